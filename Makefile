@@ -1,0 +1,134 @@
+# Every target does all of its own set-up; a finished step leaves a stamp, so that repeating it costs nothing.
+# Needed beforehand: make, Python 3.11 or newer, and access to the package registries.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+INTEROP := .interop
+PAGES := src/penstock/pages
+NODE_TESTS := tests/interop/node
+
+# Passed on to what a target runs: make demo ARGS="--port 9000", make test ARGS="-k recovery -x"
+ARGS ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export UV_PYTHON_DOWNLOADS := never
+export UV_HTTP_TIMEOUT ?= 180
+# Node.js brings its own certificates; behind a proxy of a company the system's are needed as well.
+export NODE_USE_SYSTEM_CA ?= 1
+
+INSTALL := scripts/uv.sh pip install --quiet --require-hashes
+
+# npm and the tools it starts look for "node" on the path; scripts/node.sh has put the right one into the venv.
+NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
+NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
+
+.PHONY: help setup demo test lint bench lock page interop-setup browser-setup clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+	    printf '  make %-14s %s\n' "$$name" "$$text"; done
+
+# --- the environment --------------------------------------------------------------------------------------
+
+$(STAMPS)/venv: scripts/venv.sh scripts/python.sh
+	@scripts/venv.sh $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/uv: requirements/uv.txt $(STAMPS)/venv
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(STAMPS)/dev: requirements/dev.txt scripts/uv.sh $(STAMPS)/uv
+	@$(INSTALL) --python $(BIN)/python -r requirements/dev.txt
+	@touch $@
+
+$(STAMPS)/package: pyproject.toml src/penstock/__init__.py $(STAMPS)/dev
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(STAMPS)/node: requirements/node.txt scripts/node.sh scripts/uv.sh $(STAMPS)/uv
+	@scripts/node.sh $(VENV)
+	@touch $@
+
+# --- the web page -----------------------------------------------------------------------------------------
+
+ifneq ($(wildcard web/package.json),)
+PAGE := $(PAGES)/index.html
+WEB_TOOLS := web/node_modules/.stamp
+endif
+# Folders are listed too: a deleted source file changes nothing else.
+WEB_SOURCES := $(shell find web -name node_modules -prune -o -print 2>/dev/null)
+
+web/node_modules/.stamp: web/package.json web/package-lock.json $(STAMPS)/node
+	@cd web && $(NPM_CI)
+	@touch $@
+
+$(PAGES)/index.html: web/node_modules/.stamp $(WEB_SOURCES)
+	@cd web && $(NPM) run --silent build
+	@touch $@
+
+page: $(PAGE) ## build the web page into src/penstock/pages
+
+# --- what people type -------------------------------------------------------------------------------------
+
+setup: $(STAMPS)/package $(PAGE) ## make .venv with everything in it; the command is .venv/bin/penstock
+
+demo: setup ## start the server with the demo feeds
+	@exec $(BIN)/penstock demo $(ARGS)
+
+lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, the page's types, lock files
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy $(wildcard src tests bench fuzz examples)
+	@$(BIN)/lint-imports --no-logo
+	$(if $(WEB_TOOLS),@cd web && $(NPM) run --silent check)
+	@scripts/check-locks.sh
+
+test: setup interop-setup browser-setup ## all tests, with the published clients and a browser
+	@$(BIN)/python -m pytest $(ARGS)
+
+bench: setup ## the benchmarks
+	@$(BIN)/python -m bench $(ARGS)
+
+# --- what the tests need beyond .venv ---------------------------------------------------------------------
+
+$(INTEROP)/%/.stamp: requirements/interop-%.txt scripts/uv.sh $(STAMPS)/uv
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(INTEROP)/$*
+	@$(INSTALL) --python $(INTEROP)/$*/bin/python -r requirements/interop-$*.txt
+	@touch $@
+
+$(NODE_TESTS)/node_modules/.stamp: $(NODE_TESTS)/package.json $(NODE_TESTS)/package-lock.json $(STAMPS)/node
+	@cd $(NODE_TESTS) && $(NPM_CI)
+	@touch $@
+
+ifneq ($(wildcard $(NODE_TESTS)/package.json),)
+NODE_CLIENTS := $(NODE_TESTS)/node_modules/.stamp
+endif
+
+interop-setup: $(INTEROP)/client-1/.stamp $(INTEROP)/client-2/.stamp $(NODE_CLIENTS) ## the published clients, each in an environment of its own
+
+browser-setup: ## Chromium from the system's packages, if there is none
+	@scripts/browser.sh
+
+# --- upkeep -----------------------------------------------------------------------------------------------
+
+COMPILE := scripts/uv.sh pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+    --no-emit-index-url --custom-compile-command "make lock" $(ARGS)
+
+lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes newer versions
+	@$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
+	@$(COMPILE) pyproject.toml requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	@for name in uv node interop-client-1 interop-client-2; do \
+	    $(COMPILE) requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
+	@scripts/check-locks.sh
+
+clean: ## back to a fresh checkout
+	rm -rf $(VENV) $(INTEROP) $(PAGES) web/node_modules $(NODE_TESTS)/node_modules build dist
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests bench scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,11 @@
+"""The adapter API: data adapters bring items to life, a metadata adapter says who may see what.
+
+Subclass `DataAdapter` and `MetadataAdapter`; `AdapterSet` puts them together. The demo sets in `demo` are examples to
+read.
+"""
+
+from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
+from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.ports import ClientFacts
+
+__all__ = ["AdapterSet", "ClientFacts", "DataAdapter", "MetadataAdapter", "Reason", "Refusal"]

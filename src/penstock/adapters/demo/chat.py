@@ -1,0 +1,29 @@
+"""A chat room as a data adapter: item chat_room in DISTINCT mode; what clients send as `CHAT|text` appears in it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from penstock.adapters.api import DataAdapter
+from penstock.kernel.session import Session
+
+ROOM = "chat_room"
+
+
+class ChatAdapter(DataAdapter):
+    """Keeps nothing itself: the kernel keeps the last messages as the item's snapshot."""
+
+    def has_snapshot(self, item: str) -> bool:
+        return False
+
+    def say(self, session: Session, text: str) -> None:
+        """Publish a line of a client."""
+        self.feed.update(
+            ROOM,
+            {
+                "timestamp": datetime.now().astimezone().strftime("%H:%M:%S"),
+                "message": text,
+                "IP": session.address,
+                "nick": session.user,
+            },
+        )

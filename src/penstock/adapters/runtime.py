@@ -1,0 +1,100 @@
+"""Between kernel and adapters: calls go through here, so that an adapter's mistake is logged with its name and hurts
+nobody else.
+
+Implements the kernel's ports for data sources, authorities and message handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
+from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.item import Mode
+from penstock.kernel.messages import Message
+from penstock.kernel.ports import ClientFacts
+from penstock.kernel.session import Session
+from penstock.log import get
+
+log = get(__name__)
+
+# Outcome of a message whose handling raised something unforeseen, and of one the adapter refused without a code.
+MESSAGE_ERROR = 35
+MESSAGE_REFUSED = 34
+
+
+class GuardedSource:
+    """A data adapter as the kernel's data source."""
+
+    def __init__(self, adapter_set: str, name: str, adapter: DataAdapter) -> None:
+        self._adapter_set = adapter_set
+        self._name = name
+        self._adapter = adapter
+
+    def subscribe(self, item: str) -> None:
+        try:
+            self._adapter.subscribe(item)
+        except Exception:
+            self._complain("subscribe", item)
+
+    def unsubscribe(self, item: str) -> None:
+        try:
+            self._adapter.unsubscribe(item)
+        except Exception:
+            self._complain("unsubscribe", item)
+
+    def has_snapshot(self, item: str) -> bool:
+        try:
+            return self._adapter.has_snapshot(item)
+        except Exception:
+            self._complain("has_snapshot", item)
+            return False
+
+    def _complain(self, call: str, item: str) -> None:
+        log.exception("data adapter failed", adapter_set=self._adapter_set, adapter=self._name, call=call, item=item)
+
+
+class SetAuthority:
+    """A metadata adapter as authority and message handler."""
+
+    def __init__(self, adapter_set: AdapterSet) -> None:
+        self._name = adapter_set.name
+        self._metadata: MetadataAdapter = adapter_set.metadata
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> None:
+        await self._metadata.authenticate(user, password, client)
+
+    async def resolve(
+        self, user: str | None, data_adapter: str, group: str, schema: str, mode: Mode, selector: str | None
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        if selector is not None:
+            raise Refusal(Reason.SELECTOR, f"{selector[:60]} is not a selector of set {self._name}")
+        items = self._metadata.items(user, data_adapter, group)
+        if not items:
+            raise Refusal(Reason.GROUP, "The group has no items")
+        fields = self._metadata.fields(user, data_adapter, group, schema)
+        if not fields:
+            raise Refusal(Reason.SCHEMA, "The schema has no fields")
+        for item in items:
+            if not self._metadata.allows_mode(user, data_adapter, item, mode):
+                raise Refusal(Reason.MODE, f"Mode {mode.value} is not supported for item {item[:60]}")
+        return items, fields
+
+    def deliver(self, session: Session, message: Message) -> None:
+        task = asyncio.get_running_loop().create_task(self._process(session, message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _process(self, session: Session, message: Message) -> None:
+        try:
+            response = await self._metadata.message(session, message.text)
+        except Refusal as refusal:
+            code = MESSAGE_REFUSED if refusal.code is None else refusal.code
+            session.messages.failed(message, code, refusal.message)
+        except Exception:
+            log.exception("metadata adapter failed", adapter_set=self._name, call="message")
+            session.messages.failed(message, MESSAGE_ERROR, "The metadata adapter failed on this message")
+        else:
+            session.messages.done(message, response or "")

@@ -1,0 +1,173 @@
+"""The command line: `penstock serve`, `penstock demo`, `penstock config check|show`.
+
+Not here: what the options mean (config/), what a server is made of (server.py, imported only to serve).
+Read next: docs/configuration.md.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penstock import __version__, log
+from penstock.config import Config, ConfigError, Loaded, as_json, as_toml, load
+
+WRONG_CONFIGURATION = 2
+"""Exit code, the same as for a wrong option."""
+
+# Every option arrives as text and is checked like a value in the file, so that both read the same when wrong.
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Configuration file (TOML). Without it none is read."),
+]
+Host = Annotated[str | None, typer.Option("--host", metavar="HOST", help="Address to listen on, for both ports.")]
+Port = Annotated[str | None, typer.Option("--port", metavar="PORT", help="Streaming port; 0 takes any free one.")]
+ApiPort = Annotated[str | None, typer.Option("--api-port", metavar="PORT", help="API port; 0 takes any free one.")]
+DataDir = Annotated[
+    str | None, typer.Option("--data-dir", metavar="DIR", help="Directory for everything kept on disk.")
+]
+LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+# Plain help and plain errors: the output is read by scripts and logs as often as by people.
+app = typer.Typer(
+    help="A real-time data server.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+config_app = typer.Typer(help="Check or show the configuration.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(config_app, name="config")
+
+
+def main() -> None:
+    app(prog_name="penstock")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"penstock {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def serve(
+    config: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    api_port: ApiPort = None,
+    data_dir: DataDir = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Run the server until it is stopped. Without a configuration it serves the demo adapter sets."""
+    loaded = _load(config, _overrides(host, port, api_port, data_dir, log_level))
+    raise typer.Exit(_run(loaded.config))
+
+
+@app.command()
+def demo(
+    config: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    api_port: ApiPort = None,
+    data_dir: DataDir = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Run the server with the demo adapter sets, and say where the page is."""
+    overrides = _overrides(host, port, api_port, data_dir, log_level) | {"demo.enabled": True}
+    loaded = _load(config, overrides)
+    typer.echo(f"penstock: {_page(loaded.config)}")
+    raise typer.Exit(_run(loaded.config))
+
+
+@config_app.command("check")
+def config_check(
+    config: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    api_port: ApiPort = None,
+    data_dir: DataDir = None,
+    log_level: LogLevel = None,
+    as_json_object: Json = False,
+) -> None:
+    """Check the configuration: exit code 0 when the server would accept it, 2 when not."""
+    overrides = _overrides(host, port, api_port, data_dir, log_level)
+    if not as_json_object:
+        _load(config, overrides)
+        typer.echo(f"penstock: {config or 'defaults'}: ok")
+        return
+    try:
+        load(config, overrides)
+    except ConfigError as error:
+        found = {"place": error.place, "key": error.key, "value": error.value, "problem": error.problem}
+        typer.echo(json.dumps({"ok": False, "error": str(error)} | found))
+        raise typer.Exit(WRONG_CONFIGURATION) from None
+    typer.echo(json.dumps({"ok": True}))
+
+
+@config_app.command("show")
+def config_show(
+    config: ConfigFile = None,
+    host: Host = None,
+    port: Port = None,
+    api_port: ApiPort = None,
+    data_dir: DataDir = None,
+    log_level: LogLevel = None,
+    as_json_object: Json = False,
+) -> None:
+    """Print the effective configuration, each value with its origin."""
+    loaded = _load(config, _overrides(host, port, api_port, data_dir, log_level))
+    typer.echo(as_json(loaded) if as_json_object else as_toml(loaded).removesuffix("\n"))
+
+
+def _overrides(
+    host: str | None, port: str | None, api_port: str | None, data_dir: str | None, log_level: str | None
+) -> dict[str, Any]:
+    given = {
+        "stream.host": host,
+        "api.host": host,
+        "stream.port": port,
+        "api.port": api_port,
+        "server.data_dir": data_dir,
+        "log.level": log_level,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _load(path: Path | None, overrides: dict[str, Any]) -> Loaded:
+    try:
+        return load(path, overrides)
+    except ConfigError as error:
+        typer.echo(f"penstock: {error}", err=True)
+        raise typer.Exit(WRONG_CONFIGURATION) from None
+
+
+def _run(config: Config) -> int:
+    log.configure(config.log.level, config.log.format)
+    # Here and not at the top: checking or showing a configuration must not wait for the whole server.
+    from penstock.server import run
+
+    return run(config)
+
+
+def _page(config: Config) -> str:
+    if config.stream.port == 0:
+        return "the page is at the stream address of the ready line"
+    # An address that means "every interface" is none that a browser could open.
+    host = "localhost" if config.stream.host in ("0.0.0.0", "::") else config.stream.host
+    return f"the page is at http://{f'[{host}]' if ':' in host else host}:{config.stream.port}/"
+
+
+if __name__ == "__main__":
+    main()

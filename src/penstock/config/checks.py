@@ -1,0 +1,104 @@
+"""Checks that one key alone cannot answer: keys that bound one another, listeners, the files of TLS.
+
+Not here: types and ranges of single keys (schema.py says them, loading.py checks them).
+Read next: docs/configuration.md.
+"""
+
+from collections.abc import Mapping
+from itertools import combinations
+
+from penstock.config.errors import ConfigError
+from penstock.config.keys import value_of
+from penstock.config.schema import Config
+from penstock.config.toml import written
+
+# The value of the first never exceeds the value of the second.
+ORDERED = (
+    ("session.min_keepalive_millis", "session.default_keepalive_millis"),
+    ("session.default_keepalive_millis", "session.max_keepalive_millis"),
+    ("session.min_inactivity_millis", "session.max_inactivity_millis"),
+    ("session.min_content_length", "session.content_length"),
+)
+EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})
+
+Places = Mapping[str, str]
+"""Where each key that is not at its default was set: the path of the file, or an option."""
+
+
+def check(config: Config, places: Places) -> None:
+    """Raise ConfigError at the first contradiction, naming a key that somebody set rather than a default."""
+    _check_order(config, places)
+    _check_listeners(config, places)
+    _check_tls_files(config, places)
+
+
+def _check_order(config: Config, places: Places) -> None:
+    for low, high in ORDERED:
+        if value_of(config, low) <= value_of(config, high):
+            continue
+        if high in places:
+            raise _wrong(config, places, high, "at least " + _reference(config, places, low))
+        raise _wrong(config, places, low, "at most " + _reference(config, places, high))
+
+
+def _check_listeners(config: Config, places: Places) -> None:
+    listeners = [
+        (config.stream.host, config.stream.port, "stream.port"),
+        (config.api.host, config.api.port, "api.port"),
+    ]
+    if config.stream.tls.enabled:
+        listeners.append((config.stream.host, config.stream.tls.port, "stream.tls.port"))
+    for (host, port, key), (other_host, other_port, other_key) in combinations(listeners, 2):
+        overlap = host == other_host or bool(EVERY_INTERFACE & {host, other_host})
+        if port == 0 or port != other_port or not overlap:
+            continue
+        at_fault, other = (other_key, key) if other_key in places else (key, other_key)
+        raise _wrong(config, places, at_fault, "a port other than " + _reference(config, places, other))
+
+
+def _check_tls_files(config: Config, places: Places) -> None:
+    tls = config.stream.tls
+    if not tls.certificate and not tls.private_key and not tls.ciphers:
+        return
+    for key, value, partner in (
+        ("stream.tls.certificate", tls.certificate, "stream.tls.private_key"),
+        ("stream.tls.private_key", tls.private_key, "stream.tls.certificate"),
+    ):
+        if value:
+            _check_readable(config, places, key, value)
+        elif value_of(config, partner):
+            raise _wrong(config, places, partner, f"{key} to be set as well")
+
+    import ssl  # only those who use TLS wait for it
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if tls.ciphers:
+        try:
+            context.set_ciphers(tls.ciphers)
+        except ssl.SSLError:
+            allowed = f"a cipher list that {ssl.OPENSSL_VERSION} knows"
+            raise _wrong(config, places, "stream.tls.ciphers", allowed) from None
+    if tls.enabled:
+        try:
+            # Without the password OpenSSL would stop and ask for one on the terminal.
+            context.load_cert_chain(tls.certificate, tls.private_key, password="")
+        except ssl.SSLError as error:
+            key = _reference(config, places, "stream.tls.private_key")
+            allowed = f"a PEM certificate chain that fits {key}, not encrypted ({error.reason or 'not PEM'})"
+            raise _wrong(config, places, "stream.tls.certificate", allowed) from None
+
+
+def _check_readable(config: Config, places: Places, key: str, path: str) -> None:
+    try:
+        with open(path, "rb") as file:
+            file.read(1)
+    except OSError as error:
+        raise _wrong(config, places, key, f"a readable file ({error.strerror})") from None
+
+
+def _wrong(config: Config, places: Places, key: str, allowed: str) -> ConfigError:
+    return ConfigError(places[key], f"expected {allowed}", key=key, value=value_of(config, key))
+
+
+def _reference(config: Config, places: Places, key: str) -> str:
+    return f"{key} = {written(value_of(config, key))} ({places.get(key, 'default')})"

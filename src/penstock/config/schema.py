@@ -1,0 +1,306 @@
+"""Every configuration key: its type, range, default and what it does, declared once.
+
+Not here: reading files (loading.py), checks that need two keys or the disk (checks.py), printing.
+Read next: docs/configuration.md, whose tables are generated from this module (reference.py).
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+# Times and sizes stay inside a signed 32-bit number: clients read them into one, and far larger delays
+# overflow the timers of event loops.
+LARGEST = 2_147_483_647
+MILLIS_PER_MINUTE = 60_000
+
+# The sorts of value. `extra["allowed"]` says in words what a pattern says in symbols; ranges need no words.
+Port = Annotated[int, Meta(ge=0, le=65_535)]
+Positive = Annotated[int, Meta(ge=1, le=LARGEST)]
+ZeroOrMore = Annotated[int, Meta(ge=0, le=LARGEST)]
+# One line of text that a log line, a protocol line and a TOML file can all carry unharmed.
+Line = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^\x00-\x1f\x7f\u0085\u2028\u2029\ud800-\udfff]+\Z",
+        extra={"allowed": "text on one line, not empty"},
+    ),
+]
+OptionalPath = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^\x00-\x1f\x7f\u0085\u2028\u2029\ud800-\udfff]*\Z",
+        extra={"allowed": "the path of a PEM file, or empty"},
+    ),
+]
+NodeId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,32}\Z", extra={"allowed": '1 to 32 letters, digits or "-"'})]
+Host = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9._:%-]+\Z", extra={"allowed": "a host name or address, without port"}),
+]
+Address = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9._:\[\]-]*\Z", extra={"allowed": "host or host:port, or empty"}),
+]
+Ciphers = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9_:,+!@=. -]*\Z", extra={"allowed": "an OpenSSL cipher list, or empty"})
+]
+# Browsers send origins in lower case and without a path; anything else here could never match.
+Origin = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\*|null|[a-z][a-z0-9+.-]*://[a-z0-9._:\[\]-]+)\Z",
+        extra={"allowed": '"*", "null" or an origin in lower case such as "https://example.com"'},
+    ),
+]
+HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z", extra={"allowed": "an HTTP header name"})]
+
+
+def about(description: str) -> Meta:
+    return Meta(description=description)
+
+
+class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The server as a whole."""
+
+    name: Annotated[Line, about("Name announced to clients (SERVNAME) and in the `Server` header.")] = "Penstock"
+    node: Annotated[NodeId, about("Short id of this server inside session ids; keep it the same across restarts.")] = (
+        "penstock"
+    )
+    data_dir: Annotated[
+        Line,
+        Meta(extra={"allowed": "a directory path"}),
+        about("Directory for everything kept on disk; created when missing."),
+    ] = "./penstock-data"
+    server_tokens: Annotated[
+        Literal["full", "minimal"],
+        about("The `Server` header: `full` gives name and version, `minimal` the name only."),
+    ] = "full"
+
+
+class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The streaming door over TLS, on the same host; it opens when `certificate` is set."""
+
+    certificate: Annotated[
+        OptionalPath, about("File of the certificate chain; empty keeps the TLS listener closed.")
+    ] = ""
+    private_key: Annotated[
+        OptionalPath,
+        about("File of the certificate's private key, not encrypted; needed when `certificate` is set."),
+    ] = ""
+    port: Annotated[Port, about("Port of the TLS listener; 0 takes any free one.")] = 8443
+    ciphers: Annotated[
+        Ciphers, about("Cipher list for TLS 1.2 (1.3 has its own); empty keeps the defaults of Python's ssl.")
+    ] = ""
+
+    @property
+    def enabled(self) -> bool:
+        return self.certificate != ""
+
+
+class Stream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The streaming door: clients over HTTP and WebSocket, and the pages."""
+
+    host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
+    port: Annotated[Port, about("Port to listen on; 0 takes any free one.")] = 8080
+    backlog: Annotated[
+        int,
+        Meta(ge=1, le=65_535),
+        about("Connections the system queues until the server accepts them; more may be refused."),
+    ] = 1024
+    control_link_address: Annotated[
+        Address,
+        about("Address announced in CONOK for rebinds and control requests; empty announces `*` (this one)."),
+    ] = ""
+    max_outbound_frame_size: Annotated[
+        int,
+        Meta(ge=125, le=LARGEST),
+        about("Largest WebSocket frame sent, in bytes; longer data takes several frames."),
+    ] = 16_384
+    allow_websocket_origins: Annotated[
+        tuple[Origin, ...],
+        about("Origins whose pages may open a WebSocket, others are refused; `*` allows every origin."),
+    ] = ("*",)
+    tls: Tls = Tls()
+
+
+class Api(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The API port: health, metrics and the REST doors."""
+
+    host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
+    port: Annotated[Port, about("Port to listen on; 0 takes any free one.")] = 8081
+
+
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one client may ask of the server."""
+
+    request_limit: Annotated[
+        int,
+        Meta(ge=1000, le=LARGEST),
+        about("Longest request, in bytes; announced in CONOK. A longer one is refused."),
+    ] = 50_000
+    header_limit: Annotated[
+        int,
+        Meta(ge=1024, le=LARGEST),
+        about("Longest HTTP request line with headers, in bytes. A longer one is refused."),
+    ] = 16_384
+    read_timeout_millis: Annotated[
+        Positive,
+        about("A request that began must be complete within this time, or its connection is closed."),
+    ] = 20_000
+    idle_timeout_millis: Annotated[
+        Positive,
+        about("A connection without a request under way or a session bound is closed after this time."),
+    ] = 60_000
+    handshake_timeout_millis: Annotated[
+        Positive, about("A TLS handshake must be complete within this time, or the connection is closed.")
+    ] = 4000
+    write_timeout_millis: Annotated[
+        Positive, about("A connection that takes no bytes for this long while data waits is closed.")
+    ] = 120_000
+    connections_per_address: Annotated[
+        ZeroOrMore, about("Open connections from one client address; more are refused. 0 = unlimited.")
+    ] = 0
+    sessions_per_address: Annotated[
+        ZeroOrMore, about("Open sessions from one client address; more are refused. 0 = unlimited.")
+    ] = 0
+    max_sessions: Annotated[
+        ZeroOrMore, about("Open sessions in all; more are refused with error 8. 0 = unlimited.")
+    ] = 0
+    max_unanswered_requests: Annotated[
+        Positive, about("Requests of one connection that may wait for their answers; more are refused.")
+    ] = 100
+    max_subscriptions_per_session: Annotated[
+        Positive, about("Subscriptions one session may hold; more are refused.")
+    ] = 10_000
+    max_items_per_subscription: Annotated[Positive, about("Items one subscription may name; more are refused.")] = (
+        10_000
+    )
+
+
+class Session(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long sessions live, what is kept for them, and how their streams run."""
+
+    session_timeout_millis: Annotated[
+        Positive, about("A session that waits for its client to bind it is closed after this time.")
+    ] = 10_000
+    session_recovery_millis: Annotated[
+        ZeroOrMore, about("A session whose connection broke is kept this long for recovery; 0 = not at all.")
+    ] = 13_000
+    max_recovery_length: Annotated[
+        ZeroOrMore, about("Bytes of sent notifications kept for recovery; older ones are beyond recovery.")
+    ] = 65_536
+    max_recovery_age_millis: Annotated[
+        ZeroOrMore,
+        about("Time that sent notifications are kept for recovery; older ones are beyond recovery."),
+    ] = 60_000
+    max_session_duration_minutes: Annotated[
+        int,
+        Meta(ge=0, le=LARGEST // MILLIS_PER_MINUTE),
+        about("A session this old is closed with cause 48. 0 = unlimited."),
+    ] = 0
+    default_keepalive_millis: Annotated[
+        Positive, about("A stream silent for this long sends PROBE, unless the client asks for another time.")
+    ] = 5000
+    min_keepalive_millis: Annotated[
+        Positive, about("Shortest keep-alive time granted; a shorter one asked for is raised to it.")
+    ] = 1000
+    max_keepalive_millis: Annotated[
+        Positive, about("Longest keep-alive time granted; a longer one asked for is lowered to it.")
+    ] = 30_000
+    max_polling_millis: Annotated[
+        ZeroOrMore, about("Longest pause between polls granted; a longer one asked for is lowered to it.")
+    ] = 15_000
+    max_idle_millis: Annotated[
+        ZeroOrMore, about("Longest wait of a poll for data granted; a longer one asked for is lowered to it.")
+    ] = 30_000
+    min_inactivity_millis: Annotated[
+        Positive, about("Shortest client inactivity limit granted; a shorter one asked for is raised to it.")
+    ] = 1000
+    max_inactivity_millis: Annotated[
+        Positive, about("Longest client inactivity limit granted; a longer one asked for is lowered to it.")
+    ] = 3_600_000
+    content_length: Annotated[
+        Positive, about("Bytes of one HTTP stream before LOOP, unless the client asks for another length.")
+    ] = 4_000_000
+    min_content_length: Annotated[
+        Positive, about("Shortest stream granted, in bytes; a shorter one asked for is raised to it.")
+    ] = 1000
+    max_streaming_millis: Annotated[
+        ZeroOrMore, about("A stream connection open for this long ends with LOOP. 0 = unlimited.")
+    ] = 0
+    sync_millis: Annotated[Positive, about("Time between two SYNC notifications on a stream.")] = 10_000
+    noop_padding: Annotated[
+        int,
+        Meta(ge=0, le=65_536),
+        about("Bytes of NOOP that open an HTTP stream, for browsers and proxies that hold back a short start."),
+    ] = 2048
+    max_buffer_size: Annotated[
+        Positive,
+        about("Largest buffer of an item granted, in updates; a larger one asked for is lowered to it."),
+    ] = 1000
+    missing_message_timeout_millis: Annotated[
+        ZeroOrMore, about("A gap in a sequence of client messages is waited for this long, then passed over.")
+    ] = 30_000
+    max_unbound_notifications: Annotated[
+        Positive, about("Data notifications kept while no stream is bound; one more closes the session.")
+    ] = 10_000
+    use_compression: Annotated[
+        Literal["auto", "always", "off"],
+        about("gzip of HTTP answers for clients that accept it: where worthwhile, always, or never."),
+    ] = "auto"
+    compression_threshold: Annotated[
+        ZeroOrMore, about("With `auto`, answers shorter than this many bytes are sent as they are.")
+    ] = 1024
+
+
+class Cors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which pages from elsewhere may use the HTTP requests of the streaming door."""
+
+    allow_origins: Annotated[
+        tuple[Origin, ...],
+        about("Origins whose pages may read the answers; `*` allows every origin, an empty list none."),
+    ] = ("*",)
+    accept_credentials: Annotated[bool, about("Whether those pages may send cookies and other credentials.")] = True
+    accept_extra_headers: Annotated[
+        tuple[HeaderName, ...], about("Request headers allowed beyond those that clients normally send.")
+    ] = ()
+    options_max_age: Annotated[
+        ZeroOrMore, about("Seconds for which a browser may remember the answer to a preflight request.")
+    ] = 3600
+
+
+class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The log, on standard error, one event a line."""
+
+    level: Annotated[
+        Literal["debug", "info", "warning", "error"], about("Events below this level are not written.")
+    ] = "info"
+    format: Annotated[Literal["text", "json"], about("`text` to be read by people, `json` for an object a line.")] = (
+        "text"
+    )
+
+
+class Demo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The demo adapter sets."""
+
+    enabled: Annotated[bool, about("Whether the demo adapter sets are served; `penstock demo` always serves them.")] = (
+        True
+    )
+    pace: Annotated[
+        float,
+        Meta(gt=0, le=1000),
+        about("Speed of the demo feed: 2.0 updates twice as often, 0.5 half as often."),
+    ] = 1.0
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole configuration. `Config()` is the defaults; one built by hand is not checked."""
+
+    server: Server = Server()
+    stream: Stream = Stream()
+    api: Api = Api()
+    limits: Limits = Limits()
+    session: Session = Session()
+    cors: Cors = Cors()
+    log: Log = Log()
+    demo: Demo = Demo()

@@ -1,0 +1,129 @@
+"""The streaming door: its listeners, its open connections, and what they share.
+
+One listener speaks plain HTTP and WebSocket, a second one the same over TLS when a certificate is configured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+from penstock import __version__
+from penstock.config import Config
+from penstock.doors.stream.census import Census
+from penstock.doors.stream.http import HttpConnection
+from penstock.doors.stream.origins import Origins
+from penstock.doors.stream.pages import Pages
+from penstock.doors.stream.turns import Turns
+from penstock.log import get
+
+if TYPE_CHECKING:
+    from penstock.doors.stream.websocket import WebSocketConnection
+    from penstock.doors.tlcp.door import TlcpDoor
+
+log = get(__name__)
+
+# How long connections may take to write their last lines when the server stops.
+STOP_PATIENCE = 5.0
+
+
+class StreamDoor:
+    """Opened by `listen`, closed by `stop`."""
+
+    def __init__(self, config: Config, turns: Turns, tlcp: TlcpDoor, is_ready: Callable[[], bool]) -> None:
+        self.config = config
+        self.turns = turns
+        self.tlcp = tlcp
+        self.origins = Origins(config.cors)
+        self.pages = Pages()
+        self.connections: set[HttpConnection | WebSocketConnection] = set()
+        self.connection_census = Census(config.limits.connections_per_address)
+        self.stopping = False
+        self._all_closed = asyncio.Event()
+        self._is_ready = is_ready
+        self._servers: list[asyncio.Server] = []
+        name = config.server.name.encode("ascii", "replace").decode()
+        self._server_header = name if config.server.server_tokens == "minimal" else f"{name}/{__version__}"
+        self._date = ""
+        self._date_second = 0
+
+    async def listen(self) -> None:
+        """Open the listeners; raises OSError when an address cannot be had."""
+        stream = self.config.stream
+        self._servers.append(await self._listen(stream.port, None))
+        if stream.tls.enabled:
+            context = tls_context(stream.tls.certificate, stream.tls.private_key, stream.tls.ciphers)
+            self._servers.append(await self._listen(stream.tls.port, context))
+
+    async def _listen(self, port: int, context: ssl.SSLContext | None) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        timeout = self.config.limits.handshake_timeout_millis / 1000
+        return await loop.create_server(
+            self._secure_connection if context else self._plain_connection,
+            self.config.stream.host,
+            port,
+            backlog=self.config.stream.backlog,
+            ssl=context,
+            ssl_handshake_timeout=timeout if context else None,
+        )
+
+    def _plain_connection(self) -> HttpConnection:
+        return HttpConnection(self, secure=False)
+
+    def _secure_connection(self) -> HttpConnection:
+        return HttpConnection(self, secure=True)
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports really taken: plain first, then TLS."""
+        return [server.sockets[0].getsockname()[1] for server in self._servers]
+
+    def forget(self, connection: HttpConnection | WebSocketConnection) -> None:
+        """A connection is gone."""
+        self.connections.discard(connection)
+        if self.stopping and not self.connections:
+            self._all_closed.set()
+
+    def identity_headers(self) -> list[tuple[str, str]]:
+        """Server and Date; the date is formatted once a second."""
+        now = int(time.time())
+        if now != self._date_second:
+            self._date_second = now
+            self._date = formatdate(now, usegmt=True)
+        return [("Server", self._server_header), ("Date", self._date)]
+
+    def health(self) -> bytes:
+        """What GET /health answers here; the API port has the same."""
+        return json.dumps({"status": "ok" if self._is_ready() else "starting"}).encode()
+
+    async def stop(self, say_goodbye: Callable[[], None]) -> None:
+        """Stop listening, let `say_goodbye` end the streams, and wait until their last lines are written."""
+        self.stopping = True
+        for server in self._servers:
+            server.close()
+        say_goodbye()
+        for connection in list(self.connections):
+            connection.close_if_idle()
+        self.turns.run()
+        if self.connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_closed.wait(), STOP_PATIENCE)
+        for connection in list(self.connections):
+            connection.transport.abort()
+
+
+def tls_context(certificate: str, private_key: str, ciphers: str) -> ssl.SSLContext:
+    """TLS 1.2 and 1.3, server side."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    context.load_cert_chain(certificate, private_key)
+    if ciphers:
+        context.set_ciphers(ciphers)
+    return context

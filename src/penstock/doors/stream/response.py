@@ -1,0 +1,164 @@
+"""The response to one HTTP request: a complete answer, or the stream connection of a session.
+
+It becomes a complete answer with Content-Length (and gzip where worthwhile) if it is finished before its first write,
+else a
+chunked stream, or for HTTP/1.0 one that ends with the connection. Specification: TLCP chapter 1 and appendix C.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.wire.http1 import LAST_CHUNK, HttpRequest, chunk, response_head
+
+if TYPE_CHECKING:
+    from penstock.doors.stream.http import HttpConnection
+    from penstock.kernel.session import Session
+
+NO_CACHE = (
+    ("Cache-Control", "no-store, no-transform, no-cache"),
+    ("Pragma", "no-cache"),
+    ("Expires", "Thu, 1 Jan 1970 00:00:00 GMT"),
+)
+TEXT = (
+    ("Content-Type", "text/plain; charset=utf-8"),
+    # Without it browsers hold a stream back to guess its type.
+    ("X-Content-Type-Options", "nosniff"),
+    # Asks reverse proxies not to collect the stream.
+    ("X-Accel-Buffering", "no"),
+)
+
+
+class HttpResponse:
+    """A kernel channel over HTTP. Lines are collected and written by `flush`, once per loop turn."""
+
+    websocket = False
+
+    def __init__(self, connection: HttpConnection, request: HttpRequest) -> None:
+        self.request = request
+        self.session: Session | None = None
+        self.last_session: str | None = None
+        self.finished = False
+        self._connection = connection
+        self._lines: list[bytes] = []
+        self._limit: int | None = None
+        self._written = 0
+        self._head_written = False
+        self._queued = False
+        self._close_socket = False
+        self._compressor: zlib._Compress | None = None
+
+    @property
+    def address(self) -> str:
+        return self._connection.address
+
+    @property
+    def secure(self) -> bool:
+        return self._connection.secure
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.request.headers
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection has gone away."""
+        return self._connection.lost
+
+    def limit(self, content_length: int) -> None:
+        """Let the body carry at most this many bytes; the session asks to rebind before they are used up."""
+        self._limit = content_length
+
+    def write(self, lines: Sequence[bytes]) -> int:
+        self._lines.extend(lines)
+        size = sum(map(len, lines))
+        self._written += size
+        self._flush_later()
+        return size
+
+    def room(self) -> int | None:
+        return None if self._limit is None else self._limit - self._written
+
+    def finish(self, close_socket: bool) -> None:
+        self.session = None
+        self.finished = True
+        self._close_socket = self._close_socket or close_socket
+        self._flush_later()
+
+    def abort(self) -> None:
+        self.session = None
+        self._connection.abort()
+
+    def _flush_later(self) -> None:
+        if not self._queued:
+            self._queued = True
+            self._connection.door.turns.flush_later(self)
+
+    def flush(self) -> None:
+        """Write what has been collected, head first; hand the connection back after the last byte."""
+        self._queued = False
+        body = b"".join(self._lines)
+        self._lines.clear()
+        out = b""
+        if not self._head_written:
+            self._head_written = True
+            if self.finished:
+                self._connection.send_complete(
+                    self.request, 200, TEXT, body, close=self._close_socket, may_compress=True
+                )
+                return
+            out = self._stream_head()
+        out += self._encoded(body)
+        if self._connection.lost:
+            return
+        if out:
+            self._connection.transport.write(out)
+        if self.finished:
+            self._connection.request_done(self._keeps_open and not self._close_socket)
+
+    @property
+    def _chunked(self) -> bool:
+        return self.request.version == "1.1"
+
+    @property
+    def _keeps_open(self) -> bool:
+        return self._chunked and self.request.keep_alive
+
+    def _stream_head(self) -> bytes:
+        headers = [*self._connection.common_headers(self.request), *NO_CACHE, *TEXT]
+        if self._connection.door.config.session.use_compression == "always" and accepts_gzip(self.request):
+            headers.append(("Content-Encoding", "gzip"))
+            self._compressor = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+        if self._chunked:
+            headers.append(("Transfer-Encoding", "chunked"))
+        if not self._keeps_open:
+            headers.append(("Connection", "close"))
+        return response_head(200, headers)
+
+    def _encoded(self, body: bytes) -> bytes:
+        if self._compressor is not None:
+            body = self._compressor.compress(body)
+            body += self._compressor.flush(zlib.Z_FINISH if self.finished else zlib.Z_SYNC_FLUSH)
+        if not self._chunked:
+            return body
+        return (chunk(body) if body else b"") + (LAST_CHUNK if self.finished else b"")
+
+
+def accepts_gzip(request: HttpRequest) -> bool:
+    """Whether Accept-Encoding names gzip without refusing it (q=0)."""
+    for coding in request.headers.get("accept-encoding", "").lower().split(","):
+        name, _, weight = coding.partition(";")
+        if name.strip() == "gzip":
+            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+def compress_if_worthwhile(request: HttpRequest, body: bytes, mode: str, threshold: int) -> bytes | None:
+    """The gzip form of a complete body, None when it is to be sent as it is."""
+    if mode == "off" or not body or (mode == "auto" and len(body) < threshold) or not accepts_gzip(request):
+        return None
+    compressed = gzip.compress(body, compresslevel=6, mtime=0)
+    return compressed if len(compressed) < len(body) else None

@@ -1,0 +1,196 @@
+"""One WebSocket of the streaming port: text messages to their door in order, whole lines out, once per loop turn.
+
+Frames are read and built in `wire.websocket`. It is a kernel channel: a session may be bound to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.wire.websocket import FrameReader, text_messages
+
+if TYPE_CHECKING:
+    from penstock.doors.stream.door import StreamDoor
+    from penstock.kernel.session import Session
+
+GOING_AWAY = 1001
+POLICY = 1008
+
+
+class WebSocketConnection(asyncio.Protocol):
+    """Messages are handled one at a time, by a task that lives only while there is work."""
+
+    websocket = True
+
+    def __init__(
+        self,
+        door: StreamDoor,
+        transport: asyncio.Transport,
+        address: str,
+        secure: bool,
+        headers: Mapping[str, str],
+        subprotocol: str,
+    ) -> None:
+        self.door = door
+        self.transport = transport
+        self.address = address
+        self.secure = secure
+        self.headers = headers
+        self.subprotocol = subprotocol
+        self.session: Session | None = None
+        # Requests that name no session mean this one.
+        self.last_session: str | None = None
+        self.lost = False
+        self._reader = FrameReader(door.config.limits.request_limit)
+        self._inbox: deque[str] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self._lines: list[bytes] = []
+        self._queued = False
+        self._close_code = 0
+        self._close_reason = ""
+        self._counted = False
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
+
+    def start(self, leftover: bytes, counted: bool) -> None:
+        """The handshake is done; `leftover` are bytes that came with it."""
+        self._counted = counted
+        self.door.connections.add(self)
+        self._watch()
+        if leftover:
+            self.data_received(leftover)
+
+    # -- asyncio callbacks ----------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        for message in self._reader.feed(data):
+            self._receive(message)
+        self._answer_frames()
+
+    def eof_received(self) -> bool:
+        self._reader.eof()
+        self._answer_frames()
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost = True
+        for timer in (self._idle_timer, self._write_timer):
+            if timer is not None:
+                timer.cancel()
+        self.door.forget(self)
+        if self._counted:
+            self.door.connection_census.leave(self.address)
+        if self._worker is not None:
+            self._worker.cancel()
+        session = self.session
+        if session is not None:
+            self.session = None
+            session.drop()
+
+    def pause_writing(self) -> None:
+        self._write_timer = asyncio.get_running_loop().call_later(
+            self.door.config.limits.write_timeout_millis / 1000, self.transport.abort
+        )
+        if self.session is not None:
+            self.session.congest()
+
+    def resume_writing(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+        if self.session is not None:
+            self.session.relieve()
+
+    # -- what comes in --------------------------------------------------------------------------------------------
+
+    def _receive(self, message: str) -> None:
+        if len(self._inbox) >= self.door.config.limits.max_unanswered_requests:
+            self.door.tlcp.refuse_message(self, message)
+            return
+        self._inbox.append(message)
+        if self._worker is None:
+            self._worker = asyncio.get_running_loop().create_task(self._work())
+        self._watch()
+
+    async def _work(self) -> None:
+        try:
+            while self._inbox:
+                await self.door.tlcp.answer_message(self, self._inbox[0])
+                self._inbox.popleft()
+        finally:
+            self._worker = None
+
+    def _answer_frames(self) -> None:
+        """Send pongs and closes that the reader has prepared."""
+        for data in self._reader.to_send():
+            if data:
+                self.transport.write(data)
+            else:
+                self.transport.close()
+        if self._reader.is_closed:
+            self.transport.close()
+
+    def _watch(self) -> None:
+        """A socket that carries no session must say something now and then."""
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        if self.session is None and not self.lost:
+            self._idle_timer = asyncio.get_running_loop().call_later(
+                self.door.config.limits.idle_timeout_millis / 1000, self.close, POLICY, "Idle for too long"
+            )
+
+    # -- what goes out --------------------------------------------------------------------------------------------
+
+    def limit(self, content_length: int) -> None:
+        """A WebSocket has no length to run out of."""
+
+    def write(self, lines: Sequence[bytes]) -> int:
+        self._lines.extend(lines)
+        self._flush_later()
+        return sum(map(len, lines))
+
+    def room(self) -> int | None:
+        return None
+
+    def finish(self, close_socket: bool) -> None:
+        self.session = None
+        if close_socket:
+            self.close(GOING_AWAY if self.door.stopping else 1000, "")
+        else:
+            self._watch()
+
+    def abort(self) -> None:
+        self.session = None
+        self.transport.abort()
+
+    def close(self, code: int, reason: str) -> None:
+        """Close after what is waiting has been written."""
+        self._close_code = code
+        self._close_reason = reason
+        self._flush_later()
+
+    def close_if_idle(self) -> None:
+        """The server stops."""
+        self.close(GOING_AWAY, "The server is going down")
+
+    def _flush_later(self) -> None:
+        if not self._queued:
+            self._queued = True
+            self.door.turns.flush_later(self)
+
+    def flush(self) -> None:
+        self._queued = False
+        lines = self._lines
+        if self.lost or not self._reader.is_open:
+            lines.clear()
+            return
+        if lines:
+            self._lines = []
+            self.transport.write(b"".join(text_messages(lines, self.door.config.stream.max_outbound_frame_size)))
+        if self._close_code:
+            self._reader.close(self._close_code, self._close_reason)
+            self._answer_frames()

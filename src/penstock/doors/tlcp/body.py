@@ -1,0 +1,54 @@
+"""The text of an HTTP request body.
+
+Content encoding and charset undone. Specification: appendix C, "HTTP Request Headers".
+"""
+
+from __future__ import annotations
+
+import codecs
+import zlib
+from email.message import Message
+
+from penstock.wire.http1 import HttpRequest
+from penstock.wire.tlcp.errors import malformed
+
+
+def body_text(request: HttpRequest, limit: int) -> str:
+    """Decode the body; raises error 67 that names the header or the position at fault."""
+    body = _decompressed(request, limit)
+    charset = _charset(request)
+    try:
+        return body.decode(charset)
+    except UnicodeDecodeError as error:
+        raise malformed(f"The request body is not valid {charset} at byte {error.start}") from None
+
+
+def _charset(request: HttpRequest) -> str:
+    header = Message()
+    header["content-type"] = request.headers.get("content-type", "")
+    name = header.get_content_charset("utf-8")
+    try:
+        info = codecs.lookup(name)
+    except (LookupError, ValueError):
+        raise malformed(f"Content-Type charset {name[:40]!r} is not known") from None
+    if not info._is_text_encoding:
+        raise malformed(f"Content-Type charset {name[:40]!r} is not a text encoding")
+    return info.name
+
+
+def _decompressed(request: HttpRequest, limit: int) -> bytes:
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding == "identity":
+        return request.body
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        raise malformed(f"Content-Encoding {coding[:40]!r} is not supported; gzip, deflate and identity are")
+    decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
+    try:
+        body = decompressor.decompress(request.body, limit + 1)
+    except zlib.error:
+        raise malformed(f"The request body is not valid {coding}") from None
+    if len(body) > limit:
+        raise malformed(f"Request longer than {limit} bytes")
+    if not decompressor.eof:
+        raise malformed(f"The {coding} request body is cut short")
+    return body

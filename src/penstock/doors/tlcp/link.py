@@ -1,0 +1,33 @@
+"""What the TLCP door needs of the connection a request came on: a WebSocket, or the response to one HTTP request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from penstock.kernel.session import Session
+
+
+class Link(Protocol):
+    """A kernel channel that also answers requests."""
+
+    @property
+    def websocket(self) -> bool: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def secure(self) -> bool: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def lost(self) -> bool: ...
+
+    # The session bound to it now, and the last one that was.
+    session: Session | None
+    last_session: str | None
+
+    def limit(self, content_length: int) -> None: ...
+    def write(self, lines: Sequence[bytes]) -> int: ...
+    def room(self) -> int | None: ...
+    def finish(self, close_socket: bool) -> None: ...
+    def abort(self) -> None: ...

@@ -1,0 +1,74 @@
+"""From the kernel's reasons to the codes of appendices A and B, and to the parameter each is about."""
+
+from __future__ import annotations
+
+from penstock.kernel.errors import Reason, Refusal
+from penstock.wire.tlcp.errors import ControlCode, RequestError, SessionCode
+
+_SESSION_CODES = {
+    Reason.CREDENTIALS: SessionCode.CREDENTIALS,
+    Reason.ADAPTER_SET: SessionCode.ADAPTER_SET,
+    Reason.AUTHORITY_UNAVAILABLE: SessionCode.AUTHORITY_UNAVAILABLE,
+    Reason.MAX_SESSIONS: SessionCode.MAX_SESSIONS,
+    Reason.UNKNOWN_SESSION: SessionCode.UNKNOWN_SESSION,
+    Reason.FOREIGN_SESSION: SessionCode.FOREIGN_SESSION,
+    Reason.ENDED_SESSION: SessionCode.UNKNOWN_SESSION,
+    Reason.PROTOCOL_MISMATCH: SessionCode.PROTOCOL_MISMATCH,
+    Reason.RECOVERY: SessionCode.RECOVERY,
+}
+
+_CONTROL_CODES = {
+    Reason.UNKNOWN_SESSION: ControlCode.UNKNOWN_SESSION,
+    Reason.FOREIGN_SESSION: ControlCode.FOREIGN_SESSION,
+    Reason.ENDED_SESSION: ControlCode.UNKNOWN_SESSION,
+    Reason.PROTOCOL_MISMATCH: ControlCode.PROTOCOL_MISMATCH,
+    Reason.DATA_ADAPTER: ControlCode.DATA_ADAPTER,
+    Reason.GROUP: ControlCode.GROUP,
+    Reason.SCHEMA: ControlCode.SCHEMA,
+    Reason.MODE: ControlCode.MODE,
+    Reason.SELECTOR: ControlCode.SELECTOR,
+    Reason.UNKNOWN_SUBSCRIPTION: ControlCode.UNKNOWN_SUBSCRIPTION,
+    Reason.INVALID: ControlCode.SYNTAX,
+    Reason.UNFILTERED: ControlCode.UNFILTERED,
+    Reason.MESSAGE_TOO_LOW: ControlCode.MESSAGE_TOO_LOW,
+    Reason.MESSAGE_DUPLICATE: ControlCode.MESSAGE_DUPLICATE,
+    Reason.MESSAGE_FAILED: ControlCode.MESSAGE_FAILED,
+}
+
+_PARAMETERS = {
+    Reason.ADAPTER_SET: "LS_adapter_set",
+    Reason.UNKNOWN_SESSION: "LS_session",
+    Reason.FOREIGN_SESSION: "LS_session",
+    Reason.ENDED_SESSION: "LS_session",
+    Reason.PROTOCOL_MISMATCH: "LS_protocol",
+    Reason.RECOVERY: "LS_recovery_from",
+    Reason.DATA_ADAPTER: "LS_data_adapter",
+    Reason.GROUP: "LS_group",
+    Reason.SCHEMA: "LS_schema",
+    Reason.MODE: "LS_mode",
+    Reason.SELECTOR: "LS_selector",
+    Reason.UNKNOWN_SUBSCRIPTION: "LS_subId",
+    Reason.INVALID: "LS_subId",
+    Reason.UNFILTERED: "LS_requested_max_frequency",
+    Reason.MESSAGE_TOO_LOW: "LS_msg_prog",
+    Reason.MESSAGE_DUPLICATE: "LS_msg_prog",
+}
+
+
+def _message(refusal: Refusal) -> str:
+    parameter = _PARAMETERS.get(refusal.reason)
+    if parameter is None or refusal.code is not None:
+        return refusal.message
+    return f"{parameter}: {refusal.message}"
+
+
+def session_error(refusal: Refusal) -> RequestError:
+    """For CONERR. An adapter's own code goes through; a reason without a code of its own is an internal error."""
+    code = refusal.code if refusal.code is not None else _SESSION_CODES.get(refusal.reason, SessionCode.INTERNAL)
+    return RequestError(int(code), _message(refusal))
+
+
+def control_error(refusal: Refusal, request_id: str) -> RequestError:
+    """For REQERR."""
+    code = refusal.code if refusal.code is not None else _CONTROL_CODES.get(refusal.reason, ControlCode.INTERNAL)
+    return RequestError(int(code), _message(refusal), request_id)

@@ -1,0 +1,147 @@
+"""The kernel: all feeds and sessions, the list of sessions with something to send, and the deadlines.
+
+Its owner calls `turn` when the waker asked for it; everything that was sent in between goes out in one write per
+session.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.feed import Feed
+from penstock.kernel.identity import SessionIds, same
+from penstock.kernel.limits import SessionLimits
+from penstock.kernel.session import Session
+from penstock.kernel.timers import Timed, Timers
+
+if TYPE_CHECKING:
+    from penstock.kernel.ports import Clock, Codec, DataSource, MessageHandler, SessionObserver, Waker
+
+
+class Ended:
+    """What a client that comes back to a session closed behind its back is told."""
+
+    __slots__ = ("code", "id", "message", "until")
+
+    def __init__(self, session_id: str, code: int, message: str, until: float) -> None:
+        self.id = session_id
+        self.code = code
+        self.message = message
+        self.until = until
+
+
+class EndedSession(Refusal):
+    """The session was closed on the server side while the client was away: the cause to report."""
+
+    def __init__(self, cause: int, message: str) -> None:
+        super().__init__(Reason.ENDED_SESSION, message)
+        self.cause = cause
+
+
+class Kernel:
+    """The one per process. Single-threaded: all calls come from the thread that runs the event loop."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        waker: Waker,
+        ids: SessionIds,
+        limits: SessionLimits,
+        observer: SessionObserver | None = None,
+    ) -> None:
+        self.clock = clock
+        self.limits = limits
+        self.observer = observer
+        self.feeds: dict[tuple[str, str], Feed] = {}
+        self.sessions: dict[str, Session] = {}
+        self._waker = waker
+        self._ids = ids
+        self._timers = Timers()
+        self._dirty: list[Session] = []
+        self._ended: dict[str, Ended] = {}
+
+    # -- feeds ----------------------------------------------------------------------------------------------------
+
+    def add_feed(self, adapter_set: str, name: str, source: DataSource) -> Feed:
+        feed = self.feeds[adapter_set, name] = Feed(adapter_set, name, source)
+        return feed
+
+    def feed(self, adapter_set: str, name: str) -> Feed:
+        feed = self.feeds.get((adapter_set, name))
+        if feed is None:
+            known = " ".join(sorted(other for owner, other in self.feeds if owner == adapter_set))
+            raise Refusal(Reason.DATA_ADAPTER, f"{name} is not a data adapter of set {adapter_set}; it has {known}")
+        return feed
+
+    # -- sessions -------------------------------------------------------------------------------------------------
+
+    def open_session(self, codec: Codec, handler: MessageHandler) -> Session:
+        """A new session, unbound; raises a Refusal when there are too many."""
+        limit = self.limits.max_sessions
+        if limit and len(self.sessions) >= limit:
+            raise Refusal(Reason.MAX_SESSIONS, f"Configured maximum number of sessions reached: {limit}")
+        session = Session(self, self._ids.new(), codec, handler)
+        key = self._ids.key(session.id)
+        assert key is not None
+        self.sessions[key] = session
+        return session
+
+    def find_session(self, session_id: str) -> Session:
+        """The live session with this identifier; raises a Refusal that says why there is none."""
+        key = self._ids.key(session_id)
+        if key is not None:
+            session = self.sessions.get(key)
+            if session is not None and same(session.id, session_id):
+                return session
+            ended = self._ended.get(key)
+            if ended is not None and same(ended.id, session_id) and ended.until > self.clock():
+                raise EndedSession(ended.code, ended.message)
+            if self._ids.is_foreign(session_id):
+                raise Refusal(Reason.FOREIGN_SESSION, "The session belongs to another server instance")
+        raise Refusal(Reason.UNKNOWN_SESSION, "Specified session not found")
+
+    def forget(self, session: Session, code: int | None, message: str, told: bool) -> None:
+        """A session has closed itself."""
+        key = self._ids.key(session.id)
+        assert key is not None
+        self.sessions.pop(key, None)
+        now = self.clock()
+        for old in [old for old, ended in self._ended.items() if ended.until <= now]:
+            del self._ended[old]
+        if not told and code is not None:
+            until = now + self.limits.session_timeout_millis / 1000
+            self._ended[key] = Ended(session.id, code, message, until)
+        if self.observer is not None:
+            self.observer.session_closed(session, code, message)
+
+    # -- turns ----------------------------------------------------------------------------------------------------
+
+    def add_dirty(self, session: Session) -> None:
+        if not self._dirty:
+            self._waker.wake()
+        self._dirty.append(session)
+
+    def set_timer(self, target: Timed, when: float) -> None:
+        before = self._timers.next_deadline()
+        self._timers.set(target, when)
+        if before is None or when < before:
+            self._waker.wake()
+
+    def next_deadline(self) -> float | None:
+        return self._timers.next_deadline()
+
+    def turn(self) -> None:
+        """Expire what is due, then flush every session that has something to send."""
+        self._timers.run(self.clock())
+        dirty = self._dirty
+        self._dirty = []
+        for session in dirty:
+            if session.dirty and not session.closed:
+                session.flush()
+
+    def stop(self) -> None:
+        """Ask every bound client to bind again; used when the process goes down."""
+        self.turn()
+        for session in list(self.sessions.values()):
+            session.rebind(close_socket=True)

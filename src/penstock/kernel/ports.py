@@ -1,0 +1,105 @@
+"""What the kernel needs from the world, as protocols: a clock, a waker, codecs, channels, data sources, message
+handlers.
+
+Implementations live in `wire` (codecs), `doors` (channels), `adapters` (sources) and `server` (clock, waker).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from penstock.kernel.item import Mode
+    from penstock.kernel.messages import Message
+    from penstock.kernel.session import Session
+
+# A field value, and the values of a schema's fields in order. States are compared by identity where sharing is decided.
+Value = str | None
+State = tuple[Value, ...]
+
+# Seconds on a clock that never goes back.
+Clock = Callable[[], float]
+
+
+class Waker(Protocol):
+    """Asks for `Kernel.turn` to be called: at the end of the current loop turn, and when the next deadline comes."""
+
+    def wake(self) -> None: ...
+
+
+class Codec(Protocol):
+    """Turns events into the bytes of one protocol version. Stateless: one instance serves all its sessions."""
+
+    def update_prefix(self, subscription: int, item: int) -> bytes: ...
+    def update_body(self, values: State, previous: State | None) -> bytes: ...
+    def subscribed(self, subscription: int, items: int, fields: int) -> bytes: ...
+    def unsubscribed(self, subscription: int) -> bytes: ...
+    def configured(self, subscription: int, max_frequency: float | None, filtered: bool) -> bytes: ...
+    def end_of_snapshot(self, subscription: int, item: int) -> bytes: ...
+    def overflow(self, subscription: int, item: int, lost: int) -> bytes: ...
+    def message_done(self, sequence: str | None, progressive: int, response: str) -> bytes: ...
+    def message_failed(self, sequence: str | None, progressive: int, code: int, message: str) -> bytes: ...
+    def constrained(self, max_bandwidth: float | None, managed: bool) -> bytes: ...
+    def recovering(self, progressive: int) -> bytes: ...
+    def synchronized(self, seconds: int) -> bytes: ...
+    def probe(self) -> bytes: ...
+    def loop(self, delay_millis: int) -> bytes: ...
+    def end(self, code: int, message: str) -> bytes: ...
+
+
+class Channel(Protocol):
+    """The stream connection a session is bound to."""
+
+    def write(self, lines: Sequence[bytes]) -> int:
+        """Queue whole lines for the one write of this turn; return how many bytes they are."""
+
+    def room(self) -> int | None:
+        """How many bytes this connection may still carry; None when there is no limit."""
+
+    def finish(self, close_socket: bool) -> None:
+        """The last line has been written: the session lets go of this connection."""
+
+    def abort(self) -> None:
+        """Cut the connection: the peer is taken for dead."""
+
+
+class DataSource(Protocol):
+    """A data adapter, seen from the kernel: told on demand which items are wanted. Must not raise."""
+
+    def subscribe(self, item: str) -> None: ...
+    def unsubscribe(self, item: str) -> None: ...
+    def has_snapshot(self, item: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFacts:
+    """What is known of a client that asks for a session."""
+
+    address: str
+    secure: bool
+    headers: Mapping[str, str]
+
+
+class Authority(Protocol):
+    """A metadata adapter, seen from the doors: says who may do what. Raises a Refusal to say no."""
+
+    async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> None: ...
+
+    async def resolve(
+        self, user: str | None, data_adapter: str, group: str, schema: str, mode: Mode, selector: str | None
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        """The items and the fields of a subscription."""
+
+
+class MessageHandler(Protocol):
+    """Takes a message whose turn has come; answers later with `Session.messages.done` or `.failed`."""
+
+    def deliver(self, session: Session, message: Message) -> None: ...
+
+
+class SessionObserver(Protocol):
+    """Is told when a session is gone for good."""
+
+    def session_closed(self, session: Session, cause: int | None, message: str) -> None: ...

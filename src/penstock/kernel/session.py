@@ -1,0 +1,427 @@
+"""A session: what one client is subscribed to, what it has been sent, and the connection it is bound to, if any.
+
+Data notifications are encoded once, numbered by being sent, and kept for recovery. While the session is not ready
+(unbound,
+congested, or over its bandwidth) nothing is encoded: lanes hold, and other notifications wait in order.
+Specification: TLCP chapter 1, "Session Life Cycle".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from penstock.kernel.errors import Cause, Reason, Refusal
+from penstock.kernel.lane import Lane
+from penstock.kernel.limits import clamp
+from penstock.kernel.messages import Messages
+from penstock.kernel.recovery import RecoveryLog
+from penstock.kernel.subscription import Subscription, SubscriptionRequest
+from penstock.kernel.timers import Timed
+
+if TYPE_CHECKING:
+    from penstock.kernel.kernel import Kernel
+    from penstock.kernel.ports import Channel, Codec, MessageHandler
+
+# Room that is kept on a connection of limited length for its last line, LOOP or END.
+TAIL_RESERVE = 96
+
+# A custom END message longer than this is not sent on a connection of limited length.
+MAX_TAIL_MESSAGE = 35
+
+# One turn's output of a session is handed on early when it grows beyond this many lines, to bound memory.
+MAX_LINES_PER_TURN = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """What the client wants of the connection; times in milliseconds, None where it does not say."""
+
+    polling: bool = False
+    polling_millis: int = 0
+    idle_millis: int = 0
+    keepalive_millis: int | None = None
+    inactivity_millis: int | None = None
+    send_sync: bool = True
+
+
+class Session(Timed):
+    """Opened by `Kernel.open_session`, bound by `bind`, gone after `close`."""
+
+    def __init__(self, kernel: Kernel, session_id: str, codec: Codec, handler: MessageHandler) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.limits = kernel.limits
+        self.id = session_id
+        self.codec = codec
+        self.handler = handler
+        self.user: str | None = None
+        self.adapter_set = ""
+        # Where it was opened from, and what the client was last told of its own address.
+        self.address = ""
+        self.announced_address = ""
+        self.closed = False
+        self.subscriptions: dict[int, Subscription] = {}
+        self.messages = Messages(self)
+        self.max_bandwidth: float | None = None
+        self.tells_constraints = True
+
+        self.channel: Channel | None = None
+        self.ready = False
+        self.dirty = False
+        self._congested = False
+        self._lines: list[bytes] = []
+        self._pending: list[Lane | bytes] = []
+        self._log = RecoveryLog(self.limits.max_recovery_length, self.limits.max_recovery_age_millis / 1000)
+
+        self._binding = Binding()
+        self._fresh = False
+        duration = self.limits.max_session_duration_minutes * 60
+        self._ends_at = kernel.clock() + duration if duration else inf
+        self._unbound_until = kernel.clock() + self.limits.session_timeout_millis / 1000
+        self._bound_at = 0.0
+        self._last_write = 0.0
+        self._last_sync = 0.0
+        self._last_request = 0.0
+        self._keepalive = 0.0
+        self._inactivity = inf
+        self._bandwidth_free_at = 0.0
+        self._poll_delay_millis = 0
+        self._poll_until = inf
+
+    # -- the stream connection ------------------------------------------------------------------------------------
+
+    def keepalive_millis(self, binding: Binding) -> int:
+        """The longest silence of a connection bound like this: what CONOK announces."""
+        limits = self.limits
+        if binding.polling:
+            return min(binding.idle_millis, limits.max_idle_millis)
+        return clamp(
+            binding.keepalive_millis,
+            limits.default_keepalive_millis,
+            limits.min_keepalive_millis,
+            limits.max_keepalive_millis,
+        )
+
+    def bind(self, channel: Channel, binding: Binding, head: list[bytes], recovery_from: int | None = None) -> None:
+        """Take over `channel`: write `head`, the constraints and the recovery point, then whatever is due.
+
+        Raises a Refusal, and changes nothing, when `recovery_from` cannot be honoured.
+        """
+        if recovery_from is not None:
+            if not self._log.first <= recovery_from <= self._log.sent:
+                raise Refusal(
+                    Reason.RECOVERY,
+                    f"Recovery from {recovery_from} is not possible; only from {self._log.first} to {self._log.sent}",
+                )
+            again = self._log.rewind(recovery_from)
+            assert again is not None
+            self._lines = again + self._lines
+        else:
+            self._log.clear()
+        if self.channel is not None:
+            self._leave_channel(
+                self.codec.end(Cause.REBOUND_ELSEWHERE, "The session has been bound to another connection"),
+                True,
+            )
+        now = self.kernel.clock()
+        self.channel = channel
+        self._binding = binding
+        self._fresh = True
+        self._congested = False
+        self._bound_at = self._last_write = self._last_sync = self._last_request = now
+        self._keepalive = self.keepalive_millis(binding) / 1000
+        self._inactivity = inf
+        if binding.inactivity_millis and not binding.polling:
+            self._inactivity = (
+                clamp(
+                    binding.inactivity_millis,
+                    0,
+                    self.limits.min_inactivity_millis,
+                    self.limits.max_inactivity_millis,
+                )
+                / 1000
+            )
+        channel.write(head)
+        if self.tells_constraints:
+            channel.write([self._constraints()])
+        if recovery_from is not None:
+            channel.write([self.codec.recovering(recovery_from)])
+        self._poll_until = inf
+        if binding.polling:
+            self._poll_delay_millis = min(binding.polling_millis, self.limits.max_polling_millis)
+            self._poll_until = now + self._keepalive
+        self._update_ready(now)
+        if self.channel is channel:
+            self.flush()
+        if self.channel is channel and binding.polling and self._poll_until <= now:
+            self.rebind()
+        self._set_alarm(now)
+
+    def congest(self) -> None:
+        """The connection has more unsent bytes than it should: hold everything."""
+        self._congested = True
+        self.ready = False
+
+    def relieve(self) -> None:
+        """The connection has drained."""
+        if self._congested:
+            self._congested = False
+            self._update_ready(self.kernel.clock())
+
+    def _update_ready(self, now: float) -> None:
+        was_ready = self.ready
+        self.ready = self.channel is not None and not self._congested and self._bandwidth_free_at <= now
+        if self.ready and not was_ready:
+            self._drain()
+
+    def _drain(self) -> None:
+        pending = self._pending
+        if pending:
+            self._pending = []
+            for entry in pending:
+                if isinstance(entry, bytes):
+                    self._lines.append(entry)
+                else:
+                    entry.waiting = False
+                    if entry.open:
+                        entry.release()
+        if self._lines:
+            self._mark_dirty()
+
+    def drop(self) -> None:
+        """The connection is gone without a word: keep the session for a while, the client may recover it."""
+        self.channel = None
+        self.ready = False
+        now = self.kernel.clock()
+        self._unbound_until = now + self.limits.session_recovery_millis / 1000
+        self._set_alarm(now)
+
+    def rebind(self, delay_millis: int | None = None, close_socket: bool = False) -> None:
+        """Ask the client to bind again.
+
+        LOOP, and let go of the connection. `delay_millis` is when it intends to come back.
+        """
+        now = self.kernel.clock()
+        polling = self._poll_delay_millis if self._binding.polling else 0
+        patience = polling if delay_millis is None else min(delay_millis, self.limits.max_polling_millis)
+        if self.channel is not None:
+            self._leave_channel(self.codec.loop(polling), close_socket)
+        self._unbound_until = now + (self.limits.session_timeout_millis + patience) / 1000
+        self._set_alarm(now)
+
+    def _leave_channel(self, last_line: bytes, close_socket: bool) -> None:
+        channel = self.channel
+        assert channel is not None
+        self.channel = None
+        self.ready = False
+        channel.write([last_line])
+        channel.finish(close_socket)
+
+    # -- sending --------------------------------------------------------------------------------------------------
+
+    def send(self, line: bytes) -> None:
+        """A data notification for now; only while ready."""
+        self._lines.append(line)
+        if not self.dirty:
+            self._mark_dirty()
+
+    def _mark_dirty(self) -> None:
+        if not self.dirty:
+            self.dirty = True
+            self.kernel.add_dirty(self)
+        elif len(self._lines) > MAX_LINES_PER_TURN:
+            self.flush()
+
+    def notify(self, line: bytes) -> None:
+        """A data notification that must not be lost or overtaken: now, or when the session is ready again."""
+        if self.ready:
+            self.send(line)
+        else:
+            self.add_pending(line)
+
+    def add_pending(self, entry: Lane | bytes) -> None:
+        self._pending.append(entry)
+        if len(self._pending) > self.limits.max_unbound_notifications and not self.dirty:
+            # Closed at the end of the turn, not in the middle of a fan-out over this session's lanes.
+            self.dirty = True
+            self.kernel.add_dirty(self)
+
+    def flush(self) -> None:
+        """Hand the encoded lines to the connection, as far as it may carry them."""
+        self.dirty = False
+        if len(self._pending) > self.limits.max_unbound_notifications:
+            self.close(Cause.UNEXPECTED, "Too many notifications are waiting for this session")
+            return
+        channel = self.channel
+        lines = self._lines
+        if channel is None or not lines:
+            return
+        room = channel.room()
+        if room is not None:
+            lines = self._fitting(lines, room - TAIL_RESERVE)
+        if lines:
+            self._write(channel, lines)
+        if self._lines or (self._binding.polling and self.channel is channel):
+            self.rebind()
+
+    def _fitting(self, lines: list[bytes], room: int) -> list[bytes]:
+        """The lines that fit, removed from those to be sent.
+
+        A line longer than a whole connection goes alone on a fresh one.
+        """
+        count = 0
+        for line in lines:
+            room -= len(line)
+            if room < 0 and not (count == 0 and self._fresh):
+                break
+            count += 1
+        self._lines = lines[count:]
+        return lines[:count]
+
+    def _write(self, channel: Channel, lines: list[bytes]) -> None:
+        now = self.kernel.clock()
+        if lines is self._lines:
+            self._lines = []
+        size = channel.write(lines)
+        self._log.append(now, lines, size)
+        self._fresh = False
+        self._last_write = now
+        if self.max_bandwidth is not None:
+            self._bandwidth_free_at = max(now, self._bandwidth_free_at) + size * 8 / (self.max_bandwidth * 1000)
+            if self.ready and self._bandwidth_free_at > now:
+                self.ready = False
+                self._set_alarm(now)
+
+    def _say(self, line: bytes) -> None:
+        """A notification about the connection itself: not numbered, not recovered."""
+        if self._lines:
+            self.flush()
+        channel = self.channel
+        if channel is None:
+            return
+        room = channel.room()
+        if room is not None and room - TAIL_RESERVE < len(line):
+            self.rebind()
+            return
+        channel.write([line])
+        self._last_write = self.kernel.clock()
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """A request for this session has come: the client is alive."""
+        self._last_request = self.kernel.clock()
+
+    def subscribe(self, request: SubscriptionRequest) -> None:
+        if request.number in self.subscriptions:
+            raise Refusal(Reason.INVALID, f"Subscription number {request.number} is in use")
+        if len(self.subscriptions) >= self.limits.max_subscriptions_per_session:
+            raise Refusal(
+                Reason.INVALID,
+                f"The session has reached {self.limits.max_subscriptions_per_session} subscriptions, the most allowed",
+            )
+        if len(request.items) > self.limits.max_items_per_subscription:
+            raise Refusal(Reason.GROUP, f"More than {self.limits.max_items_per_subscription} items, the most allowed")
+        subscription = Subscription(self, request)
+        subscription.start()
+        self.subscriptions[request.number] = subscription
+
+    def subscription(self, number: int) -> Subscription:
+        subscription = self.subscriptions.get(number)
+        if subscription is None:
+            raise Refusal(Reason.UNKNOWN_SUBSCRIPTION, f"Subscription {number} not found")
+        return subscription
+
+    def unsubscribe(self, number: int) -> None:
+        subscription = self.subscription(number)
+        del self.subscriptions[number]
+        subscription.stop()
+        self.notify(self.codec.unsubscribed(number))
+
+    def constrain(self, max_bandwidth: float | None) -> None:
+        """A new bandwidth limit in kbit/s; None lifts it."""
+        self.max_bandwidth = max_bandwidth
+        if max_bandwidth is None:
+            self._bandwidth_free_at = 0.0
+            self._update_ready(self.kernel.clock())
+        if self.tells_constraints:
+            self._say(self._constraints())
+
+    def _constraints(self) -> bytes:
+        return self.codec.constrained(self.max_bandwidth, True)
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def close(self, code: int | None, message: str, close_socket: bool = True) -> None:
+        """End the session for good; a bound connection gets END. Without a code nobody is told: the client has gone."""
+        if self.closed:
+            return
+        self.closed = True
+        channel = self.channel
+        if channel is not None:
+            if channel.room() is not None and len(message) > MAX_TAIL_MESSAGE:
+                message = "[Custom message skipped]"
+            assert code is not None
+            self._leave_channel(self.codec.end(code, message), close_socket)
+        self.ready = False
+        self._lines = []
+        self._pending = []
+        for subscription in self.subscriptions.values():
+            subscription.stop()
+        self.subscriptions.clear()
+        self.kernel.forget(self, code, message, told=channel is not None)
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def expire(self, now: float) -> None:
+        """Do whatever is due, then set the next deadline."""
+        if self.closed:
+            return
+        if now >= self._ends_at:
+            self.close(Cause.MAX_DURATION, "The maximum session duration has been reached")
+            return
+        channel = self.channel
+        if channel is None:
+            if now >= self._unbound_until:
+                self.close(None, "")
+                return
+        elif now - self._last_request >= self._inactivity:
+            channel.abort()
+            self.drop()
+        elif self._binding.polling:
+            if now >= self._poll_until:
+                self.rebind()
+        else:
+            self._expire_streaming(now)
+        if not self.ready:
+            self._update_ready(now)
+        self._set_alarm(now)
+
+    def _expire_streaming(self, now: float) -> None:
+        limit = self.limits.max_streaming_millis
+        if limit and now - self._bound_at >= limit / 1000:
+            self.rebind()
+            return
+        if self._binding.send_sync and now - self._last_sync >= self.limits.sync_millis / 1000:
+            self._last_sync = now
+            self._say(self.codec.synchronized(round(now - self._bound_at)))
+        if now - self._last_write >= self._keepalive:
+            self._say(self.codec.probe())
+
+    def _set_alarm(self, now: float) -> None:
+        deadline = self._ends_at
+        if self.channel is None:
+            deadline = min(deadline, self._unbound_until)
+        elif self._binding.polling:
+            deadline = min(deadline, self._poll_until)
+        else:
+            deadline = min(deadline, self._last_write + self._keepalive, self._last_request + self._inactivity)
+            if self._binding.send_sync:
+                deadline = min(deadline, self._last_sync + self.limits.sync_millis / 1000)
+            if self.limits.max_streaming_millis:
+                deadline = min(deadline, self._bound_at + self.limits.max_streaming_millis / 1000)
+        if self.channel is not None and not self.ready and self._bandwidth_free_at > now:
+            deadline = min(deadline, self._bandwidth_free_at)
+        self.kernel.set_timer(self, deadline)

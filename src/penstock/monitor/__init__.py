@@ -1,0 +1,1 @@
+"""What operators look at: health now; metrics, admin and dashboard later."""

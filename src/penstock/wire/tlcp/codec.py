@@ -1,0 +1,76 @@
+"""The kernel's codec port in TLCP: protocol-neutral events in, lines out. One instance per version, shared by all
+sessions.
+
+Specification: chapter 3. The request side is in `requests`.
+"""
+
+from __future__ import annotations
+
+from penstock.wire.tlcp.lines import NOOP, PROBE, decimal, end, line
+from penstock.wire.tlcp.values import encode_values
+from penstock.wire.tlcp.version import Version
+
+
+class TlcpCodec:
+    """Builds the notifications of one protocol version."""
+
+    def __init__(self, version: Version) -> None:
+        self.version = version
+        self._message_response = version.has_message_response
+
+    def update_prefix(self, subscription: int, item: int) -> bytes:
+        """The part of an update that differs between subscriptions to the same values."""
+        return f"U,{subscription},{item},".encode()
+
+    def update_body(self, values: tuple[str | None, ...], previous: tuple[str | None, ...] | None) -> bytes:
+        """The part of an update, line end included, that is shared by subscriptions in the same state."""
+        return (encode_values(values, previous) + "\r\n").encode("utf-8", "replace")
+
+    def subscribed(self, subscription: int, items: int, fields: int) -> bytes:
+        return line("SUBOK", subscription, items, fields)
+
+    def unsubscribed(self, subscription: int) -> bytes:
+        return line("UNSUB", subscription)
+
+    def configured(self, subscription: int, max_frequency: float | None, filtered: bool) -> bytes:
+        frequency = "unlimited" if max_frequency is None else decimal(max_frequency, least_digits=1)
+        return line("CONF", subscription, frequency, "filtered" if filtered else "unfiltered")
+
+    def end_of_snapshot(self, subscription: int, item: int) -> bytes:
+        return line("EOS", subscription, item)
+
+    def overflow(self, subscription: int, item: int, lost: int) -> bytes:
+        return line("OV", subscription, item, lost)
+
+    def message_done(self, sequence: str | None, progressive: int, response: str) -> bytes:
+        name = "*" if sequence is None else sequence
+        if self._message_response:
+            return line("MSGDONE", name, progressive, response)
+        return line("MSGDONE", name, progressive)
+
+    def message_failed(self, sequence: str | None, progressive: int, code: int, message: str) -> bytes:
+        return line("MSGFAIL", "*" if sequence is None else sequence, progressive, int(code), message)
+
+    def constrained(self, max_bandwidth: float | None, managed: bool) -> bytes:
+        if not managed:
+            return line("CONS", "unmanaged")
+        return line("CONS", "unlimited" if max_bandwidth is None else decimal(max_bandwidth))
+
+    def recovering(self, progressive: int) -> bytes:
+        return line("PROG", progressive)
+
+    def synchronized(self, seconds: int) -> bytes:
+        return line("SYNC", seconds)
+
+    def probe(self) -> bytes:
+        return PROBE
+
+    def padding(self, size: int) -> bytes:
+        """Whole dummy lines of at least `size` bytes."""
+        return NOOP * -(-size // len(NOOP))
+
+    def loop(self, delay_millis: int) -> bytes:
+        return line("LOOP", delay_millis)
+
+    def end(self, code: int, message: str) -> bytes:
+        return end(code, message)

@@ -1,0 +1,86 @@
+"""The catalogue of TLCP error codes that this server can send, and the exception that carries one.
+
+Each code exists in the session context (CONERR, END: appendix A) or the control context (REQERR, ERROR, MSGFAIL:
+appendix B).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class SessionCode(IntEnum):
+    """Appendix A: why a session could not be opened or bound, or has ended."""
+
+    CREDENTIALS = 1
+    ADAPTER_SET = 2
+    PROTOCOL_MISMATCH = 3
+    RECOVERY = 4
+    OVERLOADED = 5
+    AUTHORITY_UNAVAILABLE = 6
+    MAX_SESSIONS = 8
+    BLOCKED = 10
+    UNKNOWN_SESSION = 20
+    FOREIGN_SESSION = 21
+    DESTROYED_BY_CLIENT = 31
+    CLOSED_BY_SERVER = 32
+    UNEXPECTED = 33
+    REBOUND_ELSEWHERE = 40
+    MAX_DURATION = 48
+    COMBO = 64
+    SYNTAX = 65
+    AUTHORITY_ERROR = 66
+    MALFORMED = 67
+    INTERNAL = 68
+    ALREADY_STREAMING = 69
+
+
+class ControlCode(IntEnum):
+    """Appendix B: why a control request, a subscription or a message was refused."""
+
+    PROTOCOL_MISMATCH = 3
+    FOREIGN_SESSION = 11
+    UNFILTERED = 13
+    NO_KEY_FIELD = 15
+    NO_COMMAND_FIELD = 16
+    DATA_ADAPTER = 17
+    UNKNOWN_SUBSCRIPTION = 19
+    UNKNOWN_SESSION = 20
+    GROUP = 21
+    GROUP_FOR_SCHEMA = 22
+    SCHEMA = 23
+    MODE = 24
+    SELECTOR = 25
+    UNFILTERED_LIMITED = 26
+    UNFILTERED_PREFILTERED = 27
+    MESSAGE_TOO_LOW = 32
+    MESSAGE_DUPLICATE = 33
+    MESSAGE_FAILED = 34
+    MESSAGE_ERROR = 35
+    MESSAGE_SKIPPED = 38
+    MESSAGES_SKIPPED = 39
+    MPN_DISABLED = 40
+    SYNTAX = 65
+    AUTHORITY_ERROR = 66
+    MALFORMED = 67
+    INTERNAL = 68
+
+
+class RequestError(Exception):
+    """The peer's request cannot be honoured: the code to answer with and a text that names the offending parameter."""
+
+    def __init__(self, code: int, message: str, request_id: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.request_id = request_id
+
+
+def syntax(message: str) -> RequestError:
+    """A parameter is missing or its value is not allowed (65)."""
+    return RequestError(ControlCode.SYNTAX, message)
+
+
+def malformed(message: str) -> RequestError:
+    """The text is not a request at all (67)."""
+    return RequestError(ControlCode.MALFORMED, message)

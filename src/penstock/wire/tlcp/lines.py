@@ -1,0 +1,65 @@
+"""Every response and notification line the server sends, except the value list of `U`.
+
+A line is UTF-8, ends in CR-LF and escapes commas in all its arguments, because clients split at every comma.
+Specification: chapter 2 (responses) and 3 (notifications).
+"""
+
+from __future__ import annotations
+
+import re
+
+_SPECIAL = re.compile(r"[%,\r\n]")
+_ESCAPES = str.maketrans({"%": "%25", ",": "%2C", "\r": "%0D", "\n": "%0A"})
+
+PROBE = b"PROBE\r\n"
+WSOK = b"WSOK\r\n"
+NOOP = b"NOOP,sending placeholder data\r\n"
+HEARTBEAT_OK = b"REQOK\r\n"
+
+
+def argument(text: str) -> str:
+    """One percent-encoded argument."""
+    return text.translate(_ESCAPES) if _SPECIAL.search(text) else text
+
+
+def line(tag: str, *arguments: str | int) -> bytes:
+    """A whole line; lone surrogates, which UTF-8 cannot carry, become question marks."""
+    parts = [tag]
+    parts.extend(argument(item) if isinstance(item, str) else str(item) for item in arguments)
+    return (",".join(parts) + "\r\n").encode("utf-8", "replace")
+
+
+def decimal(number: float, least_digits: int = 0) -> str:
+    """A decimal number without exponent, with at least `least_digits` digits after the dot."""
+    whole, _, fraction = f"{number:.6f}".rstrip("0").partition(".")
+    fraction = fraction.ljust(least_digits, "0")
+    return f"{whole}.{fraction}" if fraction else whole
+
+
+def conok(session_id: str, request_limit: int, keepalive_millis: int, control_link: str) -> bytes:
+    return line("CONOK", session_id, request_limit, keepalive_millis, control_link or "*")
+
+
+def conerr(code: int, message: str) -> bytes:
+    return line("CONERR", int(code), message)
+
+
+def end(code: int, message: str) -> bytes:
+    return line("END", int(code), message)
+
+
+def reqok(request_id: str) -> bytes:
+    return line("REQOK", request_id)
+
+
+def reqerr(request_id: str, code: int, message: str) -> bytes:
+    return line("REQERR", request_id, int(code), message)
+
+
+def error(code: int, message: str) -> bytes:
+    return line("ERROR", int(code), message)
+
+
+def refused(request_id: str | None, code: int, message: str) -> bytes:
+    """REQERR when the request could be identified, ERROR when not."""
+    return error(code, message) if request_id is None else reqerr(request_id, code, message)

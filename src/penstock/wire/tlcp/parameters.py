@@ -1,0 +1,132 @@
+"""One line of `name=value` pairs, percent-decoded, read with typed accessors that answer in the peer's own terms.
+
+Specification: chapter 1, "Request Syntax".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote_plus
+
+from penstock.wire.tlcp.errors import malformed, syntax
+
+# No count, size or time a client may name needs more digits; longer ones are typing errors or attacks.
+MAX_DIGITS = 15
+
+# How much of an offending value an error message repeats.
+MAX_ECHO = 60
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+", re.ASCII)
+
+
+def shown(name: str, value: str) -> str:
+    """`name=value` for an error message, cut short, with a password never shown."""
+    if "password" in name.lower():
+        return f"{name}=***"
+    return f"{name}={value if len(value) <= MAX_ECHO else value[:MAX_ECHO] + '…'}"
+
+
+def parse_line(text: str) -> dict[str, str]:
+    """Split a parameter line into a dictionary; raise error 67 where it is not one."""
+    parameters: dict[str, str] = {}
+    if not text:
+        return parameters
+    for pair in text.split("&"):
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise malformed(f"Expected name=value, found {pair[:MAX_ECHO]!r}")
+        decoded = _decode(name, name)
+        if decoded in parameters:
+            raise malformed(f"Parameter {decoded[:MAX_ECHO]} is given twice")
+        parameters[decoded] = _decode(decoded, value)
+    return parameters
+
+
+def _decode(name: str, text: str) -> str:
+    if "%" not in text:
+        return text.replace("+", " ")
+    if _BAD_ESCAPE.search(text):
+        raise malformed(f"Bad percent-encoding in the value of {name[:MAX_ECHO]}")
+    try:
+        return unquote_plus(text, errors="strict")
+    except UnicodeDecodeError:
+        raise malformed(f"The percent-encoded value of {name[:MAX_ECHO]} is not UTF-8") from None
+
+
+class Parameters:
+    """The parameters of one request. Every accessor marks its name as known, so that the rest can be reported."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = given
+        self._known: set[str] = set()
+
+    def text(self, name: str) -> str | None:
+        """The value as it is, None if absent."""
+        self._known.add(name)
+        return self._given.get(name)
+
+    def required(self, name: str) -> str:
+        """The value, which must be there and not be empty."""
+        value = self.text(name)
+        if not value:
+            raise syntax(f"{name} is missing" if value is None else f"{name} is empty")
+        return value
+
+    def integer(self, name: str, minimum: int, default: int | None = None) -> int | None:
+        """A whole number not below `minimum`, `default` if absent."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if _INTEGER.fullmatch(value) is None or len(value) > MAX_DIGITS or int(value) < minimum:
+            raise syntax(f"{shown(name, value)}: expected a whole number from {minimum}")
+        return int(value)
+
+    def required_integer(self, name: str, minimum: int) -> int:
+        """A whole number that must be there."""
+        number = self.integer(name, minimum)
+        if number is None:
+            raise syntax(f"{name} is missing")
+        return number
+
+    def any_integer(self, name: str) -> int | None:
+        """A whole number of either sign, None if absent."""
+        value = self.text(name)
+        if value is None:
+            return None
+        if _INTEGER.fullmatch(value) is None or len(value) > MAX_DIGITS:
+            raise syntax(f"{shown(name, value)}: expected a whole number")
+        return int(value)
+
+    def boolean(self, name: str, default: bool) -> bool:
+        """`true` or `false`, `default` if absent."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if value not in ("true", "false"):
+            raise syntax(f"{shown(name, value)}: expected true or false")
+        return value == "true"
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of some words; it must be there."""
+        value = self.required(name)
+        if value not in choices:
+            raise syntax(f"{shown(name, value)}: expected one of {' '.join(choices)}")
+        return value
+
+    def rate(self, name: str, words: tuple[str, ...]) -> float | str | None:
+        """A decimal number above zero, or one of some words; None if absent."""
+        value = self.text(name)
+        if value is None or value in words:
+            return value
+        number = float(value) if _DECIMAL.fullmatch(value) and len(value) <= MAX_DIGITS else 0.0
+        if number <= 0:
+            allowed = " or ".join(("a decimal number above 0", *words))
+            raise syntax(f"{shown(name, value)}: expected {allowed}")
+        return number
+
+    def unknown(self) -> Iterator[str]:
+        """The names that nothing has asked for."""
+        return (name for name in self._given if name not in self._known)

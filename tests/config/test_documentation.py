@@ -1,0 +1,61 @@
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from penstock.config import load
+from penstock.config.keys import all_keys, all_sections
+from penstock.config.loading import OPTIONS
+from penstock.config.reference import updated
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "configuration.md"
+EXAMPLE = ROOT / "examples" / "penstock.toml"
+
+
+def test_the_tables_of_the_page_are_those_of_the_schema() -> None:
+    page = PAGE.read_text("utf-8")
+    assert page == updated(page), "run: python -m penstock.config.reference docs/configuration.md"
+
+
+def test_a_page_without_the_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs the marks"):
+        updated("# Configuration\n")
+
+
+def test_every_key_and_section_has_one_line_of_description() -> None:
+    described = {key.name: key.description for key in all_keys().values()}
+    described |= {section.name: section.description for section in all_sections()}
+    for name, description in described.items():
+        assert description.endswith("."), name
+        assert "\n" not in description, name
+
+
+def test_the_page_names_every_option() -> None:
+    page = PAGE.read_text("utf-8")
+    for key, option in OPTIONS.items():
+        assert option in page
+        assert f"`{key}`" in page
+
+
+def test_the_example_loads() -> None:
+    loaded = load(EXAMPLE, {})
+    assert loaded.config.server.name == "Prices"
+    assert loaded.origins["session.max_recovery_length"] == "penstock.toml"
+
+
+def test_the_tls_lines_of_the_example_name_keys_that_exist() -> None:
+    lines = EXAMPLE.read_text("utf-8").splitlines()
+    start = lines.index("# [stream.tls]")
+    table = tomllib.loads("\n".join(line.removeprefix("# ") for line in lines[start : start + 4]))
+    assert {f"stream.tls.{name}" for name in table["stream"]["tls"]} <= set(all_keys())
+
+
+def test_the_toml_of_the_page_loads(tmp_path: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        path = tmp_path / "penstock.toml"
+        path.write_text(block, "utf-8")
+        assert load(path, {}).config.server.node == "prices-1"

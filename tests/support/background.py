@@ -1,0 +1,162 @@
+"""A whole server, real sockets included, on a thread of the test process, with a data adapter that the test drives."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, TypeVar
+
+import uvloop
+
+from penstock.adapters import AdapterSet, ClientFacts, DataAdapter, MetadataAdapter, Reason, Refusal
+from penstock.adapters.demo import demo_sets
+from penstock.config import load
+from penstock.kernel.feed import Feed
+from penstock.kernel.session import Session
+from penstock.server import Server
+
+T = TypeVar("T")
+
+
+class HandAdapter(DataAdapter):
+    """Publishes what the test says. `subscribed` and `history` show what the kernel asked for."""
+
+    def __init__(self, snapshots: bool = True) -> None:
+        self.snapshots = snapshots
+        self.subscribed: set[str] = set()
+        self.history: list[tuple[str, str]] = []
+        # Sent as snapshot when the item is subscribed.
+        self.state: dict[str, dict[str, str | None]] = {}
+
+    async def start(self, feed: Feed) -> None:
+        await super().start(feed)
+
+    def subscribe(self, item: str) -> None:
+        self.subscribed.add(item)
+        self.history.append(("subscribe", item))
+        if self.snapshots and item in self.state:
+            self.feed.update(item, self.state[item], snapshot=True)
+
+    def unsubscribe(self, item: str) -> None:
+        self.subscribed.discard(item)
+        self.history.append(("unsubscribe", item))
+
+    def has_snapshot(self, item: str) -> bool:
+        return self.snapshots
+
+
+class HandMetadata(MetadataAdapter):
+    """Lets everybody in but user `nobody`; answers messages; fails on purpose for user or message `crash`."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self.clients: list[ClientFacts] = []
+
+    async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> None:
+        self.clients.append(client)
+        if user == "nobody":
+            raise Refusal(Reason.CREDENTIALS, "User/password check failed")
+        if user == "custom":
+            raise Refusal(Reason.CREDENTIALS, "Come back, tomorrow", code=-7)
+        if user == "away":
+            raise Refusal(Reason.AUTHORITY_UNAVAILABLE, "The user store is away")
+        if user == "slow":
+            await asyncio.Event().wait()
+        if user == "crash":
+            raise RuntimeError("authentication crashed on purpose")
+
+    async def message(self, session: Session, text: str) -> str | None:
+        if text == "crash":
+            raise RuntimeError("message crashed on purpose")
+        if text.startswith("refuse"):
+            raise Refusal(Reason.MESSAGE_FAILED, "refused, on purpose", code=-3 if text == "refuse with code" else None)
+        self.messages.append(text)
+        return f"got {text}"
+
+
+class BackgroundServer:
+    """Adapter set TEST has data adapter HAND (and DEFAULT, the same); the demo sets are there too."""
+
+    def __init__(self, overrides: Mapping[str, object]) -> None:
+        settings = {"stream.port": 0, "api.port": 0, "log.level": "error", **overrides}
+        self.config = load(None, settings).config
+        self.adapter = HandAdapter()
+        self.plain = HandAdapter(snapshots=False)
+        self.metadata = HandMetadata()
+        self.server: Server
+        self._loop: asyncio.AbstractEventLoop
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._stop: asyncio.Event
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            uvloop.run(self._serve())
+        except BaseException as failure:
+            self._failure = failure
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        hand = AdapterSet("TEST", self.metadata, {"HAND": self.adapter, "PLAIN": self.plain, "DEFAULT": self.adapter})
+        self.server = Server(self.config, [hand, *demo_sets(seed=7)])
+        await self.server.start()
+        self._started.set()
+        await self._stop.wait()
+        await self.server.stop()
+
+    def __enter__(self) -> BackgroundServer:
+        self._thread.start()
+        self._started.wait(20)
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Graceful, as on SIGTERM."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join(20)
+        if self._failure is not None:
+            raise self._failure
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Run a function on the server's thread and return what it returns, after the turn it belongs to."""
+
+        async def run() -> T:
+            return function(*arguments)
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
+
+    def update(self, item: str, snapshot: bool = False, **fields: str | None) -> None:
+        """Publish one event of the HAND adapter."""
+        self.call(self.adapter.feed.update, item, fields, snapshot)
+
+    @property
+    def host(self) -> str:
+        return "127.0.0.1"
+
+    @property
+    def port(self) -> int:
+        return self.server.stream_ports[0]
+
+    @property
+    def tls_port(self) -> int:
+        return self.server.stream_ports[1]
+
+    @property
+    def api_port(self) -> int:
+        return self.server.api_port
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"

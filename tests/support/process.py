@@ -1,0 +1,119 @@
+"""A server process, started as a user would start it, to be stopped, killed and started again on the same ports."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+READY = re.compile(
+    r"penstock: ready  stream=http://([\d.]+):(\d+)(?:  tls=https://[\d.]+:(\d+))?  api=http://[\d.]+:(\d+)"
+)
+
+
+class ServerProcess:
+    """`penstock serve` with a configuration file in `directory`; used as a context manager."""
+
+    def __init__(self, directory: Path, overrides: Mapping[str, object]) -> None:
+        self.directory = directory
+        self._settings: dict[str, object] = {"stream.port": 0, "api.port": 0, **overrides}
+        self._process: subprocess.Popen[str] | None = None
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.tls_port = 0
+        self.api_port = 0
+
+    def start(self) -> None:
+        """Start and wait for the ready line; after the first start the ports stay the same."""
+        configuration = self.directory / "penstock.toml"
+        configuration.write_text(_toml(self._settings))
+        self.log_file = self.directory / "server.log"
+        command = [
+            sys.executable,
+            "-m",
+            "penstock.cli",
+            "serve",
+            "--config",
+            str(configuration),
+            "--data-dir",
+            str(self.directory / "data"),
+        ]
+        with self.log_file.open("a") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        match = READY.match(line)
+        assert match is not None, f"no ready line but {line!r}; log: {self.log}"
+        self.port, self.api_port = int(match[2]), int(match[4])
+        self.tls_port = int(match[3] or 0)
+        self._settings["stream.port"] = self.port
+        self._settings["api.port"] = self.api_port
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.host}:{self.port}"
+
+    def send_signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def wait(self) -> int:
+        """Wait for the process to end; its exit code."""
+        assert self._process is not None
+        try:
+            code = self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._process = None
+        return code
+
+    def stop(self) -> int:
+        """Graceful stop."""
+        self.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+        self.wait()
+
+    def __enter__(self) -> ServerProcess:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self.stop()
+
+
+def _toml(settings: Mapping[str, object]) -> str:
+    lines = []
+    for key, value in settings.items():
+        if isinstance(value, bool):
+            text = str(value).lower()
+        elif isinstance(value, str):
+            text = f'"{value}"'
+        elif isinstance(value, list | tuple):
+            text = "[" + ", ".join(f'"{entry}"' for entry in value) + "]"
+        else:
+            text = str(value)
+        lines.append(f"{key} = {text}")
+    return "\n".join(lines) + "\n"

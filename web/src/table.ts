@@ -1,0 +1,83 @@
+// The table: one row an item, one cell a field; values go in as they arrive and reach the screen once a frame.
+// Not here: where values come from (connection.ts), which columns a narrow screen keeps (page.css).
+// Read next: flash.ts.
+
+import { direction, Flash } from "./flash";
+import type { Column, Kind } from "./stocks";
+
+interface Cell {
+  readonly kind: Kind;
+  readonly node: HTMLElement;
+}
+
+interface Change {
+  readonly value: string;
+  readonly quiet: boolean;
+}
+
+export class StockTable {
+  private readonly rows = new Map<string, ReadonlyMap<string, Cell>>();
+  private readonly flash = new Flash();
+  // At most one change a cell: however fast the feed, a frame costs no more than the table has cells.
+  private readonly pending = new Map<Cell, Change>();
+  private frame: number | undefined;
+
+  constructor(
+    private readonly table: HTMLTableElement,
+    items: readonly string[],
+    columns: readonly Column[],
+  ) {
+    const head = table.createTHead().insertRow();
+    for (const column of columns) {
+      const node = document.createElement("th");
+      node.scope = "col";
+      node.dataset["field"] = column.field;
+      node.textContent = column.title;
+      head.append(node);
+    }
+    const body = table.createTBody();
+    for (const item of items) {
+      const row = body.insertRow();
+      row.dataset["item"] = item;
+      this.rows.set(item, new Map(columns.map((column) => [column.field, addCell(row, column)])));
+    }
+  }
+
+  /** Take one new value. `quiet` values (a snapshot) are shown without flashing; null empties the cell. */
+  set(item: string, field: string, value: string | null, quiet: boolean): void {
+    const cell = this.rows.get(item)?.get(field);
+    if (cell === undefined) throw new Error(`no cell for item ${item}, field ${field}`);
+    this.pending.set(cell, { value: value ?? "", quiet });
+    this.frame ??= requestAnimationFrame(this.draw);
+  }
+
+  /** Dim the rows while nobody keeps them up to date. */
+  setStale(stale: boolean): void {
+    this.table.dataset["stale"] = String(stale);
+  }
+
+  private readonly draw = (): void => {
+    this.frame = undefined;
+    for (const [cell, change] of this.pending) this.show(cell, change);
+    this.pending.clear();
+  };
+
+  private show({ kind, node }: Cell, { value, quiet }: Change): void {
+    const moved = direction(node.textContent, value);
+    node.textContent = value;
+    if (kind === "change") {
+      const sign = direction("0", value);
+      if (sign === undefined) delete node.dataset["sign"];
+      else node.dataset["sign"] = sign;
+    }
+    if (moved !== undefined && !quiet && (kind === "figure" || kind === "change")) this.flash.start(node, moved);
+  }
+}
+
+function addCell(row: HTMLTableRowElement, { field, kind }: Column): Cell {
+  const node = document.createElement(kind === "name" ? "th" : "td");
+  if (kind === "name") node.scope = "row";
+  node.dataset["field"] = field;
+  row.append(node);
+  return { kind, node };
+}
