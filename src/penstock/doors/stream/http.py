@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 
+from penstock.doors.stream.closing import close_gently
 from penstock.doors.stream.origins import allows
 from penstock.doors.stream.pages import NOT_BUILT
 from penstock.doors.stream.response import (
@@ -76,7 +77,9 @@ class HttpConnection(asyncio.Protocol):
         if self._closing:
             return
         if self._parser.leftover is not None:
+            # Frames that follow an upgrade request which still waits for its turn.
             self._parser.leftover += data
+            self._pause()
             return
         try:
             requests = self._parser.feed(data)
@@ -94,10 +97,19 @@ class HttpConnection(asyncio.Protocol):
         self._waiting.extend(requests)
         if not self._busy:
             self._next()
-        elif len(self._waiting) >= self.door.config.limits.max_unanswered_requests and not self._paused:
+        elif len(self._waiting) >= self.door.config.limits.max_unanswered_requests:
+            self._pause()
+        self._watch()
+
+    def _pause(self) -> None:
+        if not self._paused:
             self._paused = True
             self.transport.pause_reading()
-        self._watch()
+
+    def _resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            self.transport.resume_reading()
 
     def eof_received(self) -> bool:
         # A client may close its sending side and still read the answer; a stream's client is gone.
@@ -154,7 +166,7 @@ class HttpConnection(asyncio.Protocol):
             millis = self.door.config.limits.read_timeout_millis
             self._refuse(HttpError(408, f"The request was not complete after {millis} ms"))
         else:
-            self.transport.close()
+            self._close()
 
     def _cancel_timers(self) -> None:
         for timer in (self._timer, self._write_timer):
@@ -206,18 +218,14 @@ class HttpConnection(asyncio.Protocol):
         self._response = None
         self._task = None
         if not keep_open or (self._closing and not self._waiting):
-            self._closing = True
-            self.transport.close()
+            self._close()
             return
-        if self._paused:
-            self._paused = False
-            self.transport.resume_reading()
+        self._resume()
         # Not from here: a long queue of requests would nest.
         asyncio.get_running_loop().call_soon(self._next)
 
     def _refuse(self, error: HttpError) -> None:
         """Answer bytes that are no request, and close."""
-        self._closing = True
         if self.lost:
             return
         body = f"{error.message}\n".encode()
@@ -229,7 +237,13 @@ class HttpConnection(asyncio.Protocol):
             ("Connection", "close"),
         ]
         self.transport.write(response_head(error.status, headers) + body)
-        self.transport.close()
+        self._close()
+
+    def _close(self) -> None:
+        self._closing = True
+        self._cancel_timers()
+        self._resume()
+        self._timer = close_gently(self.transport)
 
     def abort(self) -> None:
         if not self.lost:
@@ -241,7 +255,7 @@ class HttpConnection(asyncio.Protocol):
         A connection between two requests is closed, one with an answer under way closes after it.
         """
         if not self._busy and not self.lost:
-            self.transport.close()
+            self._close()
 
     # -- requests -------------------------------------------------------------------------------------------------
 
@@ -305,6 +319,7 @@ class HttpConnection(asyncio.Protocol):
         self.lost = True  # For this object; the socket lives on.
         self.door.connections.discard(self)
         self._cancel_timers()
+        self._resume()
         self.transport.set_protocol(connection)
         self.transport.write(opening)
         connection.start(self._parser.leftover or b"", counted=self._counted)

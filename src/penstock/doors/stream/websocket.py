@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.doors.stream.closing import close_gently
 from penstock.wire.websocket import FrameReader, text_messages
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._close_code = 0
         self._close_reason = ""
         self._counted = False
+        self._closing = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
@@ -66,6 +68,8 @@ class WebSocketConnection(asyncio.Protocol):
     # -- asyncio callbacks ----------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
         for message in self._reader.feed(data):
             self._receive(message)
         self._answer_frames()
@@ -128,20 +132,29 @@ class WebSocketConnection(asyncio.Protocol):
         for data in self._reader.to_send():
             if data:
                 self.transport.write(data)
-            else:
-                self.transport.close()
-        if self._reader.is_closed:
-            self.transport.close()
+        if self._reader.is_closed and not self._closing:
+            self._closing = True
+            self._stop_watching()
+            self._idle_timer = close_gently(self.transport)
 
     def _watch(self) -> None:
         """A socket that carries no session must say something now and then."""
+        self._stop_watching()
+        if self.session is None and not self.lost and not self._closing:
+            self._idle_timer = asyncio.get_running_loop().call_later(
+                self.door.config.limits.idle_timeout_millis / 1000, self._idle
+            )
+
+    def _idle(self) -> None:
+        self._idle_timer = None
+        # A session that has been bound since is what the socket is for; its end starts the watch anew.
+        if self.session is None:
+            self.close(POLICY, f"Idle for {self.door.config.limits.idle_timeout_millis} ms")
+
+    def _stop_watching(self) -> None:
         if self._idle_timer is not None:
             self._idle_timer.cancel()
             self._idle_timer = None
-        if self.session is None and not self.lost:
-            self._idle_timer = asyncio.get_running_loop().call_later(
-                self.door.config.limits.idle_timeout_millis / 1000, self.close, POLICY, "Idle for too long"
-            )
 
     # -- what goes out --------------------------------------------------------------------------------------------
 

@@ -1,0 +1,31 @@
+"""How a connection is closed without losing its last bytes.
+
+Closing a socket that still has unread input makes the system reset it, and the peer may never see what was written
+last. So the sending side is closed first; what the peer still sends is read and dropped until it closes too, or patience ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+# Seconds a peer has to close its side.
+LINGER = 2.0
+
+
+def close_gently(transport: asyncio.Transport) -> asyncio.TimerHandle | None:
+    """Close after all is written.
+
+    The caller drops what still comes in, and cancels the timer when the connection is lost.
+    """
+    if transport.is_closing():
+        return None
+    if not transport.can_write_eof():
+        # TLS: its closing alert goes with the last bytes.
+        transport.close()
+        return None
+    try:
+        transport.write_eof()
+    except OSError:
+        transport.abort()
+        return None
+    return asyncio.get_running_loop().call_later(LINGER, transport.abort)
