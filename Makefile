@@ -28,7 +28,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup demo test lint bench lock page interop-setup browser-setup clean
+.PHONY: help setup demo test lint bench lock page interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -90,7 +90,7 @@ lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, 
 	$(if $(WEB_TOOLS),@cd web && $(NPM) run --silent check)
 	@scripts/check-locks.sh
 
-test: setup interop-setup browser-setup ## all tests, with the published clients and a browser
+test: setup interop-setup system-setup ## all tests, with the published clients and a browser
 	@$(BIN)/python -m pytest $(ARGS)
 
 bench: setup ## the benchmarks
@@ -113,8 +113,8 @@ endif
 
 interop-setup: $(INTEROP)/client-1/.stamp $(INTEROP)/client-2/.stamp $(NODE_CLIENTS) ## the published clients, each in an environment of its own
 
-browser-setup: ## Chromium from the system's packages, if there is none
-	@scripts/browser.sh
+system-setup: ## Chromium and curl from the system's packages, where missing
+	@scripts/system.sh
 
 # --- upkeep -----------------------------------------------------------------------------------------------
 

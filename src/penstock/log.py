@@ -15,6 +15,10 @@ from datetime import UTC, datetime
 SECRET_FIELDS = frozenset({"password", "ls_password", "secret", "token", "authorization", "cookie"})
 MASK = "***"
 
+# Libraries that log what they receive, whole requests with passwords included, below this level.
+_TALKATIVE = ("websockets",)
+_TALKATIVE_LEVEL = logging.WARNING
+
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _RESERVED = frozenset({"time", "level", "logger", "event"})
 
@@ -67,6 +71,8 @@ def configure(level: str, format: str) -> None:
         root.removeHandler(earlier)
     root.addHandler(handler)
     root.setLevel(_LEVELS[level])
+    for library in _TALKATIVE:
+        logging.getLogger(library).setLevel(max(_LEVELS[level], _TALKATIVE_LEVEL))
 
 
 class _Handler(logging.StreamHandler):  # type: ignore[type-arg]  # generic for mypy only, not at run time

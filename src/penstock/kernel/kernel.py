@@ -122,6 +122,11 @@ class Kernel:
             self._waker.wake()
         self._dirty.append(session)
 
+    @property
+    def is_dirty(self) -> bool:
+        """Whether a session has come up with something to send since the last turn."""
+        return bool(self._dirty)
+
     def set_timer(self, target: Timed, when: float) -> None:
         before = self._timers.next_deadline()
         self._timers.set(target, when)

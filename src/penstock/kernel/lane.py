@@ -20,6 +20,21 @@ if TYPE_CHECKING:
 class Lane(Timed):
     """Conflates: of the states that cannot be sent yet only the latest is held."""
 
+    __slots__ = (
+        "_held",
+        "interval",
+        "open",
+        "position",
+        "prefix",
+        "sent",
+        "session",
+        "slot",
+        "subscription",
+        "view",
+        "waiting",
+        "wants_snapshot",
+    )
+
     def __init__(self, session: Session, view: View, subscription: int, position: int, wants_snapshot: bool) -> None:
         super().__init__()
         self.session = session
@@ -96,6 +111,8 @@ class Lane(Timed):
 
 class QueueLane(Lane):
     """Keeps every event, up to a limit; beyond it the oldest is dropped and, where losses must be told, counted."""
+
+    __slots__ = ("_lost", "_queue", "_tells_losses", "limit")
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Room that is kept on a connection of limited length for its last line, LOOP or END.
 TAIL_RESERVE = 96
 
-# A custom END message longer than this is not sent on a connection of limited length.
+# A custom END message (one whose code is 0 or negative) of more characters is not sent on a connection of limited length.
 MAX_TAIL_MESSAGE = 35
 
 # One turn's output of a session is handed on early when it grows beyond this many lines, to bound memory.
@@ -46,8 +46,49 @@ class Binding:
     send_sync: bool = True
 
 
+UNBOUND = Binding()
+
+
 class Session(Timed):
     """Opened by `Kernel.open_session`, bound by `bind`, gone after `close`."""
+
+    # A server holds many thousands: without a dictionary each takes a kilobyte less.
+    __slots__ = (
+        "_bandwidth_free_at",
+        "_binding",
+        "_bound_at",
+        "_congested",
+        "_ends_at",
+        "_fresh",
+        "_inactivity",
+        "_keepalive",
+        "_last_request",
+        "_last_sync",
+        "_last_write",
+        "_lines",
+        "_log",
+        "_messages",
+        "_pending",
+        "_poll_delay_millis",
+        "_poll_until",
+        "_unbound_until",
+        "adapter_set",
+        "address",
+        "announced_address",
+        "channel",
+        "closed",
+        "codec",
+        "dirty",
+        "handler",
+        "id",
+        "kernel",
+        "limits",
+        "max_bandwidth",
+        "ready",
+        "subscriptions",
+        "tells_constraints",
+        "user",
+    )
 
     def __init__(self, kernel: Kernel, session_id: str, codec: Codec, handler: MessageHandler) -> None:
         super().__init__()
@@ -63,7 +104,7 @@ class Session(Timed):
         self.announced_address = ""
         self.closed = False
         self.subscriptions: dict[int, Subscription] = {}
-        self.messages = Messages(self)
+        self._messages: Messages | None = None
         self.max_bandwidth: float | None = None
         self.tells_constraints = True
 
@@ -75,7 +116,7 @@ class Session(Timed):
         self._pending: list[Lane | bytes] = []
         self._log = RecoveryLog(self.limits.max_recovery_length, self.limits.max_recovery_age_millis / 1000)
 
-        self._binding = Binding()
+        self._binding = UNBOUND
         self._fresh = False
         duration = self.limits.max_session_duration_minutes * 60
         self._ends_at = kernel.clock() + duration if duration else inf
@@ -310,6 +351,13 @@ class Session(Timed):
 
     # -- requests -------------------------------------------------------------------------------------------------
 
+    @property
+    def messages(self) -> Messages:
+        """The upstream messages; made when the first comes, for most clients send none."""
+        if self._messages is None:
+            self._messages = Messages(self)
+        return self._messages
+
     def touch(self) -> None:
         """A request for this session has come: the client is alive."""
         self._last_request = self.kernel.clock()
@@ -361,10 +409,12 @@ class Session(Timed):
         self.closed = True
         channel = self.channel
         if channel is not None:
-            if channel.room() is not None and len(message) > MAX_TAIL_MESSAGE:
-                message = "[Custom message skipped]"
             assert code is not None
-            self._leave_channel(self.codec.end(code, message), close_socket)
+            last_line = self.codec.end(code, message)
+            is_long = (code <= 0 and len(message) > MAX_TAIL_MESSAGE) or len(last_line) > TAIL_RESERVE
+            if is_long and channel.room() is not None:
+                last_line = self.codec.end(code, "[Custom message skipped]")
+            self._leave_channel(last_line, close_socket)
         self.ready = False
         self._lines = []
         self._pending = []
@@ -376,7 +426,11 @@ class Session(Timed):
     # -- time -----------------------------------------------------------------------------------------------------
 
     def expire(self, now: float) -> None:
-        """Do whatever is due, then set the next deadline."""
+        """Do whatever is due, then set the next deadline.
+
+        Conditions are written with the very sums that `_set_alarm` uses: `now - last >= interval` may still be false
+        in the last bit when `last + interval` has come, and the alarm would ring for ever.
+        """
         if self.closed:
             return
         if now >= self._ends_at:
@@ -387,7 +441,7 @@ class Session(Timed):
             if now >= self._unbound_until:
                 self.close(None, "")
                 return
-        elif now - self._last_request >= self._inactivity:
+        elif now >= self._last_request + self._inactivity:
             channel.abort()
             self.drop()
         elif self._binding.polling:
@@ -401,13 +455,13 @@ class Session(Timed):
 
     def _expire_streaming(self, now: float) -> None:
         limit = self.limits.max_streaming_millis
-        if limit and now - self._bound_at >= limit / 1000:
+        if limit and now >= self._bound_at + limit / 1000:
             self.rebind()
             return
-        if self._binding.send_sync and now - self._last_sync >= self.limits.sync_millis / 1000:
+        if self._binding.send_sync and now >= self._last_sync + self.limits.sync_millis / 1000:
             self._last_sync = now
             self._say(self.codec.synchronized(round(now - self._bound_at)))
-        if now - self._last_write >= self._keepalive:
+        if now >= self._last_write + self._keepalive:
             self._say(self.codec.probe())
 
     def _set_alarm(self, now: float) -> None:

@@ -51,7 +51,7 @@ class Subscription:
             item.check_mode(request.mode)
         codec = self.session.codec
         self.session.notify(codec.subscribed(request.number, len(items), len(request.fields)))
-        self._tell_configuration()
+        self.confirm()
         for position, name in enumerate(request.items, start=1):
             # Asked for again: the same name may stand twice in a group.
             self._join(request.feed.item(name), position)
@@ -59,7 +59,7 @@ class Subscription:
     def _join(self, item: Item, position: int) -> None:
         request = self.request
         view = item.view(request.mode, request.fields, self.session.codec)
-        if request.mode is Mode.MERGE:
+        if request.mode is Mode.MERGE and not request.unfiltered:
             lane = Lane(self.session, view, request.number, position, request.snapshot)
         else:
             tells_losses = request.unfiltered or request.mode is Mode.RAW
@@ -72,12 +72,16 @@ class Subscription:
     def _interval(self) -> float:
         return 0.0 if self.max_frequency is None else 1.0 / self.max_frequency
 
-    def _tell_configuration(self) -> None:
+    def confirm(self) -> None:
+        """Tell the client the frequency limit that holds."""
         filtered = not self.request.unfiltered
         self.session.notify(self.session.codec.configured(self.request.number, self.max_frequency, filtered))
 
     def reconfigure(self, max_frequency: float | None) -> None:
-        """A new frequency limit; None lifts it."""
+        """A new frequency limit; None lifts it. The mode RAW knows no limit: there it is told only what holds."""
+        if self.request.mode is Mode.RAW:
+            self.confirm()
+            return
         if self.request.unfiltered:
             raise Refusal(
                 Reason.UNFILTERED,
@@ -86,7 +90,7 @@ class Subscription:
         self.max_frequency = max_frequency
         for _, lane in self.lanes:
             lane.set_interval(self._interval())
-        self._tell_configuration()
+        self.confirm()
 
     def stop(self) -> None:
         """Leave all items; nothing held is sent any more."""

@@ -9,6 +9,8 @@ from math import inf
 class Timed:
     """Something with deadlines. An entry whose time is not the current `alarm` has been overtaken and is ignored."""
 
+    __slots__ = ("alarm",)
+
     def __init__(self) -> None:
         self.alarm = 0.0
 

@@ -1,12 +1,15 @@
 """HTTP/1.0 and 1.1, server side, without I/O: bytes to requests (by httptools, strict), and response heads to bytes.
 
-Limits on head and body are enforced while bytes arrive. What a path means is decided in `penstock.doors`.
+Limits on head and body are enforced while bytes arrive, and framing that two readers could understand differently is
+refused: RFC 9112, sections 6 and 11. What a path means is decided in `penstock.doors`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NoReturn
 from urllib.parse import unquote
 
 import httptools
@@ -27,10 +30,18 @@ REASONS = {
     426: "Upgrade Required",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
+    501: "Not Implemented",
     503: "Service Unavailable",
 }
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
+
+# A body in chunks of one byte needs five more for each; extensions and trailers may take a header limit on top.
+CHUNK_OVERHEAD = 8
+
+# What RFC 3986 allows in a host and port, without the comma: that is how repeated headers look.
+_HOST = re.compile(r"[A-Za-z0-9._~!$&'()*+;=:%\[\]-]*", re.ASCII)
+_ABSOLUTE_FORM = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?]*", re.ASCII)
 
 
 class HttpError(Exception):
@@ -56,7 +67,12 @@ class HttpRequest:
 
     @property
     def path(self) -> str:
-        return unquote(self.target.partition("?")[0], errors="replace")
+        """Percent-decoded, and without the scheme and host that a request through a proxy may carry."""
+        path = self.target.partition("?")[0]
+        absolute = _ABSOLUTE_FORM.match(path)
+        if absolute is not None:
+            path = path[absolute.end() :] or "/"
+        return unquote(path, errors="replace")
 
     @property
     def query(self) -> str:
@@ -64,10 +80,15 @@ class HttpRequest:
 
 
 class RequestParser:
-    """Feed it bytes, take complete requests. After an upgrade request `leftover` holds the bytes that follow it."""
+    """Feed it bytes, take complete requests.
+
+    After an upgrade request `leftover` holds the bytes that follow it. Once the stream makes no sense `error` says why:
+    answer the requests that were complete before, then the error, and close.
+    """
 
     def __init__(self, header_limit: int, body_limit: int) -> None:
         self.leftover: bytes | None = None
+        self.error: HttpError | None = None
         # True from the first byte of a request to its last.
         self.in_request = False
         # Set when the peer waits for a go-ahead before it sends the body.
@@ -81,33 +102,70 @@ class RequestParser:
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
         self._body_size = 0
+        # Bytes of one head, or of the framing of one body, that came in feeds with nothing else in them.
+        self._overhead = 0
+        self._fed = 0
+        self._fed_one_part = True
         self._current: HttpRequest | None = None
         self._complete: list[HttpRequest] = []
-        self._error: HttpError | None = None
 
     def feed(self, data: bytes) -> list[HttpRequest]:
-        """Take bytes in; return the requests they complete. Raises HttpError once the stream makes no sense."""
-        self.in_request = True
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self.leftover = data[upgrade.args[0] :]
-        except httptools.HttpParserError as error:
-            raise self._error or HttpError(400, f"Malformed HTTP request: {error}") from None
-        if self._in_head and self.leftover is None and self.in_request:
-            # Counted per feed, not per header: cheap, and bounds what a peer can make us keep.
-            self._head_size += len(data)
-            if self._head_size > self._header_limit:
-                raise HttpError(431, f"Request head longer than {self._header_limit} bytes")
+        """Take bytes in; return the requests they complete. Look at `error` and `leftover` afterwards."""
+        if self.leftover is not None:
+            self.leftover += data
+            return []
+        if self.error is None:
+            self._parse(data)
         complete = self._complete
         self._complete = []
         return complete
+
+    def _parse(self, data: bytes) -> None:
+        self.in_request = True
+        self._fed = len(data)
+        self._fed_one_part = True
+        try:
+            while data:
+                try:
+                    self._parser.feed_data(data)
+                    break
+                except httptools.HttpParserUpgrade as upgrade:
+                    data = self._upgraded(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            if self.error is None:
+                self.error = HttpError(400, f"Malformed HTTP request: {error}")
+            return
+        if self._fed_one_part:
+            # The parser keeps what it has not understood yet; this bounds what a peer can make it keep.
+            self._overhead += self._fed
+            if self._overhead > self._header_limit + CHUNK_OVERHEAD * self._body_size:
+                self.error = self._too_long()
+
+    def _upgraded(self, rest: bytes) -> bytes:
+        """Keep the bytes behind a request for a WebSocket; any other upgrade is ignored: RFC 9110, section 7.8.
+
+        The parser has passed over the body of such a request, so it has to read it again, without the upgrade.
+        """
+        request = self._complete[-1]
+        if request.method == "CONNECT" or _wants_websocket(request):
+            self.leftover = rest
+            return b""
+        self._complete.pop()
+        self._parser = httptools.HttpRequestParser(self)
+        lines = [f"{request.method} {request.target} HTTP/{request.version}"]
+        lines += [f"{name}: {value}" for name, value in request.headers.items() if name != "upgrade"]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + rest
+
+    def _too_long(self) -> HttpError:
+        if self._in_head:
+            return HttpError(431, f"Request head longer than {self._header_limit} bytes")
+        return HttpError(413, "The chunks of the request carry too many bytes that are not its body")
 
     # -- httptools callbacks ---------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self.in_request = True
-        self._in_head = True
+        self._begin_part(in_head=True)
         self._head_size = 0
         self._target = b""
         self._headers = {}
@@ -116,10 +174,14 @@ class RequestParser:
 
     def on_url(self, url: bytes) -> None:
         self._target += url
+        self._count_head(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_head:
+            return  # A trailer: it comes too late to mean anything.
+        self._count_head(len(name) + len(value) + len(":\r\n"))
         key = name.decode("latin-1").lower()
-        text = value.decode("latin-1")
+        text = value.decode("latin-1").strip(" \t")
         before = self._headers.get(key)
         if before is None:
             self._headers[key] = text
@@ -129,19 +191,13 @@ class RequestParser:
             self._headers[key] = f"{before}, {text}"
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
-        size = len(self._target) + sum(len(name) + len(value) + 4 for name, value in self._headers.items())
-        if size > self._header_limit:
-            self._fail(431, f"Request head longer than {self._header_limit} bytes")
+        self._begin_part(in_head=False)
         parser = self._parser
         version = parser.get_http_version()
         if version not in ("1.0", "1.1"):
             self._fail(400, f"HTTP version {version} is not supported; 1.0 and 1.1 are")
-        if version == "1.1" and "host" not in self._headers:
-            self._fail(400, "HTTP/1.1 request without Host header")
-        length = self._headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._body_limit:
-            self._fail(413, f"Request longer than {self._body_limit} bytes")
+        self._check_host(version)
+        self._check_framing(version)
         self.expects_continue = self._headers.get("expect", "").lower() == "100-continue" and version == "1.1"
         self._current = HttpRequest(
             method=parser.get_method().decode("latin-1"),
@@ -151,8 +207,11 @@ class RequestParser:
             keep_alive=parser.should_keep_alive(),
             upgrade=parser.should_upgrade(),
         )
+        if _wants_websocket(self._current) and self._announces_body():
+            self._fail(400, "A request for a WebSocket has no body")
 
     def on_body(self, data: bytes) -> None:
+        self._fed -= len(data)
         self._body_size += len(data)
         if self._body_size > self._body_limit:
             self._fail(413, f"Request longer than {self._body_limit} bytes")
@@ -163,16 +222,56 @@ class RequestParser:
         assert request is not None
         request.body = b"".join(self._body)
         self._body = []
+        self._body_size = 0
         self._current = None
-        self._in_head = True
-        self._head_size = 0
+        self._begin_part(in_head=True)
         self.in_request = False
         self.expects_continue = False
         self._complete.append(request)
 
-    def _fail(self, status: int, message: str) -> None:
-        self._error = HttpError(status, message)
-        raise self._error
+    def _begin_part(self, in_head: bool) -> None:
+        self._in_head = in_head
+        self._overhead = 0
+        self._fed_one_part = False
+
+    def _count_head(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > self._header_limit:
+            self._fail(431, f"Request head longer than {self._header_limit} bytes")
+
+    def _check_host(self, version: str) -> None:
+        host = self._headers.get("host")
+        if host is None:
+            if version == "1.1":
+                self._fail(400, "HTTP/1.1 request without Host header")
+        elif _HOST.fullmatch(host) is None:
+            self._fail(400, "The Host header is not a host name or address")
+
+    def _check_framing(self, version: str) -> None:
+        """How long the body is must be said once, in a way that every reader understands."""
+        length = self._headers.get("content-length")
+        coding = self._headers.get("transfer-encoding")
+        if coding is not None:
+            if length is not None:
+                self._fail(400, "Both Content-Length and Transfer-Encoding are given")
+            if version == "1.0":
+                self._fail(400, "Transfer-Encoding is not part of HTTP/1.0")
+            if coding.lower() != "chunked":
+                self._fail(501, "The only Transfer-Encoding supported is chunked")
+        elif length is not None and int(length) > self._body_limit:
+            self._fail(413, f"Request longer than {self._body_limit} bytes")
+
+    def _announces_body(self) -> bool:
+        return "transfer-encoding" in self._headers or int(self._headers.get("content-length", "0")) > 0
+
+    def _fail(self, status: int, message: str) -> NoReturn:
+        self.error = HttpError(status, message)
+        raise self.error
+
+
+def _wants_websocket(request: HttpRequest) -> bool:
+    """An upgrade in HTTP/1.0 means nothing."""
+    return request.upgrade and request.version == "1.1" and request.headers.get("upgrade", "").lower() == "websocket"
 
 
 def response_head(status: int, headers: Iterable[tuple[str, str]]) -> bytes:

@@ -28,6 +28,8 @@ def accept(request: HttpRequest, subprotocol: str) -> bytes:
 
     Raises HttpError for a bad handshake.
     """
+    if request.method != "GET":
+        raise HttpError(405, f"{request.method} cannot open a WebSocket; GET can")
     handshake = ServerProtocol(subprotocols=[Subprotocol(subprotocol)])
     response = handshake.accept(Request(request.target, Headers(request.headers.items())))
     if response.status_code != 101:
@@ -89,6 +91,8 @@ class FrameReader:
     def __init__(self, max_size: int) -> None:
         self._core = Protocol(SERVER, state=OPEN, max_size=max_size)
         self._parts: list[bytes] = []
+        # Set by `close`: what the peer sent after it was told to stop is not read.
+        self._closing = False
 
     def feed(self, data: bytes) -> list[str]:
         """Take bytes in; return the complete text messages. What must be sent back is in `to_send`."""
@@ -96,10 +100,14 @@ class FrameReader:
         messages: list[str] = []
         for event in self._core.events_received():
             assert isinstance(event, Frame)
+            if self._closing:
+                break
             if event.opcode is Opcode.BINARY:
                 self.close(CloseCode.UNSUPPORTED_DATA, "TLCP is text; binary messages are not accepted")
             elif event.opcode in (Opcode.TEXT, Opcode.CONT):
-                self._parts.append(bytes(event.data))
+                if event.data:
+                    # Empty fragments cost the peer nothing and may be endless.
+                    self._parts.append(bytes(event.data))
                 if event.fin:
                     payload = b"".join(self._parts)
                     self._parts = []
@@ -115,6 +123,7 @@ class FrameReader:
 
     def close(self, code: int, reason: str) -> None:
         """Begin the closing handshake, once."""
+        self._closing = True
         if self._core.state is OPEN:
             self._core.send_close(code, reason)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 
 from penstock.adapters.api import DataAdapter
@@ -17,13 +18,11 @@ class ChatAdapter(DataAdapter):
         return False
 
     def say(self, session: Session, text: str) -> None:
-        """Publish a line of a client."""
-        self.feed.update(
-            ROOM,
-            {
-                "timestamp": datetime.now().astimezone().strftime("%H:%M:%S"),
-                "message": text,
-                "IP": session.address,
-                "nick": session.user,
-            },
-        )
+        """Publish a line of a client, after its sender has been told that it was taken."""
+        line = {
+            "timestamp": datetime.now().astimezone().strftime("%H:%M:%S"),
+            "message": text,
+            "IP": session.address,
+            "nick": session.user,
+        }
+        asyncio.get_running_loop().call_soon(self.feed.update, ROOM, line)

@@ -1,7 +1,8 @@
 """How a connection is closed without losing its last bytes.
 
 Closing a socket that still has unread input makes the system reset it, and the peer may never see what was written
-last. So the sending side is closed first; what the peer still sends is read and dropped until it closes too, or patience ends.
+last. So the sending side is closed first; what the peer still sends is read and dropped until it closes too, or
+patience ends.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 # Seconds a peer has to close its side.
-LINGER = 2.0
+LINGER = 1.0
 
 
 def close_gently(transport: asyncio.Transport) -> asyncio.TimerHandle | None:

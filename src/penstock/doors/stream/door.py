@@ -98,9 +98,10 @@ class StreamDoor:
             self._date = formatdate(now, usegmt=True)
         return [("Server", self._server_header), ("Date", self._date)]
 
-    def health(self) -> bytes:
-        """What GET /health answers here; the API port has the same."""
-        return json.dumps({"status": "ok" if self._is_ready() else "starting"}).encode()
+    def health(self) -> tuple[int, bytes]:
+        """Status and body that GET /health answers here; the API port has the same."""
+        ready = self._is_ready()
+        return 200 if ready else 503, json.dumps({"status": "ok" if ready else "starting"}).encode()
 
     async def stop(self, say_goodbye: Callable[[], None]) -> None:
         """Stop listening, let `say_goodbye` end the streams, and wait until their last lines are written."""

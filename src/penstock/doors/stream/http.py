@@ -52,6 +52,10 @@ class HttpConnection(asyncio.Protocol):
         self._busy = False
         self._closing = False
         self._paused = False
+        # The peer has sent all it will send; it still reads.
+        self._all_read = False
+        # The peer does not read its answers: no more of them until it does.
+        self._choked = False
         self._counted = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_is_for_reading = False
@@ -81,23 +85,9 @@ class HttpConnection(asyncio.Protocol):
             self._parser.leftover += data
             self._pause()
             return
-        try:
-            requests = self._parser.feed(data)
-        except HttpError as error:
-            self._closing = True
-            if self._busy:
-                # The answer under way comes first; what follows it cannot be understood.
-                self._waiting.clear()
-            else:
-                self._refuse(error)
-            return
-        if self._parser.expects_continue and not self._busy:
-            self._parser.expects_continue = False
-            self.transport.write(CONTINUE)
-        self._waiting.extend(requests)
-        if not self._busy:
-            self._next()
-        elif len(self._waiting) >= self.door.config.limits.max_unanswered_requests:
+        self._waiting.extend(self._parser.feed(data))
+        self._next()
+        if len(self._waiting) >= self.door.config.limits.max_unanswered_requests:
             self._pause()
         self._watch()
 
@@ -112,8 +102,10 @@ class HttpConnection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def eof_received(self) -> bool:
-        # A client may close its sending side and still read the answer; a stream's client is gone.
-        return self._busy and self._response is not None and self._response.session is None
+        # A client may close its sending side and still read the answers; a stream's client is gone.
+        streaming = self._response is not None and self._response.session is not None
+        self._all_read = (self._busy or bool(self._waiting)) and not streaming and not self._closing
+        return self._all_read
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost = True
@@ -133,6 +125,7 @@ class HttpConnection(asyncio.Protocol):
         self._write_timer = asyncio.get_running_loop().call_later(
             self.door.config.limits.write_timeout_millis / 1000, self.abort
         )
+        self._choked = True
         if self._response is not None and self._response.session is not None:
             self._response.session.congest()
 
@@ -140,20 +133,24 @@ class HttpConnection(asyncio.Protocol):
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
+        self._choked = False
         if self._response is not None and self._response.session is not None:
             self._response.session.relieve()
+        self._next()
 
     # -- deadlines ------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         """Wait for the rest of a request, or for the next one; while one is being answered there is no deadline."""
+        if self._closing:
+            return  # The timer is the one that ends the wait for the peer to close.
         reading = self._parser.in_request
         if self._timer is not None:
             if reading and self._timer_is_for_reading and not self._busy:
                 return  # Bytes that trickle in do not move the deadline of their request.
             self._timer.cancel()
             self._timer = None
-        if self._busy or self.lost or self._closing:
+        if self._busy or self.lost:
             return
         limits = self.door.config.limits
         millis = limits.read_timeout_millis if reading else limits.idle_timeout_millis
@@ -217,7 +214,7 @@ class HttpConnection(asyncio.Protocol):
         self._busy = False
         self._response = None
         self._task = None
-        if not keep_open or (self._closing and not self._waiting):
+        if not keep_open or (self._all_read and not self._waiting):
             self._close()
             return
         self._resume()
@@ -243,7 +240,10 @@ class HttpConnection(asyncio.Protocol):
         self._closing = True
         self._cancel_timers()
         self._resume()
-        self._timer = close_gently(self.transport)
+        if self._all_read:
+            self.transport.close()
+        else:
+            self._timer = close_gently(self.transport)
 
     def abort(self) -> None:
         if not self.lost:
@@ -260,9 +260,14 @@ class HttpConnection(asyncio.Protocol):
     # -- requests -------------------------------------------------------------------------------------------------
 
     def _next(self) -> None:
-        if self._busy or self.lost:
+        if self._busy or self.lost or self._closing or self._choked:
             return
         if not self._waiting:
+            if self._parser.error is not None:
+                self._refuse(self._parser.error)
+            elif self._parser.expects_continue:
+                self._parser.expects_continue = False
+                self.transport.write(CONTINUE)
             self._watch()
             return
         request = self._waiting.popleft()
@@ -292,7 +297,8 @@ class HttpConnection(asyncio.Protocol):
         elif request.method not in ("GET", "HEAD"):
             raise HttpError(405, f"{request.method} is not allowed for {path}; GET and HEAD are")
         elif path == "/health":
-            self.send_complete(request, 200, (("Content-Type", "application/json"),), self.door.health())
+            status, body = self.door.health()
+            self.send_complete(request, status, (("Content-Type", "application/json"),), body)
         else:
             self._page(request, path)
 

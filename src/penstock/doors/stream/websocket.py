@@ -6,7 +6,6 @@ Frames are read and built in `wire.websocket`. It is a kernel channel: a session
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,9 +19,36 @@ if TYPE_CHECKING:
 GOING_AWAY = 1001
 POLICY = 1008
 
+# Bytes of answers and pongs that a client may leave unread; beyond it nothing more is read from that client.
+MAX_UNREAD = 1_048_576
+
 
 class WebSocketConnection(asyncio.Protocol):
     """Messages are handled one at a time, by a task that lives only while there is work."""
+
+    __slots__ = (
+        "_close_code",
+        "_close_reason",
+        "_closing",
+        "_counted",
+        "_idle_timer",
+        "_inbox",
+        "_lines",
+        "_paused",
+        "_queued",
+        "_reader",
+        "_worker",
+        "_write_timer",
+        "address",
+        "door",
+        "headers",
+        "last_session",
+        "lost",
+        "secure",
+        "session",
+        "subprotocol",
+        "transport",
+    )
 
     websocket = True
 
@@ -46,7 +72,8 @@ class WebSocketConnection(asyncio.Protocol):
         self.last_session: str | None = None
         self.lost = False
         self._reader = FrameReader(door.config.limits.request_limit)
-        self._inbox: deque[str] = deque()
+        # Not a deque: it is short and mostly empty, and a deque takes 700 bytes even then.
+        self._inbox: list[str] = []
         self._worker: asyncio.Task[None] | None = None
         self._lines: list[bytes] = []
         self._queued = False
@@ -54,6 +81,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._close_reason = ""
         self._counted = False
         self._closing = False
+        self._paused = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
 
@@ -73,6 +101,9 @@ class WebSocketConnection(asyncio.Protocol):
         for message in self._reader.feed(data):
             self._receive(message)
         self._answer_frames()
+        if not self._paused and not self.lost and self.transport.get_write_buffer_size() > MAX_UNREAD:
+            self._paused = True
+            self.transport.pause_reading()
 
     def eof_received(self) -> bool:
         self._reader.eof()
@@ -105,6 +136,9 @@ class WebSocketConnection(asyncio.Protocol):
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
+        if self._paused:
+            self._paused = False
+            self.transport.resume_reading()
         if self.session is not None:
             self.session.relieve()
 
@@ -123,7 +157,7 @@ class WebSocketConnection(asyncio.Protocol):
         try:
             while self._inbox:
                 await self.door.tlcp.answer_message(self, self._inbox[0])
-                self._inbox.popleft()
+                self._inbox.pop(0)
         finally:
             self._worker = None
 

@@ -12,6 +12,10 @@ from email.message import Message
 from penstock.wire.http1 import HttpRequest
 from penstock.wire.tlcp.errors import malformed
 
+# Python's names for encodings that no request needs: they are slow, have no fixed meaning, or yield text that UTF-8
+# cannot carry.
+NOT_CHARSETS = ("charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
+
 
 def body_text(request: HttpRequest, limit: int) -> str:
     """Decode the body; raises error 67 that names the header or the position at fault."""
@@ -21,6 +25,8 @@ def body_text(request: HttpRequest, limit: int) -> str:
         return body.decode(charset)
     except UnicodeDecodeError as error:
         raise malformed(f"The request body is not valid {charset} at byte {error.start}") from None
+    except UnicodeError:
+        raise malformed(f"The request body is not valid {charset}") from None
 
 
 def _charset(request: HttpRequest) -> str:
@@ -31,7 +37,7 @@ def _charset(request: HttpRequest) -> str:
         info = codecs.lookup(name)
     except (LookupError, ValueError):
         raise malformed(f"Content-Type charset {name[:40]!r} is not known") from None
-    if not info._is_text_encoding:
+    if not info._is_text_encoding or info.name in NOT_CHARSETS:
         raise malformed(f"Content-Type charset {name[:40]!r} is not a text encoding")
     return info.name
 

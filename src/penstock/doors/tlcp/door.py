@@ -32,7 +32,7 @@ from penstock.log import get
 from penstock.wire.http1 import HttpError
 from penstock.wire.tlcp import lines
 from penstock.wire.tlcp.codec import TlcpCodec
-from penstock.wire.tlcp.errors import ControlCode, RequestError, SessionCode, malformed
+from penstock.wire.tlcp.errors import ControlCode, RequestError, SessionCode, combo, malformed
 from penstock.wire.tlcp.parameters import parse_line
 from penstock.wire.tlcp.requests import (
     BindSession,
@@ -50,6 +50,7 @@ from penstock.wire.tlcp.requests import (
     Unsubscribe,
     WebSocketCheck,
     parse_requests,
+    shown_name,
     split_lines,
 )
 from penstock.wire.tlcp.version import (
@@ -102,6 +103,8 @@ class TlcpDoor:
             text = body_text(request, self._config.limits.request_limit)
         except RequestError as error:
             self._refuse(response, name, error)
+        except Exception:
+            self._refuse(response, name, _unexpected(name, None))
         else:
             await self._answer(response, name, text, version, query)
         if response.session is None and not response.finished:
@@ -158,14 +161,11 @@ class TlcpDoor:
             except RequestError as error:
                 self._refuse(link, name, error)
             except Exception:
-                incident = secrets.token_hex(4)
-                log.exception("unexpected error", incident=incident, request=name)
                 request_id = request.request_id if isinstance(request, Control) else None
-                code = SessionCode.INTERNAL if name in SESSION_REQUESTS else ControlCode.INTERNAL
-                self._refuse(link, name, RequestError(int(code), f"Internal error {incident}", request_id or None))
+                self._refuse(link, name, _unexpected(name, request_id or None))
 
     def _refuse(self, link: Link, name: str, error: RequestError) -> None:
-        log.debug("request refused", request=name, code=int(error.code), reason=error.message)
+        log.debug("request refused", request=shown_name(name), code=int(error.code), reason=error.message)
         if name in SESSION_REQUESTS:
             link.write([lines.conerr(error.code, error.message)])
         else:
@@ -262,9 +262,7 @@ class TlcpDoor:
         try:
             await self._execute(session, control)
         except RequestError as error:
-            raise RequestError(
-                int(SessionCode.COMBO), f"Error {int(error.code)} in the control request: {error.message}"
-            ) from None
+            raise combo(error) from None
         if session.closed:
             raise RequestError(int(SessionCode.COMBO), "The control request has destroyed the session")
 
@@ -371,7 +369,7 @@ class TlcpDoor:
                 if request.changes_frequency:
                     subscription.reconfigure(request.max_frequency)
                 else:
-                    subscription.reconfigure(subscription.max_frequency)
+                    subscription.confirm()
             elif isinstance(request, Constrain):
                 session.constrain(request.max_bandwidth if request.changes_bandwidth else session.max_bandwidth)
             elif isinstance(request, ForceRebind):
@@ -426,6 +424,14 @@ class TlcpDoor:
 def short(session_id: str) -> str:
     """Enough of an identifier to follow a session through a log, and nothing that would let a reader use it."""
     return session_id[:9]
+
+
+def _unexpected(name: str, request_id: str | None) -> RequestError:
+    """Error 68 for the exception being handled, with an id that the log carries too."""
+    incident = secrets.token_hex(4)
+    log.exception("unexpected error", incident=incident, request=name)
+    code = SessionCode.INTERNAL if name in SESSION_REQUESTS else ControlCode.INTERNAL
+    return RequestError(int(code), f"Internal error {incident}", request_id)
 
 
 def _split_message(message: str) -> tuple[str, str]:

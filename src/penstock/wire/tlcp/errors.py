@@ -84,3 +84,8 @@ def syntax(message: str) -> RequestError:
 def malformed(message: str) -> RequestError:
     """The text is not a request at all (67)."""
     return RequestError(ControlCode.MALFORMED, message)
+
+
+def combo(error: RequestError) -> RequestError:
+    """The control part of a combo request has failed (64): with the code and text it would have had on its own."""
+    return RequestError(int(SessionCode.COMBO), f"Error {int(error.code)} in the control request: {error.message}")

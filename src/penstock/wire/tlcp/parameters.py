@@ -34,10 +34,13 @@ def parse_line(text: str) -> dict[str, str]:
     parameters: dict[str, str] = {}
     if not text:
         return parameters
-    for pair in text.split("&"):
+    if "\r" in text or "\n" in text:
+        raise malformed("A line break that is not CR-LF; inside values it must be percent-encoded")
+    for number, pair in enumerate(text.split("&"), start=1):
         name, separator, value = pair.partition("=")
         if not separator or not name:
-            raise malformed(f"Expected name=value, found {pair[:MAX_ECHO]!r}")
+            # Not repeated: it may be the rest of a password with "&" in it, or a session identifier.
+            raise malformed(f"Expected name=value as part {number} of the line")
         decoded = _decode(name, name)
         if decoded in parameters:
             raise malformed(f"Parameter {decoded[:MAX_ECHO]} is given twice")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.wire.tlcp.errors import ControlCode, RequestError, malformed, syntax
+from penstock.wire.tlcp.errors import ControlCode, RequestError, combo, malformed, syntax
 from penstock.wire.tlcp.parameters import Parameters, parse_line, shown
 
 MODES = ("RAW", "MERGE", "DISTINCT", "COMMAND")
@@ -19,6 +19,7 @@ CONTROL_OPERATIONS = ("add", "delete", "reconf", "constrain", "force_rebind", "d
 # Names that every official client sends for its own reasons; they need no debug line.
 _HARMLESS = ("LS_protocol", "LS_session", "LS_cause", "LS_old_session", "LS_unq", "LS_domain")
 
+_NAME = re.compile(r"[A-Za-z_]{1,60}", re.ASCII)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _SEQUENCE = re.compile(r"[A-Za-z0-9_]{1,256}", re.ASCII)
 RESERVED_SEQUENCE = "UNORDERED_MESSAGES"
@@ -140,14 +141,16 @@ class CreateSession(Request):
     controls: tuple[Control, ...]
 
 
+def shown_name(name: str) -> str:
+    """A request name for messages and logs; other text in its place may hold a password and is not repeated."""
+    return name if _NAME.fullmatch(name) else "(not a name)"
+
+
 def split_lines(text: str) -> list[str]:
     """The CR-LF separated lines of a body or message; the separator after the last line is optional."""
     lines = text.split("\r\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()
-    for line in lines:
-        if "\r" in line or "\n" in line:
-            raise malformed("A line break that is not CR-LF; inside values it must be percent-encoded")
     return lines
 
 
@@ -162,7 +165,10 @@ def parse_requests(name: str, lines: Sequence[str], defaults: Mapping[str, str])
         return [_create_session(lines, defaults)]
     if name not in _LINE_PARSERS:
         known = ", ".join(("create_session", *_LINE_PARSERS))
-        raise malformed(f"Unknown request name {name[:60]!r}; known are {known}")
+        raise malformed(f"Unknown request name {shown_name(name)}; known are {known}")
+    if name == "bind_session" and len(lines) > 1:
+        # One connection carries one session; only control requests come in batches.
+        return [malformed(f"bind_session takes one line of parameters, found {len(lines)}")]
     found: list[Request | RequestError] = []
     for line in lines:
         try:
@@ -210,10 +216,7 @@ def _create_session(lines: Sequence[str], defaults: Mapping[str, str]) -> Create
         parameters = Parameters({**defaults, **parse_line(lines[0] if lines else "")})
         diffs = parameters.text("LS_supported_diffs")
         ttl = parameters.text("LS_ttl_millis")
-        controls: list[Control] = []
-        if parameters.text("LS_op") is not None:
-            controls.append(_control(parameters, combo=True))
-        controls.extend(_control(Parameters(parse_line(line)), combo=True) for line in lines[1:])
+        controls = _combo_controls(parameters, lines[1:])
         return CreateSession(
             None,
             stream=_stream_options(parameters),
@@ -224,11 +227,20 @@ def _create_session(lines: Sequence[str], defaults: Mapping[str, str]) -> Create
             client_id=parameters.text("LS_cid"),
             supported_diffs=None if diffs is None else tuple(name for name in diffs.split(",") if name),
             ttl_millis=None if ttl in ("unknown", "unlimited") else parameters.integer("LS_ttl_millis", 0),
-            controls=tuple(controls),
+            controls=controls,
             unknown=_unknown(parameters),
         )
     except RequestError as error:
         return error
+
+
+def _combo_controls(parameters: Parameters, lines: Sequence[str]) -> tuple[Control, ...]:
+    """The control requests that come with a session creation: one in its own line, or each in one that follows."""
+    try:
+        first = () if parameters.text("LS_op") is None else (_control(parameters, combo=True),)
+        return (*first, *(_control(Parameters(parse_line(line)), combo=True) for line in lines))
+    except RequestError as error:
+        raise combo(error) from None
 
 
 def _bind_session(given: Mapping[str, str]) -> BindSession:

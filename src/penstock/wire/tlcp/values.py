@@ -17,6 +17,7 @@ SHORTEST_RUN = 4
 
 _SPECIAL = re.compile(r"[%|\r\n]|\A[#$^]")
 _ESCAPES = str.maketrans({"%": "%25", "|": "%7C", "\r": "%0D", "\n": "%0A"})
+_RUN = re.compile(r"\^[1-9][0-9]{0,8}", re.ASCII)
 _LEADING = {"#": "%23", "$": "%24", "^": "%5E"}
 
 
@@ -68,25 +69,26 @@ def decode_values(text: str, previous: Sequence[str | None] | None, count: int) 
     """
     values: list[str | None] = []
     for token in text.split("|"):
-        if token == "" or (token[0] == "^" and token[1:2].isdigit()):
-            length = 1 if token == "" else _run_length(token)
+        if token == "" or _RUN.fullmatch(token):
+            length = 1 if token == "" else int(token[1:])
             if previous is None or len(values) + length > count:
-                raise malformed(f"Unexpected unchanged fields at value {len(values) + 1} of {text!r}")
+                raise malformed(f"Unexpected unchanged fields at value {len(values) + 1}")
             values.extend(previous[len(values) : len(values) + length])
         elif token == "#":
             values.append(None)
         elif token == "$":
             values.append("")
         elif token[0] == "^":
-            raise malformed(f"Unknown difference format {token[:2]} at value {len(values) + 1}")
+            raise malformed(f"Neither a run nor a known difference format at value {len(values) + 1}: {token[:20]!r}")
         else:
-            values.append(unquote(token, errors="strict"))
+            values.append(_decode_value(token, len(values) + 1))
     if len(values) != count:
-        raise malformed(f"Expected {count} values, found {len(values)} in {text!r}")
+        raise malformed(f"Expected {count} values, found {len(values)}")
     return tuple(values)
 
 
-def _run_length(token: str) -> int:
-    if not token[1:].isascii() or not token[1:].isdecimal():
-        raise malformed(f"Malformed run {token!r}")
-    return int(token[1:])
+def _decode_value(token: str, number: int) -> str:
+    try:
+        return unquote(token, errors="strict")
+    except UnicodeDecodeError:
+        raise malformed(f"The percent-encoded value {number} is not UTF-8") from None

@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 from penstock.wire.tlcp.errors import RequestError, syntax
+from penstock.wire.tlcp.parameters import shown
 
 SUBPROTOCOL_SUFFIX = ".lightstreamer.com"
 _NAME = re.compile(r"TLCP-(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)
@@ -38,7 +39,7 @@ SUPPORTED_TEXT = f"supported versions are {OLDEST} to {NEWEST}"
 
 def unsupported(name: str) -> RequestError:
     """Error 65 for a version that is not spoken here, naming those that are."""
-    return syntax(f"Unsupported protocol version: LS_protocol={name}; {SUPPORTED_TEXT}")
+    return syntax(f"Unsupported protocol version: {shown('LS_protocol', name)}; {SUPPORTED_TEXT}")
 
 
 def parse_version(name: str) -> Version:

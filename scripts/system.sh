@@ -1,0 +1,31 @@
+#!/bin/sh
+# system.sh: makes sure that the system has what the tests need beyond the package registries of Python and Node.js:
+# Chromium for the page, curl for the sessions of the specification. As root on Debian what is missing is installed.
+set -eu
+
+has_browser() {
+    for name in chromium chromium-browser google-chrome google-chrome-stable; do
+        command -v "$name" >/dev/null && return 0
+    done
+    return 1
+}
+
+missing() {
+    # The fonts are not a dependency of the browser, but a page without them is a page of boxes.
+    has_browser || printf 'chromium fonts-liberation '
+    command -v curl >/dev/null || printf 'curl '
+}
+
+wanted=$(missing)
+[ -n "$wanted" ] || exit 0
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    echo "penstock: installing $wanted"
+    export DEBIAN_FRONTEND=noninteractive
+    # shellcheck disable=SC2086 - a list of names
+    apt-get update -qq </dev/null && apt-get install -y -qq --no-install-recommends $wanted </dev/null >/dev/null || true
+fi
+wanted=$(missing)
+if [ -n "$wanted" ]; then
+    echo "penstock: the tests need programs that are not on the path (Debian: apt-get install $wanted)" >&2
+    exit 1
+fi

@@ -1,0 +1,46 @@
+"""What can go wrong for a client.
+
+ClientError
+├── ProtocolError         the server has sent something that is not TLCP: give the connection up
+├── SessionLost           there is no session, and trying again would not bring one
+├── SubscriptionRefused   the server said no to a subscription
+├── MessageRefused        the server or its adapter said no to a message
+└── OutcomeUnknown        the session went away before the outcome of a message was known
+
+Codes are those of TLCP 2.4.0, appendices A (sessions) and B (everything else).
+"""
+
+from __future__ import annotations
+
+
+class ClientError(Exception):
+    """The root of this tree."""
+
+
+class ProtocolError(ClientError):
+    """A line that cannot be understood, or that cannot come at this point; the text shows the line."""
+
+
+class Refused(ClientError):
+    """The server's answer: its code, and its own words."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"{message} (code {code})")
+        self.code = code
+        self.message = message
+
+
+class SessionLost(Refused):
+    """CONERR or END with a code that does not invite to try again."""
+
+
+class SubscriptionRefused(Refused):
+    """REQERR for a subscription."""
+
+
+class MessageRefused(Refused):
+    """REQERR or MSGFAIL for a message."""
+
+
+class OutcomeUnknown(ClientError):
+    """The message may or may not have been processed; whether to send it again is for the caller to decide."""

@@ -1,0 +1,60 @@
+"""The installed `penstock` command, started with the options that a test gives it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+# `make setup` puts the command next to the interpreter.
+PENSTOCK = Path(sys.executable).with_name("penstock")
+
+# Any free ports.
+PORTS = ("--port", "0", "--api-port", "0")
+
+
+class Command:
+    """A running command; used as a context manager, which kills it if the test has not stopped it."""
+
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        self._errors = directory / "stderr.txt"
+        with self._errors.open("a") as errors:
+            self._process = subprocess.Popen(
+                [str(PENSTOCK), *arguments], cwd=directory, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+
+    def __enter__(self) -> Command:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+    def line(self) -> str:
+        """The next line of standard output."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line.endswith("\n"), f"no line but {line!r}; errors: {self.errors}"
+        return line[:-1]
+
+    @property
+    def errors(self) -> str:
+        """Standard error so far."""
+        return self._errors.read_text()
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        """Send a signal and wait: the exit code, and what was still to be read from standard output."""
+        self._process.send_signal(number)
+        output, _ = self._process.communicate(timeout=15)
+        return self._process.returncode, output
+
+
+def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that ends by itself."""
+    command = [str(PENSTOCK), *arguments]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=15, check=False)
