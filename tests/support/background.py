@@ -30,14 +30,22 @@ class HandAdapter(DataAdapter):
         # Sent as snapshot when the item is subscribed.
         self.state: dict[str, dict[str, str | None]] = {}
 
+        # The adapter serves under two names, each with a feed of its own.
+        self.feeds: list[Feed] = []
+
     async def start(self, feed: Feed) -> None:
         await super().start(feed)
+        self.feeds.append(feed)
+
+    def publish(self, item: str, event: dict[str, str | None], snapshot: bool = False) -> None:
+        for feed in self.feeds:
+            feed.update(item, event, snapshot)
 
     def subscribe(self, item: str) -> None:
         self.subscribed.add(item)
         self.history.append(("subscribe", item))
         if self.snapshots and item in self.state:
-            self.feed.update(item, self.state[item], snapshot=True)
+            self.publish(item, self.state[item], snapshot=True)
 
     def unsubscribe(self, item: str) -> None:
         self.subscribed.discard(item)
@@ -139,7 +147,7 @@ class BackgroundServer:
 
     def update(self, item: str, snapshot: bool = False, **fields: str | None) -> None:
         """Publish one event of the HAND adapter."""
-        self.call(self.adapter.feed.update, item, fields, snapshot)
+        self.call(self.adapter.publish, item, fields, snapshot)
 
     @property
     def host(self) -> str:

@@ -142,6 +142,13 @@ class Http:
         body, self._body = self._body, b""
         return body
 
+    def read_some(self) -> bytes:
+        """The next bytes of the body, as they come."""
+        if not self._body:
+            self._more_body()
+        body, self._body = self._body, b""
+        return body
+
     def read_line(self) -> str:
         """The next line of the body, without its end. Raises EOFError after the last."""
         while b"\r\n" not in self._body:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
 from penstock.kernel.identity import SessionIds, same
 from penstock.kernel.limits import SessionLimits
@@ -146,7 +146,11 @@ class Kernel:
                 session.flush()
 
     def stop(self) -> None:
-        """Ask every bound client to bind again; used when the process goes down."""
+        """End every session; used when the process goes down.
+
+        Cause 48 is the one that makes clients open a new session by themselves. After LOOP they would try to bind
+        where nobody listens, and conclude that WebSockets do not work here: some never come back, others not to them.
+        """
         self.turn()
         for session in list(self.sessions.values()):
-            session.rebind(close_socket=True)
+            session.close(Cause.MAX_DURATION, "The server is going down")

@@ -1,0 +1,80 @@
+"""What the conformance tests share: one server for all that need no settings of their own, a clock they can move."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.testing.clock import Clock
+from tests.support.background import BackgroundServer, HandAdapter
+from tests.support.raw import Exchange
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "conformance(row): the row of docs/conformance.md that this test shows")
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[BackgroundServer]:
+    with BackgroundServer({}) as running:
+        yield running
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[BackgroundServer]:
+    """The shared server, left empty after each test; one of its own for a test with `@pytest.mark.config`."""
+    marker = request.node.get_closest_marker("config")
+    if marker is None:
+        shared: BackgroundServer = request.getfixturevalue("shared_server")
+        yield shared
+        shared.call(_clear, shared)
+        return
+    with BackgroundServer(marker.args[0]) as running:
+        yield running
+
+
+def _clear(server: BackgroundServer) -> None:
+    for session in list(server.server.kernel.sessions.values()):
+        session.close(32, "The test is over")
+    for adapter in (server.adapter, server.plain):
+        _clear_adapter(adapter)
+    server.metadata.messages.clear()
+    server.metadata.clients.clear()
+
+
+def _clear_adapter(adapter: HandAdapter) -> None:
+    adapter.state.clear()
+    adapter.history.clear()
+
+
+@pytest.fixture
+def exchange(server: BackgroundServer) -> Exchange:
+    return Exchange(server.host, server.port)
+
+
+class MovableClock:
+    """The kernel's time, which stands still until the test moves it."""
+
+    def __init__(self, server: BackgroundServer) -> None:
+        self._server = server
+        self._clock = Clock(time.monotonic())
+
+    def __call__(self) -> float:
+        return self._clock()
+
+    def advance(self, seconds: float) -> None:
+        """Move on, and let everything that is due happen."""
+        self._server.call(self._move, seconds)
+
+    def _move(self, seconds: float) -> None:
+        self._clock.advance(seconds)
+        self._server.server.turns.run()
+
+
+@pytest.fixture
+def clock(server: BackgroundServer, monkeypatch: pytest.MonkeyPatch) -> MovableClock:
+    moved = MovableClock(server)
+    monkeypatch.setattr(server.server.kernel, "clock", moved)
+    return moved

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from penstock.wire.tlcp.errors import ControlCode, SessionCode
+from penstock.wire.tlcp.requests import CONTROL_OPERATIONS, MPN_OPERATIONS
+from tests.conformance.table import document, rows, shown_rows
+
+# Every code of the specification's appendices; the negative ones belong to the metadata adapter.
+SESSION_CODES = {*range(1, 12), 20, 21, *range(31, 36), 40, 48, 60, *range(64, 72)}
+CONTROL_CODES = {
+    3, 11, 13, 15, 16, 17, *range(19, 31), *range(32, 36), 38, 39, *range(40, 54), 56, 65, 66, 67, 68,
+}  # fmt: skip
+
+PARAMETERS = {
+    "create": (
+        "LS_cid LS_user LS_password LS_adapter_set LS_requested_max_bandwidth LS_content_length LS_supported_diffs "
+        "LS_polling LS_polling_millis LS_idle_millis LS_inactivity_millis LS_keepalive_millis LS_send_sync "
+        "LS_reduce_head LS_ttl_millis"
+    ),
+    "bind": (
+        "LS_session LS_recovery_from LS_content_length LS_polling LS_polling_millis LS_idle_millis "
+        "LS_inactivity_millis LS_keepalive_millis LS_send_sync LS_reduce_head"
+    ),
+    "control": "LS_session LS_reqId LS_op",
+    "add": (
+        "LS_subId LS_data_adapter LS_group LS_schema LS_selector LS_mode LS_requested_buffer_size "
+        "LS_requested_max_frequency LS_snapshot LS_ack"
+    ),
+    "delete": "LS_subId LS_ack",
+    "reconf": "LS_subId LS_requested_max_frequency",
+    "constrain": "LS_requested_max_bandwidth",
+    "force_rebind": "LS_polling_millis LS_close_socket",
+    "destroy": "LS_cause_code LS_cause_message LS_close_socket",
+    "msg": "LS_session LS_message LS_sequence LS_msg_prog LS_max_wait LS_ack LS_outcome",
+    "heartbeat": "LS_session",
+    "mpn": (
+        "PN_type PN_appId PN_deviceToken PN_newDeviceToken PN_deviceId PN_subscriptionId PN_notificationFormat "
+        "PN_trigger PN_coalescing PN_subscriptionStatus"
+    ),
+}
+RESPONSES = "CONOK CONERR END REQOK REQERR ERROR WSOK"
+NOTIFICATIONS = (
+    "U SUBOK SUBCMD UNSUB EOS CS OV CONF MPNREG MPNZERO MPNOK MPNCONF MPNDEL MSGDONE MSGFAIL CONS SYNC CLIENTIP "
+    "SERVNAME PROG NOOP PROBE LOOP END"
+)
+
+PRESENT, LATER = document()
+SHOWN = shown_rows()
+
+
+def has_row(name: str) -> bool:
+    """Whether a row has this name, or refines it (`add.LS_mode.RAW` is about `add.LS_mode`)."""
+    return any(row.name == name or row.name.startswith(f"{name}.") for row in (*PRESENT, *LATER))
+
+
+def test_row_names_are_unique() -> None:
+    assert [name for name, count in Counter(row.name for row in (*PRESENT, *LATER)).items() if count > 1] == []
+
+
+def test_every_row_says_something_and_where_it_is_specified() -> None:
+    assert [row.name for row in (*PRESENT, *LATER) if not (row.rule and row.section and row.last)] == []
+
+
+def test_every_row_has_its_test() -> None:
+    tests = {row for row, _ in SHOWN}
+    assert [row.name for row in PRESENT if row.name not in tests] == []
+
+
+def test_every_test_has_its_row() -> None:
+    known = {row.name for row in PRESENT}
+    assert [f"{test} shows {row or 'no row'}" for row, test in SHOWN if row not in known] == []
+
+
+def test_every_row_has_one_test_only() -> None:
+    assert [row for row, count in Counter(row for row, _ in SHOWN).items() if count > 1] == []
+
+
+def test_the_table_names_the_tests_as_they_are() -> None:
+    real = dict(SHOWN)
+    wrong = [f"{row.name}: {real[row.name]}" for row in PRESENT if row.name in real and row.last != real[row.name]]
+    assert wrong == []
+
+
+def test_rows_of_later_versions_have_no_test() -> None:
+    tests = {row for row, _ in SHOWN}
+    assert [row.name for row in LATER if row.name in tests] == []
+
+
+@pytest.mark.parametrize(
+    ("appendix", "codes", "sent"),
+    [pytest.param("A", SESSION_CODES, SessionCode, id="A"), pytest.param("B", CONTROL_CODES, ControlCode, id="B")],
+)
+def test_every_error_code_of_the_specification_has_a_row(
+    appendix: str, codes: set[int], sent: type[SessionCode] | type[ControlCode]
+) -> None:
+    assert [code for code in sorted(codes) if not has_row(f"error.{appendix}.{code}")] == []
+    assert has_row(f"error.{appendix}.negative")
+    assert {int(code) for code in sent} <= codes
+
+
+@pytest.mark.parametrize("request_name", [pytest.param(name, id=name) for name in PARAMETERS])
+def test_every_parameter_of_the_specification_has_a_row(request_name: str) -> None:
+    names = PARAMETERS[request_name].split()
+    assert [name for name in names if not has_row(f"{request_name}.{name}")] == []
+
+
+def test_every_request_response_and_notification_of_the_specification_has_a_row() -> None:
+    wanted = [f"response.{tag}" for tag in RESPONSES.split()] + [f"notify.{tag}" for tag in NOTIFICATIONS.split()]
+    wanted += ["create.request", "bind.LS_session", "msg.request", "heartbeat.http", "wsok.request"]
+    wanted += [*CONTROL_OPERATIONS, *(f"mpn.{operation}" for operation in MPN_OPERATIONS)]
+    assert [name for name in wanted if not has_row(name)] == []
+
+
+def test_a_row_is_read_from_its_line() -> None:
+    (row,) = rows("| `a.b` | It holds. | 2 Control Requests | `test_x.py::test_y` |\n| row | rule | section | test |\n")
+    assert (row.name, row.rule, row.section, row.last) == (
+        "a.b",
+        "It holds.",
+        "2 Control Requests",
+        "test_x.py::test_y",
+    )

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+import pytest
+
+from tests.interop.published import CLIENTS, TRANSPORTS, PublishedClient
+from tests.support.background import BackgroundServer
+from tests.support.process import ServerProcess
+
+OpenClient = Callable[[str], PublishedClient]
+
+STOCK = ["stock_name", "last_price", "time", "bid", "bid_quantity"]
+
+pytestmark = pytest.mark.interop
+each_client = pytest.mark.parametrize("name", CLIENTS)
+each_transport = pytest.mark.parametrize("transport", TRANSPORTS)
+
+
+@pytest.fixture
+def client(name: str, transport: str, demo: ServerProcess, open_client: OpenClient) -> PublishedClient:
+    """Connected to the demo server with the client's default options."""
+    opened = open_client(name)
+    opened.connect(demo.url, "WELCOME", transport, user="reader")
+    return opened
+
+
+@each_client
+@each_transport
+def test_a_client_connects_and_is_told_about_the_server(client: PublishedClient, transport: str) -> None:
+    session = client.seen("status", status=f"CONNECTED:{transport}")[0]["session"]
+    assert session.startswith("S")
+    client.wait_for("property", name="sessionId", value=session)
+    client.wait_for("property", name="serverSocketName", value="Penstock")
+    client.wait_for("property", name="clientIp", value="127.0.0.1")
+    client.wait_for("property", name="realMaxBandwidth", value="unlimited")
+    client.disconnect()
+    assert not client.seen("server error")
+
+
+@each_client
+def test_a_client_left_to_choose_settles_on_a_websocket(
+    name: str, demo: ServerProcess, open_client: OpenClient
+) -> None:
+    client = open_client(name)
+    client.connect(demo.url, "WELCOME", None)
+    client.expect("status", status="CONNECTED:WS-STREAMING")
+
+
+@each_client
+@each_transport
+def test_the_address_may_have_a_path(name: str, transport: str, demo: ServerProcess, open_client: OpenClient) -> None:
+    client = open_client(name)
+    client.connect(demo.url + "/behind/a%20proxy", "WELCOME", transport)
+    client.subscribe("stocks", "MERGE", ["item2"], STOCK, "STOCKS")
+    client.expect("update", subscription="stocks", snapshot=True)
+
+
+@each_client
+@each_transport
+def test_a_client_is_served_over_tls(name: str, transport: str, demo: ServerProcess, open_client: OpenClient) -> None:
+    client = open_client(name)
+    client.connect(f"https://{demo.host}:{demo.tls_port}", "WELCOME", transport)
+    client.subscribe("stocks", "MERGE", ["item2"], STOCK, "STOCKS")
+    client.expect("update", subscription="stocks", snapshot=True)
+    client.expect("update", subscription="stocks", snapshot=False)
+
+
+@each_client
+@each_transport
+def test_a_subscription_starts_with_snapshots_and_goes_on_with_updates(client: PublishedClient) -> None:
+    client.subscribe("stocks", "MERGE", ["item2", "item25"], STOCK, "STOCKS")
+    client.expect("subscribed", subscription="stocks")
+    first = {update["item"]: update for update in islice(client.updates("stocks"), 2)}
+    assert [update["snapshot"] for update in first.values()] == [True, True]
+    assert first["item2"]["values"]["stock_name"] == "Ations Europe"
+    assert first["item25"]["values"]["stock_name"] == "Ripley Software"
+    assert all(update["values"].keys() == set(STOCK) for update in first.values())
+    assert all(None not in update["values"].values() for update in first.values())
+    latest = {item: update["values"] for item, update in first.items()}
+    for update in islice(client.updates("stocks"), 4):
+        assert not update["snapshot"]
+        assert update["values"] == latest[update["item"]] | update["changed"]
+        assert "stock_name" not in update["changed"]
+        latest[update["item"]] = update["values"]
+
+
+@each_client
+@each_transport
+def test_a_subscription_that_is_given_up_ends_and_others_go_on(client: PublishedClient) -> None:
+    client.subscribe("gone", "MERGE", ["item2"], STOCK, "STOCKS")
+    client.subscribe("stays", "MERGE", ["item25"], STOCK, "STOCKS")
+    client.expect("update", subscription="gone")
+    client.unsubscribe("gone")
+    client.expect("unsubscribed", subscription="gone")
+    seen = len(client.seen("update", subscription="gone"))
+    client.expect("update", subscription="stays", snapshot=False)
+    client.subscribe("again", "MERGE", ["item2"], STOCK, "STOCKS")
+    client.expect("update", subscription="again", snapshot=True)
+    assert len(client.seen("update", subscription="gone")) == seen
+
+
+@each_client
+@each_transport
+def test_a_subscription_to_an_unknown_item_is_refused_and_says_why(client: PublishedClient) -> None:
+    client.subscribe("wrong", "MERGE", ["item31"], STOCK, "STOCKS")
+    refusal = client.expect("subscription error", subscription="wrong")
+    assert (refusal["code"], refusal["message"]) == (21, "LS_group: STOCKS has no item item31")
+    client.subscribe("right", "MERGE", ["item2"], STOCK, "STOCKS")
+    client.expect("update", subscription="right", snapshot=True)
+
+
+@each_client
+@each_transport
+def test_messages_in_sequence_are_processed_in_order(client: PublishedClient, name: str, transport: str) -> None:
+    client.subscribe("chat", "DISTINCT", ["chat_room"], ["message", "nick", "IP"], "CHAT", snapshot="no")
+    client.expect("subscribed", subscription="chat")
+    texts = [f"{name} {transport} {number}: 100%, a|b + ü&€=😀 \r\n #$^" for number in range(6)]
+    for text in texts:
+        client.send("CHAT|" + text, sequence="talk")
+    for text in texts:
+        assert client.expect("message")["text"] == "CHAT|" + text
+    assert {event["outcome"] for event in client.seen("message")} == {"processed"}
+    # Outcomes and updates reach the program on threads of their own.
+    said = [{"message": text, "nick": "reader", "IP": "127.0.0.1"} for text in texts]
+    client.wait_for("update", subscription="chat", values=said[-1])
+    assert [update["values"] for update in client.seen("update", subscription="chat")] == said
+
+
+@each_client
+@each_transport
+def test_messages_without_sequence_have_each_their_outcome(client: PublishedClient) -> None:
+    texts = {f"CHAT|{number}" for number in range(4)} | {"not for the chat"}
+    for text in texts:
+        client.send(text)
+    outcomes: dict[str, str] = {}
+    while len(outcomes) < len(texts):
+        event = client.expect("message")
+        outcomes[event["text"]] = event["outcome"]
+    assert outcomes == {text: "processed" if text.startswith("CHAT|") else "failed" for text in texts}
+
+
+@each_client
+@each_transport
+def test_a_bandwidth_request_is_granted_and_lifted(client: PublishedClient) -> None:
+    client.subscribe("stocks", "MERGE", ["item25"], STOCK, "STOCKS")
+    client.expect("update", subscription="stocks")
+    client.limit_bandwidth("40")
+    granted = client.expect_where(
+        "property", lambda event: event["name"] == "realMaxBandwidth" and event["value"] != "unlimited", "40"
+    )
+    assert float(granted["value"]) == 40
+    client.expect("update", subscription="stocks", snapshot=False)
+    client.limit_bandwidth("unlimited")
+    client.expect("property", name="realMaxBandwidth", value="unlimited")
+    client.expect("update", subscription="stocks", snapshot=False)
+
+
+@each_client
+@each_transport
+def test_a_frequency_request_is_granted_and_lifted(client: PublishedClient) -> None:
+    client.subscribe("stocks", "MERGE", ["item25"], STOCK, "STOCKS")
+    client.expect("max frequency", subscription="stocks", value="unlimited")
+    client.limit_frequency("stocks", "2.5")
+    granted = client.expect_where("max frequency", lambda event: event["value"] != "unlimited", "2.5")
+    assert float(granted["value"]) == 2.5
+    client.limit_frequency("stocks", "unlimited")
+    client.expect("max frequency", subscription="stocks", value="unlimited")
+
+
+@each_client
+@each_transport
+def test_what_the_adapter_answers_to_a_message_reaches_clients_that_know_of_it(
+    name: str, transport: str, server: BackgroundServer, open_client: OpenClient
+) -> None:
+    client = open_client(name)
+    client.connect(server.url, "TEST", transport)
+    client.send("a, b", sequence="questions")
+    event = client.expect("message", text="a, b")
+    assert event["outcome"] == "processed"
+    # The client of the first generation speaks TLCP 2.4, which carries no answer.
+    assert event["response"] == (None if name == "python-1.0.3" else "got a, b")
+    client.send("refuse with code", sequence="questions")
+    event = client.expect("message", text="refuse with code")
+    assert (event["outcome"], event["code"], event["message"]) == ("denied", -3, "refused, on purpose")
+
+
+@each_client
+@each_transport
+def test_a_user_who_is_turned_away_is_told_why(
+    name: str, transport: str, server: BackgroundServer, open_client: OpenClient
+) -> None:
+    client = open_client(name)
+    client.connect(server.url, "TEST", None, user="custom", options={"ForcedTransport": transport})
+    client.expect("status", status="DISCONNECTED")
+    error = client.expect("server error")
+    assert (error["code"], error["message"]) == (-7, "Come back, tomorrow")
