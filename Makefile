@@ -28,7 +28,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup demo test lint bench lock page interop-setup system-setup clean
+.PHONY: help setup demo test lint bench fuzz lock page interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -96,6 +96,16 @@ test: setup interop-setup system-setup ## all tests, with the published clients 
 bench: setup ## the benchmarks
 	@$(BIN)/python -m bench $(ARGS)
 
+# Inputs per codec; the goal is make fuzz RUNS=1000000.
+RUNS ?= 100000
+
+fuzz: $(STAMPS)/package $(STAMPS)/fuzz ## the codecs against any bytes; RUNS=1000000 for more of them
+	@$(BIN)/python -m fuzz --runs $(RUNS) $(ARGS)
+
+$(STAMPS)/fuzz: requirements/fuzz.txt scripts/uv.sh $(STAMPS)/uv
+	@$(INSTALL) --python $(BIN)/python -r requirements/fuzz.txt
+	@touch $@
+
 # --- what the tests need beyond .venv ---------------------------------------------------------------------
 
 $(INTEROP)/%/.stamp: requirements/interop-%.txt scripts/uv.sh $(STAMPS)/uv
@@ -124,7 +134,7 @@ COMPILE := scripts/uv.sh pip compile --quiet --universal --python-version 3.11 -
 lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes newer versions
 	@$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
 	@$(COMPILE) pyproject.toml requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
-	@for name in uv node interop-client-1 interop-client-2; do \
+	@for name in uv node fuzz interop-client-1 interop-client-2; do \
 	    $(COMPILE) requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
 	@scripts/check-locks.sh
 

@@ -83,11 +83,17 @@ KNOWN_MESSAGE_CODES = (ControlCode.MESSAGE_TOO_LOW, ControlCode.MESSAGE_DUPLICAT
 # What client libraries report when the server's idea of a group or schema is another one than theirs.
 WRONG_COUNT = 61
 
+NOT_OPEN = "The client is not open; use it with `async with`"
+
 MessageKey = tuple[str | None, int]
 
 
 class _NewSession(Exception):
     """The session is gone; another one may be had."""
+
+
+class _Closed(Exception):
+    """The session is gone as it was asked to."""
 
 
 def connect(
@@ -128,10 +134,11 @@ class Client:
         self._proxy = proxy
         self._state = ClientState(version)
         self._task: asyncio.Task[None] | None = None
-        self._socket: socket_client.ClientConnection | None = None
         self._outbox: asyncio.Queue[Request] = asyncio.Queue()
         # Whether the session is bound to this socket: before that, requests wait.
         self._bound = False
+        self._has_session = asyncio.Event()
+        self._closing = False
         self._failure: ClientError | None = None
         self._retry_seconds = FIRST_RETRY_SECONDS
         # All subscriptions that are wanted, and those the server knows, by number in this session.
@@ -162,15 +169,15 @@ class Client:
 
     async def close(self) -> None:
         """Destroy the session and end all subscriptions."""
-        socket = self._socket
-        if socket is not None and self._state.session_id is not None:
-            with contextlib.suppress(WebSocketException, OSError):
-                await socket.send(self._state.destroy(close_socket=True).message())
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-        self._end(None)
+        self._closing = True
+        task, self._task = self._task, None
+        if task is not None:
+            if self._bound and self._state.session_id is not None:
+                self._send(self._state.destroy(close_socket=True))
+                await asyncio.wait([task], timeout=CLOSE_SECONDS)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        self._end(self._failure)
 
     # -- what programs ask for ------------------------------------------------------------------------------------
 
@@ -188,7 +195,7 @@ class Client:
         wishes = SubscriptionWishes(names(items), names(fields), mode, data_adapter, snapshot, max_frequency)
         subscription = Subscription(wishes, self._unsubscribe)
         if self._task is None or self._failure is not None:
-            raise self._failure or ValueError("The client is not open; use it with `async with`")
+            raise self._failure or ValueError(NOT_OPEN)
         self._subscriptions.append(subscription)
         if self._state.session_id is not None:
             self._subscribe(subscription)
@@ -198,10 +205,13 @@ class Client:
         """Send a message and wait for its outcome: the adapter's response.
 
         Raises MessageRefused, or OutcomeUnknown when the session was lost in between. Messages of one sequence are
-        processed in the order of the calls.
+        processed in the order of the calls. While there is no session it waits for the next.
         """
-        if self._state.session_id is None:
-            raise self._failure or OutcomeUnknown("There is no session; the message was not sent")
+        while self._state.session_id is None or self._task is None:
+            if self._task is None or self._failure is not None:
+                raise self._failure or ValueError(NOT_OPEN)
+            self._has_session.clear()
+            await self._has_session.wait()
         progressive = self._progressives[sequence] = self._progressives.get(sequence, 0) + 1
         key = (sequence, progressive)
         outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -222,6 +232,8 @@ class Client:
             while True:
                 try:
                     await self._connect(opened)
+                except _Closed:
+                    return
                 except _NewSession:
                     log.debug("the session is gone; opening another")
                 except (OSError, WebSocketException, ProtocolError) as error:
@@ -251,12 +263,10 @@ class Client:
         ) as socket:
             self._outbox = asyncio.Queue()
             writer = asyncio.get_running_loop().create_task(self._write(socket, self._outbox))
-            self._socket = socket
             try:
                 await socket.send(self._stream_request().message())
                 await self._read(socket, opened)
             finally:
-                self._socket = None
                 self._bound = False
                 writer.cancel()
 
@@ -301,6 +311,8 @@ class Client:
         elif isinstance(event, SessionOpened):
             self._session_bound(is_new=not isinstance(event, SessionBound))
         elif isinstance(event, SessionRefused | Ended):
+            if self._closing:
+                raise _Closed
             if not self.sessions or event.code not in RETRY_CODES:
                 raise SessionLost(event.code, event.message)
             raise _NewSession
@@ -330,6 +342,7 @@ class Client:
             for request in self._unanswered.values():
                 self._outbox.put_nowait(request)
         if is_new:
+            self._has_session.set()
             self.sessions += 1
             for subscription in self._subscriptions:
                 subscription.restarts += self.sessions > 1
@@ -423,6 +436,7 @@ class Client:
 
     def _end(self, failure: ClientError | None) -> None:
         self._failure = failure
+        self._has_session.set()
         self._forget_session()
         for subscription in self._subscriptions:
             subscription.end(failure)

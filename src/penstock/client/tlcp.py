@@ -373,6 +373,11 @@ class ClientState:
         self._begin_stream(awaits_progressive=recovery_from is not None)
         return requests.bind_session(self._session(), wishes, recovery_from)
 
+    @property
+    def is_looped(self) -> bool:
+        """Whether the server has asked to bind again, and that is still to be done."""
+        return self._looped
+
     def _begin_stream(self, awaits_progressive: bool) -> None:
         self._buffer = b""
         self._looped = False

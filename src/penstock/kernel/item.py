@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from penstock.kernel.errors import Reason, Refusal
-from penstock.kernel.lane import Lane
+from penstock.kernel.lane import Lane, QueueLane
 from penstock.kernel.ports import Codec, Value
 from penstock.kernel.view import EventView, MergeView
 
@@ -42,7 +42,7 @@ class Item:
         self._history: deque[dict[str, Value]] = deque(maxlen=DISTINCT_HISTORY)
         self._merge_views: dict[tuple[tuple[str, ...], int], MergeView] = {}
         self._event_views: dict[tuple[tuple[str, ...], int], EventView] = {}
-        self._distinct_lanes: list[Lane] = []
+        self._distinct_lanes: list[QueueLane] = []
 
     def check_mode(self, mode: Mode) -> None:
         """Refuse a mode that conflicts with the one this item is bound to."""
@@ -84,6 +84,7 @@ class Item:
             if lane.wants_snapshot and self._has_state:
                 view.catch_up(lane, view.state(self._values))
         elif mode is Mode.DISTINCT:
+            assert isinstance(lane, QueueLane)
             self._distinct_lanes.append(lane)
             if lane.wants_snapshot:
                 assert isinstance(view, EventView)
@@ -93,7 +94,7 @@ class Item:
                 for event in history:
                     view.catch_up(lane, view.state(event))
                 if not self._in_snapshot:
-                    self._tell_end_of_snapshot(lane)
+                    lane.end_snapshot()
 
     def detach(self, lane: Lane) -> None:
         """A lane leaves; a view without lanes goes with it."""
@@ -133,7 +134,4 @@ class Item:
             self._in_snapshot = False
             for lane in self._distinct_lanes:
                 if lane.wants_snapshot:
-                    self._tell_end_of_snapshot(lane)
-
-    def _tell_end_of_snapshot(self, lane: Lane) -> None:
-        lane.session.notify(lane.session.codec.end_of_snapshot(lane.subscription, lane.position))
+                    lane.end_snapshot()

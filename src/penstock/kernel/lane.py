@@ -112,7 +112,7 @@ class Lane(Timed):
 class QueueLane(Lane):
     """Keeps every event, up to a limit; beyond it the oldest is dropped and, where losses must be told, counted."""
 
-    __slots__ = ("_lost", "_queue", "_tells_losses", "limit")
+    __slots__ = ("_events", "_lost", "_queue", "_tells_losses", "in_snapshot", "limit")
 
     def __init__(
         self,
@@ -125,16 +125,40 @@ class QueueLane(Lane):
     ) -> None:
         super().__init__(session, view, subscription, position, wants_snapshot)
         self.limit = session.limits.max_buffer_size
+        # Whether the client is still to hear of the end of the snapshot; up to there no frequency limit applies.
+        self.in_snapshot = wants_snapshot
         self._tells_losses = tells_losses
         self._lost = 0
-        self._queue: deque[State] = deque()
+        # Events in order; None stands for the end of the snapshot.
+        self._queue: deque[State | None] = deque()
+        self._events = 0
 
     def _keep(self, state: State) -> None:
         queue = self._queue
         queue.append(state)
-        if len(queue) > self.limit:
-            queue.popleft()
+        self._events += 1
+        if self._events > self.limit:
+            if queue.popleft() is None:
+                queue[0] = None
+            self._events -= 1
             self._lost += 1
+
+    def end_snapshot(self) -> None:
+        """Tell the client that the snapshot is complete, after the events that belong to it."""
+        if self.session.ready and not self._queue:
+            self._tell_end_of_snapshot()
+            return
+        self._queue.append(None)
+        if self.open:
+            self._wait()
+
+    def _tell_end_of_snapshot(self) -> None:
+        self.in_snapshot = False
+        self.session.send(self.session.codec.end_of_snapshot(self.subscription, self.position))
+
+    def close(self) -> None:
+        if not self.in_snapshot:
+            super().close()
 
     def release(self) -> None:
         if self._lost:
@@ -144,6 +168,10 @@ class QueueLane(Lane):
         queue = self._queue
         while queue and self.open:
             state = queue.popleft()
+            if state is None:
+                self._tell_end_of_snapshot()
+                continue
+            self._events -= 1
             self.session.send(self.prefix + self.view.body(state, self.sent))
             self.sent = state
             if self.interval:
@@ -154,3 +182,5 @@ class QueueLane(Lane):
 
     def discard(self) -> None:
         self._queue.clear()
+        self._events = 0
+        self._lost = 0

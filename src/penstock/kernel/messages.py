@@ -110,6 +110,7 @@ class Messages:
         self._sequences: dict[str, Sequence] = {}
         # Unsequenced numbers: all below the mark have been seen or given up, those in the set have been seen.
         self._mark = 1
+        self._given_up = 0
         self._seen: set[int] = set()
 
     def submit(self, message: Message, max_wait_millis: int | None) -> None:
@@ -130,11 +131,12 @@ class Messages:
 
     def _check_unsequenced(self, progressive: int) -> None:
         if progressive < self._mark or progressive in self._seen:
-            _refuse(progressive, False)
+            _refuse(progressive, progressive <= self._given_up)
         seen = self._seen
         seen.add(progressive)
         if len(seen) > MAX_REMEMBERED:
             self._mark = min(seen)
+            self._given_up = self._mark - 1
         while self._mark in seen:
             seen.remove(self._mark)
             self._mark += 1

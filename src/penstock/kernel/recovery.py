@@ -19,13 +19,17 @@ class Batch:
 
 
 class RecoveryLog:
-    """Batches of sent lines, oldest first. `sent` counts all notifications ever sent, `first` those no longer kept."""
+    """Batches of sent lines, oldest first. `sent` counts all notifications ever sent, `first` those no longer kept.
 
-    __slots__ = ("_batches", "_max_age", "_max_bytes", "_size", "first", "sent")
+    `reached` is the most that `sent` has ever been: a client may know more than was sent since the last rewind.
+    """
+
+    __slots__ = ("_batches", "_max_age", "_max_bytes", "_size", "first", "reached", "sent")
 
     def __init__(self, max_bytes: int, max_age: float) -> None:
         self.sent = 0
         self.first = 0
+        self.reached = 0
         self._max_bytes = max_bytes
         self._max_age = max_age
         self._size = 0
@@ -35,6 +39,8 @@ class RecoveryLog:
     def append(self, now: float, lines: list[bytes], size: int) -> None:
         """Remember lines that have just been sent; the list is kept, the caller must let go of it."""
         self.sent += len(lines)
+        if self.sent > self.reached:
+            self.reached = self.sent
         self._size += size
         batches = self._batches
         batches.append(Batch(now, lines, size))

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 # Room that is kept on a connection of limited length for its last line, LOOP or END.
 TAIL_RESERVE = 96
 
-# A custom END message (one whose code is 0 or negative) of more characters is not sent on a connection of limited length.
+# A custom END message (code 0 or negative) of more characters is not sent on a connection of limited length.
 MAX_TAIL_MESSAGE = 35
+
+# A keep-alive may be sent earlier by this share of its interval, together with those of other sessions.
+KEEPALIVE_LEAD = 0.01
 
 # One turn's output of a session is handed on early when it grows beyond this many lines, to bound memory.
 MAX_LINES_PER_TURN = 20_000
@@ -151,14 +154,7 @@ class Session(Timed):
         Raises a Refusal, and changes nothing, when `recovery_from` cannot be honoured.
         """
         if recovery_from is not None:
-            if not self._log.first <= recovery_from <= self._log.sent:
-                raise Refusal(
-                    Reason.RECOVERY,
-                    f"Recovery from {recovery_from} is not possible; only from {self._log.first} to {self._log.sent}",
-                )
-            again = self._log.rewind(recovery_from)
-            assert again is not None
-            self._lines = again + self._lines
+            self._rewind(recovery_from)
         else:
             self._log.clear()
         if self.channel is not None:
@@ -173,6 +169,7 @@ class Session(Timed):
         self._congested = False
         self._bound_at = self._last_write = self._last_sync = self._last_request = now
         self._keepalive = self.keepalive_millis(binding) / 1000
+        self.lead = self._keepalive * KEEPALIVE_LEAD
         self._inactivity = inf
         if binding.inactivity_millis and not binding.polling:
             self._inactivity = (
@@ -200,6 +197,23 @@ class Session(Timed):
             self.rebind()
         self._set_alarm(now)
 
+    def _rewind(self, progressive: int) -> None:
+        """Make the lines to be sent begin after the notification with this number, or raise a Refusal."""
+        log = self._log
+        if not log.first <= progressive <= log.reached:
+            raise Refusal(
+                Reason.RECOVERY,
+                f"Recovery from {progressive} is not possible; only from {log.first} to {log.reached}",
+            )
+        if progressive > log.sent:
+            # An earlier recovery went back further, and its connection ended before all was sent again.
+            known = self._lines[: progressive - log.sent]
+            del self._lines[: len(known)]
+            log.append(self.kernel.clock(), known, sum(map(len, known)))
+        again = log.rewind(progressive)
+        assert again is not None
+        self._lines = again + self._lines
+
     def congest(self) -> None:
         """The connection has more unsent bytes than it should: hold everything."""
         self._congested = True
@@ -208,8 +222,10 @@ class Session(Timed):
     def relieve(self) -> None:
         """The connection has drained."""
         if self._congested:
+            now = self.kernel.clock()
             self._congested = False
-            self._update_ready(self.kernel.clock())
+            self._update_ready(now)
+            self._set_alarm(now)
 
     def _update_ready(self, now: float) -> None:
         was_ready = self.ready
@@ -390,12 +406,18 @@ class Session(Timed):
 
     def constrain(self, max_bandwidth: float | None) -> None:
         """A new bandwidth limit in kbit/s; None lifts it."""
+        now = self.kernel.clock()
+        before = self.max_bandwidth
         self.max_bandwidth = max_bandwidth
-        if max_bandwidth is None:
-            self._bandwidth_free_at = 0.0
-            self._update_ready(self.kernel.clock())
+        # Before the updates that the new limit lets go.
         if self.tells_constraints:
             self._say(self._constraints())
+        # A pause under way is for bytes sent at the old measure: it takes as long as the new one needs for them.
+        pause = self._bandwidth_free_at - now
+        if before is not None and pause > 0:
+            self._bandwidth_free_at = 0.0 if max_bandwidth is None else now + pause * before / max_bandwidth
+            self._update_ready(now)
+            self._set_alarm(now)
 
     def _constraints(self) -> bytes:
         return self.codec.constrained(self.max_bandwidth, True)
@@ -458,7 +480,9 @@ class Session(Timed):
         if limit and now >= self._bound_at + limit / 1000:
             self.rebind()
             return
-        if self._binding.send_sync and now >= self._last_sync + self.limits.sync_millis / 1000:
+        # It leads as well, or a keep-alive sent early would come just before it every time.
+        sync = self.limits.sync_millis / 1000
+        if self._binding.send_sync and now >= self._last_sync + sync - sync * KEEPALIVE_LEAD:
             self._last_sync = now
             self._say(self.codec.synchronized(round(now - self._bound_at)))
         if now >= self._last_write + self._keepalive:

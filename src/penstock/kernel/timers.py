@@ -9,10 +9,13 @@ from math import inf
 class Timed:
     """Something with deadlines. An entry whose time is not the current `alarm` has been overtaken and is ignored."""
 
-    __slots__ = ("alarm",)
+    __slots__ = ("alarm", "lead")
 
     def __init__(self) -> None:
         self.alarm = 0.0
+        # Seconds by which it may expire before its time, in the company of others that are due: thousands of
+        # keep-alives, each with a turn of its own, would cost several times as much.
+        self.lead = 0.0
 
     def expire(self, now: float) -> None:
         """The deadline has come."""
@@ -42,10 +45,17 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def run(self, now: float) -> None:
-        """Expire all that is due at `now`, in the order of their deadlines."""
+        """Expire all that is due at `now`, in the order of their deadlines, and what may go with it."""
         heap = self._heap
-        while heap and heap[0][0] <= now:
-            when, _, target = heappop(heap)
+        if not heap or heap[0][0] > now:
+            return
+        last = self._count
+        while heap:
+            when, count, target = heap[0]
+            # A deadline set by this very run does not lead, or a short one would come round for ever.
+            if when > now and (count > last or when > now + target.lead):
+                break
+            heappop(heap)
             if target.alarm == when:
                 target.alarm = 0.0
-                target.expire(now)
+                target.expire(max(now, when))

@@ -61,6 +61,8 @@ class View:
         if lane.session.ready and lane.open:
             lane.session.send(lane.prefix + self.body(state, lane.sent))
             lane.sent = state
+            if lane.interval:
+                lane.close()
         else:
             lane.hold(state)
 

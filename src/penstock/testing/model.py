@@ -1,7 +1,8 @@
 """The judge: what a client must have seen of its subscriptions, said as naively as possible.
 
 MERGE: the client has seen some of the item's states, in order, and has the last. RAW: it has every event in order, and
-where some are missing it was told how many. No buffers, no time, no connections: whatever the kernel does with those must not show here.
+where some are missing it was told how many. No buffers, no time, no connections: whatever the kernel does with those
+must not show here.
 """
 
 from __future__ import annotations

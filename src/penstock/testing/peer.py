@@ -5,7 +5,7 @@ It reads what the channel holds only when told to, so that the client may lag be
 
 from __future__ import annotations
 
-from penstock.client.events import Event, Looped, Overflow, Update
+from penstock.client.events import Event, Overflow, Update
 from penstock.client.requests import PLAIN_STREAM, Request, StreamWishes
 from penstock.client.tlcp import ClientState
 from penstock.kernel.item import Mode
@@ -72,8 +72,8 @@ class Peer:
 
     @property
     def is_looped(self) -> bool:
-        """Whether the last thing heard is that it must bind again."""
-        return bool(self.events) and isinstance(self.events[-1], Looped)
+        """Whether it has been asked to bind again."""
+        return self.state.is_looped
 
     # -- subscriptions --------------------------------------------------------------------------------------------
 

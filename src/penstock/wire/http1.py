@@ -39,6 +39,33 @@ LAST_CHUNK = b"0\r\n\r\n"
 # A body in chunks of one byte needs five more for each; extensions and trailers may take a header limit on top.
 CHUNK_OVERHEAD = 8
 
+# A WebSocket keeps its headers as long as it is open, so they share the names that all clients send. Interning every
+# name would not do: in some versions of Python interned strings live for ever, and clients choose these.
+_COMMON_NAMES = {
+    name: name
+    for name in (
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "cache-control",
+        "connection",
+        "content-length",
+        "content-type",
+        "cookie",
+        "host",
+        "origin",
+        "pragma",
+        "sec-websocket-extensions",
+        "sec-websocket-key",
+        "sec-websocket-protocol",
+        "sec-websocket-version",
+        "upgrade",
+        "user-agent",
+        "x-forwarded-for",
+        "x-forwarded-proto",
+    )
+}
+
 # What RFC 3986 allows in a host and port, without the comma: that is how repeated headers look.
 _HOST = re.compile(r"[A-Za-z0-9._~!$&'()*+;=:%\[\]-]*", re.ASCII)
 _ABSOLUTE_FORM = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?]*", re.ASCII)
@@ -181,6 +208,7 @@ class RequestParser:
             return  # A trailer: it comes too late to mean anything.
         self._count_head(len(name) + len(value) + len(":\r\n"))
         key = name.decode("latin-1").lower()
+        key = _COMMON_NAMES.get(key, key)
         text = value.decode("latin-1").strip(" \t")
         before = self._headers.get(key)
         if before is None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 
-# Seconds a peer has to close its side.
+# Seconds a peer has to close its side, once it has been sent everything.
 LINGER = 1.0
 
 
-def close_gently(transport: asyncio.Transport) -> asyncio.TimerHandle | None:
-    """Close after all is written.
+def close_gently(transport: asyncio.Transport, patience: float) -> asyncio.TimerHandle | None:
+    """Close after all is written, for which a slow peer has `patience` seconds.
 
     The caller drops what still comes in, and cancels the timer when the connection is lost.
     """
@@ -29,4 +29,13 @@ def close_gently(transport: asyncio.Transport) -> asyncio.TimerHandle | None:
     except OSError:
         transport.abort()
         return None
-    return asyncio.get_running_loop().call_later(LINGER, transport.abort)
+    loop = asyncio.get_running_loop()
+    return loop.call_later(LINGER, _end, transport, loop.time() + patience)
+
+
+def _end(transport: asyncio.Transport, deadline: float) -> None:
+    loop = asyncio.get_running_loop()
+    if transport.get_write_buffer_size() and loop.time() < deadline:
+        loop.call_later(LINGER, _end, transport, deadline)
+    else:
+        transport.abort()

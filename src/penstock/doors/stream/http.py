@@ -87,9 +87,13 @@ class HttpConnection(asyncio.Protocol):
             return
         self._waiting.extend(self._parser.feed(data))
         self._next()
-        if len(self._waiting) >= self.door.config.limits.max_unanswered_requests:
+        if self._too_many_wait:
             self._pause()
         self._watch()
+
+    @property
+    def _too_many_wait(self) -> bool:
+        return len(self._waiting) >= self.door.config.limits.max_unanswered_requests
 
     def _pause(self) -> None:
         if not self._paused:
@@ -105,7 +109,14 @@ class HttpConnection(asyncio.Protocol):
         # A client may close its sending side and still read the answers; a stream's client is gone.
         streaming = self._response is not None and self._response.session is not None
         self._all_read = (self._busy or bool(self._waiting)) and not streaming and not self._closing
+        if self._all_read:
+            self._limit_answer()
         return self._all_read
+
+    def _limit_answer(self) -> None:
+        """A client that has gone looks like one that only closed its sending side: no answer may take for ever."""
+        millis = self.door.config.limits.read_timeout_millis
+        self._timer = asyncio.get_running_loop().call_later(millis / 1000, self.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost = True
@@ -217,7 +228,8 @@ class HttpConnection(asyncio.Protocol):
         if not keep_open or (self._all_read and not self._waiting):
             self._close()
             return
-        self._resume()
+        if not self._too_many_wait:
+            self._resume()
         # Not from here: a long queue of requests would nest.
         asyncio.get_running_loop().call_soon(self._next)
 
@@ -243,7 +255,7 @@ class HttpConnection(asyncio.Protocol):
         if self._all_read:
             self.transport.close()
         else:
-            self._timer = close_gently(self.transport)
+            self._timer = close_gently(self.transport, self.door.config.limits.write_timeout_millis / 1000)
 
     def abort(self) -> None:
         if not self.lost:
@@ -273,6 +285,8 @@ class HttpConnection(asyncio.Protocol):
         request = self._waiting.popleft()
         self._busy = True
         self._cancel_timers()
+        if self._all_read:
+            self._limit_answer()
         try:
             self._route(request)
         except HttpError as error:

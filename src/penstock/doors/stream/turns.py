@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
 
-# Seconds. Deadlines that fall closer together share a turn, the earlier of them a little late: with thousands of
-# sessions there would else be a turn, a timer and a wait of the loop for every keep-alive.
-SHORTEST_WAIT = 0.005
+# A deadline is never waited for in smaller steps: the loop's own timers are no finer.
+SHORTEST_WAIT = 0.001
 
 
 class Flushable(Protocol):

@@ -169,7 +169,7 @@ class WebSocketConnection(asyncio.Protocol):
         if self._reader.is_closed and not self._closing:
             self._closing = True
             self._stop_watching()
-            self._idle_timer = close_gently(self.transport)
+            self._idle_timer = close_gently(self.transport, self.door.config.limits.write_timeout_millis / 1000)
 
     def _watch(self) -> None:
         """A socket that carries no session must say something now and then."""

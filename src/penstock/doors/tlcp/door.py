@@ -13,6 +13,7 @@ import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from sys import intern
 
 from penstock.config import Config
 from penstock.doors.stream.census import Census
@@ -68,6 +69,10 @@ SESSION_REQUESTS = ("create_session", "bind_session")
 
 # A stream shorter than this gets no NOOP padding: there would be little left for data.
 LEAST_PADDED_LENGTH = 4_096
+
+
+# Lines of a batch that are answered before everybody else has a turn; no client sends so many.
+LINES_PER_TURN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +153,18 @@ class TlcpDoor:
                 link.write([lines.WSOK])
                 return
             version = parse_version(version_name)
-            requests = parse_requests(name, split_lines(text), query)
+            batch = split_lines(text)
+            step = len(batch) if name in SESSION_REQUESTS else LINES_PER_TURN
+            for start in range(0, len(batch), step):
+                if start:
+                    await asyncio.sleep(0)
+                await self._answer_all(link, name, parse_requests(name, batch[start : start + step], query), version)
         except RequestError as error:
             self._refuse(link, name, error)
-            return
+
+    async def _answer_all(
+        self, link: Link, name: str, requests: Sequence[Request | RequestError], version: Version
+    ) -> None:
         for request in requests:
             try:
                 if isinstance(request, RequestError):
@@ -327,7 +340,7 @@ class TlcpDoor:
             limit = self._config.limits.request_limit
             head.append(lines.conok(session.id, limit, session.keepalive_millis(binding), control_link))
         if not options.reduce_head:
-            if is_new:
+            if not session.announced_address:  # Nor has the client been told the name.
                 head.append(lines.line("SERVNAME", self._config.server.name))
             if link.address != session.announced_address:
                 session.announced_address = link.address
@@ -404,8 +417,8 @@ class TlcpDoor:
             SubscriptionRequest(
                 number=request.subscription,
                 feed=feed,
-                items=tuple(items),
-                fields=tuple(fields),
+                items=_shared(items),
+                fields=_shared(fields),
                 mode=mode,
                 snapshot=request.snapshot,
                 snapshot_length=request.snapshot_length,
@@ -432,6 +445,12 @@ def _unexpected(name: str, request_id: str | None) -> RequestError:
     log.exception("unexpected error", incident=incident, request=name)
     code = SessionCode.INTERNAL if name in SESSION_REQUESTS else ControlCode.INTERNAL
     return RequestError(int(code), f"Internal error {incident}", request_id)
+
+
+def _shared(names: Sequence[str]) -> tuple[str, ...]:
+    """Names that take no memory of their own: client after client subscribes to the same items and fields."""
+    # An adapter may give strings of a class of its own, such as a StrEnum; those cannot be interned as they are.
+    return tuple([intern(str(name)) for name in names])
 
 
 def _split_message(message: str) -> tuple[str, str]:

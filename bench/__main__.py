@@ -1,0 +1,50 @@
+"""`python -m bench` lists the benchmarks, `python -m bench NAME` runs one.
+
+The exit code is 0 when every answer was right, 1 when one was wrong or missing, 2 when it could not be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+import uvloop
+
+from bench import fanout, idle, wire_size
+from bench.child import ChildError
+from bench.machine import Cores, MachineError, allow_files, cores, facts, pin
+
+BENCHES = {"idle": idle, "fanout": fanout, "wire-size": wire_size}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="The benchmarks; see docs/performance.md.")
+    names = parser.add_subparsers(dest="name", metavar="NAME")
+    for name, bench in BENCHES.items():
+        bench.add_options(names.add_parser(name, help=bench.ABOUT, description=bench.ABOUT))
+    names.add_parser("all", help="every one of them, with its defaults")
+    options = parser.parse_args()
+    if options.name is None:
+        parser.print_help()
+        return 0
+    chosen = cores()
+    pin(os.getpid(), chosen.load)
+    print(facts(chosen))
+    if options.name != "all":
+        return run(options, chosen)
+    return max([run(parser.parse_args([name]), chosen) for name in BENCHES])
+
+
+def run(options: argparse.Namespace, chosen: Cores) -> int:
+    bench = BENCHES[options.name]
+    try:
+        allow_files(bench.connections(options))
+        return 0 if uvloop.run(bench.run(options, chosen)) else 1
+    except (ChildError, MachineError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Inputs to begin with, and words to build others from, for each target.
+
+Without them a fuzzer spends its first million inputs on finding out that requests begin with a method.
+"""
+
+from __future__ import annotations
+
+_HEAD = b"POST /lightstreamer/control.txt?LS_protocol=TLCP-2.4.0 HTTP/1.1\r\nHost: h\r\n"
+_HANDSHAKE = (
+    b"GET /lightstreamer HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    b"Sec-WebSocket-Protocol: TLCP-2.4.0.lightstreamer.com\r\n\r\n\x81\x84\0\0\0\0wsok"
+)
+# The first bytes of a stream say how it is cut.
+_CUT = b"\x05\x00\x40\x11"
+
+SEEDS: dict[str, list[bytes]] = {
+    "requests": [
+        b"\x00LS_user=u&LS_password=p&LS_adapter_set=DEMO&LS_cid=a%20b&LS_polling=true&LS_idle_millis=0",
+        b"\x00LS_adapter_set=DEMO\r\nLS_op=add&LS_subId=1&LS_group=g&LS_schema=s&LS_mode=MERGE\r\n",
+        b"\x01LS_session=S1&LS_recovery_from=12&LS_content_length=50000&LS_send_sync=false",
+        b"\x02LS_reqId=1&LS_op=add&LS_subId=1&LS_group=g&LS_schema=s&LS_mode=DISTINCT&LS_snapshot=5&LS_ack=false"
+        b"&LS_requested_max_frequency=2.5&LS_requested_buffer_size=unlimited&LS_selector=x&LS_data_adapter=Q",
+        b"\x02LS_reqId=1&LS_op=delete&LS_subId=1\r\nLS_reqId=2&LS_op=reconf&LS_subId=1&LS_requested_max_frequency=1",
+        b"\x02LS_reqId=1&LS_op=constrain&LS_requested_max_bandwidth=.5\r\nLS_reqId=2&LS_op=force_rebind",
+        b"\x02LS_reqId=1&LS_op=destroy&LS_cause_code=-7&LS_cause_message=bye&LS_close_socket=true",
+        b"\x03LS_reqId=1&LS_message=%C3%A9&LS_sequence=A_1&LS_msg_prog=1&LS_max_wait=100&LS_outcome=false",
+        b"\x04LS_session=S1\r\n\r\n",
+        b"\x05TLCP-2.4.0",
+    ],
+    "values": [
+        b"\x0a\x0120:00:33|3.04|0.0|2.41|3.67|3.03|3.04|#|#|$",
+        b"\x0a\x0020:04:40|^4|3.02|3.03|||",
+        b"\x03\x00%7C%25|%5E1|^1",
+        b"\x02\x00^Pabc|^Tabc",
+    ],
+    "http1": [
+        _CUT + _HEAD + b"Content-Length: 10\r\n\r\nLS_reqId=1",
+        _CUT + _HEAD + b"Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nX: y\r\n\r\nGET / HTTP/1.0\r\n\r\n",
+        _CUT + _HEAD + b"Content-Type: a/b; charset=utf-16\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nab",
+        _CUT + _HEAD + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\nab",
+        _CUT + _HEAD + b"Expect: 100-continue\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        _CUT + _HANDSHAKE,
+    ],
+    "websocket": [
+        _CUT + b"\x81\x84\0\0\0\0wsok\x81\x85\x01\x02\x03\x04iggnn",
+        _CUT + b"\x01\x82\0\0\0\0ab\x89\x81\0\0\0\0x\x00\x80\0\0\0\0\x80\x82\0\0\0\0cd",
+        _CUT + b"\x81\xfe\x00\x7e\0\0\0\0" + b"x" * 126 + b"\x88\x82\0\0\0\0\x03\xe8",
+        _CUT + b"\x82\x81\0\0\0\0x\x8a\x80\0\0\0\0",
+    ],
+}
+
+WORDS: dict[str, list[bytes]] = {
+    "requests": [
+        *b"LS_user LS_password LS_adapter_set LS_cid LS_polling LS_polling_millis LS_idle_millis".split(),
+        *b"LS_keepalive_millis LS_inactivity_millis LS_content_length LS_supported_diffs LS_ttl_millis".split(),
+        *b"LS_send_sync LS_reduce_head LS_session LS_recovery_from LS_reqId LS_op LS_subId LS_group LS_schema".split(),
+        *b"LS_mode LS_selector LS_data_adapter LS_snapshot LS_ack LS_requested_max_frequency LS_message".split(),
+        *b"LS_requested_max_bandwidth LS_requested_buffer_size LS_sequence LS_msg_prog LS_max_wait LS_outcome".split(),
+        *b"LS_cause_code LS_cause_message LS_close_socket add delete reconf constrain force_rebind destroy".split(),
+        *b"register RAW MERGE DISTINCT COMMAND true false unlimited unfiltered unknown & = % + %C3%A9 %FF".split(),
+        b"\r\n",
+    ],
+    "values": [*b"| # $ ^ ^4 ^0 ^P ^T %7C %FF %C3%A9 %".split(), b"^99999999999999999999"],
+    "http1": [
+        *b"GET POST CONNECT OPTIONS HTTP/1.1 HTTP/1.0 Host: Content-Length: Transfer-Encoding: chunked".split(),
+        *b"Connection: Upgrade: websocket h2c close keep-alive Expect: 100-continue Content-Type: charset=".split(),
+        *b"Content-Encoding: gzip deflate Sec-WebSocket-Protocol: Sec-WebSocket-Key: Sec-WebSocket-Version:".split(),
+        *b"utf-16 punycode idna undefined".split(),
+        b"\r\n",
+        b"\r\n\r\n",
+        b"0\r\n\r\n",
+        b"\n",
+        b": ",
+    ],
+    "websocket": [
+        b"\x81\x80\0\0\0\0",
+        b"\x01\x80\0\0\0\0",
+        b"\x00\x80\0\0\0\0",
+        b"\x80\x80\0\0\0\0",
+        b"\x88\x80\0\0\0\0",
+        b"\x89\x80\0\0\0\0",
+        b"\x82\x80\0\0\0\0",
+        b"\x81\xfe\x00\x7e",
+        b"\x81\xff\0\0\0\0\0\x01\0\0",
+        b"\x03\xe8",
+        b"\xe2\x82\xac",
+        b"\xff",
+    ],
+}

@@ -1,0 +1,140 @@
+"""One function per codec that takes any bytes; what it raises is a finding.
+
+Documented errors (RequestError, HttpError) are caught here. Read next: `penstock.wire`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from penstock.doors.tlcp.body import body_text
+from penstock.wire.http1 import HttpError, HttpRequest, RequestParser
+from penstock.wire.tlcp.errors import RequestError
+from penstock.wire.tlcp.parameters import parse_line
+from penstock.wire.tlcp.requests import Request, parse_requests, split_lines
+from penstock.wire.tlcp.values import decode_values, encode_values
+from penstock.wire.tlcp.version import parse_version, subprotocol_version
+from penstock.wire.websocket import FrameReader, accept, subprotocols, text_messages
+
+NAMES = ("create_session", "bind_session", "control", "msg", "heartbeat", "wsok", "unknown")
+SUBPROTOCOL = "TLCP-2.4.0.lightstreamer.com"
+
+# Longer than any input, so that whole and cut streams must be read alike; the limits themselves are tried apart.
+ROOMY = 1_000_000
+TIGHT = 200
+
+
+def fuzz_requests(data: bytes) -> None:
+    """Parameter lines and versions, as over WebSocket: first a byte that picks the request, then its text."""
+    if not data:
+        return
+    text = data[1:].decode("utf-8", "replace")
+    with contextlib.suppress(RequestError):
+        parse_version(text)
+    subprotocol_version(text)
+    defaults: dict[str, str] = {}
+    with contextlib.suppress(RequestError):
+        defaults = parse_line(text.partition("\r\n")[0])
+    for query in ({}, defaults):
+        with contextlib.suppress(RequestError):
+            lines = split_lines(text)
+            found = parse_requests(NAMES[data[0] % len(NAMES)], lines, query)
+            assert all(isinstance(entry, Request | RequestError) for entry in found)
+            assert len(found) in (1, len(lines))
+
+
+def fuzz_values(data: bytes) -> None:
+    """Value lists, decoded as a client does; what can be decoded survives a round trip."""
+    if len(data) < 2:
+        return
+    count = data[0] % 24
+    text = data[2:].decode("utf-8", "replace")
+    previous = None if data[1] % 2 else tuple(None if index % 5 == 0 else f"v{index}" for index in range(count))
+    try:
+        values = decode_values(text, previous, count)
+    except RequestError:
+        return
+    assert len(values) == count
+    if count:
+        for before in (None, previous, values):
+            assert decode_values(encode_values(values, before), before, count) == values
+
+
+def _cut(data: bytes) -> tuple[list[bytes], bytes]:
+    """The stream behind the first four bytes, in pieces whose sizes they say, and whole."""
+    sizes, stream = data[:4], data[4:]
+    pieces: list[bytes] = []
+    start = 0
+    while start < len(stream):
+        size = sizes[len(pieces) % 4] + 1
+        pieces.append(stream[start : start + size])
+        start += size
+    return pieces, stream
+
+
+def _read_http(pieces: list[bytes], limit: int) -> tuple[list[HttpRequest], bool, bytes | None]:
+    parser = RequestParser(limit, limit)
+    found: list[HttpRequest] = []
+    for piece in pieces:
+        found += parser.feed(piece)
+    if parser.error is not None:
+        assert parser.error.status in (400, 413, 431, 501)
+    return found, parser.error is None, parser.leftover
+
+
+def fuzz_http1(data: bytes) -> None:
+    """HTTP requests, whole and in pieces, and everything that is read from a request before it is answered."""
+    if len(data) < 4:
+        return
+    pieces, stream = _cut(data)
+    whole = _read_http([stream], ROOMY)
+    assert _read_http(pieces, ROOMY) == whole
+    for request in _read_http(pieces, TIGHT)[0]:
+        assert len(request.body) <= TIGHT
+    for request in whole[0]:
+        assert isinstance(request.path + request.query, str)
+        subprotocols(request)
+        with contextlib.suppress(HttpError):
+            accept(request, SUBPROTOCOL)
+        with contextlib.suppress(RequestError):
+            body_text(request, TIGHT)
+
+
+def _read_frames(pieces: list[bytes], limit: int) -> tuple[list[str], bool]:
+    """The messages, and whether the socket is still open.
+
+    Not the answers: when there are two reasons to close, the cut decides which one is named.
+    """
+    reader = FrameReader(limit)
+    messages: list[str] = []
+    for piece in pieces:
+        if reader.is_closed:
+            break
+        messages += reader.feed(piece)
+        reader.to_send()
+    is_open = reader.is_open
+    reader.eof()
+    reader.to_send()
+    assert not reader.is_open
+    return messages, is_open
+
+
+def fuzz_websocket(data: bytes) -> None:
+    """WebSocket frames from a client, whole and in pieces, and lines to it in frames of any size."""
+    if len(data) < 4:
+        return
+    pieces, stream = _cut(data)
+    whole = _read_frames([stream], ROOMY)
+    assert _read_frames(pieces, ROOMY) == whole
+    assert all(len(message.encode()) <= TIGHT for message in _read_frames(pieces, TIGHT)[0])
+    lines = [line + b"\r\n" for line in stream.split(b"\n")]
+    assert sum(map(len, text_messages(lines, data[0] + 1))) > sum(map(len, lines))
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    "requests": fuzz_requests,
+    "values": fuzz_values,
+    "http1": fuzz_http1,
+    "websocket": fuzz_websocket,
+}

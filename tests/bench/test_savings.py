@@ -1,0 +1,169 @@
+"""What keeps idle sessions cheap, each with the rule it must not break."""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.doors.stream.turns import Turns
+from penstock.doors.stream.websocket import WebSocketConnection
+from penstock.kernel.identity import SessionIds
+from penstock.kernel.item import Mode
+from penstock.kernel.kernel import Kernel
+from penstock.kernel.limits import SessionLimits
+from penstock.kernel.timers import Timed, Timers
+from penstock.testing import Harness
+from tests.support.background import BackgroundServer
+from tests.support.raw import Exchange
+
+
+class Bell(Timed):
+    def __init__(self, lead: float) -> None:
+        super().__init__()
+        self.lead = lead
+        self.rung: list[float] = []
+
+    def expire(self, now: float) -> None:
+        self.rung.append(now)
+
+
+def test_a_deadline_comes_early_only_in_company_and_only_by_its_lead() -> None:
+    timers = Timers()
+    bells = [Bell(lead) for lead in (0.0, 0.5, 0.5, 0.5)]
+    for bell, when in zip(bells, (10.0, 10.2, 10.5, 10.6), strict=True):
+        timers.set(bell, when)
+    timers.run(9.9)
+    assert [bell.rung for bell in bells] == [[], [], [], []]
+    timers.run(10.0)
+    assert [bell.rung for bell in bells] == [[10.0], [10.2], [10.5], []], "each is told the time it waited for"
+
+
+def test_a_deadline_shorter_than_its_lead_does_not_come_round_for_ever() -> None:
+    timers = Timers()
+
+    class Eager(Bell):
+        def expire(self, now: float) -> None:
+            super().expire(now)
+            timers.set(self, now + 0.01)
+
+    eager = Eager(lead=1.0)
+    timers.set(eager, 5.0)
+    timers.run(5.0)
+    assert eager.rung == [5.0]
+    timers.run(5.01)
+    assert eager.rung == [5.0, 5.01]
+
+
+def test_keep_alives_of_sessions_bound_shortly_after_one_another_share_a_turn() -> None:
+    harness = Harness(SessionLimits(default_keepalive_millis=5_000))
+    channels = []
+    for _ in range(5):
+        channels.append(harness.open()[1])
+        harness.advance(0.008)
+    for channel in channels:
+        channel.take()
+    harness.advance(4.959)
+    assert [channel.take() for channel in channels] == [[]] * 5
+    harness.advance(0.001)
+    assert [channel.take() for channel in channels] == [["PROBE"]] * 5
+
+
+def test_early_keep_alives_do_not_add_lines_to_those_of_the_synchronisation() -> None:
+    harness = Harness(SessionLimits(default_keepalive_millis=5_000, sync_millis=10_000))
+    channels = []
+    for _ in range(5):
+        channels.append(harness.open()[1])
+        harness.advance(0.008)
+    for channel in channels:
+        channel.take()
+    harness.advance(40.0)
+    assert [len(channel.take()) for channel in channels] == [8] * 5
+
+
+def test_names_that_many_clients_subscribe_to_are_kept_once(server: BackgroundServer) -> None:
+    with Exchange(server.host, server.port).socket() as one, Exchange(server.host, server.port).socket() as other:
+        for socket in (one, other):
+            socket.create()
+            socket.send(
+                "control", "LS_reqId=1&LS_op=add&LS_subId=1&LS_group=a_long_item_name&LS_schema=a_field&LS_mode=RAW"
+            )
+            socket.read_until("CONF")
+        first, second = (session.subscriptions[1].request for session in server.server.kernel.sessions.values())
+        assert first.mode is Mode.RAW
+        assert first.items[0] is second.items[0]
+        assert first.fields[0] is second.fields[0]
+
+
+def test_a_session_and_its_socket_have_no_dictionary(server: BackgroundServer) -> None:
+    with Exchange(server.host, server.port).socket() as socket:
+        socket.create()
+        (session,) = server.server.kernel.sessions.values()
+        assert not hasattr(session, "__dict__")
+        assert isinstance(session.channel, WebSocketConnection)
+        assert not hasattr(session.channel, "__dict__")
+
+
+class Connection:
+    """Asks for another write while it is written, as often as it is told."""
+
+    def __init__(self, turns: Turns, more: int = 0) -> None:
+        self.flushed = 0
+        self._turns = turns
+        self._more = more
+
+    def flush(self) -> None:
+        self.flushed += 1
+        if self.flushed <= self._more:
+            self._turns.flush_later(self)
+
+
+class Speaking(Timed):
+    def __init__(self, turns: Turns, connection: Connection) -> None:
+        super().__init__()
+        self._turns = turns
+        self._connection = connection
+
+    def expire(self, now: float) -> None:
+        self._turns.flush_later(self._connection)
+
+
+class CountingKernel(Kernel):
+    turns = 0
+
+    def turn(self) -> None:
+        self.turns += 1
+        super().turn()
+
+
+def counting_kernel() -> tuple[Turns, CountingKernel]:
+    loop = asyncio.get_running_loop()
+    turns = Turns(loop)
+    kernel = CountingKernel(loop.time, turns, SessionIds("test", bytes), SessionLimits())
+    turns.run_kernel(kernel)
+    return turns, kernel
+
+
+async def let_the_loop_go_round() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_what_comes_up_during_a_turn_is_written_in_it_and_leads_to_no_second_one() -> None:
+    async def run() -> None:
+        turns, kernel = counting_kernel()
+        connection = Connection(turns)
+        kernel.set_timer(Speaking(turns, connection), kernel.clock() - 1)
+        await let_the_loop_go_round()
+        assert (kernel.turns, connection.flushed) == (1, 1)
+
+    asyncio.run(run())
+
+
+def test_what_a_connection_asks_for_while_it_is_written_gets_a_turn_of_its_own() -> None:
+    async def run() -> None:
+        turns, kernel = counting_kernel()
+        connection = Connection(turns, more=1)
+        turns.flush_later(connection)
+        await let_the_loop_go_round()
+        assert (kernel.turns, connection.flushed) == (2, 2)
+
+    asyncio.run(run())

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+from collections import Counter
+
+import pytest
+
+from penstock.doors.stream import closing
+from penstock.doors.stream.http import HttpConnection
+from penstock.doors.stream.websocket import MAX_UNREAD, WebSocketConnection
+from penstock.doors.tlcp.door import LINES_PER_TURN
+from penstock.doors.tlcp.link import Link
+from penstock.wire.tlcp.errors import RequestError
+from tests.doors.hostile import CREATE, UPGRADE, Hostile, post, statuses
+from tests.doors.test_bad_input import FORGETFUL
+from tests.doors.witness import Witness
+from tests.support.background import BackgroundServer
+from tests.wire import frames
+
+pytestmark = pytest.mark.config(FORGETFUL)
+
+# More than any limit here allows, so that it shows if one does not hold.
+FLOOD = 16_000_000
+# Seconds after which a server that has not read has stopped reading.
+STUCK = 0.5
+
+
+def connection_of(server: BackgroundServer, client: Hostile) -> HttpConnection | WebSocketConnection:
+    """The server's side of a connection."""
+    port = client.socket.getsockname()[1]
+
+    def find() -> HttpConnection | WebSocketConnection:
+        (found,) = [
+            entry for entry in server.server.stream.connections if entry.transport.get_extra_info("peername")[1] == port
+        ]
+        return found
+
+    return server.call(find)
+
+
+def send_until_stuck(client: Hostile, data: bytes, patience: float = STUCK) -> int:
+    """Send the data again and again until the server stops reading; how many bytes it took."""
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+    client.socket.setblocking(False)
+    sent = 0
+    while sent < FLOOD and select.select([], [client.socket], [], patience)[1]:
+        sent += client.socket.send(data[sent % len(data) :])
+    client.socket.settimeout(15)
+    return sent
+
+
+def reads_little(client: Hostile) -> None:
+    """Keep the system from taking megabytes in the client's name."""
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+
+
+def test_answers_that_nobody_reads_stop_the_requests(server: BackgroundServer, witness: Witness) -> None:
+    with Hostile(server) as client:
+        reads_little(client)
+        request = b"GET /nothing/%s HTTP/1.1\r\nHost: h\r\n\r\n" % (b"a" * 1000)
+        sent = send_until_stuck(client, request * 50)
+        assert sent < FLOOD
+        connection = connection_of(server, client)
+        assert isinstance(connection, HttpConnection)
+        assert server.call(connection.transport.get_write_buffer_size) < 200_000
+        assert len(connection._waiting) < 1_000
+        witness.still_sees_updates()
+
+
+def test_pongs_that_nobody_reads_stop_the_pings(server: BackgroundServer, witness: Witness) -> None:
+    with Hostile(server) as client:
+        reads_little(client)
+        client.open_websocket()
+        sent = send_until_stuck(client, frames.frame(frames.PING, b"x" * 125) * 400)
+        assert sent < FLOOD
+        connection = connection_of(server, client)
+        assert server.call(connection.transport.get_write_buffer_size) < 2 * MAX_UNREAD
+        witness.still_sees_updates()
+
+
+def test_a_client_that_reads_its_answers_after_all_gets_every_one(server: BackgroundServer, witness: Witness) -> None:
+    with Hostile(server) as client:
+        reads_little(client)
+        client.open_websocket()
+        ping = frames.frame(frames.PING, b"x" * 125)
+        sent = send_until_stuck(client, ping * 400)
+        rest = -sent % len(ping)
+        found = b""
+        while len(found) < sent // len(ping) * 127:
+            found += client.socket.recv(65_536)
+        client.send(ping[len(ping) - rest :] + frames.close(1000))
+        *pongs, last = frames.server_frames(found + client.read_all())
+        assert len(pongs) == -(-sent // len(ping))
+        assert {entry.opcode for entry in pongs} == {frames.PONG}
+        assert last.opcode == frames.CLOSE
+
+
+def test_frames_behind_a_request_that_waits_are_not_collected_without_end(
+    server: BackgroundServer, witness: Witness
+) -> None:
+    with Hostile(server) as client:
+        # The session streams, so the request for a WebSocket behind it waits as long as the session lives.
+        client.send(post("create_session", CREATE) + UPGRADE)
+        client.read_until(b"CONS,")
+        assert send_until_stuck(client, b"\0" * 65_536) < FLOOD
+        connection = connection_of(server, client)
+        assert isinstance(connection, HttpConnection)
+        assert len(connection._parser.leftover or b"") < 1_000_000
+        witness.still_sees_updates()
+
+
+def test_a_stream_behind_nonsense_goes_on_and_the_nonsense_is_dropped(
+    server: BackgroundServer, witness: Witness
+) -> None:
+    with Hostile(server) as client:
+        client.send(post("create_session", CREATE) + b"\0nonsense")
+        client.read_until(b"CONS,")
+        assert send_until_stuck(client, b"nonsense" * 8_000, patience=20) >= FLOOD
+        client.read_until(b"PROBE")
+
+
+@pytest.mark.parametrize("data", [post("heartbeat", "", "Connection: close"), b"nonsense", b"GET / HTTP/1.0\r\n\r\n"])
+def test_a_client_that_does_not_close_after_the_last_answer_is_closed(
+    server: BackgroundServer, witness: Witness, monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    monkeypatch.setattr(closing, "LINGER", 0.05)
+    with Hostile(server) as client:
+        client.send(data)
+        assert len(statuses(client.read_all())) == 1
+        witness.finds_nothing_left()
+
+
+def test_a_slow_client_gets_all_of_its_last_answer(
+    server: BackgroundServer, witness: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closing, "LINGER", 0.0)
+    with Hostile(server) as client:
+        reads_little(client)
+        transport = connection_of(server, client).transport
+        # Little room in the system, so that most of the answer waits in the server.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
+        client.send(post("control", "x\r\n" * 16_000, "Connection: close"))
+        answered = client.read_until(b"ERROR")
+        witness.eventually(lambda: server.call(transport.get_write_buffer_size) > 200_000)
+        witness.still_sees_updates()
+        assert (answered + client.read_all()).count(b"ERROR,67,") == 16_000
+
+
+@pytest.mark.config({**FORGETFUL, "limits.read_timeout_millis": 100})
+def test_a_client_that_left_during_a_long_check_of_its_name_is_forgotten(
+    server: BackgroundServer, witness: Witness
+) -> None:
+    for pipelined in (b"", post("heartbeat", "")):
+        with Hostile(server) as client:
+            client.send(pipelined + post("create_session", CREATE + "&LS_user=slow"))
+            client.finish_sending()
+            witness.finds_nothing_left()
+
+
+def test_a_client_that_waits_for_a_go_ahead_gets_it_when_its_turn_comes(
+    server: BackgroundServer, witness: Witness
+) -> None:
+    head, body = post("heartbeat", "LS_session=S1", "Expect: 100-continue").split(b"\r\n\r\n")
+    with Hostile(server) as client:
+        client.send(post("heartbeat", "") + head + b"\r\n\r\n")
+        assert client.read_until(b"100 Continue\r\n\r\n").endswith(b"REQOK\r\nHTTP/1.1 100 Continue\r\n\r\n")
+        client.send(body)
+        assert client.read_until(b"REQOK\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def test_a_batch_of_thousands_of_lines_lets_others_have_their_turns(
+    server: BackgroundServer, witness: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = 0
+    refusals: Counter[int] = Counter()
+    door = server.server.tlcp
+    refuse = door._refuse
+
+    def count_turns() -> None:
+        nonlocal turn
+        turn += 1
+        asyncio.get_running_loop().call_soon(count_turns)
+
+    def count_refusals(link: Link, name: str, error: RequestError) -> None:
+        refusals[turn] += 1
+        refuse(link, name, error)
+
+    monkeypatch.setattr(door, "_refuse", count_refusals)
+    server.call(count_turns)
+    with Hostile(server) as client:
+        client.send(post("control", "x\r\n" * 16_000, "Connection: close"))
+        assert client.read_all().count(b"ERROR,67,") == 16_000
+    assert refusals.total() == 16_000
+    assert max(refusals.values()) <= LINES_PER_TURN

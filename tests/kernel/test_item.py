@@ -1,0 +1,282 @@
+"""Items come and go with their subscribers; modes, snapshots and their end. TLCP chapter 3, "Snapshot vs Real-Time"."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.item import DISTINCT_HISTORY, Mode
+from penstock.kernel.session import Binding
+from penstock.testing import Harness
+
+QUIET = Binding(send_sync=False, keepalive_millis=30_000)
+
+
+def data(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.split(",")[0] in ("U", "EOS", "OV", "UNSUB")]
+
+
+# -- on demand --------------------------------------------------------------------------------------------------------
+
+
+def test_the_adapter_is_asked_for_the_first_subscriber_and_told_of_the_last(harness: Harness) -> None:
+    one, _ = harness.open(QUIET)
+    other, _ = harness.open(QUIET)
+    harness.subscribe(one, 1, "a", "x")
+    harness.subscribe(other, 1, "a", "y")
+    harness.subscribe(other, 2, "a", "x", Mode.RAW)
+    assert harness.source.calls == [("subscribe", "a")]
+    one.unsubscribe(1)
+    other.unsubscribe(2)
+    assert harness.source.calls == [("subscribe", "a")]
+    other.unsubscribe(1)
+    assert harness.source.calls == [("subscribe", "a"), ("unsubscribe", "a")]
+    harness.publish("a", x="late")
+    assert harness.feed.unwanted_events == 1
+
+
+def test_an_item_that_stands_twice_in_a_group_is_asked_for_once_and_updates_both(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "a a", "x")
+    assert harness.source.calls == [("subscribe", "a")]
+    harness.publish("a", x="1")
+    assert data(channel.take()) == ["U,1,1,1", "U,1,2,1"]
+    session.unsubscribe(1)
+    assert harness.source.calls == [("subscribe", "a"), ("unsubscribe", "a")]
+
+
+def test_an_item_starts_afresh_when_it_is_subscribed_again(harness: Harness) -> None:
+    harness.source.snapshots = False
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "a", "x", snapshot=True)
+    harness.publish("a", x="old")
+    session.unsubscribe(1)
+    harness.turn()
+    channel.take()
+    harness.subscribe(session, 2, "a", "x", snapshot=True)
+    assert data(channel.take()) == []
+    harness.subscribe(session, 3, "b", "x", Mode.DISTINCT)
+    session.unsubscribe(3)
+    harness.subscribe(session, 3, "b", "x", Mode.MERGE)
+
+
+# -- MERGE ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_second_subscriber_gets_the_snapshot_without_the_adapter_being_asked(harness: Harness) -> None:
+    harness.source.state["a"] = {"x": "1", "y": "2"}
+    first, _ = harness.open(QUIET)
+    harness.subscribe(first, 1, "a", "x", snapshot=True)
+    harness.publish("a", y="3")
+    second, channel = harness.open(QUIET)
+    harness.subscribe(second, 1, "a", "y x", snapshot=True)
+    assert data(channel.take()) == ["U,1,1,3|1"]
+    assert harness.source.calls == [("subscribe", "a")]
+
+
+def test_without_a_snapshot_the_first_event_after_the_subscription_brings_all_fields(harness: Harness) -> None:
+    harness.source.state["a"] = {"x": "1", "y": "2"}
+    first, _ = harness.open(QUIET)
+    harness.subscribe(first, 1, "a", "x y", snapshot=True)
+    second, channel = harness.open(QUIET)
+    harness.subscribe(second, 1, "a", "x y")
+    assert data(channel.take()) == []
+    harness.publish("a", y="3")
+    assert data(channel.take()) == ["U,1,1,1|3"]
+
+
+def test_the_adapters_snapshot_goes_only_to_those_who_want_one(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "a", "x")
+    harness.subscribe(session, 2, "a", "x", snapshot=True)
+    harness.subscribe(session, 3, "a", "x", Mode.RAW)
+    channel.take()
+    harness.feed.update("a", {"x": "initial"}, snapshot=True)
+    harness.turn()
+    assert data(channel.take()) == ["U,2,1,initial"]
+    harness.publish("a", x="next")
+    assert data(channel.take()) == ["U,1,1,next", "U,2,1,next", "U,3,1,next"]
+
+
+def test_an_event_that_changes_no_subscribed_field_is_not_sent(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "a", "x")
+    harness.publish("a", x="1")
+    channel.take()
+    harness.publish("a", x="1")
+    harness.publish("a", y="2")
+    assert channel.take() == []
+
+
+def test_a_second_snapshot_event_is_an_ordinary_update(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "a", "x")
+    harness.subscribe(session, 2, "a", "x", snapshot=True)
+    channel.take()
+    for value in "12":
+        harness.feed.update("a", {"x": value}, snapshot=True)
+    harness.turn()
+    assert data(channel.take()) == ["U,2,1,1", "U,1,1,2", "U,2,1,2"]
+
+
+def test_a_field_that_no_event_has_carried_is_null(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "a", "x nowhere y")
+    harness.publish("a", x="1", y="")
+    assert data(channel.take()) == ["U,1,1,1|#|$"]
+
+
+def test_every_field_of_a_raw_event_stands_for_itself(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "a", "x y", Mode.RAW)
+    harness.publish("a", x="1", y="2")
+    harness.publish("a", x="1")
+    harness.publish("a", x="1")
+    assert data(channel.take()) == ["U,1,1,1|2", "U,1,1,|#", "U,1,1,|"]
+
+
+# -- modes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "second"), [(Mode.MERGE, Mode.DISTINCT), (Mode.DISTINCT, Mode.MERGE)])
+def test_a_mode_that_conflicts_with_the_items_own_is_refused_and_leaves_no_trace(
+    harness: Harness, first: Mode, second: Mode
+) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "b", "x", first)
+    channel.take()
+    text = f"Item b is subscribed in {first.value} mode; {second.value} conflicts with it"
+    with pytest.raises(Refusal, match=text) as caught:
+        harness.subscribe(session, 2, "a b", "x", second)
+    assert caught.value.reason is Reason.MODE
+    assert harness.source.calls == [("subscribe", "b")]
+    assert channel.take() == []
+    assert 2 not in session.subscriptions
+
+
+def test_raw_goes_with_any_mode_and_binds_the_item_to_none(harness: Harness) -> None:
+    session, _ = harness.open(QUIET)
+    harness.subscribe(session, 1, "a", "x", Mode.RAW)
+    harness.subscribe(session, 2, "a", "x", Mode.DISTINCT)
+    harness.subscribe(session, 3, "a", "x", Mode.RAW)
+    with pytest.raises(Refusal):
+        harness.subscribe(session, 4, "a", "x", Mode.MERGE)
+
+
+def test_command_mode_is_refused_for_now(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    channel.take()
+    with pytest.raises(Refusal) as caught:
+        harness.subscribe(session, 1, "a", "key command", Mode.COMMAND)
+    assert caught.value.reason is Reason.MODE
+    assert channel.take() == []
+
+
+# -- DISTINCT ---------------------------------------------------------------------------------------------------------
+
+
+def history(harness: Harness, count: int) -> None:
+    session, _ = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT)
+    for number in range(count):
+        harness.publish("news", x=str(number))
+
+
+def test_a_later_subscriber_gets_the_recent_events_then_the_end_of_the_snapshot(harness: Harness) -> None:
+    history(harness, DISTINCT_HISTORY + 3)
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT, snapshot=True)
+    harness.publish("news", x="new")
+    expected = [f"U,1,1,{number}" for number in range(3, DISTINCT_HISTORY + 3)]
+    assert data(channel.take()) == [*expected, "EOS,1,1", "U,1,1,new"]
+
+
+def test_the_snapshot_may_be_shorter_than_the_history(harness: Harness) -> None:
+    history(harness, 5)
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT, snapshot=True, snapshot_length=2)
+    assert data(channel.take()) == ["U,1,1,3", "U,1,1,4", "EOS,1,1"]
+
+
+def test_without_a_snapshot_there_is_neither_history_nor_its_end(harness: Harness) -> None:
+    history(harness, 5)
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT)
+    harness.feed.end_of_snapshot("news")
+    harness.turn()
+    assert data(channel.take()) == []
+
+
+def test_the_first_subscriber_hears_the_end_when_the_adapter_says_so(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT, snapshot=True)
+    assert data(channel.take()) == []
+    harness.feed.update("news", {"x": "1"}, snapshot=True)
+    harness.feed.update("news", {"x": "2"}, snapshot=True)
+    harness.turn()
+    assert data(channel.take()) == ["U,1,1,1", "U,1,1,2"]
+    harness.feed.end_of_snapshot("news")
+    harness.feed.end_of_snapshot("news")
+    harness.turn()
+    assert data(channel.take()) == ["EOS,1,1"]
+
+
+def test_the_first_real_time_event_ends_a_snapshot_that_the_adapter_left_open(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT, snapshot=True)
+    harness.feed.update("news", {"x": "1"}, snapshot=True)
+    harness.publish("news", x="2")
+    assert data(channel.take()) == ["U,1,1,1", "EOS,1,1", "U,1,1,2"]
+
+
+def test_an_adapter_without_snapshots_ends_them_at_once() -> None:
+    harness = Harness(snapshots=False)
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT, snapshot=True)
+    assert data(channel.take()) == ["EOS,1,1"]
+
+
+def test_the_end_of_the_snapshot_keeps_its_place_while_the_session_is_congested(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT, snapshot=True)
+    channel.take()
+    channel.congest()
+    harness.feed.update("news", {"x": "1"}, snapshot=True)
+    harness.feed.end_of_snapshot("news")
+    harness.publish("news", x="2")
+    channel.relieve()
+    harness.turn()
+    assert data(channel.take()) == ["U,1,1,1", "EOS,1,1", "U,1,1,2"]
+
+
+def test_the_snapshot_is_not_slowed_down_by_the_frequency_limit(harness: Harness) -> None:
+    history(harness, 3)
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT, snapshot=True, max_frequency=0.1)
+    harness.publish("news", x="live")
+    harness.publish("news", x="later")
+    assert data(channel.take()) == ["U,1,1,0", "U,1,1,1", "U,1,1,2", "EOS,1,1", "U,1,1,live"]
+    harness.subscribe(session, 2, "talk", "x", Mode.DISTINCT, snapshot=True, max_frequency=0.1)
+    channel.take()
+    for number in range(3):
+        harness.feed.update("talk", {"x": str(number)}, snapshot=True)
+    harness.feed.end_of_snapshot("talk")
+    harness.turn()
+    assert data(channel.take()) == ["U,2,1,0", "U,2,1,1", "U,2,1,2", "EOS,2,1"]
+
+
+def test_a_snapshot_held_by_congestion_is_not_slowed_down_either_and_its_end_survives_an_overflow() -> None:
+    harness = Harness()
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT, snapshot=True, max_frequency=0.1)
+    channel.take()
+    channel.congest()
+    for number in range(3):
+        harness.feed.update("news", {"x": str(number)}, snapshot=True)
+    harness.feed.end_of_snapshot("news")
+    for number in range(3, 5 + session.limits.max_buffer_size):
+        harness.publish("news", x=str(number))
+    channel.relieve()
+    harness.turn()
+    lines = data(channel.take())
+    assert lines == ["EOS,1,1", "U,1,1,5"]
