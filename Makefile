@@ -85,7 +85,7 @@ demo: setup ## start the server with the demo feeds
 lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, the page's types, lock files
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy $(wildcard src tests bench fuzz examples)
+	@$(BIN)/mypy $(wildcard src tests bench fuzz)
 	@$(BIN)/lint-imports --no-logo
 	$(if $(WEB_TOOLS),@cd web && $(NPM) run --silent check)
 	@scripts/check-locks.sh
@@ -93,8 +93,8 @@ lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, 
 test: setup interop-setup system-setup ## all tests, with the published clients and a browser
 	@$(BIN)/python -m pytest $(ARGS)
 
-bench: setup ## the benchmarks
-	@$(BIN)/python -m bench $(ARGS)
+bench: setup ## the benchmarks, side by side with their baselines (one of them: ARGS=idle)
+	@$(BIN)/python -m bench $(or $(ARGS),all)
 
 # Inputs per codec; the goal is make fuzz RUNS=1000000.
 RUNS ?= 100000

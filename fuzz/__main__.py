@@ -23,6 +23,8 @@ LONGEST = 600
 SLOW = 1.0
 # Seconds after which an input is hanging; much longer than SLOW, for the machine may be busy with other things.
 HANGING = 60
+# How the library ends when it is told to by a signal.
+INTERRUPTED = 72
 
 
 def fuzz(name: str, runs: int) -> None:
@@ -84,6 +86,9 @@ def main() -> int:
         command = [sys.executable, "-m", "fuzz", "--here", name, "--runs", str(arguments.runs)]
         # The library has a lot to say; it matters only together with a finding.
         run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        if run.returncode == INTERRUPTED:
+            print(f"{name}: interrupted after {time.monotonic() - begin:.0f} s, no finding until then")
+            return 1
         if run.returncode:
             print(run.stdout)
             print(f"{name}: a finding, see above; its input is in {FOLDER / name}")

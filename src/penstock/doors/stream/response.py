@@ -92,6 +92,10 @@ class HttpResponse:
         self.session = None
         self._connection.abort()
 
+    def cut(self) -> None:
+        """The connection is of no use any more; its loss is told to the session in the usual way."""
+        self._connection.abort()
+
     def _flush_later(self) -> None:
         if not self._queued:
             self._queued = True

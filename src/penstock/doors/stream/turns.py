@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.log import get
+
 if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
 
@@ -15,8 +17,12 @@ if TYPE_CHECKING:
 SHORTEST_WAIT = 0.001
 
 
+log = get(__name__)
+
+
 class Flushable(Protocol):
     def flush(self) -> None: ...
+    def cut(self) -> None: ...
 
 
 class Turns:
@@ -55,7 +61,12 @@ class Turns:
             dirty = self._dirty
             self._dirty = []
             for connection in dirty:
-                connection.flush()
+                try:
+                    connection.flush()
+                except Exception:
+                    # One connection's trouble must not keep the others from writing.
+                    log.exception("connection failed while writing")
+                    connection.cut()
         finally:
             self._scheduled = False
         if self._dirty or kernel.is_dirty:

@@ -214,6 +214,10 @@ class WebSocketConnection(asyncio.Protocol):
         self.session = None
         self.transport.abort()
 
+    def cut(self) -> None:
+        """The connection is of no use any more; its loss is told to the session in the usual way."""
+        self.transport.abort()
+
     def close(self, code: int, reason: str) -> None:
         """Close after what is waiting has been written."""
         self._close_code = code
