@@ -115,6 +115,9 @@ class Connection:
         if self.flushed <= self._more:
             self._turns.flush_later(self)
 
+    def cut(self) -> None:
+        raise AssertionError("nothing fails here")
+
 
 class Speaking(Timed):
     def __init__(self, turns: Turns, connection: Connection) -> None:
