@@ -25,7 +25,7 @@ from penstock.adapters.api import AdapterSet
 from penstock.adapters.demo import demo_sets
 from penstock.adapters.runtime import GuardedSource, SetAuthority
 from penstock.config import Config
-from penstock.doors.stream.door import StreamDoor
+from penstock.doors.stream.door import ListenError, StreamDoor
 from penstock.doors.stream.turns import Turns
 from penstock.doors.tlcp.door import AdapterSet as DoorSet
 from penstock.doors.tlcp.door import TlcpDoor
@@ -111,10 +111,8 @@ class Server:
                     raise StartError(f"data adapter {name} of set {adapter_set.name} failed: {error}") from error
         try:
             await self.stream.listen()
-        except OSError as error:
-            raise StartError(
-                f"cannot listen on {self.config.stream.host}:{self.config.stream.port}: {error}"
-            ) from error
+        except ListenError as error:
+            raise StartError(str(error)) from error
         await self._start_api()
         self._ready = True
 

@@ -278,6 +278,9 @@ def test_clientip_tells_the_address_once_and_again_when_it_has_changed(
         with bind(exchange, stream.session) as again:
             assert "CLIENTIP" not in tags(again.head)
         server.server.kernel.find_session(stream.session).announced_address = "192.0.2.7"
+        # A binding that is refused tells nothing, and so does not count.
+        refused = exchange.request("bind_session", params(session=stream.session, recovery_from=1_000))
+        assert tags(refused) == ["CONERR"]
         with bind(exchange, stream.session) as again:
             assert "CLIENTIP,127.0.0.1" in again.head
 

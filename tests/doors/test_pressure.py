@@ -17,6 +17,7 @@ from tests.doors.hostile import CREATE, UPGRADE, Hostile, post, statuses
 from tests.doors.test_bad_input import FORGETFUL
 from tests.doors.witness import Witness
 from tests.support.background import BackgroundServer
+from tests.support.raw import Exchange, params
 from tests.wire import frames
 
 pytestmark = pytest.mark.config(FORGETFUL)
@@ -194,3 +195,19 @@ def test_a_batch_of_thousands_of_lines_lets_others_have_their_turns(
         assert client.read_all().count(b"ERROR,67,") == 16_000
     assert refusals.total() == 16_000
     assert max(refusals.values()) <= LINES_PER_TURN
+
+
+def test_a_session_bound_while_the_socket_is_full_holds_its_updates_until_it_drains(server: BackgroundServer) -> None:
+    with Exchange(server.host, server.port).socket() as client:
+        client.send("wsok")
+        assert client.read_line() == "WSOK"
+        (connection,) = server.server.stream.connections
+        assert isinstance(connection, WebSocketConnection)
+        server.call(connection.pause_writing)  # What the transport does when too much is unread.
+        client.create()
+        client.send("control", params(reqId=1, op="add", subId=1, group="a", schema="x", mode="MERGE"))
+        assert client.read_line() == "REQOK,1"
+        for number in range(10):
+            server.update("a", x=str(number))
+        server.call(connection.resume_writing)
+        assert client.read_until("U") == ["SUBOK,1,1,1", "CONF,1,unlimited,filtered", "U,1,1,9"]

@@ -127,6 +127,17 @@ def test_a_port_in_use_stops_the_start_with_one_clear_line(tmp_path: Path, taken
     assert "address already in use" in one_error(done.stderr).lower()
 
 
+def test_a_tls_port_in_use_is_the_one_that_is_named(tmp_path: Path, taken_port: int) -> None:
+    keys = Path(__file__).parents[1] / "config" / "tls"
+    (tmp_path / "tls.toml").write_text(
+        f'[stream.tls]\ncertificate = "{keys / "certificate.pem"}"\n'
+        f'private_key = "{keys / "private_key.pem"}"\nport = {taken_port}\n'
+    )
+    done = run(tmp_path, "serve", *PORTS, "--config", "tls.toml")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"cannot listen on 127.0.0.1:{taken_port}: " in one_error(done.stderr)
+
+
 def test_a_second_process_on_the_same_data_directory_does_not_start(tmp_path: Path) -> None:
     with Command(tmp_path, "serve", *PORTS, "--data-dir", "shared") as command:
         assert READY.fullmatch(command.line())

@@ -33,9 +33,6 @@ MAX_TAIL_MESSAGE = 35
 # A keep-alive may be sent earlier by this share of its interval, together with those of other sessions.
 KEEPALIVE_LEAD = 0.01
 
-# One turn's output of a session is handed on early when it grows beyond this many lines, to bound memory.
-MAX_LINES_PER_TURN = 20_000
-
 
 @dataclass(frozen=True, slots=True)
 class Binding:
@@ -288,8 +285,6 @@ class Session(Timed):
         if not self.dirty:
             self.dirty = True
             self.kernel.add_dirty(self)
-        elif len(self._lines) > MAX_LINES_PER_TURN:
-            self.flush()
 
     def notify(self, line: bytes) -> None:
         """A data notification that must not be lost or overtaken: now, or when the session is ready again."""

@@ -33,6 +33,10 @@ log = get(__name__)
 STOP_PATIENCE = 5.0
 
 
+class ListenError(Exception):
+    """A listener cannot be opened; the text names its address and the reason."""
+
+
 class StreamDoor:
     """Opened by `listen`, closed by `stop`."""
 
@@ -54,7 +58,7 @@ class StreamDoor:
         self._date_second = 0
 
     async def listen(self) -> None:
-        """Open the listeners; raises OSError when an address cannot be had."""
+        """Open the listeners; raises ListenError when an address cannot be had."""
         stream = self.config.stream
         self._servers.append(await self._listen(stream.port, None))
         if stream.tls.enabled:
@@ -64,14 +68,17 @@ class StreamDoor:
     async def _listen(self, port: int, context: ssl.SSLContext | None) -> asyncio.Server:
         loop = asyncio.get_running_loop()
         timeout = self.config.limits.handshake_timeout_millis / 1000
-        return await loop.create_server(
-            self._secure_connection if context else self._plain_connection,
-            self.config.stream.host,
-            port,
-            backlog=self.config.stream.backlog,
-            ssl=context,
-            ssl_handshake_timeout=timeout if context else None,
-        )
+        try:
+            return await loop.create_server(
+                self._secure_connection if context else self._plain_connection,
+                self.config.stream.host,
+                port,
+                backlog=self.config.stream.backlog,
+                ssl=context,
+                ssl_handshake_timeout=timeout if context else None,
+            )
+        except OSError as error:
+            raise ListenError(f"cannot listen on {self.config.stream.host}:{port}: {error}") from error
 
     def _plain_connection(self) -> HttpConnection:
         return HttpConnection(self, secure=False)

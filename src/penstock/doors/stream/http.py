@@ -55,7 +55,7 @@ class HttpConnection(asyncio.Protocol):
         # The peer has sent all it will send; it still reads.
         self._all_read = False
         # The peer does not read its answers: no more of them until it does.
-        self._choked = False
+        self.choked = False
         self._counted = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_is_for_reading = False
@@ -136,7 +136,7 @@ class HttpConnection(asyncio.Protocol):
         self._write_timer = asyncio.get_running_loop().call_later(
             self.door.config.limits.write_timeout_millis / 1000, self.abort
         )
-        self._choked = True
+        self.choked = True
         if self._response is not None and self._response.session is not None:
             self._response.session.congest()
 
@@ -144,7 +144,7 @@ class HttpConnection(asyncio.Protocol):
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
-        self._choked = False
+        self.choked = False
         if self._response is not None and self._response.session is not None:
             self._response.session.relieve()
         self._next()
@@ -272,7 +272,7 @@ class HttpConnection(asyncio.Protocol):
     # -- requests -------------------------------------------------------------------------------------------------
 
     def _next(self) -> None:
-        if self._busy or self.lost or self._closing or self._choked:
+        if self._busy or self.lost or self._closing or self.choked:
             return
         if not self._waiting:
             if self._parser.error is not None:

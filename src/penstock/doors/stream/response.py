@@ -64,6 +64,11 @@ class HttpResponse:
         return self.request.headers
 
     @property
+    def congested(self) -> bool:
+        """Whether the peer has left more unread than it should."""
+        return self._connection.choked
+
+    @property
     def lost(self) -> bool:
         """Whether the connection has gone away."""
         return self._connection.lost

@@ -125,6 +125,11 @@ class WebSocketConnection(asyncio.Protocol):
             self.session = None
             session.drop()
 
+    @property
+    def congested(self) -> bool:
+        """Whether the peer has left more unread than it should."""
+        return self._write_timer is not None
+
     def pause_writing(self) -> None:
         self._write_timer = asyncio.get_running_loop().call_later(
             self.door.config.limits.write_timeout_millis / 1000, self.transport.abort

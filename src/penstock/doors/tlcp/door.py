@@ -319,6 +319,7 @@ class TlcpDoor:
             send_sync=options.send_sync,
         )
         link.limit(length)
+        announced = session.announced_address
         head = self._head(link, session, options, binding, is_new)
         if not link.websocket and not options.polling and length >= LEAST_PADDED_LENGTH and settings.noop_padding:
             assert isinstance(session.codec, TlcpCodec)
@@ -328,7 +329,10 @@ class TlcpDoor:
             session.bind(link, binding, head, recovery_from)
         except Refusal as refusal:
             link.session = None
+            session.announced_address = announced
             raise session_error(refusal) from None
+        if link.congested and link.session is session:
+            session.congest()
 
     def _head(
         self, link: Link, session: Session, options: StreamOptions, binding: Binding, is_new: bool
