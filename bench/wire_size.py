@@ -70,7 +70,7 @@ def measure(count: int) -> tuple[Sizes, Sizes]:
         sizes = snapshots if before is None else updates
         values = tuple(fields.values())
         previous = None if before is None else tuple(before.values())
-        prefix, body = codec.update_prefix(1, number), codec.update_body(values, previous)
+        prefix, (body, _) = codec.update_prefix(1, number), codec.update_body(values, previous, (), 0)
         changed = {name: text for name, text in fields.items() if before is None or before[name] != text}
         sizes.updates += 1
         sizes.tlcp += len(prefix) + len(body)

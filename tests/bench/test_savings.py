@@ -89,8 +89,8 @@ def test_names_that_many_clients_subscribe_to_are_kept_once(server: BackgroundSe
             socket.read_until("CONF")
         first, second = (session.subscriptions[1].request for session in server.server.kernel.sessions.values())
         assert first.mode is Mode.RAW
-        assert first.items[0] is second.items[0]
-        assert first.fields[0] is second.fields[0]
+        assert first.grant.items[0].name is second.grant.items[0].name
+        assert first.grant.fields[0] is second.grant.fields[0]
 
 
 def test_a_session_and_its_socket_have_no_dictionary(server: BackgroundServer) -> None:

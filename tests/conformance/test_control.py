@@ -104,12 +104,14 @@ def test_a_new_bandwidth_is_announced_and_obeyed(
         stream.read_until("CONF")
         exchange.control(stream.session, reqId=2, op="constrain", requested_max_bandwidth="0.8")
         assert stream.read_line() == "CONS,0.8"
+        clock.advance(2)
         server.update("a", x="1" * 1000)
         assert stream.read_line() == "U,1,1," + "1" * 1000
         server.update("a", x="2")
         server.update("a", x="3")
         clock.advance(11)
         assert stream.read_line() == "U,1,1,3"
+        clock.advance(1)
         server.update("a", x="4" * 1000)
         clock.advance(1)
         assert stream.read_line() == "U,1,1," + "4" * 1000

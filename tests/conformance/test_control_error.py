@@ -86,13 +86,6 @@ def test_an_item_cannot_be_subscribed_in_two_modes_that_exclude_each_other(excha
         assert line.startswith("REQERR,3,24,LS_mode: Item a ")
 
 
-@pytest.mark.conformance("error.B.24.COMMAND")
-def test_command_mode_is_refused_by_this_version(exchange: Exchange) -> None:
-    with exchange.stream() as stream:
-        (line,) = batch(exchange, stream.session, add(mode="COMMAND", schema="key command"))
-        assert line.startswith("REQERR,1,24,LS_mode: Mode COMMAND")
-
-
 @pytest.mark.conformance("error.B.32")
 def test_a_message_number_that_was_given_up_is_too_low(exchange: Exchange) -> None:
     with exchange.socket() as socket:

@@ -88,7 +88,9 @@ def test_a_bandwidth_asked_for_is_announced_and_obeyed(
     with exchange.stream(requested_max_bandwidth="0.80", send_sync=False, keepalive_millis=30_000) as stream:
         assert stream.head[-1] == "CONS,0.8"
         exchange.request("control", f"LS_session={stream.session}&{add()}")
+        clock.advance(1)
         stream.read_until("CONF")
+        # A line longer than a second's share goes alone in its second.
         clock.advance(2)
         server.update("a", x="1" * 5000)
         assert stream.read_line() == "U,1,1," + "1" * 5000

@@ -190,7 +190,7 @@ def test_unfiltered_dispatching_cannot_be_limited(harness: Harness) -> None:
     session, channel = harness.open(QUIET)
     subscription = harness.subscribe(session, 1, "a", "x", unfiltered=True)
     assert channel.take()[-1] == "CONF,1,unlimited,unfiltered"
-    with pytest.raises(Refusal, match="Subscription 1 has unfiltered dispatching") as caught:
+    with pytest.raises(Refusal, match="Subscription 1 is unfiltered") as caught:
         subscription.reconfigure(1.0)
     assert caught.value.reason is Reason.UNFILTERED
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -29,7 +31,7 @@ WISHES = st.one_of(
 )
 
 # Long enough that no session ends by itself.
-PATIENCE = {"session_timeout_millis": 10**8, "session_recovery_millis": 10**8, "max_buffer_size": 4}
+PATIENCE = SessionLimits(session_timeout_millis=10**8, session_recovery_millis=10**8, max_buffer_size=4)
 
 
 class Customer:
@@ -53,8 +55,16 @@ class Customer:
         self.subscribe("a b a", "z y x", Mode.MERGE, True, None)
         self.subscribe("b c", "x y", Mode.MERGE, False, 0.5)
 
-    def subscribe(self, items: str, fields: str, mode: Mode, snapshot: bool, frequency: float | None) -> None:
-        number = self.peer.subscribe(items, fields, mode, snapshot, frequency)
+    def subscribe(
+        self,
+        items: str,
+        fields: str,
+        mode: Mode,
+        snapshot: bool,
+        frequency: float | None,
+        buffer_size: int | None = None,
+    ) -> None:
+        number = self.peer.subscribe(items, fields, mode, snapshot, frequency, buffer_size)
         self.model.subscribe(number, items, fields, mode, snapshot)
 
     @property
@@ -97,7 +107,7 @@ class Fleet(RuleBasedStateMachine):
 
     @initialize(recovery=st.sampled_from([300, 1_000_000]))
     def start(self, recovery: int) -> None:
-        self.harness = Harness(SessionLimits(max_recovery_length=recovery, **PATIENCE))
+        self.harness = Harness(replace(PATIENCE, max_recovery_length=recovery))
         self.customers = [Customer(self.harness) for _ in range(2)]
 
     # -- the adapter --------------------------------------------------------------------------------------------------
@@ -120,9 +130,19 @@ class Fleet(RuleBasedStateMachine):
         mode=st.sampled_from([Mode.MERGE, Mode.RAW]),
         snapshot=st.booleans(),
         frequency=st.sampled_from([None, None, 1.0, 10.0]),
+        buffer_size=st.sampled_from([None, None, 0, 2]),
     )
-    def subscribe(self, who: int, items: str, fields: str, mode: Mode, snapshot: bool, frequency: float | None) -> None:
-        self.customers[who].subscribe(items, fields, mode, snapshot, frequency)
+    def subscribe(
+        self,
+        who: int,
+        items: str,
+        fields: str,
+        mode: Mode,
+        snapshot: bool,
+        frequency: float | None,
+        buffer_size: int | None,
+    ) -> None:
+        self.customers[who].subscribe(items, fields, mode, snapshot, frequency, buffer_size)
 
     @rule(who=st.integers(0, 1), data=st.data())
     def unsubscribe(self, who: int, data: st.DataObject) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from penstock.kernel.item import Mode
@@ -21,9 +23,11 @@ class CountingCodec(TlcpCodec):
         super().__init__(NEWEST)
         self.bodies = 0
 
-    def update_body(self, values: State, previous: State | None) -> bytes:
+    def update_body(
+        self, values: State, previous: State | None, differences: Sequence[str], patched: int
+    ) -> tuple[bytes, int]:
         self.bodies += 1
-        return super().update_body(values, previous)
+        return super().update_body(values, previous, differences, patched)
 
 
 class Crowd:
@@ -126,4 +130,4 @@ def test_a_view_without_clients_goes_and_the_others_stay_in_place() -> None:
     channel.take()
     harness.publish("a", x="1", y="1")
     assert sorted(line for line in channel.take() if line[0:2] == "U,") == ["U,2,1,1", "U,4,1,1"]
-    assert len(harness.feed.items["a"]._merge_views) == 1
+    assert len(harness.feed.items["a"]._views) == 1

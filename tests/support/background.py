@@ -14,6 +14,7 @@ from penstock.adapters import AdapterSet, ClientFacts, DataAdapter, MetadataAdap
 from penstock.adapters.demo import demo_sets
 from penstock.config import load
 from penstock.kernel.feed import Feed
+from penstock.kernel.ports import Event, Selector
 from penstock.kernel.session import Session
 from penstock.server import Server
 
@@ -56,7 +57,11 @@ class HandAdapter(DataAdapter):
 
 
 class HandMetadata(MetadataAdapter):
-    """Lets everybody in but user `nobody`; answers messages; fails on purpose for user or message `crash`."""
+    """Lets everybody in but user `nobody`; answers messages; fails on purpose for user or message `crash`.
+
+    Item `limited` has at most 2 updates a second, `prefiltered` 4; user `unmanaged` may not limit the bandwidth; the
+    selector `odd` lets events pass whose field x is an odd number.
+    """
 
     def __init__(self) -> None:
         self.messages: list[str] = []
@@ -75,6 +80,18 @@ class HandMetadata(MetadataAdapter):
         if user == "crash":
             raise RuntimeError("authentication crashed on purpose")
 
+    def max_frequency(self, user: str | None, data_adapter: str, item: str) -> float | None:
+        return 2.0 if item == "limited" else None
+
+    def prefilter_frequency(self, data_adapter: str, item: str) -> float:
+        return 4.0 if item == "prefiltered" else 0.0
+
+    def manages_bandwidth(self, user: str | None) -> bool:
+        return user != "unmanaged"
+
+    def selector(self, user: str | None, data_adapter: str, name: str) -> Selector:
+        return _is_odd if name == "odd" else super().selector(user, data_adapter, name)
+
     async def message(self, session: Session, text: str) -> str | None:
         if text == "crash":
             raise RuntimeError("message crashed on purpose")
@@ -82,6 +99,10 @@ class HandMetadata(MetadataAdapter):
             raise Refusal(Reason.MESSAGE_FAILED, "refused, on purpose", code=-3 if text == "refuse with code" else None)
         self.messages.append(text)
         return f"got {text}"
+
+
+def _is_odd(event: Event) -> bool:
+    return int(event.get("x") or 0) % 2 == 1
 
 
 class BackgroundServer:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
-from penstock.kernel.ports import ClientFacts
+from penstock.kernel.ports import ClientFacts, Selector
 from penstock.kernel.session import Session
 
 
@@ -56,6 +56,34 @@ class MetadataAdapter:
     def allows_mode(self, user: str | None, data_adapter: str, item: str, mode: Mode) -> bool:
         """Whether the item may be subscribed in this mode."""
         return True
+
+    def max_bandwidth(self, user: str | None) -> float | None:
+        """The most a session of the user may have, in kbit/s; None for no limit."""
+        return None
+
+    def manages_bandwidth(self, user: str | None) -> bool:
+        """Whether the user's clients may limit their own bandwidth."""
+        return True
+
+    def max_frequency(self, user: str | None, data_adapter: str, item: str) -> float | None:
+        """The most updates of the item per second that the user may have; None for no limit."""
+        return None
+
+    def max_buffer_size(self, user: str | None, data_adapter: str, item: str) -> int | None:
+        """The most events of the item that may wait for the user; None for no limit."""
+        return None
+
+    def snapshot_length(self, data_adapter: str, item: str) -> int:
+        """How many events of a DISTINCT item are kept as its snapshot."""
+        return 10
+
+    def prefilter_frequency(self, data_adapter: str, item: str) -> float:
+        """Updates of the item per second let through to all filtered subscriptions; 0 for all of them."""
+        return 0.0
+
+    def selector(self, user: str | None, data_adapter: str, name: str) -> Selector:
+        """The choice of events that a selector's name stands for: a function that says which event may pass."""
+        raise Refusal(Reason.SELECTOR, f"{name[:60]} is not a selector here")
 
     async def message(self, session: Session, text: str) -> str | None:
         """A message from a client; what is returned goes back to it. Raise a Refusal to turn it down."""

@@ -7,13 +7,13 @@ Implements the kernel's ports for data sources, authorities and message handlers
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from sys import intern
 
 from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.messages import Message
-from penstock.kernel.ports import ClientFacts
+from penstock.kernel.ports import Admission, ClientFacts, Grant, ItemGrant
 from penstock.kernel.session import Session
 from penstock.log import get
 
@@ -32,26 +32,29 @@ class GuardedSource:
         self._name = name
         self._adapter = adapter
 
-    def subscribe(self, item: str) -> None:
+    def subscribe(self, item: str, serial: int) -> None:
         try:
             self._adapter.subscribe(item)
         except Exception:
-            self._complain("subscribe", item)
+            self._failed("subscribe", item)
 
     def unsubscribe(self, item: str) -> None:
         try:
             self._adapter.unsubscribe(item)
         except Exception:
-            self._complain("unsubscribe", item)
+            self._failed("unsubscribe", item)
 
     def has_snapshot(self, item: str) -> bool:
         try:
             return self._adapter.has_snapshot(item)
         except Exception:
-            self._complain("has_snapshot", item)
+            self._failed("has_snapshot", item)
             return False
 
-    def _complain(self, call: str, item: str) -> None:
+    def complain(self, item: str, complaint: str) -> None:
+        log.warning("event dropped", adapter_set=self._adapter_set, adapter=self._name, item=item, reason=complaint)
+
+    def _failed(self, call: str, item: str) -> None:
         log.exception("data adapter failed", adapter_set=self._adapter_set, adapter=self._name, call=call, item=item)
 
 
@@ -63,14 +66,13 @@ class SetAuthority:
         self._metadata: MetadataAdapter = adapter_set.metadata
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> None:
+    async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission:
         await self._metadata.authenticate(user, password, client)
+        return Admission(self._metadata.max_bandwidth(user), self._metadata.manages_bandwidth(user))
 
     async def resolve(
         self, user: str | None, data_adapter: str, group: str, schema: str, mode: Mode, selector: str | None
-    ) -> tuple[Sequence[str], Sequence[str]]:
-        if selector is not None:
-            raise Refusal(Reason.SELECTOR, f"{selector[:60]} is not a selector of set {self._name}")
+    ) -> Grant:
         items = self._metadata.items(user, data_adapter, group)
         if not items:
             raise Refusal(Reason.GROUP, "The group has no items")
@@ -80,7 +82,20 @@ class SetAuthority:
         for item in items:
             if not self._metadata.allows_mode(user, data_adapter, item, mode):
                 raise Refusal(Reason.MODE, f"Mode {mode.value} is not supported for item {item[:60]}")
-        return items, fields
+        granted = tuple(self._grant(user, data_adapter, item) for item in items)
+        chosen = None if selector is None else self._metadata.selector(user, data_adapter, selector)
+        # Interned: client after client subscribes to the same items and fields. By str: adapters may give a StrEnum.
+        return Grant(granted, tuple([intern(str(field)) for field in fields]), chosen)
+
+    def _grant(self, user: str | None, data_adapter: str, item: str) -> ItemGrant:
+        metadata = self._metadata
+        return ItemGrant(
+            intern(str(item)),
+            max_frequency=metadata.max_frequency(user, data_adapter, item),
+            max_buffer_size=metadata.max_buffer_size(user, data_adapter, item),
+            snapshot_length=metadata.snapshot_length(data_adapter, item),
+            prefilter_frequency=metadata.prefilter_frequency(data_adapter, item),
+        )
 
     def deliver(self, session: Session, message: Message) -> None:
         task = asyncio.get_running_loop().create_task(self._process(session, message))

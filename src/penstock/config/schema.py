@@ -238,6 +238,14 @@ class Session(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Positive,
         about("Largest buffer of an item granted, in updates; a larger one asked for is lowered to it."),
     ] = 1000
+    default_diff_order: Annotated[
+        str,
+        Meta(pattern=r"^(P|T|PT|TP)?\Z", extra={"allowed": 'some of "P" and "T", in the order to try them, or empty'}),
+        about("Difference formats tried for fields whose data adapter declares none: P is JSON Patch, T is TLCP-diff."),
+    ] = ""
+    jsonpatch_min_length: Annotated[
+        Positive, about("Values shorter than this many characters are never sent as differences.")
+    ] = 50
     missing_message_timeout_millis: Annotated[
         ZeroOrMore, about("A gap in a sequence of client messages is waited for this long, then passed over.")
     ] = 30_000

@@ -1,21 +1,28 @@
-"""An item: its state as the data adapter told it, its recent events, and the views through which clients see it.
+"""An item: its mode, its books, and the views through which clients see it.
 
 Who is subscribed is known by the views' lanes. Items come and go with their subscribers: see `feed`.
+Specification: General Concepts 3.2.5 and 3.4.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from enum import Enum
+from typing import TYPE_CHECKING
 
+from penstock.kernel.books import COMMAND_FIELD, BadEvent, CommandBook, DistinctBook, MergeBook
 from penstock.kernel.errors import Reason, Refusal
-from penstock.kernel.lane import Lane, QueueLane
-from penstock.kernel.ports import Codec, Value
-from penstock.kernel.view import EventView, MergeView
+from penstock.kernel.lane import Lane
+from penstock.kernel.ports import Codec, Event, ItemGrant, Selector
+from penstock.kernel.timers import Timed
+from penstock.kernel.view import CommandView, EventView, MergeView, View
 
-# Events of a DISTINCT item kept as its snapshot.
-DISTINCT_HISTORY = 10
+if TYPE_CHECKING:
+    from penstock.kernel.kernel import Kernel
+
+# A patch rebuilds a value only up to its meaning, which RAW mode does not allow.
+JSON_PATCH = "P"
 
 
 class Mode(Enum):
@@ -27,22 +34,35 @@ class Mode(Enum):
     COMMAND = "COMMAND"
 
 
-class Item:
-    """Values are kept by field index, so that a view reads its fields by position."""
+class Item(Timed):
+    """Bound to MERGE, DISTINCT or COMMAND by the first who asks for one of them; RAW goes with any."""
 
-    def __init__(self, name: str, has_snapshot: bool) -> None:
-        self.name = name
-        # MERGE, DISTINCT or COMMAND, whichever a client asked for first; RAW goes with any.
+    def __init__(self, kernel: Kernel, serial: int, granted: ItemGrant, has_snapshot: bool) -> None:
+        super().__init__()
+        self.name = granted.name
+        # Tells this subscription at the data adapter from former ones to the same item.
+        self.serial = serial
         self.mode: Mode | None = None
         self.subscribers = 0
-        self._index: dict[str, int] = {}
-        self._values: list[Value] = []
-        self._has_state = False
+        self._kernel = kernel
+        self._views: dict[tuple[Mode, tuple[str, ...], int, int, bool], View] = {}
+        self._raw_views: list[EventView] = []
         self._in_snapshot = has_snapshot
-        self._history: deque[dict[str, Value]] = deque(maxlen=DISTINCT_HISTORY)
-        self._merge_views: dict[tuple[tuple[str, ...], int], MergeView] = {}
-        self._event_views: dict[tuple[tuple[str, ...], int], EventView] = {}
-        self._distinct_lanes: list[QueueLane] = []
+        # As long as the mode is open, all three are kept.
+        self._merge = MergeBook()
+        self._distinct = DistinctBook(granted.snapshot_length)
+        self._command = CommandBook()
+        self._orders: Mapping[str, str] = {}
+        self._default_order = kernel.limits.default_diff_order
+        self._gap = 1 / granted.prefilter_frequency if granted.prefilter_frequency else 0.0
+        self._gate_open = True
+        self._ahead: Event | None = None
+
+    # -- subscribers ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_prefiltered(self) -> bool:
+        return self._gap > 0
 
     def check_mode(self, mode: Mode) -> None:
         """Refuse a mode that conflicts with the one this item is bound to."""
@@ -52,86 +72,144 @@ class Item:
                 f"Item {self.name} is subscribed in {self.mode.value} mode; {mode.value} conflicts with it",
             )
 
-    def view(self, mode: Mode, fields: tuple[str, ...], codec: Codec) -> MergeView | EventView:
+    def view(
+        self, mode: Mode, fields: tuple[str, ...], codec: Codec, selector: Selector | None, filtered: bool
+    ) -> View:
         """The view for these fields and this codec, made when it is the first."""
-        key = (fields, id(codec))
-        if mode is not Mode.MERGE:
-            event_view = self._event_views.get(key)
-            if event_view is None:
-                event_view = self._event_views[key] = EventView(fields, codec)
-            return event_view
-        merge_view = self._merge_views.get(key)
-        if merge_view is None:
-            positions = [self._position(name) for name in fields]
-            merge_view = self._merge_views[key] = MergeView(fields, codec, positions)
-        return merge_view
+        key = (mode, fields, id(codec), id(selector), filtered)
+        view = self._views.get(key)
+        if view is None:
+            view = self._views[key] = self._make_view(mode, fields, codec, selector, filtered)
+            view.differences = self._differences(mode, fields)
+        return view
 
-    def _position(self, field: str) -> int:
-        position = self._index.get(field)
-        if position is None:
-            position = self._index[field] = len(self._values)
-            self._values.append(None)
-        return position
+    def _make_view(
+        self, mode: Mode, fields: tuple[str, ...], codec: Codec, selector: Selector | None, filtered: bool
+    ) -> View:
+        if mode is Mode.MERGE:
+            positions = [self._merge.position(name) for name in fields]
+            merge_view = MergeView(fields, codec, selector, positions, filtered)
+            self._merge.views.append(merge_view)
+            return merge_view
+        if mode is Mode.COMMAND:
+            command_view = CommandView(fields, codec, selector, fields.index(COMMAND_FIELD))
+            self._command.views.append(command_view)
+            return command_view
+        event_view = EventView(fields, codec, selector)
+        (self._raw_views if mode is Mode.RAW else self._distinct.views).append(event_view)
+        return event_view
 
     def attach(self, lane: Lane, mode: Mode, snapshot_length: int | None) -> None:
         """A new lane joins its view; it gets the snapshot, or the part known so far, if it wants one."""
         view = lane.view
         view.add(lane)
-        if mode is not Mode.RAW:
-            self.mode = mode
-        if mode is Mode.MERGE:
-            assert isinstance(view, MergeView)
-            if lane.wants_snapshot and self._has_state:
-                view.catch_up(lane, view.state(self._values))
-        elif mode is Mode.DISTINCT:
-            assert isinstance(lane, QueueLane)
-            self._distinct_lanes.append(lane)
-            if lane.wants_snapshot:
-                assert isinstance(view, EventView)
-                history = list(self._history)
-                if snapshot_length is not None:
-                    history = history[-snapshot_length:]
-                for event in history:
-                    view.catch_up(lane, view.state(event))
-                if not self._in_snapshot:
-                    lane.end_snapshot()
+        if mode is Mode.RAW:
+            return
+        self.mode = mode
+        if not lane.wants_snapshot:
+            return
+        if isinstance(view, MergeView):
+            self._merge.welcome(view, lane, None)
+            return
+        if isinstance(view, CommandView):
+            self._command.welcome(view, lane, None)
+        elif isinstance(view, EventView):
+            self._distinct.welcome(view, lane, snapshot_length)
+        if not self._in_snapshot:
+            _tell_end(lane)
 
     def detach(self, lane: Lane) -> None:
         """A lane leaves; a view without lanes goes with it."""
         view = lane.view
         view.remove(lane)
-        if lane in self._distinct_lanes:
-            self._distinct_lanes.remove(lane)
-        if not view.lanes:
-            key = (view.fields, id(view.codec))
-            if isinstance(view, MergeView):
-                self._merge_views.pop(key, None)
-            else:
-                self._event_views.pop(key, None)
+        if view.lanes:
+            return
+        self._views = {key: other for key, other in self._views.items() if other is not view}
+        for views in (self._raw_views, self._merge.views, self._distinct.views, self._command.views):
+            with suppress(ValueError):
+                views.remove(view)  # type: ignore[arg-type]
 
-    def update(self, event: Mapping[str, Value], snapshot: bool) -> None:
-        """An event from the data adapter."""
-        if snapshot and not self._in_snapshot:
-            snapshot = False
-        values = self._values
-        for field, value in event.items():
-            values[self._position(field)] = value
-        self._has_state = True
-        if self.mode is Mode.DISTINCT:
-            self._history.append(dict(event))
-        if not snapshot and self._in_snapshot:
+    # -- events ---------------------------------------------------------------------------------------------------
+
+    def update(self, event: Event, snapshot: bool) -> None:
+        """An event from the data adapter. Raises BadEvent when it cannot be understood; it is then dropped."""
+        snapshot = snapshot and self._in_snapshot
+        if not snapshot:
             self.end_of_snapshot()
-        for merge_view in self._merge_views.values():
-            merge_view.publish(values, snapshot)
-        for event_view in self._event_views.values():
-            event_view.publish(event, snapshot)
-        if snapshot and self.mode is Mode.MERGE:
-            self._in_snapshot = False
+        for view in self._raw_views:
+            if view.selects(event):
+                view.publish(event, snapshot)
+        if self._gap and not snapshot and self.mode in (Mode.MERGE, Mode.DISTINCT):
+            self._prefilter(event)
+        else:
+            self._publish(event, snapshot)
+
+    def _publish(self, event: Event, snapshot: bool) -> None:
+        if self.mode is Mode.MERGE:
+            self._merge.publish(self._merge.record(event), snapshot)
+            if snapshot:
+                self._in_snapshot = False
+        elif self.mode is Mode.DISTINCT:
+            self._distinct.publish(self._distinct.record(event), snapshot)
+        elif self.mode is Mode.COMMAND:
+            self._command.publish(self._command.record(event), snapshot)
+        else:
+            self._merge.record(event)
+            self._distinct.record(event)
+            with suppress(BadEvent):
+                self._command.record(event)
+
+    def _prefilter(self, event: Event) -> None:
+        """Let an event through, or keep it, merged with those kept before, until the gate opens again."""
+        if self._gate_open:
+            self._pass(event)
+        elif self._ahead is None or self.mode is Mode.DISTINCT:
+            self._ahead = event
+        else:
+            self._ahead = {**self._ahead, **event}
+
+    def _pass(self, event: Event) -> None:
+        self._gate_open = False
+        self._kernel.set_timer(self, self._kernel.clock() + self._gap)
+        self._publish(event, False)
+
+    def expire(self, now: float) -> None:
+        """The prefilter's gate opens."""
+        self._gate_open = True
+        ahead = self._ahead
+        if ahead is not None:
+            self._ahead = None
+            self._pass(ahead)
 
     def end_of_snapshot(self) -> None:
         """The data adapter has sent all of its snapshot, or has begun to send real-time events."""
-        if self._in_snapshot:
-            self._in_snapshot = False
-            for lane in self._distinct_lanes:
+        if not self._in_snapshot:
+            return
+        self._in_snapshot = False
+        for view in (*self._distinct.views, *self._command.views):
+            for lane in view.lanes:
                 if lane.wants_snapshot:
-                    lane.end_snapshot()
+                    _tell_end(lane)
+
+    def clear(self) -> None:
+        """The data adapter wants the item to be empty."""
+        self._ahead = None
+        self._merge.clear()
+        self._distinct.clear()
+        self._command.clear()
+
+    def declare_differences(self, orders: Mapping[str, str]) -> None:
+        """The difference formats that the data adapter wants tried, in order, for some fields."""
+        self._orders = {**self._orders, **orders}
+        for key, view in self._views.items():
+            view.differences = self._differences(key[0], view.fields)
+
+    def _differences(self, mode: Mode, fields: tuple[str, ...]) -> tuple[str, ...]:
+        orders = tuple([self._orders.get(name, self._default_order) for name in fields])
+        if mode is Mode.RAW:
+            orders = tuple([order.replace(JSON_PATCH, "") for order in orders])
+        return orders if any(orders) else ()
+
+
+def _tell_end(lane: Lane) -> None:
+    lane.tell(lane.session.codec.end_of_snapshot(lane.subscription, lane.position))

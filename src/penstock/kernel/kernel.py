@@ -59,12 +59,16 @@ class Kernel:
         self._ids = ids
         self._timers = Timers()
         self._dirty: list[Session] = []
+        # True while the machine cannot keep up: every session then sends once per turn, and its updates conflate
+        # between.
+        self.saturated = False
+        self._resting: list[Session] = []
         self._ended: dict[str, Ended] = {}
 
     # -- feeds ----------------------------------------------------------------------------------------------------
 
     def add_feed(self, adapter_set: str, name: str, source: DataSource) -> Feed:
-        feed = self.feeds[adapter_set, name] = Feed(adapter_set, name, source)
+        feed = self.feeds[adapter_set, name] = Feed(self, adapter_set, name, source)
         return feed
 
     def feed(self, adapter_set: str, name: str) -> Feed:
@@ -127,6 +131,12 @@ class Kernel:
         """Whether a session has come up with something to send since the last turn."""
         return bool(self._dirty)
 
+    def add_resting(self, session: Session) -> None:
+        """The session has sent its share of this turn and wants to be woken for the next."""
+        if not self._resting:
+            self._waker.wake()
+        self._resting.append(session)
+
     def set_timer(self, target: Timed, when: float) -> None:
         before = self._timers.next_deadline()
         self._timers.set(target, when)
@@ -138,6 +148,11 @@ class Kernel:
 
     def turn(self) -> None:
         """Expire what is due, then flush every session that has something to send."""
+        resting = self._resting
+        if resting:
+            self._resting = []
+            for session in resting:
+                session.wake_up()
         self._timers.run(self.clock())
         dirty = self._dirty
         self._dirty = []

@@ -37,6 +37,8 @@ class SessionLimits:
     max_buffer_size: int = 1_000
     # Notifications kept for a session that cannot take them; one more closes the session.
     max_unbound_notifications: int = 10_000
+    # Difference formats tried for fields whose data adapter declares none.
+    default_diff_order: str = ""
     # How long a message waits for missing predecessors when the client does not say, and at the most.
     missing_message_timeout_millis: int = 30_000
     # Subscriptions per session, and items per subscription; one more is refused.

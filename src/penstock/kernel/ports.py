@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 Value = str | None
 State = tuple[Value, ...]
 
+# What a data adapter publishes: the fields that changed, or all fields of an event that stands for itself.
+Event = Mapping[str, Value]
+
+# A metadata adapter's choice of events for a subscription.
+Selector = Callable[[Event], bool]
+
 # Seconds on a clock that never goes back.
 Clock = Callable[[], float]
 
@@ -33,11 +39,23 @@ class Codec(Protocol):
     """Turns events into the bytes of one protocol version. Stateless: one instance serves all its sessions."""
 
     def update_prefix(self, subscription: int, item: int) -> bytes: ...
-    def update_body(self, values: State, previous: State | None) -> bytes: ...
+
+    def update_body(
+        self, values: State, previous: State | None, differences: Sequence[str], patched: int
+    ) -> tuple[bytes, int]:
+        """The line's end, from what the client has to what it gets; and which fields it then has as patched JSON.
+
+        `differences` names for each field the formats to try, in order; it is empty when there are none.
+        """
+
     def subscribed(self, subscription: int, items: int, fields: int) -> bytes: ...
+    def subscribed_command(
+        self, subscription: int, items: int, fields: int, key_field: int, command_field: int
+    ) -> bytes: ...
     def unsubscribed(self, subscription: int) -> bytes: ...
     def configured(self, subscription: int, max_frequency: float | None, filtered: bool) -> bytes: ...
     def end_of_snapshot(self, subscription: int, item: int) -> bytes: ...
+    def snapshot_cleared(self, subscription: int, item: int) -> bytes: ...
     def overflow(self, subscription: int, item: int, lost: int) -> bytes: ...
     def message_done(self, sequence: str | None, progressive: int, response: str) -> bytes: ...
     def message_failed(self, sequence: str | None, progressive: int, code: int, message: str) -> bytes: ...
@@ -51,6 +69,10 @@ class Codec(Protocol):
 
 class Channel(Protocol):
     """The stream connection a session is bound to."""
+
+    @property
+    def overhead(self) -> int:
+        """Bytes that the transport adds to each write."""
 
     def write(self, lines: Sequence[bytes]) -> int:
         """Queue whole lines for the one write of this turn; return how many bytes they are."""
@@ -68,9 +90,11 @@ class Channel(Protocol):
 class DataSource(Protocol):
     """A data adapter, seen from the kernel: told on demand which items are wanted. Must not raise."""
 
-    def subscribe(self, item: str) -> None: ...
+    def subscribe(self, item: str, serial: int) -> None: ...
     def unsubscribe(self, item: str) -> None: ...
     def has_snapshot(self, item: str) -> bool: ...
+    def complain(self, item: str, complaint: str) -> None:
+        """An event could not be understood and was dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +106,45 @@ class ClientFacts:
     headers: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What a session of an authenticated user may have."""
+
+    # The most it may be sent, in kbit/s; None means no limit.
+    max_bandwidth: float | None = None
+    # Whether the client may set a limit of its own.
+    manages_bandwidth: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ItemGrant:
+    """What a user may have of an item; None means no limit."""
+
+    name: str
+    max_frequency: float | None = None
+    max_buffer_size: int | None = None
+    snapshot_length: int = 10
+    prefilter_frequency: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A subscription as the metadata adapter allows it."""
+
+    items: tuple[ItemGrant, ...]
+    fields: tuple[str, ...]
+    selector: Selector | None = None
+
+
 class Authority(Protocol):
     """A metadata adapter, seen from the doors: says who may do what. Raises a Refusal to say no."""
 
-    async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> None: ...
+    async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission: ...
 
     async def resolve(
         self, user: str | None, data_adapter: str, group: str, schema: str, mode: Mode, selector: str | None
-    ) -> tuple[Sequence[str], Sequence[str]]:
-        """The items and the fields of a subscription."""
+    ) -> Grant:
+        """The items and the fields of a subscription, and its limits."""
 
 
 class MessageHandler(Protocol):

@@ -1,21 +1,23 @@
 """A session: what one client is subscribed to, what it has been sent, and the connection it is bound to, if any.
 
 Data notifications are encoded once, numbered by being sent, and kept for recovery. While the session is not ready
-(unbound,
-congested, or over its bandwidth) nothing is encoded: lanes hold, and other notifications wait in order.
+(unbound, congested, or of limited bandwidth) nothing is encoded: lanes hold, and other notifications wait in order.
 Specification: TLCP chapter 1, "Session Life Cycle".
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
+from penstock.kernel.bandwidth import Budget
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.lane import Lane
 from penstock.kernel.limits import clamp
 from penstock.kernel.messages import Messages
+from penstock.kernel.ports import Admission
 from penstock.kernel.recovery import RecoveryLog
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.kernel.timers import Timed
@@ -54,10 +56,12 @@ class Session(Timed):
 
     # A server holds many thousands: without a dictionary each takes a kilobyte less.
     __slots__ = (
-        "_bandwidth_free_at",
+        "_admission",
         "_binding",
         "_bound_at",
+        "_budget",
         "_congested",
+        "_drain_at",
         "_ends_at",
         "_fresh",
         "_inactivity",
@@ -68,9 +72,12 @@ class Session(Timed):
         "_lines",
         "_log",
         "_messages",
+        "_notices",
         "_pending",
         "_poll_delay_millis",
         "_poll_until",
+        "_resting",
+        "_stalled",
         "_unbound_until",
         "adapter_set",
         "address",
@@ -106,14 +113,21 @@ class Session(Timed):
         self.subscriptions: dict[int, Subscription] = {}
         self._messages: Messages | None = None
         self.max_bandwidth: float | None = None
+        self._admission = Admission()
         self.tells_constraints = True
 
         self.channel: Channel | None = None
         self.ready = False
         self.dirty = False
         self._congested = False
+        self._resting = False
         self._lines: list[bytes] = []
-        self._pending: list[Lane | bytes] = []
+        self._pending: deque[Lane | bytes] = deque()
+        # How many of the pending are not lanes: those have bounds of their own.
+        self._notices = 0
+        # Encoded, but to wait until the bandwidth allows it.
+        self._stalled: bytes | None = None
+        self._budget: Budget | None = None
         self._log = RecoveryLog(self.limits.max_recovery_length, self.limits.max_recovery_age_millis / 1000)
 
         self._binding = UNBOUND
@@ -127,7 +141,7 @@ class Session(Timed):
         self._last_request = 0.0
         self._keepalive = 0.0
         self._inactivity = inf
-        self._bandwidth_free_at = 0.0
+        self._drain_at = inf
         self._poll_delay_millis = 0
         self._poll_until = inf
 
@@ -187,12 +201,14 @@ class Session(Timed):
         if binding.polling:
             self._poll_delay_millis = min(binding.polling_millis, self.limits.max_polling_millis)
             self._poll_until = now + self._keepalive
-        self._update_ready(now)
-        if self.channel is channel:
-            self.flush()
+        if self._budget is not None and self._lines:
+            # Sent again, or left over from a connection of limited length: it counts when it goes.
+            self._budget.spend(now, sum(map(len, self._lines)))
+        self._update_ready()
+        self.flush()
         if self.channel is channel and binding.polling and self._poll_until <= now:
             self.rebind()
-        self._set_alarm(now)
+        self._set_alarm()
 
     def _rewind(self, progressive: int) -> None:
         """Make the lines to be sent begin after the notification with this number, or raise a Refusal."""
@@ -219,30 +235,94 @@ class Session(Timed):
     def relieve(self) -> None:
         """The connection has drained."""
         if self._congested:
-            now = self.kernel.clock()
             self._congested = False
-            self._update_ready(now)
-            self._set_alarm(now)
+            self._update_ready()
+            self._mark_dirty()
+            self._set_alarm()
 
-    def _update_ready(self, now: float) -> None:
+    def wake_up(self) -> None:
+        """The rest after a turn on a saturated machine is over."""
+        self._resting = False
+        self._update_ready()
+        if self._pending or self._stalled is not None or self._lines:
+            self._mark_dirty()
+
+    def _update_ready(self) -> None:
+        """Ready: what comes may be sent at once, for what came before has gone.
+
+        With a bandwidth limit everything takes its turn among the pending.
+        """
         was_ready = self.ready
-        self.ready = self.channel is not None and not self._congested and self._bandwidth_free_at <= now
+        self.ready = self._may_drain() and self._budget is None
         if self.ready and not was_ready:
             self._drain()
 
+    def _may_drain(self) -> bool:
+        return self.channel is not None and not self._congested and not self._resting
+
     def _drain(self) -> None:
+        """Encode what is pending, in turn, as far as the bandwidth goes."""
+        budget = self._budget
+        if budget is not None:
+            self._drain_within(budget)
+            return
         pending = self._pending
-        if pending:
-            self._pending = []
-            for entry in pending:
+        lines = self._lines
+        if self._stalled is not None:
+            lines.append(self._stalled)
+            self._stalled = None
+        self._notices = 0
+        while pending:
+            entry = pending.popleft()
+            if isinstance(entry, bytes):
+                lines.append(entry)
+                continue
+            line = entry.take()
+            while line is not None:
+                lines.append(line)
+                line = entry.take()
+            entry.drained()
+
+    def _drain_within(self, budget: Budget) -> None:
+        """One line of each lane in turn, so that a busy item does not starve a rare one."""
+        assert self.channel is not None
+        now = self.kernel.clock()
+        self._drain_at = inf
+        pending = self._pending
+        overhead = self.channel.overhead
+        while pending or self._stalled is not None:
+            line = self._stalled
+            if line is None:
+                # Not even a byte may go: what is not encoded yet may still be overtaken by something newer.
+                free_at = budget.free_at(now, overhead + 1)
+                if free_at > now:
+                    self._drain_later(free_at)
+                    return
+                entry = pending.popleft()
                 if isinstance(entry, bytes):
-                    self._lines.append(entry)
+                    self._notices -= 1
+                    line = entry
                 else:
-                    entry.waiting = False
-                    if entry.open:
-                        entry.release()
-        if self._lines:
-            self._mark_dirty()
+                    line = entry.take()
+                    if line is None:
+                        entry.drained()
+                        continue
+                    pending.append(entry)
+            size = overhead + len(line)
+            free_at = budget.free_at(now, size)
+            if free_at > now:
+                self._stalled = line
+                self._drain_later(free_at)
+                return
+            self._stalled = None
+            self._lines.append(line)
+            budget.spend(now, size)
+            # All lines of a turn go with one write.
+            overhead = 0
+
+    def _drain_later(self, when: float) -> None:
+        self._drain_at = when
+        self._set_alarm()
 
     def drop(self) -> None:
         """The connection is gone without a word: keep the session for a while, the client may recover it."""
@@ -250,7 +330,7 @@ class Session(Timed):
         self.ready = False
         now = self.kernel.clock()
         self._unbound_until = now + self.limits.session_recovery_millis / 1000
-        self._set_alarm(now)
+        self._set_alarm()
 
     def rebind(self, delay_millis: int | None = None, close_socket: bool = False) -> None:
         """Ask the client to bind again.
@@ -263,7 +343,7 @@ class Session(Timed):
         if self.channel is not None:
             self._leave_channel(self.codec.loop(polling), close_socket)
         self._unbound_until = now + (self.limits.session_timeout_millis + patience) / 1000
-        self._set_alarm(now)
+        self._set_alarm()
 
     def _leave_channel(self, last_line: bytes, close_socket: bool) -> None:
         channel = self.channel
@@ -295,17 +375,21 @@ class Session(Timed):
 
     def add_pending(self, entry: Lane | bytes) -> None:
         self._pending.append(entry)
-        if len(self._pending) > self.limits.max_unbound_notifications and not self.dirty:
-            # Closed at the end of the turn, not in the middle of a fan-out over this session's lanes.
+        if isinstance(entry, bytes):
+            self._notices += 1
+        # Drained, or closed when there are too many, at the end of the turn: not in the middle of a fan-out.
+        if not self.dirty and (self._may_drain() or self._notices > self.limits.max_unbound_notifications):
             self.dirty = True
             self.kernel.add_dirty(self)
 
     def flush(self) -> None:
         """Hand the encoded lines to the connection, as far as it may carry them."""
         self.dirty = False
-        if len(self._pending) > self.limits.max_unbound_notifications:
+        if self._notices > self.limits.max_unbound_notifications:
             self.close(Cause.UNEXPECTED, "Too many notifications are waiting for this session")
             return
+        if (self._pending or self._stalled is not None) and self._may_drain():
+            self._drain()
         channel = self.channel
         lines = self._lines
         if channel is None or not lines:
@@ -340,11 +424,10 @@ class Session(Timed):
         self._log.append(now, lines, size)
         self._fresh = False
         self._last_write = now
-        if self.max_bandwidth is not None:
-            self._bandwidth_free_at = max(now, self._bandwidth_free_at) + size * 8 / (self.max_bandwidth * 1000)
-            if self.ready and self._bandwidth_free_at > now:
-                self.ready = False
-                self._set_alarm(now)
+        if self.kernel.saturated:
+            self._resting = True
+            self.ready = False
+            self.kernel.add_resting(self)
 
     def _say(self, line: bytes) -> None:
         """A notification about the connection itself: not numbered, not recovered."""
@@ -381,7 +464,7 @@ class Session(Timed):
                 Reason.INVALID,
                 f"The session has reached {self.limits.max_subscriptions_per_session} subscriptions, the most allowed",
             )
-        if len(request.items) > self.limits.max_items_per_subscription:
+        if len(request.grant.items) > self.limits.max_items_per_subscription:
             raise Refusal(Reason.GROUP, f"More than {self.limits.max_items_per_subscription} items, the most allowed")
         subscription = Subscription(self, request)
         subscription.start()
@@ -399,23 +482,39 @@ class Session(Timed):
         subscription.stop()
         self.notify(self.codec.unsubscribed(number))
 
-    def constrain(self, max_bandwidth: float | None) -> None:
-        """A new bandwidth limit in kbit/s; None lifts it."""
-        now = self.kernel.clock()
-        before = self.max_bandwidth
-        self.max_bandwidth = max_bandwidth
-        # Before the updates that the new limit lets go.
+    def admit(self, admission: Admission, requested_bandwidth: float | None) -> None:
+        """What the metadata adapter allows, and what the client asks for, before the first binding."""
+        self._admission = admission
+        self._limit_bandwidth(requested_bandwidth)
+
+    def constrain(self, requested_bandwidth: float | None) -> None:
+        """A new bandwidth limit in kbit/s asked for by the client; None lifts it, as far as it is allowed."""
+        self._limit_bandwidth(requested_bandwidth)
+        self.confirm_constraints()
+        self._update_ready()
+        self._mark_dirty()
+
+    def confirm_constraints(self) -> None:
+        """Tell the client the bandwidth limit that holds."""
         if self.tells_constraints:
             self._say(self._constraints())
-        # A pause under way is for bytes sent at the old measure: it takes as long as the new one needs for them.
-        pause = self._bandwidth_free_at - now
-        if before is not None and pause > 0:
-            self._bandwidth_free_at = 0.0 if max_bandwidth is None else now + pause * before / max_bandwidth
-            self._update_ready(now)
-            self._set_alarm(now)
+
+    def _limit_bandwidth(self, requested: float | None) -> None:
+        admission = self._admission
+        limits = [admission.max_bandwidth]
+        if admission.manages_bandwidth:
+            limits.append(requested)
+        found = [limit for limit in limits if limit is not None]
+        self.max_bandwidth = min(found) if found else None
+        if self.max_bandwidth is None:
+            self._budget = None
+        elif self._budget is None:
+            self._budget = Budget(self.max_bandwidth)
+        else:
+            self._budget.change(self.kernel.clock(), self.max_bandwidth)
 
     def _constraints(self) -> bytes:
-        return self.codec.constrained(self.max_bandwidth, True)
+        return self.codec.constrained(self.max_bandwidth, self._admission.manages_bandwidth)
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -434,7 +533,9 @@ class Session(Timed):
             self._leave_channel(last_line, close_socket)
         self.ready = False
         self._lines = []
-        self._pending = []
+        self._pending.clear()
+        self._notices = 0
+        self._stalled = None
         for subscription in self.subscriptions.values():
             subscription.stop()
         self.subscriptions.clear()
@@ -466,9 +567,10 @@ class Session(Timed):
                 self.rebind()
         else:
             self._expire_streaming(now)
-        if not self.ready:
-            self._update_ready(now)
-        self._set_alarm(now)
+        if now >= self._drain_at:
+            self._drain_at = inf
+            self._mark_dirty()
+        self._set_alarm()
 
     def _expire_streaming(self, now: float) -> None:
         limit = self.limits.max_streaming_millis
@@ -483,7 +585,7 @@ class Session(Timed):
         if now >= self._last_write + self._keepalive:
             self._say(self.codec.probe())
 
-    def _set_alarm(self, now: float) -> None:
+    def _set_alarm(self) -> None:
         deadline = self._ends_at
         if self.channel is None:
             deadline = min(deadline, self._unbound_until)
@@ -495,6 +597,5 @@ class Session(Timed):
                 deadline = min(deadline, self._last_sync + self.limits.sync_millis / 1000)
             if self.limits.max_streaming_millis:
                 deadline = min(deadline, self._bound_at + self.limits.max_streaming_millis / 1000)
-        if self.channel is not None and not self.ready and self._bandwidth_free_at > now:
-            deadline = min(deadline, self._bandwidth_free_at)
+        deadline = min(deadline, self._drain_at)
         self.kernel.set_timer(self, deadline)

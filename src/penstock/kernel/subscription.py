@@ -1,6 +1,7 @@
 """A subscription: the items of a group, the fields of a schema, one mode. It owns one lane per item.
 
 What may be subscribed is decided before, by the metadata adapter; what is sent, in `lane` and `view`.
+Specification: General Concepts 3.3, tables 1 and 2.
 """
 
 from __future__ import annotations
@@ -8,28 +9,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Item, Mode
-from penstock.kernel.lane import Lane, QueueLane
+from penstock.kernel.lane import CommandLane, Lane, QueueLane
+from penstock.kernel.view import CommandView, View
 
 if TYPE_CHECKING:
     from penstock.kernel.feed import Feed
+    from penstock.kernel.ports import Grant, ItemGrant
     from penstock.kernel.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRequest:
-    """Everything a subscription is made of, as granted."""
+    """What the client asks for, and what it is granted."""
 
     number: int
     feed: Feed
-    items: tuple[str, ...]
-    fields: tuple[str, ...]
+    grant: Grant
     mode: Mode
     snapshot: bool = False
     snapshot_length: int | None = None
+    # None: no limit.
     max_frequency: float | None = None
     unfiltered: bool = False
+    # None: the mode's default; 0: no limit.
+    buffer_size: int | None = None
 
 
 class Subscription:
@@ -38,58 +44,112 @@ class Subscription:
     def __init__(self, session: Session, request: SubscriptionRequest) -> None:
         self.session = session
         self.request = request
-        self.max_frequency = None if request.mode is Mode.RAW else request.max_frequency
+        self.number = request.number
+        self.requested_frequency = request.max_frequency
+        self.unfiltered = request.unfiltered or request.mode is Mode.RAW
         self.lanes: list[tuple[Item, Lane]] = []
 
     def start(self) -> None:
-        """Announce the subscription, then join every item; refused as a whole if one item conflicts."""
+        """Announce the subscription, then join every item; refused as a whole if one item does not allow it."""
         request = self.request
-        if request.mode is Mode.COMMAND:
-            raise Refusal(Reason.MODE, "Mode COMMAND is not supported by this server version")
-        items = [request.feed.item(name) for name in request.items]
-        for item in items:
-            item.check_mode(request.mode)
-        codec = self.session.codec
-        self.session.notify(codec.subscribed(request.number, len(items), len(request.fields)))
+        for granted in request.grant.items:
+            self._check(granted, request.feed.item(granted))
+        self._announce()
         self.confirm()
-        for position, name in enumerate(request.items, start=1):
+        for position, granted in enumerate(request.grant.items, start=1):
             # Asked for again: the same name may stand twice in a group.
-            self._join(request.feed.item(name), position)
+            self._join(granted, request.feed.item(granted), position)
 
-    def _join(self, item: Item, position: int) -> None:
+    def _check(self, granted: ItemGrant, item: Item) -> None:
         request = self.request
-        view = item.view(request.mode, request.fields, self.session.codec)
-        if request.mode is Mode.MERGE and not request.unfiltered:
-            lane = Lane(self.session, view, request.number, position, request.snapshot)
-        else:
-            tells_losses = request.unfiltered or request.mode is Mode.RAW
-            lane = QueueLane(self.session, view, request.number, position, request.snapshot, tells_losses)
-        lane.interval = self._interval()
+        item.check_mode(request.mode)
+        if request.unfiltered and request.mode is not Mode.RAW:
+            if granted.max_frequency is not None:
+                raise Refusal(
+                    Reason.UNFILTERED_LIMITED,
+                    f"Item {granted.name} is limited to {granted.max_frequency:g} updates/s; it cannot be unfiltered",
+                )
+            if item.is_prefiltered and request.mode in (Mode.MERGE, Mode.DISTINCT):
+                raise Refusal(
+                    Reason.UNFILTERED_PREFILTERED, f"Item {granted.name} is prefiltered; it cannot be unfiltered"
+                )
+
+    def _announce(self) -> None:
+        fields = self.request.grant.fields
+        codec = self.session.codec
+        items = len(self.request.grant.items)
+        if self.request.mode is not Mode.COMMAND:
+            self.session.notify(codec.subscribed(self.number, items, len(fields)))
+            return
+        if KEY_FIELD not in fields:
+            raise Refusal(Reason.NO_KEY_FIELD, f"COMMAND mode needs a field named {KEY_FIELD}")
+        if COMMAND_FIELD not in fields:
+            raise Refusal(Reason.NO_COMMAND_FIELD, f"COMMAND mode needs a field named {COMMAND_FIELD}")
+        positions = fields.index(KEY_FIELD) + 1, fields.index(COMMAND_FIELD) + 1
+        self.session.notify(codec.subscribed_command(self.number, items, len(fields), *positions))
+
+    def _join(self, granted: ItemGrant, item: Item, position: int) -> None:
+        request = self.request
+        grant = request.grant
+        view = item.view(request.mode, grant.fields, self.session.codec, grant.selector, not self.unfiltered)
+        lane = self._lane(granted, view, position)
+        frequency = self._frequency(granted)
+        lane.interval = 0.0 if frequency is None else 1.0 / frequency
         self.lanes.append((item, lane))
         item.attach(lane, request.mode, request.snapshot_length)
         request.feed.acquire(item)
 
-    def _interval(self) -> float:
-        return 0.0 if self.max_frequency is None else 1.0 / self.max_frequency
+    def _lane(self, granted: ItemGrant, view: View, position: int) -> Lane:
+        session, mode, snapshot = self.session, self.request.mode, self.request.snapshot
+        if isinstance(view, CommandView) and not self.unfiltered:
+            return CommandLane(session, view, self.number, position, snapshot)
+        size = self._buffer_size(granted)
+        if mode is Mode.MERGE and size == 1:
+            return Lane(session, view, self.number, position, snapshot)
+        return QueueLane(session, view, self.number, position, snapshot, size, self.unfiltered)
+
+    def _buffer_size(self, granted: ItemGrant) -> int:
+        """Events that may wait; an unlimited buffer is limited by the server's own protection."""
+        protection = self.session.limits.max_buffer_size
+        if self.unfiltered:
+            return protection
+        size = self.request.buffer_size
+        if size is None:
+            size = 1 if self.request.mode is Mode.MERGE else 0
+        allowed = granted.max_buffer_size
+        if allowed is not None and (size == 0 or size > allowed):
+            size = allowed
+        return min(size, protection) if size else protection
+
+    def _frequency(self, granted: ItemGrant) -> float | None:
+        """The limit in force for an item: the lower of what is asked for and what is allowed; None means no limit."""
+        if self.unfiltered:
+            return None
+        limits = [limit for limit in (self.requested_frequency, granted.max_frequency) if limit is not None]
+        return min(limits) if limits else None
 
     def confirm(self) -> None:
-        """Tell the client the frequency limit that holds."""
-        filtered = not self.request.unfiltered
-        self.session.notify(self.session.codec.configured(self.request.number, self.max_frequency, filtered))
+        """Tell the client the frequency limit that holds: the highest of all items."""
+        frequencies = [self._frequency(granted) for granted in self.request.grant.items]
+        highest = None if None in frequencies else max(limit for limit in frequencies if limit is not None)
+        self.session.notify(self.session.codec.configured(self.number, highest, not self.unfiltered))
 
     def reconfigure(self, max_frequency: float | None) -> None:
-        """A new frequency limit; None lifts it. The mode RAW knows no limit: there it is told only what holds."""
+        """A new frequency limit.
+
+        None lifts it as far as it is allowed. RAW knows no limit: it is told only what holds.
+        """
         if self.request.mode is Mode.RAW:
             self.confirm()
             return
-        if self.request.unfiltered:
+        if self.unfiltered:
             raise Refusal(
-                Reason.UNFILTERED,
-                f"Subscription {self.request.number} has unfiltered dispatching; its frequency cannot be limited",
+                Reason.UNFILTERED, f"Subscription {self.number} is unfiltered; its frequency cannot be limited"
             )
-        self.max_frequency = max_frequency
-        for _, lane in self.lanes:
-            lane.set_interval(self._interval())
+        self.requested_frequency = max_frequency
+        for granted, (_, lane) in zip(self.request.grant.items, self.lanes, strict=True):
+            frequency = self._frequency(granted)
+            lane.set_interval(0.0 if frequency is None else 1.0 / frequency)
         self.confirm()
 
     def stop(self) -> None:

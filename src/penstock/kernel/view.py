@@ -1,27 +1,31 @@
-"""A view: an item seen through one list of fields in one codec, with all the lanes that share it. Here fan-out happens.
+"""A view: an item seen through one list of fields, with all the lanes that share it. Here fan-out happens.
 
-Lanes whose clients have the same state (the very same tuple) get the same bytes: each difference is encoded once per
-view.
+Lanes whose clients have the same state (the very same tuple) get the same bytes: each difference is encoded once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.kernel.lane import Lane
-from penstock.kernel.ports import Codec, State, Value
+from penstock.kernel.lane import CommandLane, Lane
+from penstock.kernel.ports import Codec, Selector, State, Value
 
 
 class View:
     """The base: lanes, delivery and shared encoding. Subclasses decide what an event means."""
 
-    def __init__(self, fields: tuple[str, ...], codec: Codec) -> None:
+    def __init__(self, fields: tuple[str, ...], codec: Codec, selector: Selector | None) -> None:
         self.fields = fields
         self.codec = codec
+        self.selector = selector
         self.lanes: list[Lane] = []
-        self._body_of: State | None = None
-        self._body_from: State | None = None
-        self._body = b""
+        # Whether a state that equals what the client has need not be sent.
+        self.skips_unchanged = False
+        # The difference formats to try for each field, in order; empty when no field has any.
+        self.differences: tuple[str, ...] = ()
+        # Encoded ways to one state, by what the client has; that tuple is kept so that its identity stays its own.
+        self._bodies_to: State | None = None
+        self._bodies: dict[tuple[int, int], tuple[State | None, bytes, int]] = {}
 
     def add(self, lane: Lane) -> None:
         lane.slot = len(self.lanes)
@@ -35,44 +39,59 @@ class View:
             self.lanes[last.slot] = last
         lane.slot = -1
 
-    def body(self, state: State, previous: State | None) -> bytes:
-        """The encoded difference; asked for the same pair again, the same bytes."""
-        if state is not self._body_of or previous is not self._body_from:
-            self._body = self.codec.update_body(state, previous)
-            self._body_of = state
-            self._body_from = previous
-        return self._body
+    def selects(self, event: Mapping[str, Value]) -> bool:
+        """Whether the selector, if there is one, lets the event pass."""
+        return self.selector is None or self.selector(event)
+
+    def body(self, state: State, lane: Lane) -> bytes:
+        """The encoded difference between what the lane's client has and the state.
+
+        The lane is told what it has then.
+        """
+        if state is not self._bodies_to:
+            self._bodies_to = state
+            self._bodies.clear()
+        previous = lane.sent
+        key = (id(previous), lane.patched)
+        found = self._bodies.get(key)
+        if found is None:
+            body, patched = self.codec.update_body(state, previous, self.differences, lane.patched)
+            found = self._bodies[key] = (previous, body, patched)
+        lane.patched = found[2]
+        return found[1]
 
     def deliver(self, state: State, snapshot: bool) -> None:
         """Give every lane the state: at once where session and frequency allow it, else it is held."""
         for lane in self.lanes:
             if snapshot and not lane.wants_snapshot:
                 continue
-            if lane.session.ready and lane.open:
-                lane.session.send(lane.prefix + self.body(state, lane.sent))
-                lane.sent = state
-                if lane.interval:
-                    lane.close()
+            if lane.clear and lane.session.ready:
+                lane.send(state, free=False)
             else:
-                lane.hold(state)
+                lane.hold(state, free=False)
 
-    def catch_up(self, lane: Lane, state: State) -> None:
+    def catch_up(self, lane: Lane, state: State, free: bool) -> None:
         """Give one lane a state that the others have had before."""
-        if lane.session.ready and lane.open:
-            lane.session.send(lane.prefix + self.body(state, lane.sent))
-            lane.sent = state
-            if lane.interval:
-                lane.close()
+        if lane.session.ready and (lane.clear or (free and not lane.waiting)):
+            lane.send(state, free)
         else:
-            lane.hold(state)
+            lane.hold(state, free)
 
 
 class MergeView(View):
-    """Events change a lasting state; one that changes no field of this view is not worth sending."""
+    """Events change a lasting state. One that changes no field of this view is sent only to unfiltered lanes."""
 
-    def __init__(self, fields: tuple[str, ...], codec: Codec, positions: list[int]) -> None:
-        super().__init__(fields, codec)
+    def __init__(
+        self,
+        fields: tuple[str, ...],
+        codec: Codec,
+        selector: Selector | None,
+        positions: list[int],
+        filtered: bool,
+    ) -> None:
+        super().__init__(fields, codec, selector)
         self._positions = positions
+        self.skips_unchanged = filtered
         self._state: State | None = None
 
     def state(self, values: list[Value]) -> State:
@@ -85,13 +104,13 @@ class MergeView(View):
     def publish(self, values: list[Value], snapshot: bool) -> None:
         before = self._state
         state = self.state(values)
-        if state is not before:
+        if state is not before or not self.skips_unchanged:
             self.deliver(state, snapshot)
             return
-        # Nothing new but for lanes that wait for their first update.
+        # Nothing new but for lanes that wait for their first update, or that a selector kept from the latest.
         for lane in self.lanes:
-            if lane.sent is None and not lane.has_held() and (lane.wants_snapshot or not snapshot):
-                self.catch_up(lane, state)
+            if lane.lacks(state) and (lane.wants_snapshot or not snapshot):
+                self.catch_up(lane, state, free=False)
 
 
 class EventView(View):
@@ -101,4 +120,45 @@ class EventView(View):
         return tuple([event.get(name) for name in self.fields])
 
     def publish(self, event: Mapping[str, Value], snapshot: bool) -> None:
-        self.deliver(self.state(event), snapshot)
+        state = self.state(event)
+        if not snapshot:
+            self.deliver(state, False)
+            return
+        # A snapshot of several events is sent whole, whatever the frequency limit.
+        for lane in self.lanes:
+            if lane.wants_snapshot:
+                self.catch_up(lane, state, free=True)
+
+
+class CommandView(View):
+    """Events change the rows of a table; key and command are fields of the view."""
+
+    def __init__(
+        self,
+        fields: tuple[str, ...],
+        codec: Codec,
+        selector: Selector | None,
+        command_position: int,
+    ) -> None:
+        super().__init__(fields, codec, selector)
+        self._command_position = command_position
+
+    def with_command(self, state: State, command: str) -> State:
+        """The same row under another command."""
+        position = self._command_position
+        return (*state[:position], command, *state[position + 1 :])
+
+    def row(self, values: Mapping[str, Value]) -> State:
+        return tuple([values.get(name) for name in self.fields])
+
+    def publish(self, key: str, command: str, values: Mapping[str, Value], snapshot: bool) -> None:
+        state = self.row(values)
+        for lane in self.lanes:
+            if lane.wants_snapshot or not snapshot:
+                self.offer(lane, key, command, state, snapshot)
+
+    def offer(self, lane: Lane, key: str, command: str, state: State, free: bool) -> None:
+        if isinstance(lane, CommandLane):
+            lane.offer(key, command, state, free)
+        else:
+            self.catch_up(lane, state, free)

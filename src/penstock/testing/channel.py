@@ -10,6 +10,8 @@ from penstock.kernel.session import Session
 class MemoryChannel:
     """The kernel's `Channel`. `limit` is how many bytes it may carry; the other attributes tell what happened to it."""
 
+    overhead = 0
+
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self.lines: list[bytes] = []

@@ -19,16 +19,20 @@ class HandSource:
     def __init__(self, snapshots: bool = True) -> None:
         self.snapshots = snapshots
         self.calls: list[tuple[str, str]] = []
+        self.complaints: list[tuple[str, str]] = []
         self.state: dict[str, dict[str, Value]] = {}
         self.feed: Feed | None = None
 
-    def subscribe(self, item: str) -> None:
+    def subscribe(self, item: str, serial: int) -> None:
         self.calls.append(("subscribe", item))
         if self.snapshots and item in self.state and self.feed is not None:
             self.feed.update(item, self.state[item], snapshot=True)
 
     def unsubscribe(self, item: str) -> None:
         self.calls.append(("unsubscribe", item))
+
+    def complain(self, item: str, complaint: str) -> None:
+        self.complaints.append((item, complaint))
 
     def has_snapshot(self, item: str) -> bool:
         return self.snapshots

@@ -10,7 +10,7 @@ from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.messages import Message
-from penstock.kernel.ports import Codec, Value
+from penstock.kernel.ports import Admission, Codec, Grant, ItemGrant, Selector, Value
 from penstock.kernel.session import Binding, Session
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.testing.channel import MemoryChannel
@@ -78,7 +78,7 @@ class Harness:
         """A new session, bound."""
         session = self.kernel.open_session(self.codec, self.handler)
         session.adapter_set = "TEST"
-        session.max_bandwidth = max_bandwidth
+        session.admit(Admission(), max_bandwidth)
         return session, self.bind(session, binding, limit)
 
     def bind(
@@ -107,19 +107,26 @@ class Harness:
         snapshot_length: int | None = None,
         max_frequency: float | None = None,
         unfiltered: bool = False,
+        buffer_size: int | None = None,
+        selector: Selector | None = None,
+        granted: tuple[ItemGrant, ...] | None = None,
     ) -> Subscription:
-        """Subscribe, with items and fields as texts with spaces between the names."""
+        """Subscribe, with items and fields as texts with spaces between the names.
+
+        Everything is allowed, unless `granted` says what holds for the items.
+        """
+        grants = tuple(map(ItemGrant, items.split())) if granted is None else granted
         session.subscribe(
             SubscriptionRequest(
                 number=number,
                 feed=self.feed,
-                items=tuple(items.split()),
-                fields=tuple(fields.split()),
+                grant=Grant(grants, tuple(fields.split()), selector),
                 mode=mode,
                 snapshot=snapshot and mode is not Mode.RAW,
                 snapshot_length=snapshot_length,
                 max_frequency=max_frequency,
                 unfiltered=unfiltered or mode is Mode.RAW,
+                buffer_size=buffer_size,
             )
         )
         self.turn()

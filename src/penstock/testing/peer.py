@@ -84,10 +84,20 @@ class Peer:
         mode: Mode = Mode.MERGE,
         snapshot: bool = False,
         max_frequency: float | None = None,
+        buffer_size: int | None = None,
     ) -> int:
         """Subscribe; the number of the subscription."""
         number, _ = self.state.subscribe(items, fields, mode=mode.value, snapshot=snapshot)
-        self.harness.subscribe(self.session, number, items, fields, mode, snapshot, max_frequency=max_frequency)
+        self.harness.subscribe(
+            self.session,
+            number,
+            items,
+            fields,
+            mode,
+            snapshot,
+            max_frequency=max_frequency,
+            buffer_size=buffer_size,
+        )
         return number
 
     def unsubscribe(self, number: int) -> None:

@@ -31,11 +31,13 @@ LINES = [
     ("WSOK", 0, lines.WSOK),
     ("SERVNAME", 1, lines.line("SERVNAME", NASTY)),
     ("CLIENTIP", 1, lines.line("CLIENTIP", "fe80::1%eth0")),
-    ("U", 3, OLD.update_prefix(3, 1) + OLD.update_body(("plain", None), None)),
+    ("U", 3, OLD.update_prefix(3, 1) + OLD.update_body(("plain", None), None, (), 0)[0]),
     ("SUBOK", 3, OLD.subscribed(3, 1, 10)),
+    ("SUBCMD", 5, OLD.subscribed_command(3, 1, 10, 1, 2)),
     ("UNSUB", 1, OLD.unsubscribed(3)),
     ("CONF", 3, OLD.configured(3, 3.0, True)),
     ("EOS", 2, OLD.end_of_snapshot(3, 1)),
+    ("CS", 2, OLD.snapshot_cleared(3, 1)),
     ("OV", 3, OLD.overflow(3, 1, 5)),
     ("MSGDONE", 2, OLD.message_done("Orders_Sequence", 3, NASTY)),
     ("MSGDONE", 3, NEW.message_done("Orders_Sequence", 3, NASTY)),
@@ -124,7 +126,7 @@ def test_only_what_would_break_a_line_is_escaped() -> None:
 
 def test_half_of_a_surrogate_pair_becomes_a_question_mark_instead_of_an_exception() -> None:
     assert lines.line("CONERR", 1, "a\ud800b") == b"CONERR,1,a?b\r\n"
-    assert OLD.update_body(("\udc00",), None) == b"?\r\n"
+    assert OLD.update_body(("\udc00",), None, (), 0) == (b"?\r\n", 0)
 
 
 def test_refused_names_the_request_when_it_can() -> None:
@@ -159,7 +161,7 @@ def test_every_version_has_a_codec_and_only_the_newest_answers_messages_with_a_r
 
 
 def test_an_update_is_a_prefix_per_subscription_and_a_body_that_subscriptions_share() -> None:
-    body = NEW.update_body(("a|b", None, "", "é"), ("a|b", None, None, "e"))
+    body, _ = NEW.update_body(("a|b", None, "", "é"), ("a|b", None, None, "e"), (), 0)
     assert NEW.update_prefix(12, 3) + body == "U,12,3,||$|é\r\n".encode()
 
 
@@ -185,7 +187,9 @@ def test_the_codec_has_a_line_for_every_event_that_is_tested_here() -> None:
         "padding",
         "probe",
         "recovering",
+        "snapshot_cleared",
         "subscribed",
+        "subscribed_command",
         "synchronized",
         "unsubscribed",
         "update_body",

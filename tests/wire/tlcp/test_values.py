@@ -137,6 +137,27 @@ def test_a_value_is_escaped_only_where_it_would_be_misread(value: str | None, te
     assert decode_values(text, None, 1) == (value,)
 
 
+# -- differences -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("token", "before", "value"),
+    [
+        ("^P[]", "{}", "{}"),
+        ('^P[{"op":"add","path":"/a","value":"x%7Cy%25"}]', "{}", '{"a":"x|y%"}'),
+        ('^P[{"op":"replace","path":"","value":null}]', "[1]", "null"),
+        ('^P[{"op":"add","path":"/-","value":"é𝄞"}]', "[ 1 ]", '[1,"é𝄞"]'),
+        ("^Td", "abcdef", "abc"),
+        ("^Ta", "abcdef", ""),
+        ("^Tbcx%7Cbb", "abc", "ax|c"),
+        ("^Tbb%0Aab", "abc", "a\nb"),
+        ("^Tadnew", "", "new"),
+    ],
+)
+def test_a_difference_is_applied_to_the_value_before(token: str, before: str, value: str) -> None:
+    assert decode_values(f"|{token}|#", ("left", before, "right"), 3) == ("left", value, None)
+
+
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
@@ -217,7 +238,18 @@ def test_lists_of_different_lengths_are_a_mistake_of_the_caller() -> None:
         ("^3x", ("x", "y", "z")),
         ("^|b|c", ("x", "y", "z")),
         ("^P[]|b|c", ("x", "y", "z")),
-        ("^Tabc|b|c", ("x", "y", "z")),
+        ("^P[|b|c", ("{}", "y", "z")),
+        ("^P|b|c", ("{}", "y", "z")),
+        ("^P[%FF]|b|c", ("{}", "y", "z")),
+        ("^P[]|b|c", None),
+        ("^P[]|b|c", (None, "y", "z")),
+        ("a|b|c|^P[]", ("{}", "y", "z")),
+        ("^Tz|b|c", ("x", "y", "z")),
+        ("^TB|b|c", ("x", "y", "z")),
+        ("^Tb|b|c", None),
+        ("^Tb|b|c", (None, "y", "z")),
+        ("a|b|c|^Tb", ("x", "y", "z")),
+        ("a|^Tb|c", ("x",)),
         ("^?|b|c", ("x", "y", "z")),
         ("%FF|b|c", None),
         ("%C3|b|c", None),
@@ -231,7 +263,7 @@ def test_a_list_that_does_not_describe_all_fields_is_malformed(text: str, previo
     assert caught.value.code == ControlCode.MALFORMED
 
 
-@given(st.text(max_size=30) | st.text("^|#$%0123456789ABCDEFab", max_size=30), st.integers(0, 5))
+@given(st.text(max_size=30) | st.text("^|#$%0123456789ABCDEFabPT[]{}", max_size=30), st.integers(0, 5))
 def test_any_text_is_a_value_list_or_malformed(text: str, count: int) -> None:
     for previous in (None, ("p",) * count):
         outcome = 0

@@ -1,4 +1,4 @@
-"""Who may see what in the demo: everybody everything, in the mode that suits the item; messages go to the chat room."""
+"""Who may see what in the demo: everybody everything, in the mode that suits the item. It takes their messages, too."""
 
 from __future__ import annotations
 
@@ -6,33 +6,40 @@ from collections.abc import Mapping, Sequence, Set
 
 from penstock.adapters.api import MetadataAdapter
 from penstock.adapters.demo.chat import ROOM, ChatAdapter
+from penstock.adapters.demo.portfolio import PORTFOLIO, PortfolioAdapter
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.session import Session
 
-CHAT_PREFIX = "CHAT|"
+MODES = {ROOM: Mode.DISTINCT, PORTFOLIO: Mode.COMMAND}
+USAGE = "Expected CHAT|text, BUY|portfolio1|item2|10 or SELL|portfolio1|item2|10"
 
 
 class DemoMetadata(MetadataAdapter):
     """Knows the items of each data adapter, so that a wrong name is told at once and not met with silence."""
 
-    def __init__(self, stocks: Mapping[str, Set[str]], chat: ChatAdapter | None = None) -> None:
-        self._stocks = stocks
+    def __init__(self, items: Mapping[str, Set[str]], chat: ChatAdapter, portfolio: PortfolioAdapter) -> None:
+        self._items = items
         self._chat = chat
+        self._portfolio = portfolio
 
     def items(self, user: str | None, data_adapter: str, group: str) -> Sequence[str]:
         names = group.split()
-        known = self._stocks.get(data_adapter, frozenset({ROOM}))
         for name in names:
-            if name not in known:
+            if name not in self._items[data_adapter]:
                 raise Refusal(Reason.GROUP, f"{data_adapter} has no item {name[:60]}")
         return names
 
     def allows_mode(self, user: str | None, data_adapter: str, item: str, mode: Mode) -> bool:
-        return mode in (Mode.RAW, Mode.DISTINCT if item == ROOM else Mode.MERGE)
+        return mode in (Mode.RAW, MODES.get(item, Mode.MERGE))
 
     async def message(self, session: Session, text: str) -> str | None:
-        if self._chat is None or not text.startswith(CHAT_PREFIX):
-            raise Refusal(Reason.MESSAGE_FAILED, f"Expected a message of the form {CHAT_PREFIX}text")
-        self._chat.say(session, text.removeprefix(CHAT_PREFIX))
+        kind, _, rest = text.partition("|")
+        if kind == "CHAT":
+            self._chat.say(session, rest)
+            return None
+        parts = rest.split("|")
+        if kind not in ("BUY", "SELL") or len(parts) != 3 or parts[0] != PORTFOLIO:
+            raise Refusal(Reason.MESSAGE_FAILED, USAGE)
+        self._portfolio.order(kind, parts[1], parts[2])
         return None

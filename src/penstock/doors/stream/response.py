@@ -36,6 +36,8 @@ class HttpResponse:
     """A kernel channel over HTTP. Lines are collected and written by `flush`, once per loop turn."""
 
     websocket = False
+    # Chunk header and ends, about; what TCP and IP add is not counted.
+    overhead = 8
 
     def __init__(self, connection: HttpConnection, request: HttpRequest) -> None:
         self.request = request

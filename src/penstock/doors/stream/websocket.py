@@ -51,6 +51,8 @@ class WebSocketConnection(asyncio.Protocol):
     )
 
     websocket = True
+    # A frame header of the usual length; what TCP and IP add is not counted.
+    overhead = 4
 
     def __init__(
         self,

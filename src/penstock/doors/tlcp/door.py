@@ -13,7 +13,6 @@ import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from sys import intern
 
 from penstock.config import Config
 from penstock.doors.stream.census import Census
@@ -26,13 +25,14 @@ from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import EndedSession, Kernel
 from penstock.kernel.messages import Message
-from penstock.kernel.ports import Authority, ClientFacts, MessageHandler
+from penstock.kernel.ports import Admission, Authority, ClientFacts, MessageHandler
 from penstock.kernel.session import Binding, Session
 from penstock.kernel.subscription import SubscriptionRequest
 from penstock.log import get
 from penstock.wire.http1 import HttpError
 from penstock.wire.tlcp import lines
 from penstock.wire.tlcp.codec import TlcpCodec
+from penstock.wire.tlcp.differences import FORMATS
 from penstock.wire.tlcp.errors import ControlCode, RequestError, SessionCode, combo, malformed
 from penstock.wire.tlcp.parameters import parse_line
 from penstock.wire.tlcp.requests import (
@@ -55,7 +55,6 @@ from penstock.wire.tlcp.requests import (
     split_lines,
 )
 from penstock.wire.tlcp.version import (
-    SUPPORTED,
     SUPPORTED_TEXT,
     Version,
     parse_version,
@@ -91,7 +90,7 @@ class TlcpDoor:
         self._config = config
         self._kernel = kernel
         self._sets = sets
-        self._codecs = {version: TlcpCodec(version) for version in SUPPORTED}
+        self._codecs: dict[tuple[Version, str], TlcpCodec] = {}
         self._session_census = Census(config.limits.sessions_per_address)
         kernel.observer = self
 
@@ -211,10 +210,10 @@ class TlcpDoor:
             raise session_error(
                 Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {request.adapter_set[:60]}")
             )
-        await self._authenticate(adapter_set, request, link)
+        admission = await self._authenticate(adapter_set, request, link)
         if link.lost:
             return
-        session = self._open_session(adapter_set, request, version, link)
+        session = self._open_session(adapter_set, request, admission, version, link)
         try:
             for control in request.controls:
                 await self._combo_control(session, control)
@@ -225,12 +224,12 @@ class TlcpDoor:
             if session.channel is None and link.last_session != session.id:
                 session.close(None, "")
 
-    async def _authenticate(self, adapter_set: AdapterSet, request: CreateSession, link: Link) -> None:
+    async def _authenticate(self, adapter_set: AdapterSet, request: CreateSession, link: Link) -> Admission:
         facts = ClientFacts(link.address, link.secure, link.headers)
         patience = None if request.ttl_millis is None else request.ttl_millis / 1000
         try:
             async with asyncio.timeout(patience):
-                await adapter_set.authority.authenticate(request.user, request.password, facts)
+                return await adapter_set.authority.authenticate(request.user, request.password, facts)
         except TimeoutError:
             raise RequestError(
                 int(SessionCode.OVERLOADED), f"No answer within LS_ttl_millis={request.ttl_millis}"
@@ -243,7 +242,18 @@ class TlcpDoor:
                 int(SessionCode.AUTHORITY_ERROR), "The metadata adapter failed while checking the credentials"
             ) from None
 
-    def _open_session(self, adapter_set: AdapterSet, request: CreateSession, version: Version, link: Link) -> Session:
+    def _codec(self, version: Version, accepted: Sequence[str] | None) -> TlcpCodec:
+        """The codec for a client; those that accept the same differences share one."""
+        formats = FORMATS if accepted is None else "".join(name for name in FORMATS if name in accepted)
+        codec = self._codecs.get((version, formats))
+        if codec is None:
+            codec = TlcpCodec(version, formats, self._config.session.jsonpatch_min_length)
+            self._codecs[version, formats] = codec
+        return codec
+
+    def _open_session(
+        self, adapter_set: AdapterSet, request: CreateSession, admission: Admission, version: Version, link: Link
+    ) -> Session:
         census = self._session_census
         if census.is_full(link.address):
             raise session_error(
@@ -253,13 +263,13 @@ class TlcpDoor:
                 )
             )
         try:
-            session = self._kernel.open_session(self._codecs[version], adapter_set.handler)
+            session = self._kernel.open_session(self._codec(version, request.supported_diffs), adapter_set.handler)
         except Refusal as refusal:
             raise session_error(refusal) from None
         session.user = request.user
         session.adapter_set = adapter_set.name
         session.address = link.address
-        session.max_bandwidth = request.max_bandwidth
+        session.admit(admission, request.max_bandwidth)
         session.tells_constraints = not request.stream.reduce_head
         census.enter(link.address)
         log.info(
@@ -388,7 +398,10 @@ class TlcpDoor:
                 else:
                     subscription.confirm()
             elif isinstance(request, Constrain):
-                session.constrain(request.max_bandwidth if request.changes_bandwidth else session.max_bandwidth)
+                if request.changes_bandwidth:
+                    session.constrain(request.max_bandwidth)
+                else:
+                    session.confirm_constraints()
             elif isinstance(request, ForceRebind):
                 session.rebind(request.polling_millis, request.close_socket)
             elif isinstance(request, Destroy):
@@ -403,7 +416,7 @@ class TlcpDoor:
         feed = self._kernel.feed(session.adapter_set, request.data_adapter)
         mode = Mode(request.mode)
         try:
-            items, fields = await self._sets[session.adapter_set].authority.resolve(
+            grant = await self._sets[session.adapter_set].authority.resolve(
                 session.user, request.data_adapter, request.group, request.schema, mode, request.selector
             )
         except Refusal:
@@ -421,13 +434,13 @@ class TlcpDoor:
             SubscriptionRequest(
                 number=request.subscription,
                 feed=feed,
-                items=_shared(items),
-                fields=_shared(fields),
+                grant=grant,
                 mode=mode,
                 snapshot=request.snapshot,
                 snapshot_length=request.snapshot_length,
                 max_frequency=request.max_frequency,
                 unfiltered=request.unfiltered,
+                buffer_size=request.buffer_size,
             )
         )
 
@@ -449,12 +462,6 @@ def _unexpected(name: str, request_id: str | None) -> RequestError:
     log.exception("unexpected error", incident=incident, request=name)
     code = SessionCode.INTERNAL if name in SESSION_REQUESTS else ControlCode.INTERNAL
     return RequestError(int(code), f"Internal error {incident}", request_id)
-
-
-def _shared(names: Sequence[str]) -> tuple[str, ...]:
-    """Names that take no memory of their own: client after client subscribes to the same items and fields."""
-    # An adapter may give strings of a class of its own, such as a StrEnum; those cannot be interned as they are.
-    return tuple([intern(str(name)) for name in names])
 
 
 def _split_message(message: str) -> tuple[str, str]:

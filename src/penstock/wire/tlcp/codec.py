@@ -6,6 +6,9 @@ Specification: chapter 3. The request side is in `requests`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from penstock.wire.tlcp.differences import FORMATS, DifferenceEncoder
 from penstock.wire.tlcp.lines import NOOP, PROBE, decimal, end, line
 from penstock.wire.tlcp.values import encode_values
 from penstock.wire.tlcp.version import Version
@@ -14,20 +17,36 @@ from penstock.wire.tlcp.version import Version
 class TlcpCodec:
     """Builds the notifications of one protocol version."""
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: Version, accepted_differences: str = FORMATS, min_length: int = 50) -> None:
         self.version = version
         self._message_response = version.has_message_response
+        self._differences = DifferenceEncoder(accepted_differences, min_length)
 
     def update_prefix(self, subscription: int, item: int) -> bytes:
         """The part of an update that differs between subscriptions to the same values."""
         return f"U,{subscription},{item},".encode()
 
-    def update_body(self, values: tuple[str | None, ...], previous: tuple[str | None, ...] | None) -> bytes:
+    def update_body(
+        self,
+        values: tuple[str | None, ...],
+        previous: tuple[str | None, ...] | None,
+        differences: Sequence[str],
+        patched: int,
+    ) -> tuple[bytes, int]:
         """The part of an update, line end included, that is shared by subscriptions in the same state."""
-        return (encode_values(values, previous) + "\r\n").encode("utf-8", "replace")
+        if previous is None or not differences:
+            text, patched = encode_values(values, previous), 0
+        else:
+            text, patched = self._differences.encode(values, previous, differences, patched)
+        return (text + "\r\n").encode("utf-8", "replace"), patched
 
     def subscribed(self, subscription: int, items: int, fields: int) -> bytes:
         return line("SUBOK", subscription, items, fields)
+
+    def subscribed_command(
+        self, subscription: int, items: int, fields: int, key_field: int, command_field: int
+    ) -> bytes:
+        return line("SUBCMD", subscription, items, fields, key_field, command_field)
 
     def unsubscribed(self, subscription: int) -> bytes:
         return line("UNSUB", subscription)
@@ -38,6 +57,9 @@ class TlcpCodec:
 
     def end_of_snapshot(self, subscription: int, item: int) -> bytes:
         return line("EOS", subscription, item)
+
+    def snapshot_cleared(self, subscription: int, item: int) -> bytes:
+        return line("CS", subscription, item)
 
     def overflow(self, subscription: int, item: int, lost: int) -> bytes:
         return line("OV", subscription, item, lost)

@@ -1,7 +1,7 @@
 """The pipe-separated value list of a real-time update: encoding against the previous list, and decoding.
 
-Escaping, `#`, `$` and `^N` runs live here; `^P` and `^T` differences do not yet. Specification: chapter 3, "Real-Time
-Update".
+Escaping, `#`, `$` and `^N` runs live here; when a value is sent as a difference is decided in `differences`.
+Specification: chapter 3, "Real-Time Update".
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from urllib.parse import unquote
 
 from penstock.wire.tlcp.errors import malformed
+from penstock.wire.tlcp.jsondiff import decode_patch
+from penstock.wire.tlcp.textdiff import decode_difference
 
 # A run of n unchanged fields is n empty values (n - 1 pipes between them) or "^n": the latter is shorter from 4 on.
 SHORTEST_RUN = 4
@@ -31,24 +33,36 @@ def encode_value(value: str | None) -> str:
         return value
     leading = _LEADING.get(value[0])
     if leading is None:
-        return value.translate(_ESCAPES)
-    return leading + value[1:].translate(_ESCAPES)
+        return escape(value)
+    return leading + escape(value[1:])
+
+
+def escape(text: str) -> str:
+    """Percent-encode what would end a value or a line."""
+    return text.translate(_ESCAPES)
 
 
 def encode_values(values: Sequence[str | None], previous: Sequence[str | None] | None) -> str:
     """The value list that turns `previous` into `values`; with no previous list every field is written out."""
     if previous is None:
         return "|".join([encode_value(value) for value in values])
+    return join_tokens(
+        [None if value == before else encode_value(value) for value, before in zip(values, previous, strict=True)]
+    )
+
+
+def join_tokens(tokens: Sequence[str | None]) -> str:
+    """A value list from encoded values, in which None stands for an unchanged field."""
     parts: list[str] = []
     unchanged = 0
-    for value, before in zip(values, previous, strict=True):
-        if value == before:
+    for token in tokens:
+        if token is None:
             unchanged += 1
             continue
         if unchanged:
             _append_run(parts, unchanged)
             unchanged = 0
-        parts.append(encode_value(value))
+        parts.append(token)
     if unchanged:
         _append_run(parts, unchanged)
     return "|".join(parts)
@@ -79,12 +93,20 @@ def decode_values(text: str, previous: Sequence[str | None] | None, count: int) 
         elif token == "$":
             values.append("")
         elif token[0] == "^":
-            raise malformed(f"Neither a run nor a known difference format at value {len(values) + 1}: {token[:20]!r}")
+            before = previous[len(values)] if previous is not None and len(values) < len(previous) else None
+            values.append(_decode_difference(token, before, len(values) + 1))
         else:
             values.append(_decode_value(token, len(values) + 1))
     if len(values) != count:
         raise malformed(f"Expected {count} values, found {len(values)}")
     return tuple(values)
+
+
+def _decode_difference(token: str, before: str | None, number: int) -> str:
+    if before is None or token[1:2] not in ("P", "T"):
+        raise malformed(f"Neither a run nor a difference that applies at value {number}: {token[:20]!r}")
+    difference = _decode_value(token[2:], number)
+    return decode_patch(before, difference) if token[1] == "P" else decode_difference(before, difference)
 
 
 def _decode_value(token: str, number: int) -> str:

@@ -1,0 +1,173 @@
+"""Books: what an item remembers of its past, and how its events reach the views, one class for each mode.
+
+A book makes the snapshot for a newcomer. Which mode an item is in is decided by its first subscriber: see `item`.
+Specification: General Concepts 3.2 and 3.4.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from penstock.kernel.lane import ADD, DELETE, UPDATE, Lane
+from penstock.kernel.ports import Event, Value
+from penstock.kernel.view import CommandView, EventView, MergeView, View
+
+# Events of a DISTINCT item kept as its snapshot, unless its metadata adapter says otherwise.
+DISTINCT_HISTORY = 10
+
+KEY_FIELD = "key"
+COMMAND_FIELD = "command"
+
+V = TypeVar("V", bound=View)
+
+
+class BadEvent(Exception):
+    """An event that makes no sense for this item; it is dropped, and the data adapter's owner is told why."""
+
+
+class Book(Generic[V]):
+    """The base: the views of one mode."""
+
+    # Whether its snapshot may consist of several events, so that its end has to be told.
+    tells_end = True
+
+    def __init__(self) -> None:
+        self.views: list[V] = []
+
+    def record(self, event: Event) -> Event:
+        """Take an event into what is remembered; returns it as clients should see it, or raises BadEvent."""
+        raise NotImplementedError
+
+    def publish(self, event: Event, snapshot: bool) -> None:
+        """Give a recorded event to the views."""
+        raise NotImplementedError
+
+    def welcome(self, view: V, lane: Lane, length: int | None) -> None:
+        """Give a newcomer the snapshot as it is now."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Forget everything, and have the clients forget it."""
+        for view in self.views:
+            for lane in view.lanes:
+                lane.drop_states()
+                lane.tell(view.codec.snapshot_cleared(lane.subscription, lane.position))
+
+
+class MergeBook(Book[MergeView]):
+    """The latest value of each field, by index, so that a view reads its fields by position."""
+
+    tells_end = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_state = False
+        self._index: dict[str, int] = {}
+        self._values: list[Value] = []
+
+    def position(self, field: str) -> int:
+        position = self._index.get(field)
+        if position is None:
+            position = self._index[field] = len(self._values)
+            self._values.append(None)
+        return position
+
+    def record(self, event: Event) -> Event:
+        values = self._values
+        for field, value in event.items():
+            values[self.position(field)] = value
+        self.has_state = True
+        return event
+
+    def publish(self, event: Event, snapshot: bool) -> None:
+        for view in self.views:
+            if view.selects(event):
+                view.publish(self._values, snapshot)
+
+    def welcome(self, view: MergeView, lane: Lane, length: int | None) -> None:
+        if self.has_state:
+            view.catch_up(lane, view.state(self._values), free=False)
+
+    def clear(self) -> None:
+        """There is no clearing in MERGE mode: all fields become null."""
+        self._values = [None] * len(self._values)
+        for view in self.views:
+            view.publish(self._values, False)
+
+
+class DistinctBook(Book[EventView]):
+    """The latest events."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self._history: deque[Event] = deque(maxlen=length)
+
+    def record(self, event: Event) -> Event:
+        self._history.append(event)
+        return event
+
+    def publish(self, event: Event, snapshot: bool) -> None:
+        for view in self.views:
+            if view.selects(event):
+                view.publish(event, snapshot)
+
+    def welcome(self, view: EventView, lane: Lane, length: int | None) -> None:
+        history = list(self._history)
+        if length is not None:
+            history = history[-length:] if length else []
+        for event in history:
+            if view.selects(event):
+                view.catch_up(lane, view.state(event), free=True)
+
+    def clear(self) -> None:
+        self._history.clear()
+        super().clear()
+
+
+class CommandBook(Book[CommandView]):
+    """The rows of a table, by key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[str, dict[str, Value]] = {}
+
+    def record(self, event: Event) -> Event:
+        """Apply a command. One that does not fit the table is turned into the one that does, or dropped."""
+        key, command = event.get(KEY_FIELD), event.get(COMMAND_FIELD)
+        if not key:
+            raise BadEvent(f"an event without {KEY_FIELD}")
+        row = self._rows.get(key)
+        if command == DELETE:
+            if row is None:
+                raise BadEvent(f"DELETE of key {key[:60]!r}, which is not there")
+            del self._rows[key]
+            return event
+        if command not in (ADD, UPDATE):
+            raise BadEvent(f"command {command!r}; expected ADD, UPDATE or DELETE")
+        if row is None:
+            added = {**event, COMMAND_FIELD: ADD}
+            self._rows[key] = added
+            return added
+        # A row that is there is updated, also by an ADD: what it does not carry keeps its value.
+        updated = self._rows[key] = {**row, **event, COMMAND_FIELD: UPDATE}
+        return updated
+
+    def publish(self, event: Event, snapshot: bool) -> None:
+        key, command = event[KEY_FIELD], event[COMMAND_FIELD]
+        assert key is not None
+        assert command is not None
+        for view in self.views:
+            if view.selects(event):
+                view.publish(key, command, event, snapshot)
+
+    def welcome(self, view: CommandView, lane: Lane, length: int | None) -> None:
+        for key, row in self._rows.items():
+            added: Mapping[str, Value] = {**row, COMMAND_FIELD: ADD}
+            if view.selects(added):
+                view.offer(lane, key, ADD, view.row(added), free=True)
+
+    def clear(self) -> None:
+        self._rows.clear()
+        super().clear()

@@ -1,0 +1,199 @@
+"""JSON Patch, the `^P` format: a new JSON document as the operations that turn the old one into it. RFC 6902.
+
+Patches are made here, in time proportional to the documents, and applied by the `jsonpatch` library: by clients, and by
+the encoder to check its work, because a client that cannot rebuild the value is worse off than with a long line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jsonpatch
+
+from penstock.wire.tlcp.edits import common_prefix, common_suffix, find_matches
+from penstock.wire.tlcp.errors import malformed
+
+# A patch takes time in proportion to the documents; longer ones are sent whole.
+MAX_LENGTH = 200_000
+
+# What an operation takes beside its path and its value, roughly: {"op":"replace","path":"","value":},
+OPERATION_LENGTH = 36
+
+# JSON can spell half of a surrogate pair ("\ud800"), UTF-8 cannot.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# All that the library raises for a patch that does not fit: its own errors, those of its pointers, and what Python
+# raises where it takes the shape of an operation for granted.
+_UNFIT = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    jsonpatch.JsonPatchException,
+    jsonpatch.JsonPointerException,
+)
+
+Operation = dict[str, Any]
+
+
+def encode_patch(base: str, text: str) -> str | None:
+    """The patch from one JSON text to another; None when either is not JSON, or too long, or cannot be patched."""
+    if len(base) > MAX_LENGTH or len(text) > MAX_LENGTH:
+        return None
+    try:
+        before, after = _parse(base), _parse(text)
+        if before is None or after is None:
+            # Published clients take the document `null` for the lack of one.
+            return None
+        operations = _Comparison(before, after).operations()
+        # NaN is no JSON, and a number too large for Python has become infinite.
+        patch = json.dumps(operations, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        rebuilt = jsonpatch.apply_patch(before, operations, in_place=True)
+        if _canonical(rebuilt) != _canonical(after):
+            return None
+    except _UNFIT:
+        return None
+    return None if _SURROGATE.search(patch) else patch
+
+
+def decode_patch(base: str, patch: str) -> str:
+    """Apply a patch: the same document, not always the same text. Raises error 67 when it does not fit."""
+    try:
+        operations: Any = json.loads(patch)
+        document = jsonpatch.apply_patch(json.loads(base), operations, in_place=True)
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    except _UNFIT as error:
+        raise malformed(f"JSON Patch: {error}") from None
+
+
+class _Comparison:
+    """The search for the operations.
+
+    Both documents are numbered first: two values are the same exactly when they have the same number. Python's own
+    comparison takes 1, 1.0 and true for the same, and comparing at every level would take time squared.
+    """
+
+    def __init__(self, before: Any, after: Any) -> None:
+        self._before = before
+        self._after = after
+        self._numbers: dict[object, int] = {}
+        # By the identity of a value, which holds as long as the documents do: its number, and its length as text.
+        self._known: dict[int, tuple[int, int]] = {}
+        self._number(before)
+        self._number(after)
+
+    def operations(self) -> list[Operation]:
+        return self._compare(self._before, self._after, "")[0]
+
+    def _number(self, value: Any) -> tuple[int, int]:
+        key: object
+        if type(value) is dict:
+            members = [(name, self._number(member)) for name, member in value.items()]
+            key = (dict, frozenset([(name, number) for name, (number, _) in members]))
+            length = 2 + sum([len(name) + 4 + size for name, (_, size) in members])
+        elif type(value) is list:
+            elements = [self._number(element) for element in value]
+            key = (list, tuple([number for number, _ in elements]))
+            length = 2 + sum([1 + size for _, size in elements])
+        else:
+            # By its text, in which 0.0 and -0.0 differ.
+            text = repr(value)
+            key = (type(value), text)
+            length = len(text)
+        known = self._known[id(value)] = (self._numbers.setdefault(key, len(self._numbers)), length)
+        return known
+
+    def _compare(self, before: Any, after: Any, path: str) -> tuple[list[Operation], int]:
+        """The operations, and about how long they are."""
+        number, length = self._known[id(after)]
+        if self._known[id(before)][0] == number:
+            return [], 0
+        replaced = length + len(path) + OPERATION_LENGTH
+        if type(before) is dict and type(after) is dict:
+            operations, size = self._compare_objects(before, after, path)
+        elif type(before) is list and type(after) is list:
+            operations, size = self._compare_arrays(before, after, path)
+        else:
+            operations, size = [], replaced
+        if size < replaced:
+            return operations, size
+        return [{"op": "replace", "path": path, "value": after}], replaced
+
+    def _compare_objects(self, before: dict[str, Any], after: dict[str, Any], path: str) -> tuple[list[Operation], int]:
+        operations: list[Operation] = []
+        size = 0
+        for name in before:
+            if name not in after:
+                size += self._remove(operations, _join(path, name))
+        for name, member in after.items():
+            inner = _join(path, name)
+            if name in before:
+                found, length = self._compare(before[name], member, inner)
+                operations += found
+                size += length
+            else:
+                size += self._add(operations, inner, member)
+        return operations, size
+
+    def _compare_arrays(self, before: list[Any], after: list[Any], path: str) -> tuple[list[Operation], int]:
+        operations: list[Operation] = []
+        size = 0
+        # From left to right, so that a position in the new array is the position at that moment. Between two matches
+        # elements are compared in pairs; what is left over has been removed or added.
+        old_from = new_from = 0
+        for old_start, new_start, length in self._match(before, after):
+            pairs = min(old_start - old_from, new_start - new_from)
+            for index in range(pairs):
+                inner = f"{path}/{new_from + index}"
+                found, found_size = self._compare(before[old_from + index], after[new_from + index], inner)
+                operations += found
+                size += found_size
+            for _ in range(old_from + pairs, old_start):
+                size += self._remove(operations, f"{path}/{new_from + pairs}")
+            for index in range(new_from + pairs, new_start):
+                size += self._add(operations, f"{path}/{index}", after[index])
+            old_from, new_from = old_start + length, new_start + length
+        return operations, size
+
+    def _match(self, before: list[Any], after: list[Any]) -> list[tuple[int, int, int]]:
+        """Runs of same elements, up to an empty one at the end of both arrays."""
+        old: Sequence[int] = [self._known[id(element)][0] for element in before]
+        new: Sequence[int] = [self._known[id(element)][0] for element in after]
+        prefix = common_prefix(old, new)
+        suffix = common_suffix(old, new, min(len(old), len(new)) - prefix)
+        old, new = old[prefix : len(old) - suffix], new[prefix : len(new) - suffix]
+        between = (find_matches(old, new) if old and new else None) or []
+        return [
+            (0, 0, prefix),
+            *[(old_start + prefix, new_start + prefix, length) for old_start, new_start, length in between],
+            (prefix + len(old), prefix + len(new), suffix),
+        ]
+
+    def _add(self, operations: list[Operation], path: str, value: Any) -> int:
+        operations.append({"op": "add", "path": path, "value": value})
+        return OPERATION_LENGTH + len(path) + self._known[id(value)][1]
+
+    def _remove(self, operations: list[Operation], path: str) -> int:
+        operations.append({"op": "remove", "path": path})
+        return OPERATION_LENGTH + len(path)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
+
+
+def _refuse(constant: str) -> Any:
+    # NaN and Infinity are Python's additions to JSON; clients would choke on them.
+    raise ValueError(constant)
+
+
+def _parse(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _canonical(document: Any) -> str:
+    return json.dumps(document, sort_keys=True)
