@@ -7,7 +7,7 @@ Implements the kernel's ports for data sources, authorities and message handlers
 from __future__ import annotations
 
 import asyncio
-from sys import intern
+from functools import lru_cache
 
 from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.kernel.errors import Reason, Refusal
@@ -22,6 +22,19 @@ log = get(__name__)
 # Outcome of a message whose handling raised something unforeseen, and of one the adapter refused without a code.
 MESSAGE_ERROR = 35
 MESSAGE_REFUSED = 34
+
+
+# Names of items and fields kept for sharing; those used least go first.
+MAX_SHARED_NAMES = 10_000
+
+
+@lru_cache(MAX_SHARED_NAMES)
+def shared_name(name: str) -> str:
+    """The same text, but one object for all: client after client subscribes to the same items and fields.
+
+    Not `sys.intern`: clients choose these names, and some versions of Python keep interned strings for ever.
+    """
+    return name
 
 
 class GuardedSource:
@@ -84,13 +97,12 @@ class SetAuthority:
                 raise Refusal(Reason.MODE, f"Mode {mode.value} is not supported for item {item[:60]}")
         granted = tuple(self._grant(user, data_adapter, item) for item in items)
         chosen = None if selector is None else self._metadata.selector(user, data_adapter, selector)
-        # Interned: client after client subscribes to the same items and fields. By str: adapters may give a StrEnum.
-        return Grant(granted, tuple([intern(str(field)) for field in fields]), chosen)
+        return Grant(granted, tuple([shared_name(str(field)) for field in fields]), chosen)
 
     def _grant(self, user: str | None, data_adapter: str, item: str) -> ItemGrant:
         metadata = self._metadata
         return ItemGrant(
-            intern(str(item)),
+            shared_name(str(item)),
             max_frequency=metadata.max_frequency(user, data_adapter, item),
             max_buffer_size=metadata.max_buffer_size(user, data_adapter, item),
             snapshot_length=metadata.snapshot_length(data_adapter, item),
