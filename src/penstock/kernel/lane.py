@@ -26,6 +26,23 @@ DELETE = "DELETE"
 class Lane(Timed):
     """Conflates: of the states that cannot be sent yet only the latest is held."""
 
+    __slots__ = (
+        "_held",
+        "clear",
+        "interval",
+        "open",
+        "patched",
+        "position",
+        "prefix",
+        "sent",
+        "session",
+        "slot",
+        "subscription",
+        "view",
+        "waiting",
+        "wants_snapshot",
+    )
+
     def __init__(self, session: Session, view: View, subscription: int, position: int, wants_snapshot: bool) -> None:
         super().__init__()
         self.session = session
@@ -151,6 +168,15 @@ class Held:
 class QueueLane(Lane):
     """Keeps events apart, up to a limit; beyond it the oldest is dropped and, where losses must be told, counted."""
 
+    __slots__ = (
+        "_bound",
+        "_free",
+        "_limit",
+        "_lost",
+        "_queue",
+        "_tells_losses",
+    )
+
     def __init__(
         self,
         session: Session,
@@ -248,6 +274,16 @@ class CommandLane(Lane):
     `_rows` are entries that may go, in the order of their keys' first change; numbers as keys stand for ready lines.
     `_parked` are UPDATEs that the frequency limit holds back.
     """
+
+    __slots__ = (
+        "_due",
+        "_line_count",
+        "_lines",
+        "_parked",
+        "_rows",
+        "_table",
+        "_wakeups",
+    )
 
     def __init__(
         self, session: Session, view: CommandView, subscription: int, position: int, wants_snapshot: bool
