@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import socket
 import struct
+from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
@@ -98,7 +99,10 @@ class Victim:
 
     def read(self, budget: int) -> None:
         """Read until nothing more is owed, or the connection says LOOP, or the budget is used up."""
-        while budget > 0 and not self.state.is_looped and not self.has_everything():
+        self._read(budget, self.has_everything)
+
+    def _read(self, budget: int, is_enough: Callable[[], bool]) -> None:
+        while budget > 0 and not self.state.is_looped and not is_enough():
             data = self._socket.recv(min(budget, 4_096))
             assert data, "the server has closed the connection"
             budget -= len(data)
@@ -107,8 +111,8 @@ class Victim:
 
     def catch_up(self) -> None:
         """Read all that is owed, over as many connections as it takes: any of them may be used up and say LOOP."""
-        while not self.has_everything() or self.state.is_looped:
-            self.read(100_000)
+        while not self.is_current() or self.state.is_looped:
+            self._read(100_000, self.is_current)
             if self.state.is_looped:
                 self.cut()
                 self.bind()
@@ -162,6 +166,16 @@ class Victim:
     def _publish(self, burst: list[tuple[str, dict[str, str | None]]]) -> None:
         for item, event in burst:
             self.server.adapter.feed.update(item, event)
+
+    def is_current(self) -> bool:
+        """Whether the client also has the last state of the MERGE subscription, which may come after the events."""
+        if not self.has_everything():
+            return False
+        for position, lane in enumerate(self.model.subscriptions[2], start=1):
+            last = self.seen.get((2, position), [None])[-1]
+            if lane.events and not (isinstance(last, Update) and last.values == lane.events[-1]):
+                return False
+        return True
 
     def has_everything(self) -> bool:
         """Whether every event of the RAW subscription is accounted for."""
