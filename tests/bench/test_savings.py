@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
-from penstock.doors.stream.turns import Turns
 from penstock.doors.stream.websocket import WebSocketConnection
-from penstock.kernel.identity import SessionIds
 from penstock.kernel.item import Mode
-from penstock.kernel.kernel import Kernel
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.timers import Timed, Timers
 from penstock.testing import Harness
@@ -100,73 +95,3 @@ def test_a_session_and_its_socket_have_no_dictionary(server: BackgroundServer) -
         assert not hasattr(session, "__dict__")
         assert isinstance(session.channel, WebSocketConnection)
         assert not hasattr(session.channel, "__dict__")
-
-
-class Connection:
-    """Asks for another write while it is written, as often as it is told."""
-
-    def __init__(self, turns: Turns, more: int = 0) -> None:
-        self.flushed = 0
-        self._turns = turns
-        self._more = more
-
-    def flush(self) -> None:
-        self.flushed += 1
-        if self.flushed <= self._more:
-            self._turns.flush_later(self)
-
-    def cut(self) -> None:
-        raise AssertionError("nothing fails here")
-
-
-class Speaking(Timed):
-    def __init__(self, turns: Turns, connection: Connection) -> None:
-        super().__init__()
-        self._turns = turns
-        self._connection = connection
-
-    def expire(self, now: float) -> None:
-        self._turns.flush_later(self._connection)
-
-
-class CountingKernel(Kernel):
-    turns = 0
-
-    def turn(self) -> None:
-        self.turns += 1
-        super().turn()
-
-
-def counting_kernel() -> tuple[Turns, CountingKernel]:
-    loop = asyncio.get_running_loop()
-    turns = Turns(loop)
-    kernel = CountingKernel(loop.time, turns, SessionIds("test", bytes), SessionLimits())
-    turns.run_kernel(kernel)
-    return turns, kernel
-
-
-async def let_the_loop_go_round() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
-def test_what_comes_up_during_a_turn_is_written_in_it_and_leads_to_no_second_one() -> None:
-    async def run() -> None:
-        turns, kernel = counting_kernel()
-        connection = Connection(turns)
-        kernel.set_timer(Speaking(turns, connection), kernel.clock() - 1)
-        await let_the_loop_go_round()
-        assert (kernel.turns, connection.flushed) == (1, 1)
-
-    asyncio.run(run())
-
-
-def test_what_a_connection_asks_for_while_it_is_written_gets_a_turn_of_its_own() -> None:
-    async def run() -> None:
-        turns, kernel = counting_kernel()
-        connection = Connection(turns, more=1)
-        turns.flush_later(connection)
-        await let_the_loop_go_round()
-        assert (kernel.turns, connection.flushed) == (2, 2)
-
-    asyncio.run(run())

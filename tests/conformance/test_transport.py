@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import ssl
 import warnings
-from pathlib import Path
 
 import pytest
 from websockets.sync.client import connect
@@ -11,16 +10,9 @@ from websockets.typing import Subprotocol
 from tests.conformance.phrases import HEAD, add, answer, batch, create, row
 from tests.support.background import BackgroundServer
 from tests.support.raw import TIMEOUT, Exchange, Http, Stream, params, tags
+from tests.support.tls import TLS, trusting_context
 
 QUERY = "LS_protocol=TLCP-2.4.0"
-CERTIFICATES = Path(__file__).parents[1] / "config" / "tls"
-TLS = {
-    "stream.tls.certificate": str(CERTIFICATES / "certificate.pem"),
-    "stream.tls.private_key": str(CERTIFICATES / "private_key.pem"),
-    "stream.tls.port": 0,
-}
-
-
 # -- HTTP/1.x ----------------------------------------------------------------------------------------------------------
 
 
@@ -218,7 +210,7 @@ def test_a_ping_is_answered(exchange: Exchange) -> None:
 
 
 def client_context(lowest: ssl.TLSVersion, highest: ssl.TLSVersion) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=CERTIFICATES / "certificate.pem")
+    context = trusting_context()
     # The old versions must really be offered for their refusal to mean something.
     context.set_ciphers("DEFAULT:@SECLEVEL=0")
     with warnings.catch_warnings():

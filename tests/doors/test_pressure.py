@@ -9,6 +9,7 @@ import pytest
 
 from penstock.doors.stream import closing
 from penstock.doors.stream.http import HttpConnection
+from penstock.doors.stream.pressure import Patience
 from penstock.doors.stream.websocket import MAX_UNREAD, WebSocketConnection
 from penstock.doors.tlcp.door import LINES_PER_TURN
 from penstock.doors.tlcp.link import Link
@@ -18,6 +19,7 @@ from tests.doors.test_bad_input import FORGETFUL
 from tests.doors.witness import Witness
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, params
+from tests.support.tls import TLS, trusting_context
 from tests.wire import frames
 
 pytestmark = pytest.mark.config(FORGETFUL)
@@ -211,3 +213,54 @@ def test_a_session_bound_while_the_socket_is_full_holds_its_updates_until_it_dra
             server.update("a", x=str(number))
         server.call(connection.resume_writing)
         assert client.read_until("U") == ["SUBOK,1,1,1", "CONF,1,unlimited,filtered", "U,1,1,9"]
+
+
+@pytest.mark.config(TLS)
+def test_over_tls_nothing_waits_for_a_connection_that_is_empty(server: BackgroundServer) -> None:
+    exchange = Exchange(server.host, server.tls_port, trusting_context())
+    with exchange.stream(send_sync=False, keepalive_millis=30_000) as stream:
+        exchange.control(stream.session, reqId=1, op="add", subId=1, group="a", schema="x", mode="MERGE")
+        for number in range(50):
+            server.update("a", x=str(number))
+            assert stream.read_until("U")[-1] == f"U,1,1,{number}"
+            for connection in list(server.server.stream.connections):
+                assert not (isinstance(connection, HttpConnection) and connection.choked)
+
+
+def test_updates_are_not_held_back_by_the_system_to_be_sent_together(server: BackgroundServer) -> None:
+    with Hostile(server) as client:
+        client.open_websocket()
+        transport = connection_of(server, client).transport
+        found = transport.get_extra_info("socket")
+        assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 16_384
+
+
+class Pipe(asyncio.Transport):
+    """A transport whose unsent bytes the test sets."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__()
+        self.waiting = waiting
+        self.aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def test_a_peer_is_cut_when_it_takes_nothing_and_not_when_it_is_merely_slow() -> None:
+    async def scenario() -> None:
+        slow, stuck = Pipe(1_000), Pipe(1_000)
+        watched = [Patience(slow, 0.02), Patience(stuck, 0.02)]
+        while not stuck.aborted:
+            slow.waiting -= 1
+            await asyncio.sleep(0.005)
+        assert not slow.aborted
+        assert slow.waiting > 0
+        for patience in watched:
+            patience.cancel()
+
+    asyncio.run(scenario())

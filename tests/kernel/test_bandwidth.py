@@ -318,24 +318,23 @@ def test_notifications_that_have_gone_do_not_count_as_waiting() -> None:
 def test_a_session_of_a_saturated_server_rests_and_then_goes_on(harness: Harness, kbps: float | None) -> None:
     session, channel = harness.open(QUIET, max_bandwidth=kbps)
     harness.subscribe(session, 1, "a", "x", Mode.RAW)
-    harness.kernel.saturated = True
+    harness.kernel.set_strain(0.5)
     for number in range(40):
-        harness.source.publish("a", {"x": str(number)})
-        harness.kernel.turn()  # One by one: it rests until the next.
-    harness.advance(5.0)
+        harness.publish("a", x=str(number))
+    harness.advance(20.0)
     assert updates(channel) == [f"U,1,1,{number}" for number in range(40)]
 
 
-def test_what_comes_while_a_session_rests_goes_with_the_next_turn(harness: Harness) -> None:
+def test_what_comes_while_a_session_rests_is_merged_and_goes_when_the_rest_is_over(harness: Harness) -> None:
     session, channel = harness.open(QUIET)
     harness.subscribe(session, 1, "a", "x")
     channel.take()
-    harness.kernel.saturated = True
-    harness.source.publish("a", {"x": "1"})
-    harness.kernel.turn()
+    harness.kernel.set_strain(0.5)
+    harness.publish("a", x="1")
     assert channel.take() == ["U,1,1,1"]
     for value in "234":
-        harness.source.publish("a", {"x": value})
+        harness.publish("a", x=value)
+    harness.advance(0.49)
     assert channel.take() == []
-    harness.kernel.turn()
+    harness.advance(0.01)
     assert channel.take() == ["U,1,1,4"]

@@ -186,18 +186,6 @@ def test_a_distinct_snapshot_is_not_bound_by_the_buffer_size(harness: Harness) -
     assert data(harness.bind(session, POLL)) == ["U,1,1,1", "U,1,1,2", "U,1,1,3", "EOS,1,1", "U,1,1,5"]
 
 
-def test_a_snapshot_without_end_is_bound_by_the_servers_protection() -> None:
-    harness = Harness(SessionLimits(max_buffer_size=2))
-    session, channel = harness.open(QUIET)
-    harness.subscribe(session, 1, "a", "x", Mode.DISTINCT, snapshot=True)
-    channel.take()
-    channel.congest()
-    for value in "123":
-        harness.feed.update("a", {"x": value}, snapshot=True)
-    channel.relieve()
-    harness.turn()
-    assert data(channel) == ["U,1,1,2", "U,1,1,3"]
-
 
 def test_items_that_wait_do_not_count_as_notifications_that_wait() -> None:
     harness = Harness(SessionLimits(max_unbound_notifications=3))

@@ -67,6 +67,7 @@ def test_clients_that_lag_behind_cost_one_encoding_more_and_none_when_they_have_
     crowd.publish(x="1", y="1")
     for channel in crowd.channels[:10]:
         channel.relieve()
+    crowd.harness.turn()
     crowd.codec.bodies = 0
     crowd.publish(y="2")
     assert crowd.codec.bodies == 1

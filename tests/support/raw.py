@@ -29,8 +29,15 @@ def _text(value: object) -> str:
 class Http:
     """One HTTP connection: send requests, read heads, bodies, or the lines of a stream."""
 
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
-        plain = socket.create_connection((host, port), TIMEOUT)
+    def __init__(
+        self, host: str, port: int, tls: ssl.SSLContext | None = None, receive_buffer: int | None = None
+    ) -> None:
+        plain = socket.socket()
+        if receive_buffer is not None:
+            # Before the connection is made: the system announces it to the peer then.
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        plain.settimeout(TIMEOUT)
+        plain.connect((host, port))
         self.socket = tls.wrap_socket(plain, server_hostname="localhost") if tls else plain
         self._buffer = b""
         self._chunked = False
@@ -179,12 +186,16 @@ class Http:
 class Exchange:
     """Where a server listens, with one-call requests and streams."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(
+        self, host: str, port: int, tls: ssl.SSLContext | None = None, receive_buffer: int | None = None
+    ) -> None:
         self.host = host
         self.port = port
+        self._tls = tls
+        self._receive_buffer = receive_buffer
 
     def http(self) -> Http:
-        return Http(self.host, self.port)
+        return Http(self.host, self.port, self._tls, self._receive_buffer)
 
     def request(self, name: str, body: str = "", query: str | None = None) -> list[str]:
         """One request on a connection of its own; the lines of the complete answer."""

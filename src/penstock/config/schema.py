@@ -111,6 +111,11 @@ class Stream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Address,
         about("Address announced in CONOK for rebinds and control requests; empty announces `*` (this one)."),
     ] = ""
+    max_unsent_bytes: Annotated[
+        int,
+        Meta(ge=1024, le=LARGEST),
+        about("Bytes of a connection that the system may hold unsent; beyond it, updates are held and merged instead."),
+    ] = 16_384
     max_outbound_frame_size: Annotated[
         int,
         Meta(ge=125, le=LARGEST),
@@ -238,6 +243,16 @@ class Session(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Positive,
         about("Largest buffer of an item granted, in updates; a larger one asked for is lowered to it."),
     ] = 1000
+    max_pending_bytes: Annotated[
+        int,
+        Meta(ge=65_536, le=LARGEST),
+        about("Bytes of updates that may wait for one session; beyond it the oldest are dropped."),
+    ] = 4_194_304
+    max_delay_millis: Annotated[
+        int,
+        Meta(ge=0, le=60_000),
+        about("Shortest time between two writes of a session: updates in between are merged. 0 = none."),
+    ] = 0
     default_diff_order: Annotated[
         str,
         Meta(pattern=r"^(P|T|PT|TP)?\Z", extra={"allowed": 'some of "P" and "T", in the order to try them, or empty'}),

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
-from penstock.kernel.lane import ADD, DELETE, UPDATE, Lane
+from penstock.kernel.lane import Lane
 from penstock.kernel.ports import Event, Value
+from penstock.kernel.table import ADD, DELETE, UPDATE
 from penstock.kernel.view import CommandView, EventView, MergeView, View
 
 # Events of a DISTINCT item kept as its snapshot, unless its metadata adapter says otherwise.
@@ -145,7 +146,8 @@ class CommandBook(Book[CommandView]):
             del self._rows[key]
             return event
         if command not in (ADD, UPDATE):
-            raise BadEvent(f"command {command!r}; expected ADD, UPDATE or DELETE")
+            shown = None if command is None else command[:60]
+            raise BadEvent(f"command {shown!r}; expected ADD, UPDATE or DELETE")
         if row is None:
             added = {**event, COMMAND_FIELD: ADD}
             self._rows[key] = added

@@ -59,10 +59,9 @@ class Kernel:
         self._ids = ids
         self._timers = Timers()
         self._dirty: list[Session] = []
-        # True while the machine cannot keep up: every session then sends once per turn, and its updates conflate
-        # between.
-        self.saturated = False
-        self._resting: list[Session] = []
+        # Seconds between two writes of a session, at least; what comes in between is conflated, or goes in one write.
+        self.rest = 0.0
+        self.set_strain(0.0)
         self._ended: dict[str, Ended] = {}
 
     # -- feeds ----------------------------------------------------------------------------------------------------
@@ -131,11 +130,9 @@ class Kernel:
         """Whether a session has come up with something to send since the last turn."""
         return bool(self._dirty)
 
-    def add_resting(self, session: Session) -> None:
-        """The session has sent its share of this turn and wants to be woken for the next."""
-        if not self._resting:
-            self._waker.wake()
-        self._resting.append(session)
+    def set_strain(self, seconds: float) -> None:
+        """How long every session is to rest between writes because the machine cannot keep up; 0 when it can."""
+        self.rest = max(self.limits.max_delay_millis / 1000, seconds)
 
     def set_timer(self, target: Timed, when: float) -> None:
         before = self._timers.next_deadline()
@@ -148,11 +145,6 @@ class Kernel:
 
     def turn(self) -> None:
         """Expire what is due, then flush every session that has something to send."""
-        resting = self._resting
-        if resting:
-            self._resting = []
-            for session in resting:
-                session.wake_up()
         self._timers.run(self.clock())
         dirty = self._dirty
         self._dirty = []

@@ -35,6 +35,11 @@ class SessionLimits:
     sync_millis: int = 10_000
     # Events kept per item when a buffer has no limit of its own; the oldest are dropped beyond it.
     max_buffer_size: int = 1_000
+    # Bytes of events that may wait for one session, and as many that may be encoded for it in one turn; the oldest
+    # are dropped beyond it.
+    max_pending_bytes: int = 4_194_304
+    # Two writes of a session are this far apart; what comes in between goes in one. 0 means a write at every turn.
+    max_delay_millis: int = 0
     # Notifications kept for a session that cannot take them; one more closes the session.
     max_unbound_notifications: int = 10_000
     # Difference formats tried for fields whose data adapter declares none.

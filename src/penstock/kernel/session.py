@@ -32,6 +32,9 @@ TAIL_RESERVE = 96
 # A custom END message (code 0 or negative) of more characters is not sent on a connection of limited length.
 MAX_TAIL_MESSAGE = 35
 
+# Bytes that are encoded in one go while more is pending: what is encoded cannot be overtaken by something newer.
+SHARE = 65_536
+
 # A keep-alive may be sent earlier by this share of its interval, together with those of other sessions.
 KEEPALIVE_LEAD = 0.01
 
@@ -76,7 +79,8 @@ class Session(Timed):
         "_pending",
         "_poll_delay_millis",
         "_poll_until",
-        "_resting",
+        "_rest_until",
+        "_room",
         "_stalled",
         "_unbound_until",
         "adapter_set",
@@ -87,6 +91,7 @@ class Session(Timed):
         "codec",
         "dirty",
         "handler",
+        "held",
         "id",
         "kernel",
         "limits",
@@ -120,13 +125,18 @@ class Session(Timed):
         self.ready = False
         self.dirty = False
         self._congested = False
-        self._resting = False
+        # Until then nothing more is encoded: see `Kernel.rest`.
+        self._rest_until = 0.0
         self._lines: list[bytes] = []
+        # Bytes that may still be encoded before the next write.
+        self._room = self.limits.max_pending_bytes
+        # Bytes of the events that wait in lanes.
+        self.held = 0
         self._pending: deque[Lane | bytes] = deque()
         # How many of the pending are not lanes: those have bounds of their own.
         self._notices = 0
-        # Encoded, but to wait until the bandwidth allows it.
-        self._stalled: bytes | None = None
+        # Encoded, by this lane if by any, but to wait until the bandwidth allows it.
+        self._stalled: tuple[Lane | None, bytes] | None = None
         self._budget: Budget | None = None
         self._log = RecoveryLog(self.limits.max_recovery_length, self.limits.max_recovery_age_millis / 1000)
 
@@ -178,6 +188,7 @@ class Session(Timed):
         self._binding = binding
         self._fresh = True
         self._congested = False
+        self._rest_until = 0.0
         self._bound_at = self._last_write = self._last_sync = self._last_request = now
         self._keepalive = self.keepalive_millis(binding) / 1000
         self.lead = self._keepalive * KEEPALIVE_LEAD
@@ -204,11 +215,19 @@ class Session(Timed):
         if self._budget is not None and self._lines:
             # Sent again, or left over from a connection of limited length: it counts when it goes.
             self._budget.spend(now, sum(map(len, self._lines)))
-        self._update_ready()
+        if recovery_from is None and self._lines:
+            self._restart_intervals()
+        self.ready = False
         self.flush()
         if self.channel is channel and binding.polling and self._poll_until <= now:
             self.rebind()
         self._set_alarm()
+
+    def _restart_intervals(self) -> None:
+        """Lines left over from a connection of limited length go only now: their lanes' intervals begin with it."""
+        for subscription in self.subscriptions.values():
+            for _, lane in subscription.lanes:
+                lane.restart_interval()
 
     def _rewind(self, progressive: int) -> None:
         """Make the lines to be sent begin after the notification with this number, or raise a Refusal."""
@@ -236,89 +255,84 @@ class Session(Timed):
         """The connection has drained."""
         if self._congested:
             self._congested = False
-            self._update_ready()
             self._mark_dirty()
             self._set_alarm()
 
-    def wake_up(self) -> None:
-        """The rest after a turn on a saturated machine is over."""
-        self._resting = False
-        self._update_ready()
-        if self._pending or self._stalled is not None or self._lines:
-            self._mark_dirty()
-
     def _update_ready(self) -> None:
-        """Ready: what comes may be sent at once, for what came before has gone.
+        """Encode what is pending, now or after the rest.
 
-        With a bandwidth limit everything takes its turn among the pending.
+        Ready: what comes may be sent at once, for what came before has gone. With a bandwidth limit everything takes
+        its turn among the pending.
         """
-        was_ready = self.ready
-        self.ready = self._may_drain() and self._budget is None
-        if self.ready and not was_ready:
-            self._drain()
+        self.ready = False
+        if self._is_open():
+            if self._rest_until <= self.kernel.clock():
+                self._drain()
+            elif self._pending or self._stalled is not None:
+                self._drain_later(self._rest_until)
 
-    def _may_drain(self) -> bool:
-        return self.channel is not None and not self._congested and not self._resting
+    def _is_open(self) -> bool:
+        """Whether there is a connection that takes more."""
+        return self.channel is not None and not self._congested
 
     def _drain(self) -> None:
-        """Encode what is pending, in turn, as far as the bandwidth goes."""
-        budget = self._budget
-        if budget is not None:
-            self._drain_within(budget)
-            return
-        pending = self._pending
-        lines = self._lines
-        if self._stalled is not None:
-            lines.append(self._stalled)
-            self._stalled = None
-        self._notices = 0
-        while pending:
-            entry = pending.popleft()
-            if isinstance(entry, bytes):
-                lines.append(entry)
-                continue
-            line = entry.take()
-            while line is not None:
-                lines.append(line)
-                line = entry.take()
-            entry.drained()
+        """Encode what is pending, as far as the share of one turn and the bandwidth go.
 
-    def _drain_within(self, budget: Budget) -> None:
-        """One line of each lane in turn, so that a busy item does not starve a rare one."""
+        A busy item does not starve a rare one: with a bandwidth limit one line of each lane goes in turn, without one
+        a lane that has used up the share goes behind the others.
+        """
         assert self.channel is not None
         now = self.kernel.clock()
         self._drain_at = inf
         pending = self._pending
+        budget = self._budget
         overhead = self.channel.overhead
-        while pending or self._stalled is not None:
-            line = self._stalled
-            if line is None:
-                # Not even a byte may go: what is not encoded yet may still be overtaken by something newer.
-                free_at = budget.free_at(now, overhead + 1)
-                if free_at > now:
-                    self._drain_later(free_at)
-                    return
+        share = SHARE
+        while share > 0 and (pending or self._stalled is not None):
+            lane = None
+            if self._stalled is not None:
+                lane, line = self._stalled
+            else:
+                if budget is not None:
+                    # Not even a byte may go: what is not encoded yet may still be overtaken by something newer.
+                    free_at = budget.free_at(now, overhead + 1)
+                    if free_at > now:
+                        self._drain_later(free_at)
+                        return
                 entry = pending.popleft()
                 if isinstance(entry, bytes):
                     self._notices -= 1
                     line = entry
                 else:
-                    line = entry.take()
-                    if line is None:
+                    lane = entry
+                    found = entry.take()
+                    if found is None:
                         entry.drained()
                         continue
-                    pending.append(entry)
-            size = overhead + len(line)
-            free_at = budget.free_at(now, size)
-            if free_at > now:
-                self._stalled = line
-                self._drain_later(free_at)
-                return
-            self._stalled = None
+                    line = found
+                    if budget is None and len(line) < share:
+                        pending.appendleft(entry)
+                    else:
+                        pending.append(entry)
+            if budget is not None:
+                size = overhead + len(line)
+                free_at = budget.free_at(now, size)
+                if free_at > now:
+                    self._stalled = lane, line
+                    self._drain_later(free_at)
+                    return
+                budget.spend(now, size)
+                # All lines of a turn go with one write.
+                overhead = 0
+            if self._stalled is not None:
+                self._stalled = None
+                if lane is not None:
+                    lane.restart_interval()
             self._lines.append(line)
-            budget.spend(now, size)
-            # All lines of a turn go with one write.
-            overhead = 0
+            share -= len(line)
+        self.ready = budget is None and not pending
+        if pending:
+            self._mark_dirty()
 
     def _drain_later(self, when: float) -> None:
         self._drain_at = when
@@ -358,6 +372,9 @@ class Session(Timed):
     def send(self, line: bytes) -> None:
         """A data notification for now; only while ready."""
         self._lines.append(line)
+        self._room -= len(line)
+        if self._room < 0:
+            self.ready = False
         if not self.dirty:
             self._mark_dirty()
 
@@ -378,9 +395,10 @@ class Session(Timed):
         if isinstance(entry, bytes):
             self._notices += 1
         # Drained, or closed when there are too many, at the end of the turn: not in the middle of a fan-out.
-        if not self.dirty and (self._may_drain() or self._notices > self.limits.max_unbound_notifications):
-            self.dirty = True
-            self.kernel.add_dirty(self)
+        if self.dirty:
+            return
+        if self._notices > self.limits.max_unbound_notifications or (self._drain_at == inf and self._is_open()):
+            self._mark_dirty()
 
     def flush(self) -> None:
         """Hand the encoded lines to the connection, as far as it may carry them."""
@@ -388,8 +406,8 @@ class Session(Timed):
         if self._notices > self.limits.max_unbound_notifications:
             self.close(Cause.UNEXPECTED, "Too many notifications are waiting for this session")
             return
-        if (self._pending or self._stalled is not None) and self._may_drain():
-            self._drain()
+        if self._pending or not self.ready:
+            self._update_ready()
         channel = self.channel
         lines = self._lines
         if channel is None or not lines:
@@ -424,10 +442,11 @@ class Session(Timed):
         self._log.append(now, lines, size)
         self._fresh = False
         self._last_write = now
-        if self.kernel.saturated:
-            self._resting = True
+        self._room = self.limits.max_pending_bytes
+        rest = self.kernel.rest
+        if rest:
+            self._rest_until = now + rest
             self.ready = False
-            self.kernel.add_resting(self)
 
     def _say(self, line: bytes) -> None:
         """A notification about the connection itself: not numbered, not recovered."""
@@ -491,7 +510,7 @@ class Session(Timed):
         """A new bandwidth limit in kbit/s asked for by the client; None lifts it, as far as it is allowed."""
         self._limit_bandwidth(requested_bandwidth)
         self.confirm_constraints()
-        self._update_ready()
+        self.ready = False
         self._mark_dirty()
 
     def confirm_constraints(self) -> None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Item, Mode
-from penstock.kernel.lane import CommandLane, Lane, QueueLane
+from penstock.kernel.lane import Lane, QueueLane
+from penstock.kernel.table import CommandLane
 from penstock.kernel.view import CommandView, View
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.kernel.lane import CommandLane, Lane
+from penstock.kernel.lane import Lane
 from penstock.kernel.ports import Codec, Selector, State, Value
+from penstock.kernel.table import CommandLane
 
 
 class View:

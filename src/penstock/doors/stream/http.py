@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from penstock.doors.stream.closing import close_gently
 from penstock.doors.stream.origins import allows
 from penstock.doors.stream.pages import NOT_BUILT
+from penstock.doors.stream.pressure import Patience, keep_unsent_low
 from penstock.doors.stream.response import (
     NO_CACHE,
     TEXT,
@@ -59,7 +60,7 @@ class HttpConnection(asyncio.Protocol):
         self._counted = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_is_for_reading = False
-        self._write_timer: asyncio.TimerHandle | None = None
+        self._patience: Patience | None = None
 
     # -- asyncio callbacks ----------------------------------------------------------------------------------------
 
@@ -67,6 +68,7 @@ class HttpConnection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.address = peer[0] if isinstance(peer, tuple) else ""
+        keep_unsent_low(self.transport, self.door.config.stream.max_unsent_bytes)
         self.door.connections.add(self)
         census = self.door.connection_census
         if census.is_full(self.address):
@@ -133,17 +135,15 @@ class HttpConnection(asyncio.Protocol):
             session.drop()
 
     def pause_writing(self) -> None:
-        self._write_timer = asyncio.get_running_loop().call_later(
-            self.door.config.limits.write_timeout_millis / 1000, self.abort
-        )
+        self._patience = Patience(self.transport, self.door.config.limits.write_timeout_millis / 1000)
         self.choked = True
         if self._response is not None and self._response.session is not None:
             self._response.session.congest()
 
     def resume_writing(self) -> None:
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-            self._write_timer = None
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
         self.choked = False
         if self._response is not None and self._response.session is not None:
             self._response.session.relieve()
@@ -177,10 +177,11 @@ class HttpConnection(asyncio.Protocol):
             self._close()
 
     def _cancel_timers(self) -> None:
-        for timer in (self._timer, self._write_timer):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._write_timer = None
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._patience is not None:
+            self._patience.cancel()
+        self._timer = self._patience = None
 
     # -- answers --------------------------------------------------------------------------------------------------
 

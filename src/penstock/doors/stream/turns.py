@@ -1,6 +1,6 @@
 """Loop turns: the kernel runs once at the end of a turn in which something happened, then every connection writes once.
 
-This is where the kernel's waker and deadlines meet the event loop.
+This is where the kernel's waker and deadlines meet the event loop, and where it shows whether the machine keeps up.
 """
 
 from __future__ import annotations
@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 
 # A deadline is never waited for in smaller steps: the loop's own timers are no finer.
 SHORTEST_WAIT = 0.001
+
+# Data older than this when it is written, not once but on average, tells that the machine cannot keep up.
+TOLERABLE_AGE = 0.05
+WEIGHT_OF_LATEST = 0.3
+
+# Sessions then rest this many times as long, so that writing takes a part of the time only; and not for ever.
+REST_PER_AGE = 2
+LONGEST_REST = 1.0
+
+# The strain is halved when this many rests have passed without too old data.
+RESTS_TO_EASE = 4
 
 
 log = get(__name__)
@@ -35,6 +46,12 @@ class Turns:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._dirty: list[Flushable] = []
+        # When the first event of this turn came; how old data is on average when it is written; how long sessions are
+        # to rest, and since when.
+        self._woken_at = 0.0
+        self._age = 0.0
+        self._strain = 0.0
+        self._strained_at = 0.0
 
     def run_kernel(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -43,6 +60,8 @@ class Turns:
         """Have a turn run after the callbacks that are ready now."""
         if not self._scheduled:
             self._scheduled = True
+            assert self._kernel is not None
+            self._woken_at = self._kernel.clock()
             self._loop.call_soon(self.run)
 
     def flush_later(self, connection: Flushable) -> None:
@@ -54,6 +73,8 @@ class Turns:
         """One turn: kernel first, then the connections it has given something to write."""
         kernel = self._kernel
         assert kernel is not None
+        if not self._scheduled:
+            self._woken_at = kernel.clock()
         # Calls of `wake` from within are served by this very turn, but for what comes up after its part has run.
         self._scheduled = True
         try:
@@ -69,9 +90,26 @@ class Turns:
                     connection.cut()
         finally:
             self._scheduled = False
+        self._measure(kernel)
         if self._dirty or kernel.is_dirty:
             self.wake()
         self._arm(kernel)
+
+    def _measure(self, kernel: Kernel) -> None:
+        """Compare the age of what has just been written with what is tolerable.
+
+        All sessions rest alike: their updates are thinned evenly, and those that are sent are fresh.
+        """
+        now = kernel.clock()
+        self._age += (now - self._woken_at - self._age) * WEIGHT_OF_LATEST
+        if self._age > TOLERABLE_AGE:
+            self._strain = min(LONGEST_REST, max(self._strain, self._age * REST_PER_AGE))
+        elif not self._strain or now < self._strained_at + self._strain * RESTS_TO_EASE:
+            return
+        else:
+            self._strain = self._strain / 2 if self._strain > SHORTEST_WAIT else 0.0
+        self._strained_at = now
+        kernel.set_strain(self._strain)
 
     def _arm(self, kernel: Kernel) -> None:
         deadline = kernel.next_deadline()

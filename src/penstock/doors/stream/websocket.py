@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.doors.stream.closing import close_gently
+from penstock.doors.stream.pressure import Patience
 from penstock.wire.websocket import FrameReader, text_messages
 
 if TYPE_CHECKING:
@@ -34,11 +35,11 @@ class WebSocketConnection(asyncio.Protocol):
         "_idle_timer",
         "_inbox",
         "_lines",
+        "_patience",
         "_paused",
         "_queued",
         "_reader",
         "_worker",
-        "_write_timer",
         "address",
         "door",
         "headers",
@@ -85,7 +86,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._closing = False
         self._paused = False
         self._idle_timer: asyncio.TimerHandle | None = None
-        self._write_timer: asyncio.TimerHandle | None = None
+        self._patience: Patience | None = None
 
     def start(self, leftover: bytes, counted: bool) -> None:
         """The handshake is done; `leftover` are bytes that came with it."""
@@ -114,9 +115,9 @@ class WebSocketConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost = True
-        for timer in (self._idle_timer, self._write_timer):
-            if timer is not None:
-                timer.cancel()
+        self._stop_watching()
+        if self._patience is not None:
+            self._patience.cancel()
         self.door.forget(self)
         if self._counted:
             self.door.connection_census.leave(self.address)
@@ -130,19 +131,17 @@ class WebSocketConnection(asyncio.Protocol):
     @property
     def congested(self) -> bool:
         """Whether the peer has left more unread than it should."""
-        return self._write_timer is not None
+        return self._patience is not None
 
     def pause_writing(self) -> None:
-        self._write_timer = asyncio.get_running_loop().call_later(
-            self.door.config.limits.write_timeout_millis / 1000, self.transport.abort
-        )
+        self._patience = Patience(self.transport, self.door.config.limits.write_timeout_millis / 1000)
         if self.session is not None:
             self.session.congest()
 
     def resume_writing(self) -> None:
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-            self._write_timer = None
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
         if self._paused:
             self._paused = False
             self.transport.resume_reading()

@@ -1,0 +1,45 @@
+"""What a connection does against a peer that reads slowly: few bytes wait unsent, and one that takes none is cut.
+
+Bytes that have left for the system cannot be replaced by fresher ones, so the fewer wait there the better. What happens
+to a session whose connection is full is decided in `kernel.session`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+
+def keep_unsent_low(transport: asyncio.Transport, max_unsent_bytes: int) -> None:
+    """Have the system refuse bytes when it has this many to send, and the transport say so at the first one refused."""
+    found = transport.get_extra_info("socket")
+    # Only Linux and macOS have it; elsewhere the system's whole send buffer may fill.
+    option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+    if option is not None and found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
+        found.setsockopt(socket.IPPROTO_TCP, option, max_unsent_bytes)
+    # Not 0: a TLS transport would take its empty buffer for a full one.
+    transport.set_write_buffer_limits(high=1)
+
+
+class Patience:
+    """Runs while bytes wait: aborts the connection after `seconds` in which the peer has taken none of them."""
+
+    __slots__ = ("_seconds", "_timer", "_transport", "_waiting")
+
+    def __init__(self, transport: asyncio.Transport, seconds: float) -> None:
+        self._transport = transport
+        self._seconds = seconds
+        self._wait()
+
+    def _wait(self) -> None:
+        self._waiting = self._transport.get_write_buffer_size()
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._check)
+
+    def _check(self) -> None:
+        if self._transport.get_write_buffer_size() < self._waiting:
+            self._wait()
+        else:
+            self._transport.abort()
+
+    def cancel(self) -> None:
+        self._timer.cancel()

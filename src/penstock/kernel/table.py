@@ -1,0 +1,231 @@
+"""The lane of a table in COMMAND mode: it conflates key by key, and its frequency limit holds for each key's UPDATEs.
+
+Lanes in general are in `lane`; the table itself is kept in `books`. Specification: General Concepts 3.2.3 and 3.3.9.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from penstock.kernel.lane import SHRINK, Lane, weight
+from penstock.kernel.ports import State
+
+if TYPE_CHECKING:
+    from penstock.kernel.session import Session
+    from penstock.kernel.view import CommandView
+
+ADD = "ADD"
+UPDATE = "UPDATE"
+DELETE = "DELETE"
+
+
+class CommandLane(Lane):
+    """Filtered COMMAND.
+
+    `_rows` are entries that may go, in the order of their keys' first change; numbers as keys stand for ready lines.
+    `_parked` are UPDATEs that the frequency limit holds back. A key is in one of them at the most: the table itself
+    limits what is held, and beyond that only the bytes that may wait for a session.
+    """
+
+    __slots__ = (
+        "_due",
+        "_line_count",
+        "_lines",
+        "_lost",
+        "_parked",
+        "_rows",
+        "_table",
+        "_wakeups",
+    )
+
+    def __init__(
+        self, session: Session, view: CommandView, subscription: int, position: int, wants_snapshot: bool
+    ) -> None:
+        super().__init__(session, view, subscription, position, wants_snapshot)
+        self._table = view
+        self._rows: dict[str | int, tuple[str, State]] = {}
+        self._lines: dict[int, bytes] = {}
+        self._line_count = 0
+        self._lost = 0
+        self._parked: dict[str, State] = {}
+        self._due: dict[str, float] = {}
+        self._wakeups: list[tuple[float, str]] = []
+
+    # -- from the view --------------------------------------------------------------------------------------------
+
+    def offer(self, key: str, command: str, state: State, free: bool) -> None:
+        """An event for this lane: sent, merged into what is held for its key, or held."""
+        pending = self._rows.get(key)
+        if pending is not None:
+            self._merge(key, pending, command, state)
+        elif command == UPDATE and self.interval and not free and self._is_early(key):
+            self._park(key, state)
+        else:
+            self._unpark(key)
+            if self.session.ready and not self._rows:
+                self.session.send(self._row_line(key, command, state))
+            else:
+                self._put(key, command, state)
+                self._wait()
+
+    def _merge(self, key: str, pending: tuple[str, State], command: str, state: State) -> None:
+        before, _ = pending
+        if command == DELETE:
+            if before == ADD:
+                self._remove(key)
+            else:
+                self._put(key, DELETE, state)
+        elif before == ADD:
+            self._put(key, ADD, self._table.with_command(state, ADD))
+        else:
+            # An UPDATE after an UPDATE, or an ADD after a DELETE: the client has the row.
+            state = self._table.with_command(state, UPDATE)
+            if before == DELETE and self.interval and self._is_early(key):
+                self._remove(key)
+                self._park(key, state)
+            else:
+                self._put(key, UPDATE, state)
+
+    def hold(self, state: State, free: bool) -> None:
+        raise AssertionError("a command lane is offered rows, not states")
+
+    def tell(self, line: bytes) -> None:
+        if self.session.ready and not self._rows:
+            self.session.send(line)
+        else:
+            self._line_count += 1
+            self._lines[self._line_count] = line
+            self._rows[self._line_count] = ("", ())
+            self._wait()
+
+    # -- what is held ---------------------------------------------------------------------------------------------
+
+    def _put(self, key: str, command: str, state: State) -> None:
+        before = self._rows.get(key)
+        if before is not None:
+            self.session.held -= weight(before[1])
+        self._rows[key] = (command, state)
+        self._count(state)
+
+    def _remove(self, key: str) -> None:
+        _, state = self._rows.pop(key)
+        self.session.held -= weight(state)
+
+    def _unpark(self, key: str) -> State | None:
+        state = self._parked.pop(key, None)
+        if state is not None:
+            self.session.held -= weight(state)
+        return state
+
+    def _count(self, state: State) -> None:
+        self.session.held += weight(state)
+        if self.session.held > self.session.limits.max_pending_bytes:
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Drop the oldest UPDATEs until the session has room again, then other rows, but not the latest.
+
+        Other rows are losses to be told: without them the client's table is not what it should be.
+        """
+        session = self.session
+        enough = session.limits.max_pending_bytes * SHRINK
+        for key in list(self._parked)[:-1]:
+            if session.held > enough:
+                self._unpark(key)
+        rows = [key for key in self._rows if isinstance(key, str)][:-1]
+        rows.sort(key=lambda key: self._rows[key][0] != UPDATE)
+        for key in rows:
+            if session.held > enough:
+                self._lost += self._rows[key][0] != UPDATE
+                self._remove(key)
+
+    # -- to the session -------------------------------------------------------------------------------------------
+
+    def take(self) -> bytes | None:
+        if self._lost:
+            lost, self._lost = self._lost, 0
+            return self.session.codec.overflow(self.subscription, self.position, lost)
+        if not self._rows:
+            return None
+        key = next(iter(self._rows))
+        if isinstance(key, int):
+            del self._rows[key]
+            return self._lines.pop(key)
+        command, state = self._rows[key]
+        self._remove(key)
+        return self._row_line(key, command, state)
+
+    def _row_line(self, key: str, command: str, state: State) -> bytes:
+        if self.interval:
+            if command == DELETE:
+                self._due.pop(key, None)
+            elif command == UPDATE:
+                self._due[key] = self.session.kernel.clock() + self.interval
+        return self._line(state, free=True)
+
+    def has_held(self) -> bool:
+        return bool(self._rows)
+
+    # -- frequency ------------------------------------------------------------------------------------------------
+
+    def _is_early(self, key: str) -> bool:
+        due = self._due.get(key)
+        return key in self._parked or (due is not None and self.session.kernel.clock() < due)
+
+    def _park(self, key: str, state: State) -> None:
+        if self._unpark(key) is None:
+            due = self._due[key]
+            heappush(self._wakeups, (due, key))
+            if not self.alarm or due < self.alarm:
+                self.session.kernel.set_timer(self, due)
+        self._parked[key] = state
+        self._count(state)
+
+    def restart_interval(self) -> None:
+        if not self.interval:
+            return
+        self._due = dict.fromkeys(self._due, self.session.kernel.clock() + self.interval)
+        for key, (command, state) in list(self._rows.items()):
+            if command == UPDATE and isinstance(key, str) and key in self._due:
+                self._remove(key)
+                self._park(key, state)
+
+    def expire(self, now: float) -> None:
+        wakeups = self._wakeups
+        while wakeups and wakeups[0][0] <= now:
+            _, key = heappop(wakeups)
+            if key in self._parked:
+                if self._due[key] <= now:
+                    self._rows[key] = (UPDATE, self._parked.pop(key))
+                else:
+                    # It was made for a row deleted since, or before the interval began anew.
+                    heappush(wakeups, (self._due[key], key))
+        if wakeups:
+            self.session.kernel.set_timer(self, wakeups[0][0])
+        if self._rows:
+            self._wait()
+
+    def set_interval(self, interval: float) -> None:
+        self.interval = interval
+        latest = self.session.kernel.clock() + interval
+        self._due = {key: min(due, latest) for key, due in self._due.items()}
+        self._wakeups = sorted((self._due[key], key) for key in self._parked)
+        if self._wakeups:
+            self.session.kernel.set_timer(self, self._wakeups[0][0])
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def drop_states(self) -> None:
+        for key in [key for key in self._rows if isinstance(key, str)]:
+            self._remove(key)
+        for key in list(self._parked):
+            self._unpark(key)
+        self._due.clear()
+        self._wakeups.clear()
+
+    def discard(self) -> None:
+        self.drop_states()
+        self._rows.clear()
+        self._lines.clear()
+        self._lost = 0
