@@ -13,7 +13,7 @@ from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.messages import Message
-from penstock.kernel.ports import Admission, ClientFacts, Grant, ItemGrant
+from penstock.kernel.ports import Admission, ClientFacts, Event, Grant, ItemGrant, Selector
 from penstock.kernel.session import Session
 from penstock.log import get
 
@@ -35,6 +35,36 @@ def shared_name(name: str) -> str:
     Not `sys.intern`: clients choose these names, and some versions of Python keep interned strings for ever.
     """
     return name
+
+
+class GuardedSelector:
+    """A metadata adapter's choice of events; one that it fails on is not chosen, and the others still get it."""
+
+    def __init__(self, adapter_set: str, name: str, selector: Selector) -> None:
+        self._adapter_set = adapter_set
+        self._name = name
+        self._selector = selector
+
+    def __call__(self, event: Event) -> bool:
+        try:
+            return bool(self._selector(event))
+        except Exception:
+            log.exception("selector failed", adapter_set=self._adapter_set, selector=self._name)
+            return False
+
+
+def guarded(adapter_set: str, name: str, selector: Selector) -> Selector:
+    """One guard for all who have the same selector: they share what is encoded for them."""
+    try:
+        return _shared_guard(adapter_set, name, selector)
+    except TypeError:
+        # A selector without a hash is nobody else's.
+        return GuardedSelector(adapter_set, name, selector)
+
+
+@lru_cache(MAX_SHARED_NAMES)
+def _shared_guard(adapter_set: str, name: str, selector: Selector) -> Selector:
+    return GuardedSelector(adapter_set, name, selector)
 
 
 class GuardedSource:
@@ -96,7 +126,9 @@ class SetAuthority:
             if not self._metadata.allows_mode(user, data_adapter, item, mode):
                 raise Refusal(Reason.MODE, f"Mode {mode.value} is not supported for item {item[:60]}")
         granted = tuple(self._grant(user, data_adapter, item) for item in items)
-        chosen = None if selector is None else self._metadata.selector(user, data_adapter, selector)
+        chosen: Selector | None = None
+        if selector is not None:
+            chosen = guarded(self._name, selector, self._metadata.selector(user, data_adapter, selector))
         return Grant(granted, tuple([shared_name(str(field)) for field in fields]), chosen)
 
     def _grant(self, user: str | None, data_adapter: str, item: str) -> ItemGrant:

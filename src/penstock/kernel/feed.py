@@ -1,7 +1,8 @@
 """A feed: the items of one data adapter. It subscribes an item there for its first client and gives it up after the
 last.
 
-Events of items that nobody is subscribed to are counted and dropped: they are late, or the adapter's mistake.
+Events of items that nobody is subscribed to, and those that make no sense, are counted and dropped, and the adapter's
+owner is told. What each mode takes for sense is in `books`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
     from penstock.kernel.ports import DataSource, ItemGrant
 
+# Items that nobody is subscribed to are complained of once each, and after this many no more, only counted: an adapter
+# that publishes everything all the time would fill the log.
+MAX_UNWANTED_ITEMS = 1_000
+
+# How much of a name or a value a complaint repeats.
+MAX_ECHO = 60
+
 
 class Feed:
     """The way in for updates, and the registry of the adapter's live items."""
@@ -31,6 +39,7 @@ class Feed:
         self._kernel = kernel
         self._source = source
         self._serial = 0
+        self._unwanted_items: set[str] = set()
 
     def item(self, granted: ItemGrant) -> Item:
         """The live item, or a new one that nobody is subscribed to yet."""
@@ -58,8 +67,17 @@ class Feed:
         live = self.items.get(item)
         if live is None or (serial is not None and serial != live.serial):
             self.unwanted_events += 1
+            # With a serial it is merely late.
+            if serial is None:
+                self._complain_unwanted(item)
             return None
         return live
+
+    def _complain_unwanted(self, item: str) -> None:
+        told = self._unwanted_items
+        if item not in told and len(told) < MAX_UNWANTED_ITEMS:
+            told.add(item)
+            self._source.complain(item, "nobody is subscribed to this item; it is not mentioned again")
 
     def update(self, item: str, event: Mapping[str, Value], snapshot: bool = False, serial: int | None = None) -> None:
         """An event of an item: the fields that changed and their new values; `snapshot` marks the initial state.
@@ -95,22 +113,53 @@ class Feed:
 
 
 def _checked(event: Mapping[str, Value]) -> Event:
-    """The event, if all its values are text or null; numbers are written out, anything else is refused."""
-    for value in event.values():
-        if value is not None and type(value) is not str:
-            return _written_out(event)
-    return event
+    """A copy of the event, for the adapter may use its own again, if all its values are text or null.
+
+    Numbers are written out; anything else is refused, and so is text that UTF-8 cannot carry.
+    """
+    if type(event) is not dict and not isinstance(event, Mapping):
+        raise BadEvent(f"an event that is a {type(event).__name__}, not fields and their values")
+    checked = dict(event)
+    try:
+        names = "".join(checked)
+    except TypeError:
+        given: list[object] = list(checked)
+        wrong = next(name for name in given if not isinstance(name, str))
+        raise BadEvent(f"field name {_echo(repr(wrong))} is not text") from None
+    # Most text is ASCII and knows it; asked here and not in a function, for this is done with every value.
+    if not names.isascii() and not _is_unicode(names):
+        found = next(name for name in checked if not _is_unicode(name))
+        raise BadEvent(f"field name {_echo(found)!r} holds half a surrogate pair, which UTF-8 cannot carry")
+    for name, value in checked.items():
+        if value is None:
+            continue
+        if type(value) is not str:
+            value = checked[name] = _written_out(name, value)
+        if not value.isascii() and not _is_unicode(value):
+            raise BadEvent(f"the value of field {_echo(name)!r} holds half a surrogate pair, which UTF-8 cannot carry")
+    return checked
 
 
-def _written_out(event: Mapping[str, object]) -> Event:
-    found: dict[str, Value] = {}
-    for name, value in event.items():
-        if not isinstance(name, str):
-            raise BadEvent(f"field name {name!r} is not text")
-        if value is None or isinstance(value, str):
-            found[name] = None if value is None else str(value)
-        elif isinstance(value, int | float):
-            found[name] = str(value).lower() if isinstance(value, bool) else str(value)
-        else:
-            raise BadEvent(f"the value of field {name[:60]!r} is a {type(value).__name__}, not text")
-    return found
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _written_out(name: str, value: object) -> str:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        try:
+            return str(value)
+        except ValueError:
+            raise BadEvent(f"the value of field {_echo(name)!r} is a number too long to be written out") from None
+    raise BadEvent(f"the value of field {_echo(name)!r} is a {type(value).__name__}, not text")
+
+
+def _echo(text: str) -> str:
+    return text[:MAX_ECHO]

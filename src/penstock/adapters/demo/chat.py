@@ -25,4 +25,8 @@ class ChatAdapter(DataAdapter):
             "IP": session.address,
             "nick": session.user,
         }
-        asyncio.get_running_loop().call_soon(self.feed.update, ROOM, line)
+        asyncio.get_running_loop().call_soon(self._publish, line)
+
+    def _publish(self, line: dict[str, str | None]) -> None:
+        if ROOM in self.feed.items:
+            self.feed.update(ROOM, line)

@@ -40,10 +40,13 @@ class PortfolioAdapter(DataAdapter):
         left = max(0, held + quantity)
         if left:
             self._holdings[stock] = left
-            command = "UPDATE" if held else "ADD"
-            self.feed.update(PORTFOLIO, {"key": stock, "command": command, "qty": str(left)})
+            self._publish({"key": stock, "command": "UPDATE" if held else "ADD", "qty": str(left)})
         elif held:
             del self._holdings[stock]
-            self.feed.update(PORTFOLIO, {"key": stock, "command": "DELETE"})
+            self._publish({"key": stock, "command": "DELETE"})
         else:
             raise Refusal(Reason.MESSAGE_FAILED, f"There is nothing of {stock} to sell")
+
+    def _publish(self, change: Mapping[str, str]) -> None:
+        if PORTFOLIO in self.feed.items:
+            self.feed.update(PORTFOLIO, change)
