@@ -4,6 +4,7 @@ Commands and events are JSON lines. Commands are the methods of `PublishedClient
   status (status, session) · property (name, value) · server error (code, message)
   subscribed, unsubscribed, subscription error (code, message), max frequency (value)      each with subscription
   update (item, snapshot, values, changed), end of snapshot (item), lost updates (item, count)   likewise
+  second level error (key, code, message), second level lost updates (key, count)   likewise
   message (text, outcome: processed, denied, discarded, failed or aborted)
   refused (reason): the client's own code has raised on a command; whoever waits for anything then fails
 """
@@ -18,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypedDict
 
 ROOT = Path(__file__).parent
 REPOSITORY = ROOT.parents[1]
@@ -52,6 +53,13 @@ QUICK = {
 }
 
 Event = dict[str, Any]
+
+
+class SecondLevel(TypedDict):
+    """What to subscribe for each row of a COMMAND item, the row's key being the name of the item."""
+
+    adapter: str
+    fields: list[str]
 
 
 def require(program: Path) -> Path:
@@ -168,8 +176,9 @@ class PublishedClient:
         fields: list[str],
         adapter: str,
         snapshot: str | None = "yes",
+        second_level: SecondLevel | None = None,
     ) -> None:
-        """Subscribe; None for a mode that has no snapshot, RAW."""
+        """Subscribe; None for a mode that has no snapshot, RAW. The second level is for COMMAND mode only."""
         self._do(
             "subscribe",
             subscription=subscription,
@@ -178,6 +187,7 @@ class PublishedClient:
             fields=fields,
             adapter=adapter,
             snapshot=snapshot,
+            second_level=second_level,
         )
 
     def limit_frequency(self, subscription: str, frequency: str) -> None:

@@ -130,6 +130,27 @@ def test_messages_in_sequence_are_processed_in_order(client: PublishedClient, na
 
 @each_client
 @each_transport
+def test_who_joins_the_chat_gets_what_was_said_last_and_then_what_follows(
+    client: PublishedClient, name: str, transport: str, demo: ServerProcess, open_client: OpenClient
+) -> None:
+    client.subscribe("chat", "DISTINCT", ["chat_room"], ["message"], "CHAT", snapshot="no")
+    client.expect("subscribed", subscription="chat")
+    texts = [f"{name} {transport} {number}" for number in range(5)]
+    for text in texts:
+        client.send("CHAT|" + text, sequence="talk")
+        client.expect("update", subscription="chat", values={"message": text})
+    newcomer = open_client(name)
+    newcomer.connect(demo.url, "WELCOME", transport)
+    newcomer.subscribe("chat", "DISTINCT", ["chat_room"], ["message"], "CHAT", snapshot="3")
+    newcomer.expect("end of snapshot", item="chat_room")
+    assert [update["values"]["message"] for update in newcomer.seen("update", snapshot=True)] == texts[-3:]
+    client.send("CHAT|" + texts[0], sequence="talk")
+    newcomer.expect("update", snapshot=False, values={"message": texts[0]})
+    assert len(newcomer.seen("update")) == 4
+
+
+@each_client
+@each_transport
 def test_messages_without_sequence_have_each_their_outcome(client: PublishedClient) -> None:
     texts = {f"CHAT|{number}" for number in range(4)} | {"not for the chat"}
     for text in texts:

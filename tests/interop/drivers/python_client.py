@@ -90,6 +90,12 @@ class Updates(SubscriptionListener):  # type: ignore[misc]
     def onItemLostUpdates(self, itemName: str, itemPos: int, lostUpdates: int) -> None:  # noqa: N803
         self.emit("lost updates", item=itemName, count=lostUpdates)
 
+    def onCommandSecondLevelSubscriptionError(self, code: int, message: str, key: str) -> None:
+        self.emit("second level error", key=key, code=code, message=message)
+
+    def onCommandSecondLevelItemLostUpdates(self, lostUpdates: int, key: str) -> None:  # noqa: N803
+        self.emit("second level lost updates", key=key, count=lostUpdates)
+
     def onRealMaxFrequency(self, frequency: str | None) -> None:
         self.emit("max frequency", value=frequency)
 
@@ -137,12 +143,22 @@ def connect(
 
 
 def subscribe(
-    name: str, subscription: str, mode: str, items: list[str], fields: list[str], adapter: str, snapshot: str | None
+    name: str,
+    subscription: str,
+    mode: str,
+    items: list[str],
+    fields: list[str],
+    adapter: str,
+    snapshot: str | None,
+    second_level: dict[str, Any] | None,
 ) -> None:
     made = connections[name].subscriptions[subscription] = Subscription(mode, items, fields)
     made.setDataAdapter(adapter)
     if snapshot is not None:
         made.setRequestedSnapshot(snapshot)
+    if second_level is not None:
+        made.setCommandSecondLevelDataAdapter(second_level["adapter"])
+        made.setCommandSecondLevelFields(second_level["fields"])
     made.addListener(Updates(name, subscription))
     connections[name].client.subscribe(made)
 

@@ -42,6 +42,8 @@ function updates(name, subscription) {
       }),
     onEndOfSnapshot: (item) => report("end of snapshot", { item }),
     onItemLostUpdates: (item, _position, count) => report("lost updates", { item, count }),
+    onCommandSecondLevelSubscriptionError: (code, message, key) => report("second level error", { key, code, message }),
+    onCommandSecondLevelItemLostUpdates: (count, key) => report("second level lost updates", { key, count }),
     onRealMaxFrequency: (value) => report("max frequency", { value }),
   };
 }
@@ -74,11 +76,15 @@ const COMMANDS = {
     });
     client.connect();
   },
-  subscribe(name, { subscription, mode, items, fields, adapter, snapshot }) {
+  subscribe(name, { subscription, mode, items, fields, adapter, snapshot, second_level }) {
     const { client, subscriptions } = connections.get(name);
     const made = new Subscription(mode, items, fields);
     made.setDataAdapter(adapter);
     if (snapshot !== null) made.setRequestedSnapshot(snapshot);
+    if (second_level !== null) {
+      made.setCommandSecondLevelDataAdapter(second_level.adapter);
+      made.setCommandSecondLevelFields(second_level.fields);
+    }
     made.addListener(updates(name, subscription));
     subscriptions.set(subscription, made);
     client.subscribe(made);
