@@ -90,8 +90,11 @@ lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, 
 	$(if $(WEB_TOOLS),@cd web && $(NPM) run --silent check)
 	@scripts/check-locks.sh
 
-test: setup interop-setup system-setup ## all tests, with the published clients and a browser
-	@$(BIN)/python -m pytest $(ARGS)
+# How long the tests search at random: ci, or long.
+PROFILE ?= ci
+
+test: setup interop-setup system-setup ## all tests, with the published clients and a browser; PROFILE=long searches longer
+	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest $(ARGS)
 
 bench: setup ## the benchmarks, side by side with their baselines (one of them: ARGS=idle)
 	@$(BIN)/python -m bench $(or $(ARGS),all)

@@ -186,7 +186,6 @@ def test_a_distinct_snapshot_is_not_bound_by_the_buffer_size(harness: Harness) -
     assert data(harness.bind(session, POLL)) == ["U,1,1,1", "U,1,1,2", "U,1,1,3", "EOS,1,1", "U,1,1,5"]
 
 
-
 def test_items_that_wait_do_not_count_as_notifications_that_wait() -> None:
     harness = Harness(SessionLimits(max_unbound_notifications=3))
     session, _ = harness.open(POLL)

@@ -193,6 +193,34 @@ def test_the_snapshot_may_be_shorter_than_the_history(harness: Harness) -> None:
     assert data(channel.take()) == ["U,1,1,3", "U,1,1,4", "EOS,1,1"]
 
 
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize(("length", "expected"), [(0, []), (2, ["U,1,1,3", "U,1,1,4"]), (9, ["U,1,1,0", "U,1,1,1"])])
+def test_the_first_subscriber_too_gets_no_more_of_the_snapshot_than_it_wants(
+    harness: Harness, length: int, expected: list[str], ended: bool
+) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT, snapshot=True, snapshot_length=length)
+    for number in range(5):
+        harness.feed.update("news", {"x": str(number)}, snapshot=True)
+    if ended:
+        harness.feed.end_of_snapshot("news")
+    harness.publish("news", x="new")
+    lines = data(channel.take())
+    assert lines[: len(expected)] == expected
+    assert lines[min(length, 5) :] == ["EOS,1,1", "U,1,1,new"]
+
+
+def test_a_subscriber_that_leaves_during_the_snapshot_is_not_sent_its_end(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "news", "x", Mode.DISTINCT, snapshot=True, snapshot_length=2)
+    harness.subscribe(session, 2, "news", "x", Mode.DISTINCT)
+    harness.feed.update("news", {"x": "1"}, snapshot=True)
+    session.unsubscribe(1)
+    harness.feed.end_of_snapshot("news")
+    harness.turn()
+    assert channel.take()[-1] == "UNSUB,1"
+
+
 def test_without_a_snapshot_there_is_neither_history_nor_its_end(harness: Harness) -> None:
     history(harness, 5)
     session, channel = harness.open(QUIET)

@@ -1,7 +1,12 @@
-"""Everything at once, at random: two clients of one kernel against the naive model of what they must have seen."""
+"""Everything at once, at random: two clients of one kernel against the naive model of what they must have seen.
+
+Items of every mode; all kinds of subscriptions; limits that come and go; connections that break, end and clog.
+`make test PROFILE=long` looks much longer than the default profile.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -14,14 +19,44 @@ from penstock.client.requests import StreamWishes
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.limits import SessionLimits
-from penstock.testing import Harness, Model, Peer
+from penstock.kernel.ports import Value
+from penstock.testing import Harness, Model, Peer, Setting, TruthSource
+from penstock.testing.meter import judge_bandwidth, judge_pace, paced
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(3_600)
 
-ITEMS = ("a", "b", "c")
-SCHEMAS = ("x", "x y", "z y x")
+# An item is bound to one of three modes; RAW goes with any.
+MODES = {
+    **dict.fromkeys(("m1", "m2", "m3"), Mode.MERGE),
+    **dict.fromkeys(("d1", "d2", "d3"), Mode.DISTINCT),
+    **dict.fromkeys(("c1", "c2", "c3"), Mode.COMMAND),
+}
+# Their adapter does not say by itself that the snapshot is over.
+UNENDED = frozenset(("d2", "c2"))
+SCHEMAS = {
+    Mode.RAW: ("x", "x key command", "y z"),
+    Mode.MERGE: ("x", "x y", "z y x"),
+    Mode.DISTINCT: ("x", "x y", "z x"),
+    Mode.COMMAND: ("key command x y", "z y command key"),
+}
+
 VALUES = st.one_of(st.none(), st.sampled_from(["", "1", "2", "#", "a|b", "%41", "\r\n", "\u00e9\U0001f600"]))
 EVENTS = st.dictionaries(st.sampled_from("xyz"), VALUES, min_size=1, max_size=3)
+COMMANDS = st.builds(
+    lambda event, key, command: {**event, "key": key, "command": command},
+    EVENTS,
+    st.sampled_from("abc"),
+    st.sampled_from(["ADD", "UPDATE", "UPDATE", "DELETE"]),
+)
+PUBLISHED = st.one_of(
+    st.tuples(st.sampled_from(["m1", "m2", "m3", "d1", "d2", "d3"]), EVENTS),
+    st.tuples(st.sampled_from(["c1", "c2", "c3"]), COMMANDS),
+)
+
+FREQUENCIES = [None, 0.5, 0.7, 3.3, 10.0]
+BANDWIDTHS = [None, 0.3, 1.5, 5.0, 500.0]
+# None is the mode's default, 0 no limit.
+BUFFERS = [None, 0, 1, 3]
 
 WISHES = st.one_of(
     st.just(StreamWishes()),
@@ -31,7 +66,14 @@ WISHES = st.one_of(
 )
 
 # Long enough that no session ends by itself.
-PATIENCE = SessionLimits(session_timeout_millis=10**8, session_recovery_millis=10**8, max_buffer_size=4)
+PATIENCE = SessionLimits(session_timeout_millis=10**8, session_recovery_millis=10**8)
+# The protection of unlimited buffers: one that is soon exceeded, and one that never is.
+TIGHT, WIDE = 4, 1_000
+
+# So that what was sent before a limit is changed can be told from what is sent after.
+TICK = 1 / 1_024
+
+LONG_STEPS = 50_000
 
 
 class Customer:
@@ -40,32 +82,58 @@ class Customer:
     def __init__(self, harness: Harness) -> None:
         self.harness = harness
         self.peer = Peer(harness)
-        self.model = Model()
+        self.model = Model(MODES)
         self.open()
 
-    def open(self) -> None:
-        state = self.model.state
-        self.model = Model()
-        self.model.state = state
+    def open(self, bandwidth: float | None = None) -> None:
+        self.model = self.model.successor()
         self.messages = 0
+        self.frequencies: dict[int, Setting] = {}
+        self.bandwidth = Setting(self.harness.clock.now, bandwidth)
         self.peer.seen.clear()
         self.peer.events.clear()
-        self.peer.open()
-        self.subscribe("a b", "x y", Mode.RAW, False, None)
-        self.subscribe("a b a", "z y x", Mode.MERGE, True, None)
-        self.subscribe("b c", "x y", Mode.MERGE, False, 0.5)
+        self.peer.open(max_bandwidth=bandwidth)
+        self.subscribe("m1 d1 c1", "x key command", Mode.RAW)
+        self.subscribe("m1 m2 m1", "z y x", Mode.MERGE, True)
+        self.subscribe("d1 d2", "x y", Mode.DISTINCT, True, frequency=3.3)
+        self.subscribe("c1 c2", "key command x", Mode.COMMAND, True, frequency=0.7)
 
     def subscribe(
         self,
         items: str,
         fields: str,
         mode: Mode,
-        snapshot: bool,
-        frequency: float | None,
+        snapshot: bool = False,
+        frequency: float | None = None,
         buffer_size: int | None = None,
+        unfiltered: bool = False,
+        length: int | None = None,
     ) -> None:
-        number = self.peer.subscribe(items, fields, mode, snapshot, frequency, buffer_size)
-        self.model.subscribe(number, items, fields, mode, snapshot)
+        number = self.peer.subscribe(items, fields, mode, snapshot, frequency, buffer_size, unfiltered, length)
+        whole = not buffer_size and self.harness.kernel.limits.max_buffer_size == WIDE
+        self.model.subscribe(
+            number, items, fields, mode, snapshot, snapshot_length=length, unfiltered=unfiltered, whole=whole
+        )
+        self.frequencies[number] = Setting(self.harness.clock.now, frequency)
+
+    def unsubscribe(self, number: int) -> None:
+        self.peer.unsubscribe(number)
+        self.model.unsubscribe(number)
+
+    @property
+    def filtered(self) -> list[int]:
+        return [number for number, sub in self.peer.session.subscriptions.items() if not sub.unfiltered]
+
+    def reconfigure(self, number: int, frequency: float | None) -> None:
+        self.peer.session.subscription(number).reconfigure(frequency)
+        self.frequencies[number].change(self.harness.clock.now, frequency)
+
+    def constrain(self, bandwidth: float | None) -> None:
+        self.harness.advance(TICK)
+        self.peer.session.constrain(bandwidth)
+        self.bandwidth.change(self.harness.clock.now, bandwidth)
+        self.harness.turn()
+        self.harness.advance(TICK)
 
     @property
     def must_bind(self) -> bool:
@@ -86,13 +154,19 @@ class Customer:
         self.open()
 
     def settle(self) -> None:
-        """Let everything that is due reach the client."""
+        """Let everything that is due reach the client; only what a long queue holds back is set free."""
         peer = self.peer
         for _ in range(500):
             if peer.channel.aborted:
                 self.bind(StreamWishes(), 0)
             peer.channel.relieve()
-            peer.session.constrain(None)
+            self.constrain(None)
+            for item in MODES:
+                self.harness.feed.end_of_snapshot(item)
+            for number in self.filtered:
+                request = peer.session.subscription(number).request
+                if request.mode is Mode.DISTINCT or request.buffer_size is not None:
+                    self.reconfigure(number, None)
             self.harness.advance(20.0)
             peer.receive()
             if not peer.is_looped and not peer.channel.aborted:
@@ -100,74 +174,164 @@ class Customer:
             self.bind(StreamWishes(), 0)
         raise AssertionError("The client never comes to rest")
 
+    def judge(self) -> None:
+        peer = self.peer
+        self.model.judge(peer.seen)
+        outcomes = [event.progressive for event in peer.events if isinstance(event, MessageDone)]
+        assert outcomes == list(range(1, self.messages + 1))
+        assert peer.state.received == peer.session._log.sent == len(peer.data)
+        peer.meter.read(peer.channel)
+        judge_bandwidth(peer.meter.spent, self.bandwidth)
+        for number, lanes in (self.model.subscriptions | self.model.ended).items():
+            for position, lane in enumerate(lanes, start=1):
+                if not lane.unfiltered:
+                    timed = [
+                        (sent, event)
+                        for sent, event in zip(peer.meter.sent, peer.data, strict=True)
+                        if getattr(event, "subscription", 0) == number and getattr(event, "item", 0) == position
+                    ]
+                    for updates in paced(lane.mode, lane.fields, timed):
+                        judge_pace(updates, self.frequencies[number])
+
 
 class Fleet(RuleBasedStateMachine):
     harness: Harness
+    source: TruthSource
     customers: list[Customer]
+    published: int
 
-    @initialize(recovery=st.sampled_from([300, 1_000_000]))
-    def start(self, recovery: int) -> None:
-        self.harness = Harness(replace(PATIENCE, max_recovery_length=recovery))
+    # Steps of all runs together.
+    steps = 0
+
+    @initialize(
+        recovery=st.sampled_from([300, 1_000_000]),
+        buffer_size=st.sampled_from([TIGHT, WIDE]),
+        overhead=st.sampled_from([0, 9]),
+    )
+    def start(self, recovery: int, buffer_size: int, overhead: int) -> None:
+        self.source = TruthSource(MODES, UNENDED)
+        limits = replace(PATIENCE, max_recovery_length=recovery, max_buffer_size=buffer_size)
+        self.harness = Harness(limits, source=self.source, overhead=overhead)
         self.customers = [Customer(self.harness) for _ in range(2)]
+        self.published = 0
 
     # -- the adapter --------------------------------------------------------------------------------------------------
 
-    @rule(burst=st.lists(st.tuples(st.sampled_from(ITEMS), EVENTS), min_size=1, max_size=12), turn=st.booleans())
+    @rule(burst=st.lists(PUBLISHED, min_size=1, max_size=12), turn=st.booleans())
     def publish(self, burst: list[tuple[str, dict[str, str | None]]], turn: bool) -> None:
         for item, event in burst:
-            for customer in self.customers:
-                customer.model.publish(item, event)
-            self.harness.source.publish(item, event)
+            self._publish(item, event)
         if turn:
             self.harness.turn()
+
+    def _publish(self, item: str, event: Mapping[str, Value]) -> None:
+        for customer in self.customers:
+            customer.model.publish(item, event)
+        self.source.publish(item, event)
+
+    @rule(
+        items=st.lists(st.sampled_from(sorted(MODES)), min_size=1, max_size=3),
+        count=st.integers(1, 40),
+        pause=st.sampled_from([None, 0.0, 0.01, 0.13]),
+        who=st.integers(0, 1),
+        bandwidths=st.lists(st.sampled_from(BANDWIDTHS), max_size=3),
+    )
+    def stream(
+        self, items: list[str], count: int, pause: float | None, who: int, bandwidths: list[float | None]
+    ) -> None:
+        """Many events, no two of them alike, one by one, while the limits of a client change; without a pause all in
+        one turn."""
+        customer = self.customers[who]
+        for bandwidth in bandwidths or [customer.peer.session.max_bandwidth]:
+            customer.constrain(bandwidth)
+            for _ in range(count):
+                self.published += 1
+                for item in items:
+                    self._publish(item, self._numbered(MODES[item]))
+                if pause is not None:
+                    self.harness.advance(pause)
+
+    def _numbered(self, mode: Mode) -> dict[str, Value]:
+        number = self.published
+        event: dict[str, Value] = {"x": str(number), "y": str(number // 3), "z": "z" * (number * 7 % 60)}
+        if mode is Mode.COMMAND:
+            event["key"] = "abc"[number % 3]
+            event["command"] = ("ADD", "UPDATE", "UPDATE", "DELETE")[number // 3 % 4]
+        return event
+
+    @rule(item=st.sampled_from(sorted(MODES)), turn=st.booleans())
+    def clear(self, item: str, turn: bool) -> None:
+        for customer in self.customers:
+            customer.model.clear(item)
+        self.source.clear(item)
+        if turn:
+            self.harness.turn()
+
+    @rule(item=st.sampled_from(sorted(MODES)))
+    def end_snapshot(self, item: str) -> None:
+        self.harness.feed.end_of_snapshot(item)
 
     # -- clients ------------------------------------------------------------------------------------------------------
 
     @rule(
         who=st.integers(0, 1),
-        items=st.lists(st.sampled_from(ITEMS), min_size=1, max_size=3).map(" ".join),
-        fields=st.sampled_from(SCHEMAS),
-        mode=st.sampled_from([Mode.MERGE, Mode.RAW]),
+        kind=st.sampled_from([Mode.MERGE, Mode.DISTINCT, Mode.COMMAND]),
+        raw=st.sampled_from([False, False, False, True]),
         snapshot=st.booleans(),
-        frequency=st.sampled_from([None, None, 1.0, 10.0]),
-        buffer_size=st.sampled_from([None, None, 0, 2]),
+        frequency=st.sampled_from(FREQUENCIES),
+        buffer_size=st.sampled_from(BUFFERS),
+        unfiltered=st.sampled_from([False, False, True]),
+        length=st.sampled_from([None, None, 0, 2]),
+        data=st.data(),
     )
     def subscribe(
         self,
         who: int,
-        items: str,
-        fields: str,
-        mode: Mode,
+        kind: Mode,
+        raw: bool,
         snapshot: bool,
         frequency: float | None,
         buffer_size: int | None,
+        unfiltered: bool,
+        length: int | None,
+        data: st.DataObject,
     ) -> None:
-        self.customers[who].subscribe(items, fields, mode, snapshot, frequency, buffer_size)
+        mode = Mode.RAW if raw else kind
+        known = sorted(MODES) if raw else [item for item, bound in MODES.items() if bound is kind]
+        items = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=3).map(" ".join))
+        fields = data.draw(st.sampled_from(SCHEMAS[mode]))
+        # Where nothing may be lost, what is cleared before the snapshot is over cannot be told from a loss.
+        if mode is not Mode.DISTINCT or not snapshot or (unfiltered and not UNENDED.isdisjoint(items.split())):
+            length = None
+        self.customers[who].subscribe(items, fields, mode, snapshot, frequency, buffer_size, unfiltered, length)
 
     @rule(who=st.integers(0, 1), data=st.data())
     def unsubscribe(self, who: int, data: st.DataObject) -> None:
         customer = self.customers[who]
         if customer.model.subscriptions:
-            number = data.draw(st.sampled_from(sorted(customer.model.subscriptions)))
-            customer.peer.unsubscribe(number)
-            customer.model.unsubscribe(number)
+            customer.unsubscribe(data.draw(st.sampled_from(sorted(customer.model.subscriptions))))
 
-    @rule(who=st.integers(0, 1), frequency=st.sampled_from([None, 0.5, 100.0]), data=st.data())
+    @rule(who=st.integers(0, 1), frequency=st.sampled_from(FREQUENCIES), data=st.data())
     def reconfigure(self, who: int, frequency: float | None, data: st.DataObject) -> None:
-        session = self.customers[who].peer.session
-        merged = [number for number, sub in session.subscriptions.items() if sub.request.mode is Mode.MERGE]
-        if merged:
-            session.subscription(data.draw(st.sampled_from(merged))).reconfigure(frequency)
+        customer = self.customers[who]
+        if customer.filtered:
+            customer.reconfigure(data.draw(st.sampled_from(customer.filtered)), frequency)
 
-    @rule(who=st.integers(0, 1), bandwidth=st.sampled_from([None, 0.5, 5.0, 500.0]))
+    @rule(who=st.integers(0, 1), bandwidth=st.sampled_from(BANDWIDTHS))
     def constrain(self, who: int, bandwidth: float | None) -> None:
-        self.customers[who].peer.session.constrain(bandwidth)
+        self.customers[who].constrain(bandwidth)
 
     @rule(who=st.integers(0, 1))
     def send_message(self, who: int) -> None:
         customer = self.customers[who]
         customer.messages += 1
         self.harness.submit(customer.peer.session, "hello", "S", customer.messages)
+
+    @rule(who=st.integers(0, 1), bandwidth=st.sampled_from(BANDWIDTHS))
+    def begin_again(self, who: int, bandwidth: float | None) -> None:
+        customer = self.customers[who]
+        customer.peer.session.close(31, "begun again")
+        customer.open(bandwidth)
 
     # -- the network --------------------------------------------------------------------------------------------------
 
@@ -208,6 +372,12 @@ class Fleet(RuleBasedStateMachine):
         else:
             channel.relieve()
 
+    # -- the machine --------------------------------------------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0.0, 0.05, 0.5]))
+    def strain(self, seconds: float) -> None:
+        self.harness.kernel.set_strain(seconds)
+
     # -- time ---------------------------------------------------------------------------------------------------------
 
     @rule(seconds=st.one_of(st.just(0.0), st.floats(0.0, 3.0)))
@@ -219,6 +389,7 @@ class Fleet(RuleBasedStateMachine):
     @precondition(lambda self: hasattr(self, "customers"))
     @invariant()
     def connections_of_limited_length_keep_to_it(self) -> None:
+        Fleet.steps += 1
         for customer in self.customers:
             limit = customer.peer.channel.limit
             assert limit is None or customer.peer.channel.size <= limit
@@ -229,11 +400,17 @@ class Fleet(RuleBasedStateMachine):
         for customer in self.customers:
             customer.settle()
         for customer in self.customers:
-            customer.model.judge(customer.peer.seen)
-            outcomes = [event.progressive for event in customer.peer.events if isinstance(event, MessageDone)]
-            assert outcomes == list(range(1, customer.messages + 1))
-            assert customer.peer.state.received == customer.peer.session._log.sent
+            customer.judge()
 
 
 TestFleet = Fleet.TestCase
-TestFleet.settings = settings(stateful_step_count=40, max_examples=max(200, settings().max_examples))
+TestFleet.settings = settings(stateful_step_count=40, max_examples=max(150, settings().max_examples))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def counted() -> Iterator[None]:
+    """The long profile is as long as it says."""
+    yield
+    print(f"{Fleet.steps} steps")
+    if settings.get_current_profile_name() == "long":
+        assert Fleet.steps >= LONG_STEPS

@@ -114,3 +114,18 @@ def test_a_client_that_asked_for_more_than_it_needed_may_go_on_from_where_it_rea
     assert recovered(harness, 0) == ["PROG,0", *SENT, "U,1,1,4"]
     with pytest.raises(Refusal, match="only from 0 to 6"):
         recovered(harness, 7)
+
+
+def test_an_update_that_goes_only_with_the_recovery_holds_back_the_next(harness: Harness) -> None:
+    session, channel = harness.open()
+    harness.subscribe(session, 1, "a", "x", max_frequency=1.0)
+    harness.source.publish("a", {"x": "1"})  # Encoded, but the connection ends before the turn.
+    channel.cut()
+    harness.advance(0.9)
+    harness.publish("a", x="2")
+    channel = harness.bind(session, recovery_from=2)
+    assert channel.take()[-1] == "U,1,1,1"
+    harness.advance(0.999)
+    assert channel.take() == []
+    harness.advance(0.001)
+    assert channel.take() == ["U,1,1,2"]

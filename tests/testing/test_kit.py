@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.events import Overflow, Recovering, Update
+from penstock.client.events import EndOfSnapshot, Event, Overflow, Recovering, SnapshotCleared, Update
 from penstock.client.requests import StreamWishes
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import State
 from penstock.kernel.session import Binding
 from penstock.kernel.timers import Timed
-from penstock.testing import Clock, Harness, MemoryChannel, Model, Peer
-from penstock.testing.model import judge_events, judge_states
+from penstock.testing import Clock, Harness, MemoryChannel, Meter, Model, Peer, Setting, TruthSource
+from penstock.testing.judges import (
+    CLEARED,
+    TableJudge,
+    judge_end_of_snapshot,
+    judge_events,
+    judge_list,
+    judge_states,
+    judge_unfiltered,
+)
+from penstock.testing.meter import Sent, Spent, judge_bandwidth, judge_pace, paced
 
 
-def updates(*values: State) -> list[Update | Overflow]:
+def updates(*values: State) -> list[Event]:
     return [Update(1, 1, state, (), False) for state in values]
 
 
@@ -167,3 +176,176 @@ def test_the_judge_does_not_demand_what_was_on_its_way_at_the_end() -> None:
     model.judge({})
     with pytest.raises(AssertionError):
         model.judge({(1, 1): updates(("1",), ("2",))})
+
+
+CS = SnapshotCleared(1, 1)
+
+
+def test_the_judge_wants_every_unfiltered_event_or_its_loss_told_in_time() -> None:
+    events: list[State] = [("1",), ("2",), CLEARED, ("3",)]
+    judge_unfiltered(events, [*updates(("1",), ("2",)), CS, *updates(("3",))], complete=True)
+    # What is kept of a snapshot may come after the loss of something later.
+    judge_unfiltered(events, [Overflow(1, 1, 1), *updates(("1",)), CS, *updates(("3",))], complete=True)
+    for history in (
+        [*updates(("1",)), CS, *updates(("3",))],
+        [*updates(("1",)), CS, *updates(("3",)), Overflow(1, 1, 1)],
+        [*updates(("1",), ("2",)), CS, Overflow(1, 1, 1), *updates(("3",))],
+        updates(("1",), ("2",), ("3",)),
+        [*updates(("2",)), CS, Overflow(1, 1, 1), *updates(("3",))],
+    ):
+        with pytest.raises(AssertionError):
+            judge_unfiltered(events, history, complete=True)
+
+
+def test_the_judge_wants_a_list_in_order_with_its_last_event_and_whole_where_nothing_may_be_lost() -> None:
+    events: list[State] = [("1",), ("2",), CLEARED, ("3",), ("4",), ("5",)]
+    judge_list(events, [*updates(("1",)), CS, *updates(("3",), ("4",), ("5",))], complete=True, whole=True)
+    judge_list(events, [*updates(("2",)), CS, *updates(("3",), ("5",))], complete=True, whole=False)
+    judge_list(events, updates(("1",)), complete=False, whole=True)
+    for history in (
+        [*updates(("2",)), CS, *updates(("3",), ("4",), ("5",))],
+        [CS, *updates(("3",), ("5",))],
+        [CS, *updates(("3",), ("4",))],
+    ):
+        with pytest.raises(AssertionError):
+            judge_list(events, history, complete=True, whole=True)
+    for history in (
+        updates(("3",), ("5",)),
+        [*updates(("3",)), CS, *updates(("5",))],
+        [CS, *updates(("4",), ("3",), ("5",))],
+        [CS, *updates(("3",), ("4",))],
+        [CS, Overflow(1, 1, 1), *updates(("5",))],
+    ):
+        with pytest.raises(AssertionError):
+            judge_list(events, history, complete=True, whole=False)
+
+
+def test_the_judge_wants_commands_that_fit_and_in_the_end_the_table() -> None:
+    events: list[State] = [("a", "ADD", "1"), ("a", "UPDATE", "2"), ("b", "ADD", "3"), ("b", "DELETE", None)]
+    judge = TableJudge(("key", "command", "x"), {})
+    judge.judge(events, updates(*events), complete=True)
+    judge.judge(events, updates(("a", "ADD", "2")), complete=True)
+    judge.judge(events, updates(("a", "ADD", "1"), ("b", "ADD", "3")), complete=False)
+    for history in (
+        updates(("a", "UPDATE", "2")),
+        updates(("a", "ADD", "1"), ("a", "ADD", "2")),
+        updates(("a", "ADD", "2"), ("b", "DELETE", None)),
+        updates(("a", "ADD", "1")),
+        updates(("a", "ADD", "9"), ("a", "UPDATE", "2")),
+        updates(("a", "ADD", "2"), ("b", "ADD", "3")),
+        [*updates(("a", "ADD", "2")), CS],
+    ):
+        with pytest.raises(AssertionError):
+            judge.judge(events, history, complete=True)
+    # One that wants no snapshot knows the rows that are there.
+    TableJudge(("key", "command"), {"b": ("b", None)}).judge([("b", "DELETE")], updates(("b", "DELETE")), complete=True)
+
+
+def test_the_judge_wants_the_end_of_a_snapshot_once_and_in_its_place() -> None:
+    end = EndOfSnapshot(1, 1)
+    judge_end_of_snapshot(1, [*updates(("1",)), end, *updates(("2",))], complete=True, exact=True)
+    judge_end_of_snapshot(None, updates(("1",)), complete=True, exact=True)
+    judge_end_of_snapshot(1, [], complete=False, exact=True)
+    for count, history in ((1, updates(("1",))), (0, [end, end]), (None, [end]), (2, [*updates(("1",)), end])):
+        with pytest.raises(AssertionError):
+            judge_end_of_snapshot(count, history, complete=True, exact=True)
+
+
+# -- truth ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_source_of_truths_tells_a_newcomer_where_its_items_are() -> None:
+    source = TruthSource({"m": Mode.MERGE, "d": Mode.DISTINCT, "c": Mode.COMMAND})
+    harness = Harness(source=source)
+    for x in "12":
+        source.publish("m", {"x": x})
+        source.publish("d", {"x": x})
+        source.publish("c", {"key": "k", "command": "ADD", "x": x})
+    source.publish("c", {"key": "gone", "command": "ADD"})
+    source.publish("c", {"key": "gone", "command": "DELETE"})
+    peer = Peer(harness)
+    peer.open()
+    peer.subscribe("m", "x", Mode.MERGE, True)
+    peer.subscribe("d", "x", Mode.DISTINCT, True)
+    peer.subscribe("c", "key command x", Mode.COMMAND, True)
+    peer.receive()
+    found = {
+        number: [event.values for event in seen if isinstance(event, Update)] for (number, _), seen in peer.seen.items()
+    }
+    assert found == {1: [("2",)], 2: [("1",), ("2",)], 3: [("k", "ADD", "2")]}
+
+
+# -- meter ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_meter_knows_when_a_notification_was_first_written_and_what_was_free() -> None:
+    harness = Harness(overhead=10)
+    peer = Peer(harness)
+    peer.open()
+    peer.subscribe("a", "x", Mode.RAW)
+    harness.advance(1.0)
+    harness.publish("a", x="1")
+    peer.cut(0)
+    harness.advance(1.0)
+    peer.bind()
+    harness.publish("a", x="2")
+    peer.receive()
+    peer.meter.read(peer.channel)
+    start = harness.clock.now - 2.0
+    assert [sent.time - start for sent in peer.meter.sent] == [0.0, 0.0, 1.0, 2.0]
+    updates = [spent for spent in peer.meter.spent if spent.size in (9, 19)]
+    assert [(spent.time - start, spent.size, spent.free) for spent in updates] == [
+        (1.0, 19, False),
+        (2.0, 9, True),
+        (2.0, 19, False),
+    ]
+    assert Meter().sent == []
+
+
+def test_the_judge_measures_the_pace_by_the_limits_between_two_updates() -> None:
+    limit = Setting(0.0, 1.0)
+    limit.change(10.0, 10.0)
+    limit.change(20.0, None)
+    for earlier, later, fits in (
+        (1.0, 2.0, True),
+        (1.0, 1.9, False),
+        (9.95, 10.05, True),
+        (11.0, 11.05, False),
+        (19.99, 20.0, True),
+        (30.0, 30.0, True),
+    ):
+        pair = [Sent(earlier, earlier), Sent(later, later)]
+        if fits:
+            judge_pace(pair, limit)
+        else:
+            with pytest.raises(AssertionError):
+                judge_pace(pair, limit)
+
+
+def test_the_pace_is_that_of_each_rows_updates() -> None:
+    rows = updates(("a", "ADD"), ("a", "UPDATE"), ("b", "UPDATE"), ("a", "UPDATE"), ("a", "DELETE"), ("a", "UPDATE"))
+    timed = [
+        (Sent(float(time), float(time)), event) for time, event in enumerate([*rows, CS, *updates(("a", "UPDATE"))])
+    ]
+    found = [[sent.time for sent in part] for part in paced(Mode.COMMAND, ("key", "command"), timed) if part]
+    assert sorted(found) == [[1.0, 3.0], [2.0], [5.0], [7.0]]
+    assert len(paced(Mode.MERGE, ("key", "command"), timed)[0]) == 7
+
+
+def test_the_judge_lets_no_second_carry_more_than_the_limit_but_for_a_line_alone() -> None:
+    limit = Setting(0.0, None)
+    limit.change(10.0, 0.8)
+    for spent in (
+        [Spent(9.9, 1_000, False), Spent(10.1, 100, False)],
+        [Spent(11.0, 50, False), Spent(11.5, 50, False), Spent(12.0, 50, False)],
+        [Spent(11.0, 500, False)],
+        [Spent(11.0, 90, False), Spent(11.5, 90, True)],
+    ):
+        judge_bandwidth(spent, limit)
+    for spent in (
+        [Spent(11.0, 60, False), Spent(11.9, 60, False)],
+        [Spent(11.0, 1, False), Spent(11.5, 500, False)],
+        [Spent(11.0, 90, True), Spent(11.5, 90, False)],
+    ):
+        with pytest.raises(AssertionError):
+            judge_bandwidth(spent, limit)

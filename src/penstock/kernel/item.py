@@ -51,6 +51,8 @@ class Item(Timed):
         # As long as the mode is open, all three are kept.
         self._merge = MergeBook()
         self._distinct = DistinctBook(granted.snapshot_length)
+        # Those who want only so many of the snapshot's last events: which they are is known at its end.
+        self._short: dict[Lane, int] = {}
         self._command = CommandBook()
         self._orders: Mapping[str, str] = {}
         self._default_order = kernel.limits.default_diff_order
@@ -114,6 +116,10 @@ class Item(Timed):
         if isinstance(view, CommandView):
             self._command.welcome(view, lane, None)
         elif isinstance(view, EventView):
+            if self._in_snapshot and snapshot_length is not None:
+                lane.wants_snapshot = False
+                self._short[lane] = snapshot_length
+                return
             self._distinct.welcome(view, lane, snapshot_length)
         if not self._in_snapshot:
             _tell_end(lane)
@@ -122,6 +128,7 @@ class Item(Timed):
         """A lane leaves; a view without lanes goes with it."""
         view = lane.view
         view.remove(lane)
+        self._short.pop(lane, None)
         if view.lanes:
             return
         self._views = {key: other for key, other in self._views.items() if other is not view}
@@ -186,6 +193,11 @@ class Item(Timed):
         if not self._in_snapshot:
             return
         self._in_snapshot = False
+        for lane, length in self._short.items():
+            lane.wants_snapshot = True
+            if isinstance(lane.view, EventView):
+                self._distinct.welcome(lane.view, lane, length)
+        self._short.clear()
         for view in (*self._distinct.views, *self._command.views):
             for lane in view.lanes:
                 if lane.wants_snapshot:

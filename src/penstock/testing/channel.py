@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.kernel.ports import Clock
 from penstock.kernel.session import Session
 
 
@@ -12,9 +13,11 @@ class MemoryChannel:
 
     overhead = 0
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None = None, clock: Clock = float) -> None:
         self.limit = limit
         self.lines: list[bytes] = []
+        # What was written when, by `clock`.
+        self.written: list[tuple[float, list[bytes]]] = []
         self.writes = 0
         self.size = 0
         # The session bound to it; None again after it has let go, or after a cut.
@@ -23,6 +26,7 @@ class MemoryChannel:
         self.closes_socket = False
         self.aborted = False
         self._taken = 0
+        self._clock = clock
 
     # -- the kernel's side ----------------------------------------------------------------------------------------
 
@@ -31,6 +35,7 @@ class MemoryChannel:
             raise AssertionError(f"Written after the end: {list(lines)}")
         size = sum(map(len, lines))
         self.lines.extend(lines)
+        self.written.append((self._clock(), list(lines)))
         self.writes += 1
         self.size += size
         return size

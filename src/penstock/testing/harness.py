@@ -31,12 +31,20 @@ REQUEST_LIMIT = 50_000
 class Harness:
     """Publish, bind, subscribe; then `turn` or `advance` and look at the channels."""
 
-    def __init__(self, limits: SessionLimits | None = None, snapshots: bool = True) -> None:
+    def __init__(
+        self,
+        limits: SessionLimits | None = None,
+        snapshots: bool = True,
+        source: HandSource | None = None,
+        overhead: int = 0,
+    ) -> None:
         self.clock = Clock()
         self.waker = ManualWaker()
         self.handler = HandHandler()
-        self.source = HandSource(snapshots)
+        self.source = source or HandSource(snapshots)
         self.codec: Codec = TlcpCodec(NEWEST)
+        # What the transport adds to each write of its channels, in bytes.
+        self.overhead = overhead
         self._ids = 0
         self.kernel = Kernel(self.clock, self.waker, SessionIds("test", self._entropy), limits or SessionLimits())
         self.feed = self.kernel.add_feed("TEST", "HAND", self.source)
@@ -89,7 +97,8 @@ class Harness:
         recovery_from: int | None = None,
     ) -> MemoryChannel:
         """Bind the session to a channel of its own; `limit` is the content length. Raises what the kernel raises."""
-        channel = MemoryChannel(limit)
+        channel = MemoryChannel(limit, self.clock)
+        channel.overhead = self.overhead
         channel.session = session
         head = conok(session.id, REQUEST_LIMIT, session.keepalive_millis(binding), "")
         session.bind(channel, binding, [head], recovery_from)

@@ -1,100 +1,152 @@
-"""The judge: what a client must have seen of its subscriptions, said as naively as possible.
+"""The model: what there is to see of each subscription of a client, said as naively as possible.
 
-MERGE: the client has seen some of the item's states, in order, and has the last. RAW: it has every event in order, and
-where some are missing it was told how many. No buffers, no time, no connections: whatever the kernel does with those
-must not show here.
+No buffers, no time, no connections: whatever the kernel does with those must not show here. How what a client has seen
+is compared with it is in `judges`; how fast it may come, in `meter`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.client.events import Overflow, Update
+from penstock.client.events import EndOfSnapshot, Event
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import State, Value
+from penstock.testing.judges import (
+    CLEARED,
+    TableJudge,
+    judge_end_of_snapshot,
+    judge_events,
+    judge_list,
+    judge_states,
+    judge_unfiltered,
+)
+from penstock.testing.truth import Truth, truth
 
 
 class ModelLane:
     """One item of one subscription."""
 
-    def __init__(self, item: str, fields: Sequence[str], mode: Mode) -> None:
+    def __init__(self, item: str, fields: Sequence[str], mode: Mode, unfiltered: bool, whole: bool) -> None:
         self.item = item
         self.fields = fields
         self.mode = mode
-        # MERGE: the states there have been to see, one after another. RAW: all events.
+        self.unfiltered = unfiltered or mode is Mode.RAW
+        self.whole = whole
+        # All that there has been to see, one after another.
         self.events: list[State] = []
+        # How many of them are the snapshot whose end is told; None where there is none.
+        self.snapshot: int | None = None
+        # What a client that wants no snapshot is taken to know of a table.
+        self.rows: dict[str, State] = {}
+
+    def show(self, values: Mapping[str, Value]) -> None:
+        state = self._state(values)
+        # A state that is there already is nothing to see.
+        if self.mode is not Mode.MERGE or self.unfiltered or self.events[-1:] != [state]:
+            self.events.append(state)
+
+    def begin(self, events: Sequence[Mapping[str, Value]], wanted: bool) -> None:
+        """The item's snapshot at the time of the subscription."""
+        if not wanted and self.mode is Mode.COMMAND:
+            self.rows = {str(event["key"]): self._state({**event, "command": None}) for event in events}
+        elif wanted and self.mode is not Mode.RAW:
+            for event in events:
+                self.show(event)
+            self.snapshot = None if self.mode is Mode.MERGE else len(events)
+
+    def clear(self) -> None:
+        if self.mode is Mode.MERGE:
+            self.show({})
+        elif self.mode is not Mode.RAW:
+            self.events.append(CLEARED)
+
+    def _state(self, values: Mapping[str, Value]) -> State:
+        return tuple(values.get(field) for field in self.fields)
+
+    def judge(self, history: Sequence[Event], complete: bool) -> None:
+        # What waits may be merged with what comes later, or cleared, before the end of the snapshot is told.
+        is_exact = self.mode is Mode.DISTINCT and CLEARED not in self.events
+        judge_end_of_snapshot(self.snapshot, history, complete, is_exact and not self.unfiltered)
+        seen = [entry for entry in history if not isinstance(entry, EndOfSnapshot)]
+        if self.mode is Mode.RAW:
+            judge_events(self.events, seen, complete)
+        elif self.unfiltered:
+            judge_unfiltered(self.events, seen, complete)
+        elif self.mode is Mode.MERGE:
+            judge_states(self.events, seen, complete)
+        elif self.mode is Mode.DISTINCT:
+            judge_list(self.events, seen, complete, self.whole)
+        else:
+            TableJudge(self.fields, self.rows).judge(self.events, seen, complete)
 
 
 class Model:
-    """Told of everything that happens to a harness whose source gives snapshots; asked in the end."""
+    """Told of everything that happens to a harness whose source gives snapshots at once; asked in the end.
 
-    def __init__(self) -> None:
-        self.state: dict[str, dict[str, Value]] = {}
+    `modes` are those of the items; MERGE where there is none.
+    """
+
+    def __init__(self, modes: Mapping[str, Mode] | None = None) -> None:
+        self.modes = modes or {}
+        self.truths: dict[str, Truth] = {}
         self.subscriptions: dict[int, list[ModelLane]] = {}
         self.ended: dict[int, list[ModelLane]] = {}
 
+    def successor(self) -> Model:
+        """For a new session of the same client: it knows the items as they are."""
+        model = Model(self.modes)
+        model.truths = self.truths
+        return model
+
+    def _truth(self, item: str) -> Truth:
+        if item not in self.truths:
+            self.truths[item] = truth(self.modes.get(item, Mode.MERGE))
+        return self.truths[item]
+
+    def _lanes(self, item: str) -> list[ModelLane]:
+        return [lane for lanes in self.subscriptions.values() for lane in lanes if lane.item == item]
+
     def publish(self, item: str, event: Mapping[str, Value]) -> None:
-        self.state.setdefault(item, {}).update(event)
-        for lanes in self.subscriptions.values():
-            for lane in lanes:
-                if lane.item == item:
-                    self._add(lane, event if lane.mode is Mode.RAW else self.state[item])
+        seen = self._truth(item).apply(event)
+        for lane in self._lanes(item):
+            if lane.mode is Mode.RAW:
+                lane.show(event)
+            elif seen is not None:
+                lane.show(seen)
 
-    def subscribe(self, number: int, items: str, fields: str, mode: Mode, snapshot: bool) -> None:
-        lanes = [ModelLane(item, fields.split(), mode) for item in items.split()]
+    def clear(self, item: str) -> None:
+        self._truth(item).clear()
+        for lane in self._lanes(item):
+            lane.clear()
+
+    def subscribe(
+        self,
+        number: int,
+        items: str,
+        fields: str,
+        mode: Mode,
+        snapshot: bool,
+        *,
+        snapshot_length: int | None = None,
+        unfiltered: bool = False,
+        whole: bool = False,
+    ) -> None:
+        """`whole`: nothing of a DISTINCT item may be lost, for its buffer is never exceeded."""
+        lanes = [ModelLane(item, fields.split(), mode, unfiltered, whole) for item in items.split()]
         for lane in lanes:
-            if snapshot and mode is Mode.MERGE and lane.item in self.state:
-                self._add(lane, self.state[lane.item])
+            known = self._truth(lane.item).snapshot()
+            if snapshot_length is not None:
+                known = known[len(known) - min(snapshot_length, len(known)) :]
+            lane.begin(known, snapshot)
         self.subscriptions[number] = lanes
-
-    def _add(self, lane: ModelLane, values: Mapping[str, Value]) -> None:
-        state = tuple(values.get(field) for field in lane.fields)
-        if lane.mode is Mode.RAW or lane.events[-1:] != [state]:
-            lane.events.append(state)
 
     def unsubscribe(self, number: int) -> None:
         """Nothing new is to be seen; what was on its way may never arrive."""
         self.ended[number] = self.subscriptions.pop(number)
 
-    def judge(self, seen: Mapping[tuple[int, int], Sequence[Update | Overflow]]) -> None:
+    def judge(self, seen: Mapping[tuple[int, int], Sequence[Event]]) -> None:
         """Compare with what a client has seen, after everything has reached it."""
         for complete, subscriptions in ((True, self.subscriptions), (False, self.ended)):
             for number, lanes in subscriptions.items():
                 for position, lane in enumerate(lanes, start=1):
-                    history = seen.get((number, position), ())
-                    if lane.mode is Mode.RAW:
-                        judge_events(lane.events, history, complete)
-                    else:
-                        judge_states(lane.events, history, complete)
-
-
-def judge_events(events: Sequence[State], history: Sequence[Update | Overflow], complete: bool) -> None:
-    """RAW: `history` is `events` in order, with the right number missing wherever an overflow was told."""
-    position = 0
-    for entry in history:
-        if isinstance(entry, Overflow):
-            position += entry.lost
-            continue
-        if position >= len(events) or entry.values != events[position]:
-            raise AssertionError(f"Event {position + 1} of {events} is not {entry.values}; seen: {history}")
-        position += 1
-    if position > len(events) or (complete and position != len(events)):
-        raise AssertionError(f"{position} of {len(events)} events are accounted for")
-
-
-def judge_states(states: Sequence[State], history: Sequence[Update | Overflow], complete: bool) -> None:
-    """MERGE: some of `states`, in order, none of them twice running, and in the end the last."""
-    position = 0
-    before: State | None = None
-    for entry in history:
-        if isinstance(entry, Overflow):
-            raise AssertionError(f"MERGE loses nothing that would have to be told: {entry}")
-        if entry.values == before:
-            raise AssertionError(f"{before} has come twice; seen: {history}")
-        before = entry.values
-        try:
-            position = states.index(before, position)
-        except ValueError:
-            raise AssertionError(f"{before} is none of {states[position:]}; seen: {history}") from None
-    if complete and before != (states[-1] if states else None):
-        raise AssertionError(f"The state is {states[-1:]}, but the client has {before}")
+                    lane.judge(seen.get((number, position), ()), complete)

@@ -5,24 +5,43 @@ It reads what the channel holds only when told to, so that the client may lag be
 
 from __future__ import annotations
 
-from penstock.client.events import Event, Overflow, Update
+from penstock.client.events import (
+    Configured,
+    EndOfSnapshot,
+    Event,
+    MessageDone,
+    MessageFailed,
+    Overflow,
+    SnapshotCleared,
+    Subscribed,
+    Unsubscribed,
+    Update,
+)
 from penstock.client.requests import PLAIN_STREAM, Request, StreamWishes
 from penstock.client.tlcp import ClientState
 from penstock.kernel.item import Mode
 from penstock.kernel.session import Binding, Session
 from penstock.testing.channel import MemoryChannel
 from penstock.testing.harness import Harness
+from penstock.testing.meter import Meter
 from penstock.wire.tlcp.requests import BindSession, CreateSession, parse_requests
+
+# What is told of an item, and all that is numbered.
+ItemEvent = Update | Overflow | EndOfSnapshot | SnapshotCleared
+DataEvent = ItemEvent | Subscribed | Unsubscribed | Configured | MessageDone | MessageFailed
 
 
 class Peer:
-    """`events` is all it was told, `seen` the updates and losses of each item, by subscription and item number."""
+    """`events` is all it was told, `data` the data notifications of its session, and `seen` those of each item, by
+    subscription and item number. `meter` knows when they were sent."""
 
     def __init__(self, harness: Harness) -> None:
         self.harness = harness
         self.state = ClientState()
         self.events: list[Event] = []
-        self.seen: dict[tuple[int, int], list[Update | Overflow]] = {}
+        self.data: list[DataEvent] = []
+        self.seen: dict[tuple[int, int], list[ItemEvent]] = {}
+        self.meter = Meter()
         self.session: Session
         self.channel: MemoryChannel
         self._read = 0
@@ -37,6 +56,8 @@ class Peer:
             _binding(request), request.stream.content_length, request.max_bandwidth
         )
         self._read = 0
+        self.data.clear()
+        self.meter = Meter()
         self.receive()
 
     def bind(self, wishes: StreamWishes = PLAIN_STREAM, recovery_from: int | None = None) -> None:
@@ -44,9 +65,12 @@ class Peer:
         request = _parsed(self.state.bind_session(wishes, recovery_from))
         assert isinstance(request, BindSession)
         session = self.harness.kernel.find_session(request.session or "")
+        ready = session._log.sent + len(session._lines)
+        left = self.channel
         self.channel = self.harness.bind(
             session, _binding(request), request.stream.content_length, request.recovery_from
         )
+        self.meter.leave(left, ready)
         self._read = 0
 
     def receive(self, size: int | None = None) -> list[Event]:
@@ -56,7 +80,9 @@ class Peer:
         events = self.state.receive_data(data)
         self.events += events
         for event in events:
-            if isinstance(event, Update | Overflow):
+            if isinstance(event, DataEvent):
+                self.data.append(event)
+            if isinstance(event, ItemEvent):
                 self.seen.setdefault((event.subscription, event.item), []).append(event)
         return events
 
@@ -85,6 +111,8 @@ class Peer:
         snapshot: bool = False,
         max_frequency: float | None = None,
         buffer_size: int | None = None,
+        unfiltered: bool = False,
+        snapshot_length: int | None = None,
     ) -> int:
         """Subscribe; the number of the subscription."""
         number, _ = self.state.subscribe(items, fields, mode=mode.value, snapshot=snapshot)
@@ -95,7 +123,9 @@ class Peer:
             fields,
             mode,
             snapshot,
+            snapshot_length,
             max_frequency=max_frequency,
+            unfiltered=unfiltered,
             buffer_size=buffer_size,
         )
         return number
