@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from penstock.doors.tlcp.body import body_text
+from penstock.doors.stream.body import BadBody, body_text
 from penstock.wire.http1 import HttpError, HttpRequest, RequestParser
 from penstock.wire.tlcp.errors import RequestError
 from penstock.wire.tlcp.parameters import parse_line
@@ -97,7 +97,7 @@ def fuzz_http1(data: bytes) -> None:
         subprotocols(request)
         with contextlib.suppress(HttpError):
             accept(request, SUBPROTOCOL)
-        with contextlib.suppress(RequestError):
+        with contextlib.suppress(BadBody):
             body_text(request, TIGHT)
 
 

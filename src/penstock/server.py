@@ -25,9 +25,10 @@ from penstock.adapters.api import AdapterSet
 from penstock.adapters.demo import demo_sets
 from penstock.adapters.runtime import GuardedSource, SetAuthority
 from penstock.config import Config
+from penstock.doors.reception import OpenSet, Reception
 from penstock.doors.stream.door import ListenError, StreamDoor
 from penstock.doors.stream.turns import Turns
-from penstock.doors.tlcp.door import AdapterSet as DoorSet
+from penstock.doors.text6.door import Text6Door
 from penstock.doors.tlcp.door import TlcpDoor
 from penstock.kernel.identity import SessionIds
 from penstock.kernel.kernel import Kernel
@@ -89,9 +90,10 @@ class Server:
         self.kernel = Kernel(time.monotonic, self.turns, ids, session_limits(config))
         self.turns.run_kernel(self.kernel)
         authorities = {adapter_set.name: SetAuthority(adapter_set) for adapter_set in sets}
-        doors = {name: DoorSet(name, authority, authority) for name, authority in authorities.items()}
-        self.tlcp = TlcpDoor(config, self.kernel, doors)
-        self.stream = StreamDoor(config, self.turns, self.tlcp, self.is_ready)
+        open_sets = {name: OpenSet(name, authority, authority) for name, authority in authorities.items()}
+        reception = Reception(config, self.kernel, open_sets)
+        self.tlcp = TlcpDoor(reception)
+        self.stream = StreamDoor(config, self.turns, self.tlcp, Text6Door(reception), self.is_ready)
         self._api: uvicorn.Server | None = None
         self._api_task: asyncio.Task[None] | None = None
         self._api_port = 0

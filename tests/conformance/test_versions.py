@@ -49,10 +49,19 @@ def test_a_version_that_is_not_spoken_is_error_65_naming_those_that_are(exchange
 
 
 @pytest.mark.conformance("version.http.missing")
-def test_a_request_without_ls_protocol_is_error_65_naming_it(exchange: Exchange) -> None:
-    (line,) = exchange.request("create_session", create(), "")
-    assert line.startswith("CONERR,65,LS_protocol is missing")
-    assert SUPPORTED in line
+def test_a_request_without_ls_protocol_that_only_tlcp_has_is_error_65_naming_it(exchange: Exchange) -> None:
+    for name in ("heartbeat", "msg"):
+        (line,) = exchange.request(name, "", "")
+        assert line.startswith("ERROR,65,LS_protocol is missing")
+        assert SUPPORTED in line
+
+
+@pytest.mark.conformance("version.http.missing-older")
+def test_a_request_without_ls_protocol_is_of_the_older_protocol_and_its_error_names_it(exchange: Exchange) -> None:
+    with exchange.http() as http:
+        http.post("create_session", create(), "")
+        assert http.read_head() == 500
+        assert b"LS_protocol in the query string" in http.read_body()
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,9 @@ STAMP = re.compile(rb"\|?(\d+\.\d{6}) x")
 class Client:
     """Subscribed to everything; reads on a thread of its own and notes how old the data is, and how much comes when."""
 
-    def __init__(self, exchange: Exchange, **wishes: int) -> None:
-        self._stream = exchange.stream("HOSE", content_length=2_000_000_000, **wishes)
+    def __init__(self, exchange: Exchange, max_bandwidth: float = 0) -> None:
+        limit = f"&LS_requested_max_bandwidth={max_bandwidth}" if max_bandwidth else ""
+        self._stream = exchange.stream("HOSE", extra=limit, content_length=2_000_000_000)
         self._socket = self._stream.http.socket
         exchange.control(
             self._stream.session, reqId=1, op="add", subId=1, mode="MERGE", group=" ".join(ITEMS), schema="x"
@@ -74,7 +75,7 @@ def test_a_slow_a_stopped_and_a_fast_client_are_served_at_once_each_as_it_can(tm
         exchange = Exchange(server.host, server.port)
         # A small buffer, or the system goes on reading megabytes in the client's name.
         narrow = Exchange(server.host, server.port, receive_buffer=65_536)
-        clients = [Client(exchange), Client(narrow), Client(exchange, requested_max_bandwidth=KBPS)]
+        clients = [Client(exchange), Client(narrow), Client(exchange, KBPS)]
         fast, stopped, limited = clients
         try:
             time.sleep(1.5)  # Let the memory settle: real time is what this test is about.

@@ -125,12 +125,11 @@ def test_one_wrong_line_of_a_batch_spoils_no_other(server: BackgroundServer, wit
 @pytest.mark.parametrize(
     "query",
     [
-        "",
         "LS_protocol=",
         "LS_protocol=TLCP-1.0.0",
         "LS_protocol=TLCP-2.4.0&LS_protocol=TLCP-2.4.0",
-        "x",
-        "%",
+        "LS_protocol=TLCP-2.4.0&x",
+        "LS_protocol=TLCP-2.4.0&%",
         "LS_protocol=%FF",
     ],
 )
@@ -143,6 +142,17 @@ def test_a_wrong_query_string_is_answered(server: BackgroundServer, witness: Wit
     ):
         (line,) = Exchange(server.host, server.port).request(name, "", query)
         assert line.startswith((f"{tag},65,", f"{tag},67,")), line
+
+
+@pytest.mark.parametrize("query", ["", "x", "%", "LS_op2=create&LS_op2=create", "LS_user=%FF", "&&&"])
+def test_a_wrong_query_string_of_the_older_protocol_is_answered(
+    server: BackgroundServer, witness: Witness, query: str
+) -> None:
+    for name in ("create_session", "bind_session", "control", "send_message"):
+        with Exchange(server.host, server.port).http() as http:
+            http.post(name, "", query)
+            assert http.read_head() == 500
+            assert 5 < len(http.read_body()) < 400
 
 
 # -- bodies -----------------------------------------------------------------------------------------------------------

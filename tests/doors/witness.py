@@ -87,14 +87,14 @@ def _tracked(server: BackgroundServer) -> dict[type, int]:
     found: list[type] = []
     for entry in gc.get_objects():
         if isinstance(entry, HttpConnection | WebSocketConnection):
-            owner: object = entry.door.tlcp
+            ours = entry.door is server.server.stream
         elif isinstance(entry, HttpResponse):
-            owner = entry._connection.door.tlcp
+            ours = entry._connection.door is server.server.stream
         elif isinstance(entry, Session):
-            owner = entry.kernel.observer
+            ours = entry.kernel is server.server.kernel
         else:
             continue
-        if owner is server.server.tlcp:
+        if ours:
             found.append(type(entry))
     return {kind: found.count(kind) for kind in TRACKED}
 

@@ -53,8 +53,15 @@ class Book(Generic[V]):
         """Forget everything, and have the clients forget it."""
         for view in self.views:
             for lane in view.lanes:
-                lane.drop_states()
-                lane.tell(view.codec.snapshot_cleared(lane.subscription, lane.position))
+                line = view.codec.snapshot_cleared(lane.subscription, lane.position)
+                if line:
+                    lane.drop_states()
+                    lane.tell(line)
+                else:
+                    self.empty(view, lane)
+
+    def empty(self, view: V, lane: Lane) -> None:
+        """Clear for a client whose protocol has no word for it; by default it keeps what it has."""
 
 
 class MergeBook(Book[MergeView]):
@@ -171,5 +178,11 @@ class CommandBook(Book[CommandView]):
                 view.offer(lane, key, ADD, view.row(added), free=True)
 
     def clear(self) -> None:
-        self._rows.clear()
         super().clear()
+        self._rows.clear()
+
+    def empty(self, view: CommandView, lane: Lane) -> None:
+        for key in self._rows:
+            deleted: Mapping[str, Value] = {KEY_FIELD: key, COMMAND_FIELD: DELETE}
+            if view.selects(deleted):
+                view.offer(lane, key, DELETE, view.row(deleted), free=False)

@@ -14,6 +14,8 @@ class Reason(Enum):
     CREDENTIALS = auto()
     ADAPTER_SET = auto()
     AUTHORITY_UNAVAILABLE = auto()
+    AUTHORITY_ERROR = auto()
+    OVERLOADED = auto()
     MAX_SESSIONS = auto()
     UNKNOWN_SESSION = auto()
     FOREIGN_SESSION = auto()

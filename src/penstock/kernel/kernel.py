@@ -79,12 +79,12 @@ class Kernel:
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
-    def open_session(self, codec: Codec, handler: MessageHandler) -> Session:
+    def open_session(self, codec: Codec, handler: MessageHandler, recoverable: bool = True) -> Session:
         """A new session, unbound; raises a Refusal when there are too many."""
         limit = self.limits.max_sessions
         if limit and len(self.sessions) >= limit:
             raise Refusal(Reason.MAX_SESSIONS, f"Configured maximum number of sessions reached: {limit}")
-        session = Session(self, self._ids.new(), codec, handler)
+        session = Session(self, self._ids.new(), codec, handler, recoverable)
         key = self._ids.key(session.id)
         assert key is not None
         self.sessions[key] = session

@@ -89,6 +89,17 @@ class Lane(Timed):
             self.clear = False
             self.session.add_pending(self)
 
+    def mute(self) -> None:
+        """Gather only: as if it waited in the session already, so that nothing of it goes there."""
+        self.waiting = True
+        self.clear = False
+
+    def unmute(self) -> None:
+        """Let what was gathered go, and all that follows."""
+        self.drained()
+        if self.has_held():
+            self._wait()
+
     def drained(self) -> None:
         """The session has taken all that may go."""
         self.waiting = False
@@ -254,7 +265,7 @@ class QueueLane(Lane):
             self._bound -= 1
 
     def tell(self, line: bytes) -> None:
-        if self.session.ready and not self._queue:
+        if self.session.ready and not self.waiting and not self._queue:
             self.session.send(line)
         else:
             self._queue.append(Held(None, line, True))

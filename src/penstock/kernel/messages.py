@@ -6,6 +6,7 @@ Request".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.kernel.errors import Reason, Refusal
@@ -23,15 +24,26 @@ MAX_REMEMBERED = 1_000
 
 
 class Message:
-    """One message on its way to the handler."""
+    """One message on its way to the handler.
 
-    __slots__ = ("outcome", "progressive", "sequence", "text")
+    Its outcome is a notification to the client, if it wants one, and told to `settled`: with a code for a failure.
+    """
 
-    def __init__(self, text: str, sequence: str | None, progressive: int | None, outcome: bool) -> None:
+    __slots__ = ("outcome", "progressive", "sequence", "settled", "text")
+
+    def __init__(
+        self,
+        text: str,
+        sequence: str | None,
+        progressive: int | None,
+        outcome: bool,
+        settled: Callable[[int | None, str], None] | None = None,
+    ) -> None:
         self.text = text
         self.sequence = sequence
         self.progressive = progressive
         self.outcome = outcome
+        self.settled = settled
 
 
 class Sequence(Timed):
@@ -148,18 +160,20 @@ class Messages:
         """The handler has processed the message."""
         if message.outcome and message.progressive is not None:
             self.session.notify(self.session.codec.message_done(message.sequence, message.progressive, response))
-        self._finished(message)
+        self._finished(message, None, response)
 
     def failed(self, message: Message, code: int, text: str) -> None:
         """The handler has refused the message, or broken down over it."""
         if message.outcome and message.progressive is not None:
             self.report_failure(message.sequence, message.progressive, code, text)
-        self._finished(message)
+        self._finished(message, code, text)
 
     def report_failure(self, sequence: str | None, progressive: int, code: int, text: str) -> None:
         self.session.notify(self.session.codec.message_failed(sequence, progressive, code, text))
 
-    def _finished(self, message: Message) -> None:
+    def _finished(self, message: Message, code: int | None, text: str) -> None:
+        if message.settled is not None:
+            message.settled(code, text)
         if message.sequence is not None and not self.session.closed:
             self._sequences[message.sequence].finished()
 

@@ -59,7 +59,6 @@ class Session(Timed):
 
     # A server holds many thousands: without a dictionary each takes a kilobyte less.
     __slots__ = (
-        "_admission",
         "_binding",
         "_bound_at",
         "_budget",
@@ -79,12 +78,14 @@ class Session(Timed):
         "_pending",
         "_poll_delay_millis",
         "_poll_until",
+        "_recoverable",
         "_rest_until",
         "_room",
         "_stalled",
         "_unbound_until",
         "adapter_set",
         "address",
+        "admission",
         "announced_address",
         "channel",
         "closed",
@@ -102,7 +103,9 @@ class Session(Timed):
         "user",
     )
 
-    def __init__(self, kernel: Kernel, session_id: str, codec: Codec, handler: MessageHandler) -> None:
+    def __init__(
+        self, kernel: Kernel, session_id: str, codec: Codec, handler: MessageHandler, recoverable: bool = True
+    ) -> None:
         super().__init__()
         self.kernel = kernel
         self.limits = kernel.limits
@@ -118,7 +121,7 @@ class Session(Timed):
         self.subscriptions: dict[int, Subscription] = {}
         self._messages: Messages | None = None
         self.max_bandwidth: float | None = None
-        self._admission = Admission()
+        self.admission = Admission()
         self.tells_constraints = True
 
         self.channel: Channel | None = None
@@ -138,7 +141,10 @@ class Session(Timed):
         # Encoded, by this lane if by any, but to wait until the bandwidth allows it.
         self._stalled: tuple[Lane | None, bytes] | None = None
         self._budget: Budget | None = None
-        self._log = RecoveryLog(self.limits.max_recovery_length, self.limits.max_recovery_age_millis / 1000)
+        # Whether it outlives the loss of its connection.
+        self._recoverable = recoverable
+        kept = self.limits.max_recovery_length if recoverable else 0
+        self._log = RecoveryLog(kept, self.limits.max_recovery_age_millis / 1000)
 
         self._binding = UNBOUND
         self._fresh = False
@@ -215,7 +221,7 @@ class Session(Timed):
         if self._budget is not None and self._lines:
             # Sent again, or left over from a connection of limited length: it counts when it goes.
             self._budget.spend(now, sum(map(len, self._lines)))
-        if recovery_from is None and self._lines:
+        if self._log.sent + len(self._lines) > self._log.reached:
             self._restart_intervals()
         self.ready = False
         self.flush()
@@ -224,7 +230,7 @@ class Session(Timed):
         self._set_alarm()
 
     def _restart_intervals(self) -> None:
-        """Lines left over from a connection of limited length go only now: their lanes' intervals begin with it."""
+        """Lines that the last connection did not carry go only now: their lanes' intervals begin with it."""
         for subscription in self.subscriptions.values():
             for _, lane in subscription.lanes:
                 lane.restart_interval()
@@ -341,6 +347,9 @@ class Session(Timed):
     def drop(self) -> None:
         """The connection is gone without a word: keep the session for a while, the client may recover it."""
         self.channel = None
+        if not self._recoverable:
+            self.close(None, "")
+            return
         self.ready = False
         now = self.kernel.clock()
         self._unbound_until = now + self.limits.session_recovery_millis / 1000
@@ -384,7 +393,12 @@ class Session(Timed):
             self.kernel.add_dirty(self)
 
     def notify(self, line: bytes) -> None:
-        """A data notification that must not be lost or overtaken: now, or when the session is ready again."""
+        """A data notification that must not be lost or overtaken: now, or when the session is ready again.
+
+        One that the session's protocol has no form for is empty.
+        """
+        if not line:
+            return
         if self.ready:
             self.send(line)
         else:
@@ -503,7 +517,7 @@ class Session(Timed):
 
     def admit(self, admission: Admission, requested_bandwidth: float | None) -> None:
         """What the metadata adapter allows, and what the client asks for, before the first binding."""
-        self._admission = admission
+        self.admission = admission
         self._limit_bandwidth(requested_bandwidth)
 
     def constrain(self, requested_bandwidth: float | None) -> None:
@@ -519,7 +533,7 @@ class Session(Timed):
             self._say(self._constraints())
 
     def _limit_bandwidth(self, requested: float | None) -> None:
-        admission = self._admission
+        admission = self.admission
         limits = [admission.max_bandwidth]
         if admission.manages_bandwidth:
             limits.append(requested)
@@ -533,7 +547,7 @@ class Session(Timed):
             self._budget.change(self.kernel.clock(), self.max_bandwidth)
 
     def _constraints(self) -> bytes:
-        return self.codec.constrained(self.max_bandwidth, self._admission.manages_bandwidth)
+        return self.codec.constrained(self.max_bandwidth, self.admission.manages_bandwidth)
 
     # -- the end --------------------------------------------------------------------------------------------------
 

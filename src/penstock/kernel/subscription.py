@@ -37,6 +37,8 @@ class SubscriptionRequest:
     unfiltered: bool = False
     # None: the mode's default; 0: no limit.
     buffer_size: int | None = None
+    # Events are gathered, but not sent before `activate`.
+    silent: bool = False
 
 
 class Subscription:
@@ -49,6 +51,7 @@ class Subscription:
         self.requested_frequency = request.max_frequency
         self.unfiltered = request.unfiltered or request.mode is Mode.RAW
         self.lanes: list[tuple[Item, Lane]] = []
+        self._silent = request.silent
 
     def start(self) -> None:
         """Announce the subscription, then join every item; refused as a whole if one item does not allow it."""
@@ -96,6 +99,8 @@ class Subscription:
         lane = self._lane(granted, view, position)
         frequency = self._frequency(granted)
         lane.interval = 0.0 if frequency is None else 1.0 / frequency
+        if self._silent:
+            lane.mute()
         self.lanes.append((item, lane))
         item.attach(lane, request.mode, request.snapshot_length)
         request.feed.acquire(item)
@@ -152,6 +157,13 @@ class Subscription:
             frequency = self._frequency(granted)
             lane.set_interval(0.0 if frequency is None else 1.0 / frequency)
         self.confirm()
+
+    def activate(self) -> None:
+        """Begin to send, if the subscription was silent."""
+        if self._silent:
+            self._silent = False
+            for _, lane in self.lanes:
+                lane.unmute()
 
     def stop(self) -> None:
         """Leave all items; nothing held is sent any more."""

@@ -63,7 +63,7 @@ class CommandLane(Lane):
             self._park(key, state)
         else:
             self._unpark(key)
-            if self.session.ready and not self._rows:
+            if self.session.ready and not self.waiting and not self._rows:
                 self.session.send(self._row_line(key, command, state))
             else:
                 self._put(key, command, state)
@@ -91,7 +91,7 @@ class CommandLane(Lane):
         raise AssertionError("a command lane is offered rows, not states")
 
     def tell(self, line: bytes) -> None:
-        if self.session.ready and not self._rows:
+        if self.session.ready and not self.waiting and not self._rows:
             self.session.send(line)
         else:
             self._line_count += 1

@@ -10,7 +10,6 @@ import re
 import zlib
 
 from penstock.wire.http1 import HttpRequest
-from penstock.wire.tlcp.errors import malformed
 
 # Python's names for encodings that no request needs: they are slow, have no fixed meaning, or yield text that UTF-8
 # cannot carry.
@@ -19,16 +18,20 @@ NOT_CHARSETS = ("charmap", "idna", "punycode", "raw-unicode-escape", "undefined"
 _CHARSET = re.compile(r';[ \t]*charset=(?:"([^"]*)"|([^; \t"]*))', re.IGNORECASE)
 
 
+class BadBody(Exception):
+    """The body is no text; which header or position is at fault."""
+
+
 def body_text(request: HttpRequest, limit: int) -> str:
-    """Decode the body; raises error 67 that names the header or the position at fault."""
+    """Decode the body; raises BadBody."""
     body = _decompressed(request, limit)
     charset = _charset(request)
     try:
         return body.decode(charset)
     except UnicodeDecodeError as error:
-        raise malformed(f"The request body is not valid {charset} at byte {error.start}") from None
+        raise BadBody(f"The request body is not valid {charset} at byte {error.start}") from None
     except UnicodeError:
-        raise malformed(f"The request body is not valid {charset}") from None
+        raise BadBody(f"The request body is not valid {charset}") from None
 
 
 def _charset(request: HttpRequest) -> str:
@@ -40,9 +43,9 @@ def _charset(request: HttpRequest) -> str:
     try:
         info = codecs.lookup(name)
     except (LookupError, ValueError):
-        raise malformed(f"Content-Type charset {name[:40]!r} is not known") from None
+        raise BadBody(f"Content-Type charset {name[:40]!r} is not known") from None
     if not info._is_text_encoding or info.name in NOT_CHARSETS:
-        raise malformed(f"Content-Type charset {name[:40]!r} is not a text encoding")
+        raise BadBody(f"Content-Type charset {name[:40]!r} is not a text encoding")
     return info.name
 
 
@@ -51,14 +54,14 @@ def _decompressed(request: HttpRequest, limit: int) -> bytes:
     if coding == "identity":
         return request.body
     if coding not in ("gzip", "x-gzip", "deflate"):
-        raise malformed(f"Content-Encoding {coding[:40]!r} is not supported; gzip, deflate and identity are")
+        raise BadBody(f"Content-Encoding {coding[:40]!r} is not supported; gzip, deflate and identity are")
     decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
     try:
         body = decompressor.decompress(request.body, limit + 1)
     except zlib.error:
-        raise malformed(f"The request body is not valid {coding}") from None
+        raise BadBody(f"The request body is not valid {coding}") from None
     if len(body) > limit:
-        raise malformed(f"Request longer than {limit} bytes")
+        raise BadBody(f"Request longer than {limit} bytes")
     if not decompressor.eof:
-        raise malformed(f"The {coding} request body is cut short")
+        raise BadBody(f"The {coding} request body is cut short")
     return body

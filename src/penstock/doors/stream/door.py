@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from email.utils import formatdate
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from penstock import __version__
 from penstock.config import Config
@@ -22,9 +23,12 @@ from penstock.doors.stream.origins import Origins
 from penstock.doors.stream.pages import Pages
 from penstock.doors.stream.turns import Turns
 from penstock.log import get
+from penstock.wire.text6.requests import REQUESTS
 
 if TYPE_CHECKING:
+    from penstock.doors.stream.response import HttpResponse
     from penstock.doors.stream.websocket import WebSocketConnection
+    from penstock.doors.text6.door import Text6Door
     from penstock.doors.tlcp.door import TlcpDoor
 
 log = get(__name__)
@@ -40,10 +44,13 @@ class ListenError(Exception):
 class StreamDoor:
     """Opened by `listen`, closed by `stop`."""
 
-    def __init__(self, config: Config, turns: Turns, tlcp: TlcpDoor, is_ready: Callable[[], bool]) -> None:
+    def __init__(
+        self, config: Config, turns: Turns, tlcp: TlcpDoor, text6: Text6Door, is_ready: Callable[[], bool]
+    ) -> None:
         self.config = config
         self.turns = turns
         self.tlcp = tlcp
+        self._text6 = text6
         self.origins = Origins(config.cors)
         self.pages = Pages()
         self.connections: set[HttpConnection | WebSocketConnection] = set()
@@ -86,6 +93,13 @@ class StreamDoor:
     def _secure_connection(self) -> HttpConnection:
         return HttpConnection(self, secure=True)
 
+    async def answer(self, name: str, response: HttpResponse) -> None:
+        """Have the door of the request's protocol answer it: all of TLCP has LS_protocol in the query string."""
+        if name in REQUESTS and not _names_protocol(response.request.query):
+            await self._text6.answer_http(name, response)
+        else:
+            await self.tlcp.answer_http(name, response)
+
     @property
     def ports(self) -> list[int]:
         """The ports really taken: plain first, then TLS."""
@@ -124,6 +138,10 @@ class StreamDoor:
                 await asyncio.wait_for(self._all_closed.wait(), STOP_PATIENCE)
         for connection in list(self.connections):
             connection.transport.abort()
+
+
+def _names_protocol(query: str) -> bool:
+    return any(unquote(pair.partition("=")[0]) == "LS_protocol" for pair in query.split("&"))
 
 
 def tls_context(certificate: str, private_key: str, ciphers: str) -> ssl.SSLContext:

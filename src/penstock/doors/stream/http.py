@@ -325,7 +325,7 @@ class HttpConnection(asyncio.Protocol):
         if "content-range" in request.headers:
             raise HttpError(400, "Content-Range is not accepted")
         self._response = HttpResponse(self, request)
-        self._task = asyncio.get_running_loop().create_task(self.door.tlcp.answer_http(name, self._response))
+        self._task = asyncio.get_running_loop().create_task(self.door.answer(name, self._response))
 
     def _upgrade(self, request: HttpRequest, origin: str | None) -> None:
         if _SOCKET_PATH.fullmatch(request.path) is None:

@@ -1,4 +1,4 @@
-"""What the TLCP door needs of the connection a request came on: a WebSocket, or the response to one HTTP request."""
+"""What the doors of the text protocols need of the connection a request came on: a WebSocket, or one HTTP response."""
 
 from __future__ import annotations
 

@@ -51,6 +51,7 @@ class HttpResponse:
         self._head_written = False
         self._queued = False
         self._close_socket = False
+        self._status = 200
         self._compressor: zlib._Compress | None = None
 
     @property
@@ -95,6 +96,12 @@ class HttpResponse:
         self._close_socket = self._close_socket or close_socket
         self._flush_later()
 
+    def fail(self, status: int, text: str) -> None:
+        """Answer with an HTTP error and one line of text, in place of all lines so far; not after the first write."""
+        self._status = status
+        self._lines = [f"{text}\n".encode()]
+        self.finish(False)
+
     def abort(self) -> None:
         self.session = None
         self._connection.abort()
@@ -118,7 +125,7 @@ class HttpResponse:
             self._head_written = True
             if self.finished:
                 self._connection.send_complete(
-                    self.request, 200, TEXT, body, close=self._close_socket, may_compress=True
+                    self.request, self._status, TEXT, body, close=self._close_socket, may_compress=True
                 )
                 return
             out = self._stream_head()

@@ -10,24 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from penstock.config import Config
-from penstock.doors.stream.census import Census
+from penstock.doors.reception import Reception, destroy, incident
+from penstock.doors.stream.body import BadBody, body_text
+from penstock.doors.stream.link import Link
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.stream.websocket import WebSocketConnection
-from penstock.doors.tlcp.body import body_text
-from penstock.doors.tlcp.link import Link
 from penstock.doors.tlcp.refusals import control_error, session_error
-from penstock.kernel.errors import Cause, Reason, Refusal
-from penstock.kernel.item import Mode
-from penstock.kernel.kernel import EndedSession, Kernel
+from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.kernel import EndedSession
 from penstock.kernel.messages import Message
-from penstock.kernel.ports import Admission, Authority, ClientFacts, MessageHandler
 from penstock.kernel.session import Binding, Session
-from penstock.kernel.subscription import SubscriptionRequest
 from penstock.log import get
 from penstock.wire.http1 import HttpError
 from penstock.wire.tlcp import lines
@@ -66,33 +60,18 @@ log = get(__name__)
 # Requests whose failure is a CONERR; all others answer REQERR or ERROR.
 SESSION_REQUESTS = ("create_session", "bind_session")
 
-# A stream shorter than this gets no NOOP padding: there would be little left for data.
-LEAST_PADDED_LENGTH = 4_096
-
-
 # Lines of a batch that are answered before everybody else has a turn; no client sends so many.
 LINES_PER_TURN = 200
-
-
-@dataclass(frozen=True, slots=True)
-class AdapterSet:
-    """An adapter set as the door sees it."""
-
-    name: str
-    authority: Authority
-    handler: MessageHandler
 
 
 class TlcpDoor:
     """Answers requests; one for all connections of the streaming port."""
 
-    def __init__(self, config: Config, kernel: Kernel, sets: Mapping[str, AdapterSet]) -> None:
-        self._config = config
-        self._kernel = kernel
-        self._sets = sets
+    def __init__(self, reception: Reception) -> None:
+        self._reception = reception
+        self._config = reception.config
+        self._kernel = reception.kernel
         self._codecs: dict[tuple[Version, str], TlcpCodec] = {}
-        self._session_census = Census(config.limits.sessions_per_address)
-        kernel.observer = self
 
     # -- transports -----------------------------------------------------------------------------------------------
 
@@ -107,6 +86,8 @@ class TlcpDoor:
             text = body_text(request, self._config.limits.request_limit)
         except RequestError as error:
             self._refuse(response, name, error)
+        except BadBody as error:
+            self._refuse(response, name, malformed(str(error)))
         except Exception:
             self._refuse(response, name, _unexpected(name, None))
         else:
@@ -205,15 +186,18 @@ class TlcpDoor:
     async def _create_session(self, link: Link, request: CreateSession, version: Version) -> None:
         _check_not_streaming(link)
         link.last_session = None
-        adapter_set = self._sets.get(request.adapter_set)
-        if adapter_set is None:
-            raise session_error(
-                Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {request.adapter_set[:60]}")
+        try:
+            chosen = self._reception.find_set(request.adapter_set)
+            admission = await self._reception.authenticate(
+                chosen, request.user, request.password, link, request.ttl_millis
             )
-        admission = await self._authenticate(adapter_set, request, link)
-        if link.lost:
-            return
-        session = self._open_session(adapter_set, request, admission, version, link)
+            if link.lost:
+                return
+            codec = self._codec(version, request.supported_diffs)
+            session = self._reception.open_session(chosen, codec, request.user, admission, request.max_bandwidth, link)
+        except Refusal as refusal:
+            raise session_error(refusal) from None
+        session.tells_constraints = not request.stream.reduce_head
         try:
             for control in request.controls:
                 await self._combo_control(session, control)
@@ -224,24 +208,6 @@ class TlcpDoor:
             if session.channel is None and link.last_session != session.id:
                 session.close(None, "")
 
-    async def _authenticate(self, adapter_set: AdapterSet, request: CreateSession, link: Link) -> Admission:
-        facts = ClientFacts(link.address, link.secure, link.headers)
-        patience = None if request.ttl_millis is None else request.ttl_millis / 1000
-        try:
-            async with asyncio.timeout(patience):
-                return await adapter_set.authority.authenticate(request.user, request.password, facts)
-        except TimeoutError:
-            raise RequestError(
-                int(SessionCode.OVERLOADED), f"No answer within LS_ttl_millis={request.ttl_millis}"
-            ) from None
-        except Refusal as refusal:
-            raise session_error(refusal) from None
-        except Exception:
-            log.exception("authentication failed unexpectedly", adapter_set=adapter_set.name)
-            raise RequestError(
-                int(SessionCode.AUTHORITY_ERROR), "The metadata adapter failed while checking the credentials"
-            ) from None
-
     def _codec(self, version: Version, accepted: Sequence[str] | None) -> TlcpCodec:
         """The codec for a client; those that accept the same differences share one."""
         formats = FORMATS if accepted is None else "".join(name for name in FORMATS if name in accepted)
@@ -250,36 +216,6 @@ class TlcpDoor:
             codec = TlcpCodec(version, formats, self._config.session.jsonpatch_min_length)
             self._codecs[version, formats] = codec
         return codec
-
-    def _open_session(
-        self, adapter_set: AdapterSet, request: CreateSession, admission: Admission, version: Version, link: Link
-    ) -> Session:
-        census = self._session_census
-        if census.is_full(link.address):
-            raise session_error(
-                Refusal(
-                    Reason.MAX_SESSIONS,
-                    f"Configured maximum number of sessions per address reached: {census.limit}",
-                )
-            )
-        try:
-            session = self._kernel.open_session(self._codec(version, request.supported_diffs), adapter_set.handler)
-        except Refusal as refusal:
-            raise session_error(refusal) from None
-        session.user = request.user
-        session.adapter_set = adapter_set.name
-        session.address = link.address
-        session.admit(admission, request.max_bandwidth)
-        session.tells_constraints = not request.stream.reduce_head
-        census.enter(link.address)
-        log.info(
-            "session opened",
-            session=short(session.id),
-            adapter_set=adapter_set.name,
-            user=request.user,
-            address=link.address,
-        )
-        return session
 
     async def _combo_control(self, session: Session, control: Control) -> None:
         try:
@@ -317,9 +253,6 @@ class TlcpDoor:
     def _bind(
         self, link: Link, session: Session, options: StreamOptions, recovery_from: int | None, is_new: bool
     ) -> None:
-        settings = self._config.session
-        length = options.content_length or settings.content_length
-        length = max(settings.min_content_length, length)
         binding = Binding(
             polling=options.polling,
             polling_millis=options.polling_millis,
@@ -328,21 +261,18 @@ class TlcpDoor:
             inactivity_millis=options.inactivity_millis,
             send_sync=options.send_sync,
         )
-        link.limit(length)
         announced = session.announced_address
         head = self._head(link, session, options, binding, is_new)
-        if not link.websocket and not options.polling and length >= LEAST_PADDED_LENGTH and settings.noop_padding:
+        length = self._reception.stream_length(options.content_length)
+        filling = self._reception.filling(link, binding, length)
+        if filling:
             assert isinstance(session.codec, TlcpCodec)
-            head.append(session.codec.padding(settings.noop_padding))
-        link.session = session
+            head.append(session.codec.padding(filling))
         try:
-            session.bind(link, binding, head, recovery_from)
+            self._reception.bind(link, session, binding, head, length, recovery_from)
         except Refusal as refusal:
-            link.session = None
             session.announced_address = announced
             raise session_error(refusal) from None
-        if link.congested and link.session is session:
-            session.congest()
 
     def _head(
         self, link: Link, session: Session, options: StreamOptions, binding: Binding, is_new: bool
@@ -388,7 +318,7 @@ class TlcpDoor:
     async def _execute(self, session: Session, request: Control) -> None:
         try:
             if isinstance(request, Subscribe):
-                await self._subscribe(session, request)
+                await self._reception.subscribe(session, request.subscription, request)
             elif isinstance(request, Unsubscribe):
                 session.unsubscribe(request.subscription)
             elif isinstance(request, Reconfigure):
@@ -405,63 +335,18 @@ class TlcpDoor:
             elif isinstance(request, ForceRebind):
                 session.rebind(request.polling_millis, request.close_socket)
             elif isinstance(request, Destroy):
-                _destroy(session, request)
+                destroy(session, request.cause_code, request.cause_message, request.close_socket)
             elif isinstance(request, SendMessage):
                 message = Message(request.message, request.sequence, request.progressive, request.outcome)
                 session.messages.submit(message, request.max_wait_millis)
         except Refusal as refusal:
             raise control_error(refusal, request.request_id) from None
 
-    async def _subscribe(self, session: Session, request: Subscribe) -> None:
-        feed = self._kernel.feed(session.adapter_set, request.data_adapter)
-        mode = Mode(request.mode)
-        try:
-            grant = await self._sets[session.adapter_set].authority.resolve(
-                session.user, request.data_adapter, request.group, request.schema, mode, request.selector
-            )
-        except Refusal:
-            raise
-        except Exception:
-            log.exception("subscription failed unexpectedly", adapter_set=session.adapter_set)
-            raise RequestError(
-                int(ControlCode.AUTHORITY_ERROR),
-                "The metadata adapter failed on this subscription",
-                request.request_id,
-            ) from None
-        if session.closed:
-            raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
-        session.subscribe(
-            SubscriptionRequest(
-                number=request.subscription,
-                feed=feed,
-                grant=grant,
-                mode=mode,
-                snapshot=request.snapshot,
-                snapshot_length=request.snapshot_length,
-                max_frequency=request.max_frequency,
-                unfiltered=request.unfiltered,
-                buffer_size=request.buffer_size,
-            )
-        )
-
-    # -- the kernel's observer ------------------------------------------------------------------------------------
-
-    def session_closed(self, session: Session, cause: int | None, message: str) -> None:
-        self._session_census.leave(session.address)
-        log.info("session closed", session=short(session.id), cause=cause, reason=message or "the client has gone")
-
-
-def short(session_id: str) -> str:
-    """Enough of an identifier to follow a session through a log, and nothing that would let a reader use it."""
-    return session_id[:9]
-
 
 def _unexpected(name: str, request_id: str | None) -> RequestError:
     """Error 68 for the exception being handled, with an id that the log carries too."""
-    incident = secrets.token_hex(4)
-    log.exception("unexpected error", incident=incident, request=name)
     code = SessionCode.INTERNAL if name in SESSION_REQUESTS else ControlCode.INTERNAL
-    return RequestError(int(code), f"Internal error {incident}", request_id)
+    return RequestError(int(code), incident(name), request_id)
 
 
 def _split_message(message: str) -> tuple[str, str]:
@@ -476,11 +361,3 @@ def _check_not_streaming(link: Link) -> None:
 
 def _wants_ack(request: Control) -> bool:
     return request.ack if isinstance(request, Subscribe | Unsubscribe | SendMessage) else True
-
-
-def _destroy(session: Session, request: Destroy) -> None:
-    if request.cause_code is None:
-        code, message = int(Cause.DESTROYED_BY_CLIENT), "Destroy invoked by client"
-    else:
-        code, message = min(0, request.cause_code), request.cause_message or "null"
-    session.close(code, message, request.close_socket)

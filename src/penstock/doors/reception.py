@@ -1,0 +1,213 @@
+"""What the doors of both text protocols do alike: let clients in, open and bind sessions, put subscriptions through.
+
+Everything here speaks of refusals in the kernel's words; each door has its own codes and forms for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.config import Config
+from penstock.doors.stream.census import Census
+from penstock.doors.stream.link import Link
+from penstock.kernel.errors import Cause, Reason, Refusal
+from penstock.kernel.item import Mode
+from penstock.kernel.kernel import Kernel
+from penstock.kernel.ports import Admission, Authority, ClientFacts, Codec, MessageHandler
+from penstock.kernel.session import Binding, Session
+from penstock.kernel.subscription import SubscriptionRequest
+from penstock.log import get
+
+log = get(__name__)
+
+# A stream shorter than this gets no filling at its start: there would be little left for data.
+LEAST_PADDED_LENGTH = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSet:
+    """An adapter set as the doors see it."""
+
+    name: str
+    authority: Authority
+    handler: MessageHandler
+
+
+class Wish(Protocol):
+    """A subscription as a client asks for it, in either protocol."""
+
+    @property
+    def data_adapter(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def schema(self) -> str: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def selector(self) -> str | None: ...
+    @property
+    def buffer_size(self) -> int | None: ...
+    @property
+    def max_frequency(self) -> float | None: ...
+    @property
+    def unfiltered(self) -> bool: ...
+    @property
+    def snapshot(self) -> bool: ...
+    @property
+    def snapshot_length(self) -> int | None: ...
+
+
+class Reception:
+    """One for all doors: it counts their sessions together."""
+
+    def __init__(self, config: Config, kernel: Kernel, sets: Mapping[str, OpenSet]) -> None:
+        self.config = config
+        self.kernel = kernel
+        self._sets = sets
+        self._census = Census(config.limits.sessions_per_address)
+        kernel.observer = self
+
+    # -- sessions -------------------------------------------------------------------------------------------------
+
+    def find_set(self, name: str) -> OpenSet:
+        found = self._sets.get(name)
+        if found is None:
+            raise Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {name[:60]}")
+        return found
+
+    async def authenticate(
+        self, chosen: OpenSet, user: str | None, password: str | None, link: Link, patience_millis: int | None = None
+    ) -> Admission:
+        """What the user may have; raises a Refusal, also when the metadata adapter fails or takes too long."""
+        facts = ClientFacts(link.address, link.secure, link.headers)
+        try:
+            async with asyncio.timeout(None if patience_millis is None else patience_millis / 1000):
+                return await chosen.authority.authenticate(user, password, facts)
+        except TimeoutError:
+            raise Refusal(Reason.OVERLOADED, f"No answer within LS_ttl_millis={patience_millis}") from None
+        except Refusal:
+            raise
+        except Exception:
+            log.exception("authentication failed unexpectedly", adapter_set=chosen.name)
+            raise Refusal(
+                Reason.AUTHORITY_ERROR, "The metadata adapter failed while checking the credentials"
+            ) from None
+
+    def open_session(
+        self,
+        chosen: OpenSet,
+        codec: Codec,
+        user: str | None,
+        admission: Admission,
+        max_bandwidth: float | None,
+        link: Link,
+        recoverable: bool = True,
+    ) -> Session:
+        """A new session, unbound; raises a Refusal when there are too many."""
+        if self._census.is_full(link.address):
+            raise Refusal(
+                Reason.MAX_SESSIONS,
+                f"Configured maximum number of sessions per address reached: {self._census.limit}",
+            )
+        session = self.kernel.open_session(codec, chosen.handler, recoverable)
+        session.user = user
+        session.adapter_set = chosen.name
+        session.address = link.address
+        session.admit(admission, max_bandwidth)
+        self._census.enter(link.address)
+        log.info("session opened", session=short(session.id), adapter_set=chosen.name, user=user, address=link.address)
+        return session
+
+    def stream_length(self, asked: int | None) -> int:
+        """Bytes that a stream connection may carry."""
+        settings = self.config.session
+        return max(settings.min_content_length, asked or settings.content_length)
+
+    def filling(self, link: Link, binding: Binding, length: int) -> int:
+        """Bytes without meaning to begin a stream with, for browsers and proxies that hold back a short start."""
+        if link.websocket or binding.polling or length < LEAST_PADDED_LENGTH:
+            return 0
+        return self.config.session.noop_padding
+
+    def bind(
+        self,
+        link: Link,
+        session: Session,
+        binding: Binding,
+        head: list[bytes],
+        length: int,
+        recovery_from: int | None = None,
+    ) -> None:
+        """Make the link the session's stream connection; raises a Refusal when recovery is not possible."""
+        link.limit(length)
+        link.session = session
+        try:
+            session.bind(link, binding, head, recovery_from)
+        except Refusal:
+            link.session = None
+            raise
+        if link.congested and link.session is session:
+            session.congest()
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    async def subscribe(self, session: Session, number: int, wish: Wish, silent: bool = False) -> None:
+        """Put a subscription through; raises a Refusal, also when the metadata adapter fails."""
+        feed = self.kernel.feed(session.adapter_set, wish.data_adapter)
+        mode = Mode(wish.mode)
+        try:
+            grant = await self._sets[session.adapter_set].authority.resolve(
+                session.user, wish.data_adapter, wish.group, wish.schema, mode, wish.selector
+            )
+        except Refusal:
+            raise
+        except Exception:
+            log.exception("subscription failed unexpectedly", adapter_set=session.adapter_set)
+            raise Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this subscription") from None
+        if session.closed:
+            raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
+        session.subscribe(
+            SubscriptionRequest(
+                number=number,
+                feed=feed,
+                grant=grant,
+                mode=mode,
+                snapshot=wish.snapshot,
+                snapshot_length=wish.snapshot_length,
+                max_frequency=wish.max_frequency,
+                unfiltered=wish.unfiltered,
+                buffer_size=wish.buffer_size,
+                silent=silent,
+            )
+        )
+
+    # -- the kernel's observer ------------------------------------------------------------------------------------
+
+    def session_closed(self, session: Session, cause: int | None, message: str) -> None:
+        self._census.leave(session.address)
+        log.info("session closed", session=short(session.id), cause=cause, reason=message or "the client has gone")
+
+
+def destroy(session: Session, cause_code: int | None, cause_message: str | None, close_socket: bool = True) -> None:
+    """The client ends its session, with a cause of its own if it gives one: zero or below."""
+    if cause_code is None:
+        session.close(Cause.DESTROYED_BY_CLIENT, "Destroy invoked by client", close_socket)
+    else:
+        session.close(min(0, cause_code), cause_message or "null", close_socket)
+
+
+def short(session_id: str) -> str:
+    """Enough of an identifier to follow a session through a log, and nothing that would let a reader use it."""
+    return session_id[:9]
+
+
+def incident(name: str) -> str:
+    """Log the exception being handled; the text to tell the client, with an id that the log carries too."""
+    number = secrets.token_hex(4)
+    log.exception("unexpected error", incident=number, request=name)
+    return f"Internal error {number}"

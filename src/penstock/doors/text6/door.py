@@ -1,0 +1,210 @@
+"""The text protocol's door: requests without LS_protocol, over HTTP, against the same sessions, items and adapters.
+
+A codec and a mapping: how requests read is in `wire.text6`, what they do is in `doors.reception` and the kernel.
+Specification: text protocol 6.0.2, chapter 4.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from penstock.doors.reception import Reception, destroy, incident
+from penstock.doors.stream.body import BadBody, body_text
+from penstock.doors.stream.response import HttpResponse
+from penstock.doors.text6.refusals import LOST_SESSION, request_error
+from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.kernel import EndedSession
+from penstock.kernel.messages import Message
+from penstock.kernel.session import Binding, Session
+from penstock.log import get
+from penstock.wire.text6 import answers
+from penstock.wire.text6.codec import Text6Codec
+from penstock.wire.text6.errors import RequestError, protocol_error
+from penstock.wire.text6.requests import (
+    BindSession,
+    Constrain,
+    CreateSession,
+    Destroy,
+    ForceRebind,
+    Reconfigure,
+    Request,
+    SendMessage,
+    SessionRequest,
+    Start,
+    StreamOptions,
+    Subscribe,
+    Unsubscribe,
+    parse_requests,
+)
+from penstock.wire.tlcp.errors import RequestError as SyntaxFault
+from penstock.wire.tlcp.parameters import parse_line
+from penstock.wire.tlcp.requests import split_lines
+
+log = get(__name__)
+
+# Lines of a batch that are answered before everybody else has a turn; no client sends so many.
+LINES_PER_TURN = 200
+
+
+class Text6Door:
+    """Answers requests; one for all connections of the streaming port."""
+
+    def __init__(self, reception: Reception) -> None:
+        self._reception = reception
+        self._config = reception.config
+        # All sessions share it, and with it what is encoded.
+        self._codec = Text6Codec()
+
+    async def answer_http(self, name: str, response: HttpResponse) -> None:
+        """Answer one HTTP request; afterwards the response is finished or is a session's stream."""
+        try:
+            query = parse_line(response.request.query)
+            lines = split_lines(body_text(response.request, self._config.limits.request_limit))
+            await self._answer(response, name, lines, query)
+        except (RequestError, SyntaxFault, BadBody) as error:
+            self._fail(response, name, str(error))
+        except Exception:
+            self._fail(response, name, incident(name))
+        if response.session is None and not response.finished:
+            response.finish(False)
+
+    def _fail(self, response: HttpResponse, name: str, message: str) -> None:
+        """What has no code in this protocol is an HTTP error, and replaces all that was answered before."""
+        log.debug("request refused", request=name, reason=message)
+        if response.session is None and not response.finished:
+            response.fail(500, message)
+
+    async def _answer(self, response: HttpResponse, name: str, lines: Sequence[str], query: Mapping[str, str]) -> None:
+        """Answer the requests of a batch in order; their answers are written together, or an HTTP error instead."""
+        found: list[bytes] = []
+        for start in range(0, len(lines), LINES_PER_TURN):
+            if start:
+                await asyncio.sleep(0)
+            for request in parse_requests(name, lines[start : start + LINES_PER_TURN], query):
+                try:
+                    if isinstance(request, RequestError):
+                        raise request
+                    if request.unknown:
+                        log.debug("unknown parameters ignored", names=",".join(request.unknown)[:200])
+                    found.append(await self._answer_one(response, request))
+                except RequestError as error:
+                    if error.code is None:
+                        raise
+                    log.debug("request refused", request=name, code=int(error.code), reason=error.message)
+                    found.append(answers.error(error.code, error.message))
+        if response.session is None and not response.finished:
+            response.write(found)
+
+    async def _answer_one(self, response: HttpResponse, request: Request) -> bytes:
+        """The answer to a request; empty when the response has become a session's stream."""
+        try:
+            if isinstance(request, CreateSession):
+                await self._create_session(response, request)
+                return b""
+            assert isinstance(request, SessionRequest)
+            session = self._find(request.session)
+            if isinstance(request, BindSession):
+                session.constrain(request.stream.max_bandwidth)
+                self._bind(response, session, request.stream, is_new=False)
+                return b""
+            session.touch()
+            await self._execute(session, request)
+        except EndedSession as ended:
+            return answers.ended(ended.cause) if isinstance(request, BindSession) else answers.SYNC_ERROR
+        except Refusal as refusal:
+            if refusal.reason in LOST_SESSION:
+                return answers.SYNC_ERROR
+            raise request_error(refusal) from None
+        return answers.OK
+
+    def _find(self, session_id: str) -> Session:
+        session = self._reception.kernel.find_session(session_id)
+        if session.codec is not self._codec:
+            raise Refusal(Reason.PROTOCOL_MISMATCH, "The session was opened with TLCP")
+        return session
+
+    # -- sessions -------------------------------------------------------------------------------------------------
+
+    async def _create_session(self, response: HttpResponse, request: CreateSession) -> None:
+        reception = self._reception
+        chosen = reception.find_set(request.adapter_set)
+        admission = await reception.authenticate(chosen, request.user, request.password, response)
+        if response.lost:
+            return
+        session = reception.open_session(
+            chosen,
+            self._codec,
+            request.user,
+            admission,
+            request.stream.max_bandwidth,
+            response,
+            recoverable=False,
+        )
+        session.tells_constraints = False
+        self._bind(response, session, request.stream, is_new=True)
+
+    def _bind(self, response: HttpResponse, session: Session, options: StreamOptions, is_new: bool) -> None:
+        binding = Binding(
+            polling=options.polling,
+            polling_millis=options.polling_millis,
+            idle_millis=options.idle_millis,
+            keepalive_millis=options.keepalive_millis,
+            send_sync=False,
+        )
+        length = self._reception.stream_length(options.content_length)
+        info = options.report_info
+        header = answers.header(
+            session.id,
+            session.keepalive_millis(binding),
+            session.admission.max_bandwidth,
+            session.admission.manages_bandwidth,
+            control_address=self._config.stream.control_link_address,
+            request_limit=self._config.limits.request_limit if info else None,
+            server_name=self._config.server.name if info and is_new else None,
+            preamble=self._reception.filling(response, binding, length),
+        )
+        self._reception.bind(response, session, binding, [header], length)
+
+    # -- control --------------------------------------------------------------------------------------------------
+
+    async def _execute(self, session: Session, request: SessionRequest) -> None:
+        if isinstance(request, Subscribe):
+            await self._reception.subscribe(session, request.table, request, request.silent)
+        elif isinstance(request, Start):
+            session.subscription(request.table).activate()
+        elif isinstance(request, Unsubscribe):
+            session.unsubscribe(request.table)
+        elif isinstance(request, Reconfigure):
+            subscription = session.subscription(request.table)
+            if request.changes_frequency:
+                subscription.reconfigure(request.max_frequency)
+        elif isinstance(request, Constrain):
+            session.constrain(request.max_bandwidth)
+        elif isinstance(request, ForceRebind):
+            session.rebind()
+        elif isinstance(request, Destroy):
+            destroy(session, request.cause_code, None)
+        elif isinstance(request, SendMessage):
+            await self._send(session, request)
+        else:
+            raise protocol_error("Unknown request")
+
+    async def _send(self, session: Session, request: SendMessage) -> None:
+        """Take a message in; a synchronous one has its outcome as its answer."""
+        if not request.is_synchronous:
+            message = Message(request.message, request.sequence, request.progressive, True)
+            session.messages.submit(message, request.max_wait_millis)
+            return
+        outcome: asyncio.Future[tuple[int | None, str]] = asyncio.get_running_loop().create_future()
+
+        def settled(code: int | None, text: str) -> None:
+            if not outcome.done():
+                outcome.set_result((code, text))
+
+        session.messages.submit(Message(request.message, None, None, False, settled), None)
+        code, text = await outcome
+        if session.closed:
+            raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
+        if code is not None:
+            raise RequestError(code, text)
