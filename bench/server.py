@@ -21,7 +21,7 @@ class RoundRobinAdapter(DataAdapter):
         return False
 
     def publish(self, item: int, sequence: int) -> None:
-        self.feed.update(item_name(item), {"sequence": str(sequence), "value": value(item, sequence), "note": NOTE})
+        self.update(item_name(item), {"sequence": str(sequence), "value": value(item, sequence), "note": NOTE})
 
 
 async def main() -> None:

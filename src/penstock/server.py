@@ -23,7 +23,7 @@ import uvloop
 
 from penstock.adapters.api import AdapterSet
 from penstock.adapters.demo import demo_sets
-from penstock.adapters.runtime import GuardedSource, SetAuthority
+from penstock.adapters.running import RunningSet, StartFailure
 from penstock.config import Config
 from penstock.doors.reception import OpenSet, Reception
 from penstock.doors.stream.door import ListenError, StreamDoor
@@ -84,13 +84,12 @@ class Server:
 
     def __init__(self, config: Config, sets: list[AdapterSet]) -> None:
         self.config = config
-        self.sets = sets
         self.turns = Turns(asyncio.get_running_loop())
         ids = SessionIds(config.server.node, os.urandom)
         self.kernel = Kernel(time.monotonic, self.turns, ids, session_limits(config))
         self.turns.run_kernel(self.kernel)
-        authorities = {adapter_set.name: SetAuthority(adapter_set) for adapter_set in sets}
-        open_sets = {name: OpenSet(name, authority, authority) for name, authority in authorities.items()}
+        self._running = [RunningSet(self.kernel, adapter_set) for adapter_set in sets]
+        open_sets = {one.name: OpenSet(one.name, one.authority, one.authority) for one in self._running}
         reception = Reception(config, self.kernel, open_sets)
         self.tlcp = TlcpDoor(reception)
         self.stream = StreamDoor(config, self.turns, self.tlcp, Text6Door(reception), self.is_ready)
@@ -104,13 +103,11 @@ class Server:
 
     async def start(self) -> None:
         """Start the adapters, then open the ports; raises StartError with the reason."""
-        for adapter_set in self.sets:
-            for name, adapter in adapter_set.data.items():
-                feed = self.kernel.add_feed(adapter_set.name, name, GuardedSource(adapter_set.name, name, adapter))
-                try:
-                    await adapter.start(feed)
-                except Exception as error:
-                    raise StartError(f"data adapter {name} of set {adapter_set.name} failed: {error}") from error
+        try:
+            for running in self._running:
+                await running.start()
+        except StartFailure as failure:
+            raise StartError(str(failure)) from failure
         try:
             await self.stream.listen()
         except ListenError as error:
@@ -160,9 +157,8 @@ class Server:
         """Ask every client to bind again, close the ports, stop the adapters."""
         await self.stream.stop(self.kernel.stop)
         self.turns.stop()
-        for adapter_set in self.sets:
-            for adapter in adapter_set.data.values():
-                await adapter.stop()
+        for running in self._running:
+            await running.stop()
         if self._api is not None and self._api_task is not None:
             self._api.should_exit = True
             await self._api_task

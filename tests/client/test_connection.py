@@ -125,7 +125,7 @@ def test_a_refused_subscription_raises_where_it_is_read_and_leaves_the_others_al
 
 
 def test_a_group_that_the_server_reads_differently_is_given_up_and_unsubscribed(server: BackgroundServer) -> None:
-    server.metadata.items = lambda user, data_adapter, group: ["a", "b"]  # type: ignore[method-assign]
+    server.metadata.items = lambda session, data_adapter, group: ["a", "b"]  # type: ignore[method-assign]
 
     async def test() -> None:
         async with client_of(server) as client:

@@ -44,15 +44,16 @@ def document() -> tuple[list[Row], list[Row]]:
 
 
 def shown_rows() -> list[tuple[str, str]]:
-    """(row, test) of every test in this folder; a test without row has an empty one."""
+    """(row, test) of every test in this folder and below; a test without row has an empty one."""
     found = []
-    for file in sorted(HERE.glob("test_*.py")):
+    for file in sorted(HERE.rglob("test_*.py")):
         if file.stem == "test_table":
             continue
-        module = importlib.import_module(f"{__package__}.{file.stem}")
+        place = file.relative_to(HERE)
+        module = importlib.import_module(".".join([__package__, *place.with_suffix("").parts]))
         for name, function in vars(module).items():
             if name.startswith("test_") and getattr(function, "__module__", "") == module.__name__:
-                found += [(row, f"{file.name}::{test}") for row, test in _cases(name, function)]
+                found += [(row, f"{place.as_posix()}::{test}") for row, test in _cases(name, function)]
     return found
 
 

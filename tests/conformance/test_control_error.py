@@ -148,7 +148,7 @@ def test_an_adapter_that_breaks_down_over_a_subscription_is_error_66(
     monkeypatch.setattr(server.metadata, "fields", broken)
     with exchange.stream() as stream:
         (line,) = batch(exchange, stream.session, add())
-        assert line == "REQERR,1,66,The metadata adapter failed on this subscription"
+        assert line == "REQERR,1,66,The metadata adapter failed on this request"
         assert server.adapter.history == []
 
 

@@ -71,7 +71,7 @@ def test_a_cleared_snapshot_is_told(server: BackgroundServer, exchange: Exchange
     with exchange.stream() as stream:
         subscribe(exchange, stream, **TABLE)
         server.update("table", key="a", command="ADD", qty="1")
-        for feed in server.adapter.feeds:
+        for feed in server.adapter.publishers:
             server.call(feed.clear_snapshot, "table")
         assert stream.read_until("CS") == ["U,1,1,a|ADD|1", "CS,1,1"]
 

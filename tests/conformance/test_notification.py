@@ -17,7 +17,7 @@ FIRST = ("20:00:33", "3.04", "0.0", "2.41", "3.67", "3.03", "3.04", None, None, 
 
 
 def publish(server: BackgroundServer, event: Mapping[str, str | None]) -> None:
-    server.call(server.adapter.feed.update, "a", event)
+    server.call(server.adapter.publisher.update, "a", event)
 
 
 @pytest.mark.conformance("notify.U")
@@ -135,7 +135,7 @@ def test_eos_ends_the_snapshot_of_a_distinct_item(server: BackgroundServer, exch
         batch(exchange, stream.session, add(3, mode="DISTINCT", group="a b", snapshot=True))
         stream.read_until("CONF")
         server.update("b", snapshot=True, x="1")
-        server.call(server.adapter.feed.end_of_snapshot, "b")
+        server.call(server.adapter.publisher.end_of_snapshot, "b")
         server.update("b", x="2")
         assert [stream.read_line() for _ in range(3)] == ["U,3,2,1", "EOS,3,2", "U,3,2,2"]
         # A real-time event ends a snapshot of which the adapter says no more.
@@ -154,7 +154,7 @@ def test_eos_is_not_sent_in_merge_and_raw_mode_nor_without_snapshot(
             stream.read_until("CONF")
         for item in ("a", "b"):
             server.update(item, snapshot=True, x="1")
-            server.call(server.adapter.feed.end_of_snapshot, item)
+            server.call(server.adapter.publisher.end_of_snapshot, item)
             server.update(item, x="2")
         assert sorted(stream.read_line() for _ in range(4)) == ["U,1,1,1", "U,1,1,2", "U,2,1,2", "U,3,1,2"]
 

@@ -30,7 +30,7 @@ def refusal(exchange: Exchange, name: str, body: str, protocol: str = "TLCP-2.4.
         row("error.A.6", create(user="away"), "CONERR,6,The user store is away"),
         row("error.A.64", f"{create()}&{add(group=' ')}", "CONERR,64,Error 21 in the control request: LS_group"),
         row("error.A.65", create(polling="maybe"), "CONERR,65,LS_polling=maybe: expected true or false"),
-        row("error.A.66", create(user="crash"), "CONERR,66,The metadata adapter failed while checking the credentials"),
+        row("error.A.66", create(user="crash"), "CONERR,66,The metadata adapter failed on this request"),
         row("error.A.67", f"{create()}&LS_user=a&LS_user=b", "CONERR,67,Parameter LS_user is given twice"),
         row("error.A.negative", create(user="custom"), "CONERR,-7,Come back%2C tomorrow"),
     ],

@@ -199,7 +199,7 @@ def test_a_later_subscription_gets_the_snapshot_as_it_is_by_then(server: Backgro
 def test_a_distinct_snapshot_is_as_long_as_asked_for_and_available(
     server: BackgroundServer, exchange: Exchange
 ) -> None:
-    feed = server.adapter.feed
+    feed = server.adapter.publisher
     with exchange.stream() as stream:
         batch(exchange, stream.session, add(mode="DISTINCT", snapshot=True))
         stream.read_until("CONF")

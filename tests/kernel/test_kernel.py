@@ -7,6 +7,7 @@ from penstock.kernel.identity import SessionIds
 from penstock.kernel.kernel import EndedSession
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.session import Session
+from penstock.kernel.subscription import Subscription
 from penstock.testing import Harness
 
 
@@ -80,6 +81,9 @@ def test_the_observer_hears_of_every_end_once(harness: Harness) -> None:
     heard: list[tuple[str, int | None, str]] = []
 
     class Observer:
+        def subscription_closed(self, session: Session, subscription: Subscription) -> None:
+            pass
+
         def session_closed(self, session: Session, cause: int | None, message: str) -> None:
             heard.append((session.id, cause, message))
 

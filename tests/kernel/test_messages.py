@@ -6,7 +6,7 @@ import pytest
 
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.limits import SessionLimits
-from penstock.kernel.messages import MAX_REMEMBERED
+from penstock.kernel.messages import MAX_REMEMBERED, Message
 from penstock.kernel.session import Binding, Session
 from penstock.testing import Harness, MemoryChannel
 
@@ -198,3 +198,70 @@ def test_an_answer_after_the_end_of_the_session_is_nobodys_business(harness: Har
     session.close(31, "bye")
     harness.handler.answer()
     assert harness.handler.delivered == ["m1"]
+
+
+# -- outcomes told to whoever waits for them ---------------------------------------------------------------------------
+
+
+class Outcome:
+    """Listens for the outcome of one message."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int | None, str]] = []
+
+    def __call__(self, code: int | None, text: str) -> None:
+        self.told.append((code, text))
+
+
+def test_the_listener_of_a_message_is_told_of_its_success_and_the_client_is_not(harness: Harness) -> None:
+    harness.handler.answers_at_once = False
+    session, channel = opened(harness)
+    outcome = Outcome()
+    session.messages.submit(Message("m", None, None, False, outcome), None)
+    assert outcome.told == []
+    harness.handler.answer("fine")
+    harness.turn()
+    assert outcome.told == [(None, "fine")]
+    assert channel.take() == []
+
+
+def test_the_listener_of_a_message_is_told_of_its_failure(harness: Harness) -> None:
+    harness.handler.answers_at_once = False
+    session, channel = opened(harness)
+    outcome = Outcome()
+    session.messages.submit(Message("m", None, None, False, outcome), None)
+    harness.handler.refuse(-4, "no")
+    harness.turn()
+    assert outcome.told == [(-4, "no")]
+    assert channel.take() == []
+
+
+def test_a_listener_is_told_even_when_the_session_has_closed_meanwhile(harness: Harness) -> None:
+    harness.handler.answers_at_once = False
+    session, _ = opened(harness)
+    outcome = Outcome()
+    session.messages.submit(Message("m", None, None, False, outcome), None)
+    session.close(31, "over")
+    assert outcome.told == []
+    harness.handler.answer()
+    assert outcome.told == [(None, "")]
+
+
+def test_a_listener_and_the_client_may_both_be_told(harness: Harness) -> None:
+    session, channel = opened(harness)
+    outcome = Outcome()
+    session.messages.submit(Message("m", "S", 1, True, outcome), None)
+    harness.turn()
+    assert outcome.told == [(None, "")]
+    assert channel.take() == ["MSGDONE,S,1,"]
+
+
+def test_messages_with_listeners_do_not_wait_for_one_another(harness: Harness) -> None:
+    harness.handler.answers_at_once = False
+    session, _ = opened(harness)
+    outcomes = [Outcome(), Outcome()]
+    for outcome in outcomes:
+        session.messages.submit(Message("same", None, None, False, outcome), None)
+    assert harness.handler.delivered == ["same", "same"]
+    harness.handler.answer()
+    assert [len(outcome.told) for outcome in outcomes] == [1, 0]

@@ -19,7 +19,7 @@ from penstock.client.events import Configured, EndOfSnapshot, Overflow, Update
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.limits import SessionLimits
-from penstock.kernel.ports import Admission, Grant, ItemGrant, State
+from penstock.kernel.ports import Admission, ClientFacts, Grant, ItemGrant, SessionFacts, State
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.testing import Harness, Peer
 
@@ -310,17 +310,19 @@ def test_table_3_filling(harness: Harness, mode: Mode, snapshot: bool, prefilter
 class Decider(MetadataAdapter):
     """A metadata adapter that decides everything table 4 wants it to decide."""
 
+    quick = True
+
     def __init__(self, granted: ItemGrant, modes: tuple[Mode, ...] = tuple(Mode)) -> None:
         self.granted = granted
         self.modes = modes
 
-    def allows_mode(self, user: str | None, data_adapter: str, item: str, mode: Mode) -> bool:
+    def allows_mode(self, session: SessionFacts, data_adapter: str, item: str, mode: Mode) -> bool:
         return mode in self.modes
 
-    def max_frequency(self, user: str | None, data_adapter: str, item: str) -> float | None:
+    def max_frequency(self, session: SessionFacts, data_adapter: str, item: str) -> float | None:
         return self.granted.max_frequency
 
-    def max_buffer_size(self, user: str | None, data_adapter: str, item: str) -> int | None:
+    def max_buffer_size(self, session: SessionFacts, data_adapter: str, item: str) -> int | None:
         return self.granted.max_buffer_size
 
     def snapshot_length(self, data_adapter: str, item: str) -> int:
@@ -330,10 +332,32 @@ class Decider(MetadataAdapter):
         return self.granted.prefilter_frequency
 
 
+@dataclass(frozen=True)
+class Asked:
+    """A wish for item t."""
+
+    mode: str
+    data_adapter: str = "HAND"
+    group: str = "t"
+    schema: str = FIELDS
+    selector: str | None = None
+    buffer_size: int | None = None
+    max_frequency: float | None = None
+    unfiltered: bool = False
+    snapshot: bool = False
+    snapshot_length: int | None = None
+
+
 def decided(decider: Decider, mode: Mode) -> Grant:
     """What a subscription to item t may have."""
-    authority = SetAuthority(AdapterSet("TEST", decider, {}))
-    return asyncio.run(authority.resolve(None, "HAND", "t", FIELDS, mode, None))
+
+    async def ask() -> Grant:
+        authority = SetAuthority(AdapterSet("TEST", decider, {}))
+        session, _ = Harness().open()
+        await authority.welcome(session, ClientFacts("", False, {}))
+        return await authority.resolve(session, 1, Asked(mode.value))
+
+    return asyncio.run(ask())
 
 
 def decided_item(granted: ItemGrant, mode: Mode) -> ItemGrant:

@@ -165,7 +165,7 @@ class Victim:
 
     def _publish(self, burst: list[tuple[str, dict[str, str | None]]]) -> None:
         for item, event in burst:
-            self.server.adapter.feed.update(item, event)
+            self.server.adapter.publisher.update(item, event)
 
     def is_current(self) -> bool:
         """Whether the client also has the last state of the MERGE subscription, which may come after the events."""

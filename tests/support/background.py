@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import uvloop
 
 from penstock.adapters import AdapterSet, ClientFacts, DataAdapter, MetadataAdapter, Reason, Refusal
+from penstock.adapters.api import Maybe
 from penstock.adapters.demo import demo_sets
+from penstock.adapters.publisher import Publisher
 from penstock.config import load
-from penstock.kernel.feed import Feed
-from penstock.kernel.ports import Event, Selector
-from penstock.kernel.session import Session
+from penstock.kernel.ports import Event, Selector, SessionFacts
 from penstock.server import Server
 
 T = TypeVar("T")
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 class HandAdapter(DataAdapter):
     """Publishes what the test says. `subscribed` and `history` show what the kernel asked for."""
+
+    quick = True
 
     def __init__(self, snapshots: bool = True) -> None:
         self.snapshots = snapshots
@@ -32,15 +34,15 @@ class HandAdapter(DataAdapter):
         self.state: dict[str, dict[str, str | None]] = {}
 
         # The adapter serves under two names, each with a feed of its own.
-        self.feeds: list[Feed] = []
+        self.publishers: list[Publisher] = []
 
-    async def start(self, feed: Feed) -> None:
-        await super().start(feed)
-        self.feeds.append(feed)
+    def attach(self, publisher: Publisher) -> None:
+        super().attach(publisher)
+        self.publishers.append(publisher)
 
     def publish(self, item: str, event: dict[str, str | None], snapshot: bool = False) -> None:
-        for feed in self.feeds:
-            feed.update(item, event, snapshot)
+        for publisher in self.publishers:
+            publisher.update(item, event, snapshot)
 
     def subscribe(self, item: str) -> None:
         self.subscribed.add(item)
@@ -63,6 +65,8 @@ class HandMetadata(MetadataAdapter):
     selector `odd` lets events pass whose field x is an odd number.
     """
 
+    quick = True
+
     def __init__(self) -> None:
         self.messages: list[str] = []
         self.clients: list[ClientFacts] = []
@@ -80,7 +84,7 @@ class HandMetadata(MetadataAdapter):
         if user == "crash":
             raise RuntimeError("authentication crashed on purpose")
 
-    def max_frequency(self, user: str | None, data_adapter: str, item: str) -> float | None:
+    def max_frequency(self, session: SessionFacts, data_adapter: str, item: str) -> float | None:
         return 2.0 if item == "limited" else None
 
     def prefilter_frequency(self, data_adapter: str, item: str) -> float:
@@ -89,10 +93,10 @@ class HandMetadata(MetadataAdapter):
     def manages_bandwidth(self, user: str | None) -> bool:
         return user != "unmanaged"
 
-    def selector(self, user: str | None, data_adapter: str, name: str) -> Selector:
-        return _is_odd if name == "odd" else super().selector(user, data_adapter, name)
+    def selector(self, session: SessionFacts, data_adapter: str, name: str) -> Maybe[Selector]:
+        return _is_odd if name == "odd" else super().selector(session, data_adapter, name)
 
-    async def message(self, session: Session, text: str) -> str | None:
+    async def message(self, session: SessionFacts, text: str) -> str | None:
         if text == "crash":
             raise RuntimeError("message crashed on purpose")
         if text.startswith("refuse"):

@@ -37,7 +37,7 @@ class Firehose(DataAdapter):
             await asyncio.sleep(PAUSE)
             due = int((time.monotonic() - began) * PER_SECOND / SIZE)
             for number in range(published, due):
-                self.feed.update(ITEMS[number % len(ITEMS)], {"x": f"{time.monotonic():.6f} {FILLING}"})
+                self.update(ITEMS[number % len(ITEMS)], {"x": f"{time.monotonic():.6f} {FILLING}"})
             published = due
 
 

@@ -1,61 +1,137 @@
 """The base classes that adapters extend. Everything has a default: a metadata adapter that overrides nothing lets
 everybody in.
 
-How the server calls them, and keeps itself safe from their mistakes, is in `runtime`.
+A method may be plain or `async def`. Plain ones run on worker threads, so that they may wait, unless the class says
+that it is `quick`; async ones run on the event loop. How the server calls them, and keeps itself safe from their
+mistakes, is in `runtime`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from penstock.kernel.errors import Reason, Refusal
-from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
-from penstock.kernel.ports import ClientFacts, Selector
-from penstock.kernel.session import Session
+from penstock.kernel.ports import (
+    Admission,
+    ClientFacts,
+    Selector,
+    SessionFacts,
+    Statistics,
+    SubscriptionFacts,
+    Value,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from penstock.adapters.publisher import Publisher
+    from penstock.adapters.server import ServerHandle
+
+T = TypeVar("T")
+
+# What a method may return: the thing itself, or something to await.
+Maybe: TypeAlias = T | Awaitable[T]
 
 
 class DataAdapter:
-    """Publishes items. `feed` is there from `start` on; updates must come from the thread of the event loop."""
+    """Publishes items: overrides what it wants to be told of, and calls `update`, from any thread."""
 
-    feed: Feed
+    # Whether all plain methods return at once: they are then called on the event loop itself.
+    quick = False
 
-    async def start(self, feed: Feed) -> None:
-        """The server is about to open: connect to whatever the data comes from."""
-        self.feed = feed
+    publisher: Publisher
 
-    async def stop(self) -> None:
+    def attach(self, publisher: Publisher) -> None:
+        """The adapter is given its way into the server; before `start`."""
+        self.publisher = publisher
+
+    # -- what the server asks for ---------------------------------------------------------------------------------
+
+    def start(self) -> Maybe[None]:
+        """The server is about to open: connect to whatever the data comes from. An exception stops it."""
+
+    def stop(self) -> Maybe[None]:
         """The server goes down."""
 
-    def subscribe(self, item: str) -> None:
-        """Somebody wants the item: publish it with `self.feed.update(item, {...})`, its snapshot first."""
+    def subscribe(self, item: str) -> Maybe[None]:
+        """Somebody wants the item: publish it from now on, its snapshot first."""
 
-    def unsubscribe(self, item: str) -> None:
+    def unsubscribe(self, item: str) -> Maybe[None]:
         """Nobody wants the item any more."""
 
     def has_snapshot(self, item: str) -> bool:
-        """Whether `subscribe` leads to an update marked as snapshot."""
+        """Whether `subscribe` leads to updates marked as snapshot. Always called on the event loop."""
         return True
+
+    # -- what it tells the server ---------------------------------------------------------------------------------
+
+    def update(self, item: str, event: Mapping[str, Value], snapshot: bool = False) -> None:
+        """Something has happened to an item: the fields that changed, or all of an event that stands for itself."""
+        self.publisher.update(item, event, snapshot)
+
+    def updates(self, events: Iterable[tuple[str, Mapping[str, Value]]]) -> None:
+        """Many events at once, of any items, in order: cheaper than one by one."""
+        self.publisher.updates(events)
+
+    def update_table(self, table: pyarrow.Table | pyarrow.RecordBatch, item: str) -> None:
+        """Many events at once, as the rows of an Arrow table; `item` is the column that names the item."""
+        self.publisher.update_table(table, item)
+
+    def end_of_snapshot(self, item: str) -> None:
+        """All of the snapshot has been published; needed in DISTINCT and COMMAND mode."""
+        self.publisher.end_of_snapshot(item)
+
+    def clear_snapshot(self, item: str) -> None:
+        """The item is empty from now on."""
+        self.publisher.clear_snapshot(item)
+
+    def declare_differences(self, item: str, orders: Mapping[str, str]) -> None:
+        """Difference formats to try for fields, in order: `{"text": "PT"}`. P is JSON Patch, T is TLCP-diff."""
+        self.publisher.declare_differences(item, orders)
+
+    def fail(self, reason: str) -> None:
+        """The source of the data is lost for good; the reason goes to the log and the adapter's health."""
+        self.publisher.fail(reason)
 
 
 class MetadataAdapter:
-    """Decides. By default groups and schemas are lists of names with spaces between them, and everything is allowed."""
+    """Decides. By default groups and schemas are lists of names with spaces between them, and everything is allowed.
 
-    async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> None:
-        """Let the client in, or raise `Refusal(Reason.CREDENTIALS, "...")`."""
+    Raise a `Refusal` to say no; with a `code` of zero or below the client is told that one.
+    """
 
-    def items(self, user: str | None, data_adapter: str, group: str) -> Sequence[str]:
-        """The items of a group; raise `Refusal(Reason.GROUP, "...")` if there is none."""
-        return group.split()
+    # Whether all plain methods return at once: they are then called on the event loop itself.
+    quick = False
 
-    def fields(self, user: str | None, data_adapter: str, group: str, schema: str) -> Sequence[str]:
-        """The fields of a schema; raise `Refusal(Reason.SCHEMA, "...")` if there is none."""
-        return schema.split()
+    # How many sessions a user may have at a time; one more ends the oldest with cause 35. None: any number.
+    sessions_per_user: int | None = None
 
-    def allows_mode(self, user: str | None, data_adapter: str, item: str, mode: Mode) -> bool:
-        """Whether the item may be subscribed in this mode."""
-        return True
+    server: ServerHandle
+
+    def attach(self, server: ServerHandle) -> None:
+        """The adapter is given its hold on sessions; before `start`."""
+        self.server = server
+
+    def start(self) -> Maybe[None]:
+        """The server is about to open. An exception stops it."""
+
+    def stop(self) -> Maybe[None]:
+        """The server goes down."""
+
+    # -- sessions -------------------------------------------------------------------------------------------------
+
+    def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Maybe[Admission | None]:
+        """Let the client in, or raise `Refusal(Reason.CREDENTIALS, "...")`. None: as `max_bandwidth` and others say."""
+        return None
+
+    def new_session(self, session: SessionFacts) -> Maybe[None]:
+        """A session has been opened; a Refusal ends it at once."""
+
+    def session_closed(self, session: SessionFacts) -> Maybe[None]:
+        """A session is gone; after everything else about it."""
 
     def max_bandwidth(self, user: str | None) -> float | None:
         """The most a session of the user may have, in kbit/s; None for no limit."""
@@ -65,27 +141,51 @@ class MetadataAdapter:
         """Whether the user's clients may limit their own bandwidth."""
         return True
 
-    def max_frequency(self, user: str | None, data_adapter: str, item: str) -> float | None:
+    # -- subscriptions --------------------------------------------------------------------------------------------
+
+    def items(self, session: SessionFacts, data_adapter: str, group: str) -> Maybe[Sequence[str]]:
+        """The items of a group; raise `Refusal(Reason.GROUP, "...")` if there is none."""
+        return group.split()
+
+    def fields(self, session: SessionFacts, data_adapter: str, group: str, schema: str) -> Maybe[Sequence[str]]:
+        """The fields of a schema; raise `Refusal(Reason.SCHEMA, "...")` if there is none."""
+        return schema.split()
+
+    def allows_mode(self, session: SessionFacts, data_adapter: str, item: str, mode: Mode) -> Maybe[bool]:
+        """Whether the item may be subscribed in this mode."""
+        return True
+
+    def max_frequency(self, session: SessionFacts, data_adapter: str, item: str) -> Maybe[float | None]:
         """The most updates of the item per second that the user may have; None for no limit."""
         return None
 
-    def max_buffer_size(self, user: str | None, data_adapter: str, item: str) -> int | None:
+    def max_buffer_size(self, session: SessionFacts, data_adapter: str, item: str) -> Maybe[int | None]:
         """The most events of the item that may wait for the user; None for no limit."""
         return None
 
-    def snapshot_length(self, data_adapter: str, item: str) -> int:
+    def snapshot_length(self, data_adapter: str, item: str) -> Maybe[int]:
         """How many events of a DISTINCT item are kept as its snapshot."""
         return 10
 
-    def prefilter_frequency(self, data_adapter: str, item: str) -> float:
+    def prefilter_frequency(self, data_adapter: str, item: str) -> Maybe[float]:
         """Updates of the item per second let through to all filtered subscriptions; 0 for all of them."""
         return 0.0
 
-    def selector(self, user: str | None, data_adapter: str, name: str) -> Selector:
+    def selector(self, session: SessionFacts, data_adapter: str, name: str) -> Maybe[Selector]:
         """The choice of events that a selector's name stands for: a function that says which event may pass."""
         raise Refusal(Reason.SELECTOR, f"{name[:60]} is not a selector here")
 
-    async def message(self, session: Session, text: str) -> str | None:
+    def subscribed(self, session: SessionFacts, subscription: SubscriptionFacts) -> Maybe[None]:
+        """A subscription is about to begin; a Refusal prevents it."""
+
+    def unsubscribed(
+        self, session: SessionFacts, subscription: SubscriptionFacts, statistics: Sequence[Statistics]
+    ) -> Maybe[None]:
+        """A subscription has ended; what became of the events of each of its items."""
+
+    # -- messages -------------------------------------------------------------------------------------------------
+
+    def message(self, session: SessionFacts, text: str) -> Maybe[str | None]:
         """A message from a client; what is returned goes back to it. Raise a Refusal to turn it down."""
         raise Refusal(Reason.MESSAGE_FAILED, "This adapter set takes no messages")
 
@@ -97,3 +197,5 @@ class AdapterSet:
     name: str
     metadata: MetadataAdapter
     data: Mapping[str, DataAdapter]
+    # How long a call of the metadata adapter may take.
+    timeout_millis: int = 10_000

@@ -1,20 +1,34 @@
 """Between kernel and adapters: calls go through here, so that an adapter's mistake is logged with its name and hurts
 nobody else.
 
-Implements the kernel's ports for data sources, authorities and message handlers.
+Implements the kernel's ports for data sources, authorities and message handlers. Threads and time-outs are in `calls`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import lru_cache
+from typing import Any
 
 from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
-from penstock.kernel.errors import Reason, Refusal
+from penstock.adapters.calls import Caller, overrides
+from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.messages import Message
-from penstock.kernel.ports import Admission, ClientFacts, Event, Grant, ItemGrant, Selector
+from penstock.kernel.ports import (
+    Admission,
+    ClientFacts,
+    Event,
+    Grant,
+    ItemGrant,
+    Selector,
+    SessionFacts,
+    SubscriptionFacts,
+    Wish,
+)
 from penstock.kernel.session import Session
+from penstock.kernel.subscription import Subscription
 from penstock.log import get
 
 log = get(__name__)
@@ -22,7 +36,6 @@ log = get(__name__)
 # Outcome of a message whose handling raised something unforeseen, and of one the adapter refused without a code.
 MESSAGE_ERROR = 35
 MESSAGE_REFUSED = 34
-
 
 # Names of items and fields kept for sharing; those used least go first.
 MAX_SHARED_NAMES = 10_000
@@ -67,6 +80,42 @@ def _shared_guard(adapter_set: str, name: str, selector: Selector) -> Selector:
     return GuardedSelector(adapter_set, name, selector)
 
 
+class Tasks:
+    """Work that goes on beside the server's own; kept here, for the event loop forgets tasks that nobody holds."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+        self._last: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._keep(asyncio.get_running_loop().create_task(work))
+
+    def start_after(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+        """One after another for each key."""
+        before = self._last.get(key)
+        task = asyncio.get_running_loop().create_task(self._follow(before, work))
+        self._last[key] = task
+        self._keep(task)
+        task.add_done_callback(lambda done: self._forget(key, done))
+
+    def idle(self, key: str) -> bool:
+        """Whether nothing is under way for a key."""
+        return key not in self._last
+
+    async def _follow(self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        await work
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def _forget(self, key: str, task: asyncio.Task[None]) -> None:
+        if self._last.get(key) is task:
+            del self._last[key]
+
+
 class GuardedSource:
     """A data adapter as the kernel's data source."""
 
@@ -74,22 +123,45 @@ class GuardedSource:
         self._adapter_set = adapter_set
         self._name = name
         self._adapter = adapter
+        self._caller = Caller(adapter, DataAdapter, adapter.quick, None, f"{adapter_set}-{name}")
+        self._tasks = Tasks()
+
+    async def start(self) -> None:
+        await self._caller.call("start")
+
+    async def stop(self) -> None:
+        try:
+            await self._caller.call("stop")
+        except Exception:
+            self._failed("stop", "")
+        self._adapter.publisher.close()
+        self._caller.close()
 
     def subscribe(self, item: str, serial: int) -> None:
-        try:
-            self._adapter.subscribe(item)
-        except Exception:
-            self._failed("subscribe", item)
+        self._tell("subscribe", item)
 
     def unsubscribe(self, item: str) -> None:
+        self._tell("unsubscribe", item)
+
+    def _tell(self, call: str, item: str) -> None:
+        """At once where that is possible, else in the order of the item's own calls."""
+        if self._caller.returns_at_once(call) and self._tasks.idle(item):
+            try:
+                getattr(self._adapter, call)(item)
+            except Exception:
+                self._failed(call, item)
+        else:
+            self._tasks.start_after(item, self._call(call, item))
+
+    async def _call(self, call: str, item: str) -> None:
         try:
-            self._adapter.unsubscribe(item)
+            await self._caller.call(call, item)
         except Exception:
-            self._failed("unsubscribe", item)
+            self._failed(call, item)
 
     def has_snapshot(self, item: str) -> bool:
         try:
-            return self._adapter.has_snapshot(item)
+            return bool(self._adapter.has_snapshot(item))
         except Exception:
             self._failed("has_snapshot", item)
             return False
@@ -101,59 +173,221 @@ class GuardedSource:
         log.exception("data adapter failed", adapter_set=self._adapter_set, adapter=self._name, call=call, item=item)
 
 
+# What is asked of a metadata adapter about a subscription: method and arguments in, its answer back.
+Questions = Generator[tuple[Callable[..., Any], tuple[Any, ...]], Any, Grant]
+
+# Those that are asked once for a subscription or for each of its items.
+DECISIONS = (
+    "items",
+    "fields",
+    "allows_mode",
+    "max_frequency",
+    "max_buffer_size",
+    "snapshot_length",
+    "prefilter_frequency",
+    "selector",
+)
+
+
 class SetAuthority:
     """A metadata adapter as authority and message handler."""
 
     def __init__(self, adapter_set: AdapterSet) -> None:
         self._name = adapter_set.name
         self._metadata: MetadataAdapter = adapter_set.metadata
-        self._tasks: set[asyncio.Task[None]] = set()
+        metadata = self._metadata
+        timeout = adapter_set.timeout_millis / 1000
+        self._caller = Caller(metadata, MetadataAdapter, metadata.quick, timeout, f"{adapter_set.name}-metadata")
+        self._tasks = Tasks()
+        self._decides_at_once = all(self._caller.returns_at_once(name) for name in DECISIONS)
+        self._follows_sessions = self._overrides("new_session") or self._overrides("session_closed")
+        self._follows_subscriptions = self._overrides("subscribed") or self._overrides("unsubscribed")
+        self._facts: dict[str, SessionFacts] = {}
+        self._by_user: dict[str, list[Session]] = {}
+
+    def _overrides(self, name: str) -> bool:
+        return overrides(self._metadata, MetadataAdapter, name)
+
+    async def start(self) -> None:
+        await self._caller.call("start")
+
+    async def stop(self) -> None:
+        try:
+            await self._caller.call("stop")
+        except Exception:
+            log.exception("metadata adapter failed", adapter_set=self._name, call="stop")
+        self._caller.close()
+
+    async def _ask(self, call: str, *arguments: Any) -> Any:
+        return await self._guarded(call, self._caller.call(call, *arguments))
+
+    async def _guarded(self, call: str, answer: Awaitable[Any], late: Reason = Reason.AUTHORITY_UNAVAILABLE) -> Any:
+        """The answer; a Refusal in place of whatever goes wrong, `late` for one that does not come in time."""
+        try:
+            return await answer
+        except Refusal:
+            raise
+        except TimeoutError:
+            log.warning("metadata adapter took too long", adapter_set=self._name, call=call)
+            raise Refusal(late, "The metadata adapter has not answered in time") from None
+        except Exception:
+            log.exception("metadata adapter failed", adapter_set=self._name, call=call)
+            raise Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this request") from None
+
+    # -- sessions -------------------------------------------------------------------------------------------------
 
     async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission:
-        await self._metadata.authenticate(user, password, client)
-        return Admission(self._metadata.max_bandwidth(user), self._metadata.manages_bandwidth(user))
+        admission = await self._ask("authenticate", user, password, client)
+        if admission is None:
+            limit = await self._ask("max_bandwidth", user)
+            return Admission(limit, await self._ask("manages_bandwidth", user))
+        if not isinstance(admission, Admission):
+            log.error("authenticate returned no Admission", adapter_set=self._name, returned=type(admission).__name__)
+            raise Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this request")
+        return admission
 
-    async def resolve(
-        self, user: str | None, data_adapter: str, group: str, schema: str, mode: Mode, selector: str | None
-    ) -> Grant:
-        items = self._metadata.items(user, data_adapter, group)
+    async def welcome(self, session: Session, client: ClientFacts) -> None:
+        facts = SessionFacts(session.id, session.user, session.adapter_set, client, session.admission.roles)
+        self._facts[session.id] = facts
+        if self._overrides("new_session"):
+            await self._ask("new_session", facts)
+        limit = self._metadata.sessions_per_user
+        if limit is not None and session.user is not None and not session.closed:
+            others = self._by_user.setdefault(session.user, [])
+            others.append(session)
+            while len(others) > limit:
+                others[0].close(Cause.ANOTHER_SESSION, "Another session has been opened for this user")
+
+    def session_closed(self, session: Session) -> None:
+        facts = self._facts.pop(session.id, None)
+        others = self._by_user.get(session.user or "")
+        if others is not None and session in others:
+            others.remove(session)
+            if not others:
+                del self._by_user[session.user or ""]
+        if facts is not None and self._overrides("session_closed"):
+            self._notify(session, "session_closed", facts)
+
+    def _notify(self, session: Session, call: str, *arguments: Any) -> None:
+        self._tasks.start_after(session.id, self._tell(call, *arguments))
+
+    async def _tell(self, call: str, *arguments: Any) -> None:
+        try:
+            await self._caller.call(call, *arguments)
+        except Exception:
+            log.exception("metadata adapter failed", adapter_set=self._name, call=call)
+
+    # -- subscriptions --------------------------------------------------------------------------------------------
+
+    async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
+        facts = self._facts[session.id]
+        questions = self._questions(facts, wish)
+        grant: Grant
+        if self._decides_at_once:
+            grant = await self._decided(_now(questions))
+        elif any(asyncio.iscoroutinefunction(getattr(self._metadata, name)) for name in DECISIONS):
+            grant = await self._decided(self._one_by_one(questions))
+        else:
+            # All of them in one go: there may be thousands of items.
+            grant = await self._decided(self._caller.run(_answered, questions))
+        if not (self._follows_subscriptions and session.admission.follows_subscriptions):
+            return grant
+        subscription = SubscriptionFacts(
+            number,
+            wish.data_adapter,
+            Mode(wish.mode),
+            wish.group,
+            wish.schema,
+            wish.selector,
+            tuple([granted.name for granted in grant.items]),
+        )
+        if self._overrides("subscribed"):
+            await self._guarded(
+                "subscribed", self._caller.call("subscribed", facts, subscription), Reason.AUTHORITY_ERROR
+            )
+        return Grant(grant.items, grant.fields, grant.selector, subscription)
+
+    async def _decided(self, answer: Awaitable[Any]) -> Any:
+        return await self._guarded("about a subscription", answer, Reason.AUTHORITY_ERROR)
+
+    def _questions(self, session: SessionFacts, wish: Wish) -> Questions:
+        metadata, data_adapter, mode = self._metadata, wish.data_adapter, Mode(wish.mode)
+        items = yield metadata.items, (session, data_adapter, wish.group)
         if not items:
             raise Refusal(Reason.GROUP, "The group has no items")
-        fields = self._metadata.fields(user, data_adapter, group, schema)
+        fields = yield metadata.fields, (session, data_adapter, wish.group, wish.schema)
         if not fields:
             raise Refusal(Reason.SCHEMA, "The schema has no fields")
+        granted = []
         for item in items:
-            if not self._metadata.allows_mode(user, data_adapter, item, mode):
-                raise Refusal(Reason.MODE, f"Mode {mode.value} is not supported for item {item[:60]}")
-        granted = tuple(self._grant(user, data_adapter, item) for item in items)
+            name = shared_name(str(item))
+            if not (yield metadata.allows_mode, (session, data_adapter, name, mode)):
+                raise Refusal(Reason.MODE, f"Mode {mode.value} is not supported for item {name[:60]}")
+            granted.append(
+                ItemGrant(
+                    name,
+                    max_frequency=(yield metadata.max_frequency, (session, data_adapter, name)),
+                    max_buffer_size=(yield metadata.max_buffer_size, (session, data_adapter, name)),
+                    snapshot_length=(yield metadata.snapshot_length, (data_adapter, name)),
+                    prefilter_frequency=(yield metadata.prefilter_frequency, (data_adapter, name)),
+                )
+            )
         chosen: Selector | None = None
-        if selector is not None:
-            chosen = guarded(self._name, selector, self._metadata.selector(user, data_adapter, selector))
-        return Grant(granted, tuple([shared_name(str(field)) for field in fields]), chosen)
+        if wish.selector is not None:
+            selector = yield metadata.selector, (session, data_adapter, wish.selector)
+            chosen = guarded(self._name, wish.selector, selector)
+        return Grant(tuple(granted), tuple([shared_name(str(field)) for field in fields]), chosen)
 
-    def _grant(self, user: str | None, data_adapter: str, item: str) -> ItemGrant:
-        metadata = self._metadata
-        return ItemGrant(
-            shared_name(str(item)),
-            max_frequency=metadata.max_frequency(user, data_adapter, item),
-            max_buffer_size=metadata.max_buffer_size(user, data_adapter, item),
-            snapshot_length=metadata.snapshot_length(data_adapter, item),
-            prefilter_frequency=metadata.prefilter_frequency(data_adapter, item),
-        )
+    async def _one_by_one(self, questions: Questions) -> Grant:
+        answer: Any = None
+        while True:
+            try:
+                method, arguments = questions.send(answer)
+            except StopIteration as end:
+                grant: Grant = end.value
+                return grant
+            answer = await self._caller.call(method.__name__, *arguments)
+
+    def subscription_closed(self, session: Session, subscription: Subscription) -> None:
+        ended = subscription.request.grant.facts
+        if ended is not None and self._overrides("unsubscribed"):
+            self._notify(session, "unsubscribed", self._facts[session.id], ended, subscription.statistics)
+
+    # -- messages -------------------------------------------------------------------------------------------------
 
     def deliver(self, session: Session, message: Message) -> None:
-        task = asyncio.get_running_loop().create_task(self._process(session, message))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._process(session, message))
 
     async def _process(self, session: Session, message: Message) -> None:
+        facts = self._facts.get(session.id)
+        if facts is None:
+            return
         try:
-            response = await self._metadata.message(session, message.text)
+            response = await self._caller.call("message", facts, message.text)
         except Refusal as refusal:
             code = MESSAGE_REFUSED if refusal.code is None else refusal.code
             session.messages.failed(message, code, refusal.message)
+        except TimeoutError:
+            log.warning("metadata adapter took too long", adapter_set=self._name, call="message")
+            session.messages.failed(message, MESSAGE_ERROR, "The metadata adapter has not answered in time")
         except Exception:
             log.exception("metadata adapter failed", adapter_set=self._name, call="message")
             session.messages.failed(message, MESSAGE_ERROR, "The metadata adapter failed on this message")
         else:
             session.messages.done(message, response or "")
+
+
+def _answered(questions: Questions) -> Grant:
+    """Ask all questions here and now."""
+    answer: Any = None
+    while True:
+        try:
+            method, arguments = questions.send(answer)
+        except StopIteration as end:
+            grant: Grant = end.value
+            return grant
+        answer = method(*arguments)
+
+
+async def _now(questions: Questions) -> Grant:
+    return _answered(questions)

@@ -9,7 +9,6 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from penstock.config import Config
 from penstock.doors.stream.census import Census
@@ -17,9 +16,9 @@ from penstock.doors.stream.link import Link
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
-from penstock.kernel.ports import Admission, Authority, ClientFacts, Codec, MessageHandler
+from penstock.kernel.ports import Admission, Authority, ClientFacts, Codec, MessageHandler, Wish
 from penstock.kernel.session import Binding, Session
-from penstock.kernel.subscription import SubscriptionRequest
+from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.log import get
 
 log = get(__name__)
@@ -35,31 +34,6 @@ class OpenSet:
     name: str
     authority: Authority
     handler: MessageHandler
-
-
-class Wish(Protocol):
-    """A subscription as a client asks for it, in either protocol."""
-
-    @property
-    def data_adapter(self) -> str: ...
-    @property
-    def group(self) -> str: ...
-    @property
-    def schema(self) -> str: ...
-    @property
-    def mode(self) -> str: ...
-    @property
-    def selector(self) -> str | None: ...
-    @property
-    def buffer_size(self) -> int | None: ...
-    @property
-    def max_frequency(self) -> float | None: ...
-    @property
-    def unfiltered(self) -> bool: ...
-    @property
-    def snapshot(self) -> bool: ...
-    @property
-    def snapshot_length(self) -> int | None: ...
 
 
 class Reception:
@@ -80,25 +54,41 @@ class Reception:
             raise Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {name[:60]}")
         return found
 
-    async def authenticate(
-        self, chosen: OpenSet, user: str | None, password: str | None, link: Link, patience_millis: int | None = None
-    ) -> Admission:
-        """What the user may have; raises a Refusal, also when the metadata adapter fails or takes too long."""
+    async def admit(
+        self,
+        chosen: OpenSet,
+        codec: Codec,
+        user: str | None,
+        password: str | None,
+        max_bandwidth: float | None,
+        link: Link,
+        patience_millis: int | None = None,
+        recoverable: bool = True,
+    ) -> Session | None:
+        """A new session, unbound, for a client that may have one; None if the client has gone away meanwhile.
+
+        Raises a Refusal, also when the metadata adapter fails or takes too long.
+        """
         facts = ClientFacts(link.address, link.secure, link.headers)
         try:
             async with asyncio.timeout(None if patience_millis is None else patience_millis / 1000):
-                return await chosen.authority.authenticate(user, password, facts)
+                admission = await chosen.authority.authenticate(user, password, facts)
         except TimeoutError:
             raise Refusal(Reason.OVERLOADED, f"No answer within LS_ttl_millis={patience_millis}") from None
-        except Refusal:
+        if link.lost:
+            return None
+        session = self._open(chosen, codec, user, admission, max_bandwidth, link, recoverable)
+        try:
+            await chosen.authority.welcome(session, facts)
+        except BaseException:
+            session.close(None, "")
             raise
-        except Exception:
-            log.exception("authentication failed unexpectedly", adapter_set=chosen.name)
-            raise Refusal(
-                Reason.AUTHORITY_ERROR, "The metadata adapter failed while checking the credentials"
-            ) from None
+        if session.closed or _has_gone(link):
+            session.close(None, "")
+            return None
+        return session
 
-    def open_session(
+    def _open(
         self,
         chosen: OpenSet,
         codec: Codec,
@@ -106,21 +96,28 @@ class Reception:
         admission: Admission,
         max_bandwidth: float | None,
         link: Link,
-        recoverable: bool = True,
+        recoverable: bool,
     ) -> Session:
-        """A new session, unbound; raises a Refusal when there are too many."""
         if self._census.is_full(link.address):
             raise Refusal(
                 Reason.MAX_SESSIONS,
                 f"Configured maximum number of sessions per address reached: {self._census.limit}",
             )
         session = self.kernel.open_session(codec, chosen.handler, recoverable)
-        session.user = user
+        session.user = user if admission.user is None else admission.user
         session.adapter_set = chosen.name
         session.address = link.address
         session.admit(admission, max_bandwidth)
+        if admission.time_to_live is not None:
+            session.end_after(admission.time_to_live)
         self._census.enter(link.address)
-        log.info("session opened", session=short(session.id), adapter_set=chosen.name, user=user, address=link.address)
+        log.info(
+            "session opened",
+            session=short(session.id),
+            adapter_set=chosen.name,
+            user=session.user,
+            address=link.address,
+        )
         return session
 
     def stream_length(self, asked: int | None) -> int:
@@ -159,16 +156,7 @@ class Reception:
     async def subscribe(self, session: Session, number: int, wish: Wish, silent: bool = False) -> None:
         """Put a subscription through; raises a Refusal, also when the metadata adapter fails."""
         feed = self.kernel.feed(session.adapter_set, wish.data_adapter)
-        mode = Mode(wish.mode)
-        try:
-            grant = await self._sets[session.adapter_set].authority.resolve(
-                session.user, wish.data_adapter, wish.group, wish.schema, mode, wish.selector
-            )
-        except Refusal:
-            raise
-        except Exception:
-            log.exception("subscription failed unexpectedly", adapter_set=session.adapter_set)
-            raise Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this subscription") from None
+        grant = await self._sets[session.adapter_set].authority.resolve(session, number, wish)
         if session.closed:
             raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
         session.subscribe(
@@ -176,7 +164,7 @@ class Reception:
                 number=number,
                 feed=feed,
                 grant=grant,
-                mode=mode,
+                mode=Mode(wish.mode),
                 snapshot=wish.snapshot,
                 snapshot_length=wish.snapshot_length,
                 max_frequency=wish.max_frequency,
@@ -188,8 +176,12 @@ class Reception:
 
     # -- the kernel's observer ------------------------------------------------------------------------------------
 
+    def subscription_closed(self, session: Session, subscription: Subscription) -> None:
+        self._sets[session.adapter_set].authority.subscription_closed(session, subscription)
+
     def session_closed(self, session: Session, cause: int | None, message: str) -> None:
         self._census.leave(session.address)
+        self._sets[session.adapter_set].authority.session_closed(session)
         log.info("session closed", session=short(session.id), cause=cause, reason=message or "the client has gone")
 
 
@@ -199,6 +191,11 @@ def destroy(session: Session, cause_code: int | None, cause_message: str | None,
         session.close(Cause.DESTROYED_BY_CLIENT, "Destroy invoked by client", close_socket)
     else:
         session.close(min(0, cause_code), cause_message or "null", close_socket)
+
+
+def _has_gone(link: Link) -> bool:
+    """A function, because type checkers take an answer from before an `await` for still true."""
+    return link.lost
 
 
 def short(session_id: str) -> str:

@@ -24,6 +24,7 @@ class Reason(Enum):
     RECOVERY = auto()
     DATA_ADAPTER = auto()
     GROUP = auto()
+    GROUP_FOR_SCHEMA = auto()
     SCHEMA = auto()
     MODE = auto()
     SELECTOR = auto()
@@ -55,5 +56,6 @@ class Cause(IntEnum):
     DESTROYED_BY_CLIENT = 31
     CLOSED_BY_SERVER = 32
     UNEXPECTED = 33
+    ANOTHER_SESSION = 35
     REBOUND_ELSEWHERE = 40
     MAX_DURATION = 48

@@ -7,7 +7,7 @@ owner is told. What each mode takes for sense is in `books`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from penstock.kernel.books import BadEvent
@@ -92,6 +92,11 @@ class Feed:
         except BadEvent as bad:
             self.bad_events += 1
             self._source.complain(item, str(bad))
+
+    def updates(self, events: Iterable[tuple[str, Mapping[str, Value]]]) -> None:
+        """Many events, of any items, in order."""
+        for item, event in events:
+            self.update(item, event)
 
     def end_of_snapshot(self, item: str, serial: int | None = None) -> None:
         """All of the snapshot has been published."""

@@ -25,7 +25,9 @@ class Lane(Timed):
     __slots__ = (
         "_held",
         "clear",
+        "filtered",
         "interval",
+        "lost",
         "open",
         "patched",
         "position",
@@ -34,6 +36,7 @@ class Lane(Timed):
         "session",
         "slot",
         "subscription",
+        "updates",
         "view",
         "waiting",
         "wants_snapshot",
@@ -58,6 +61,10 @@ class Lane(Timed):
         self.interval = 0.0
         # Whether the session has this lane in its list of pending work.
         self.waiting = False
+        # What became of its events: sent, lost for lack of room where losses are told, left out.
+        self.updates = 0
+        self.lost = 0
+        self.filtered = 0
         # Where the view keeps this lane.
         self.slot = -1
         self._held: State | None = None
@@ -70,6 +77,8 @@ class Lane(Timed):
 
     def hold(self, state: State, free: bool) -> None:
         """Keep a state that cannot be sent now."""
+        if self._held is not None:
+            self.filtered += 1
         self._held = state
         if self.open:
             self._wait()
@@ -121,6 +130,7 @@ class Lane(Timed):
     def _line(self, state: State, free: bool) -> bytes:
         body = self.view.body(state, self)
         self.sent = state
+        self.updates += 1
         if self.interval and not free:
             self.close()
         return self.prefix + body
@@ -258,6 +268,9 @@ class QueueLane(Lane):
         self._uncount(entry)
         if self._tells_losses:
             self._lost += 1
+            self.lost += 1
+        else:
+            self.filtered += 1
 
     def _uncount(self, entry: Held) -> None:
         self.session.held -= entry.weight

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock.kernel.item import Mode
     from penstock.kernel.messages import Message
     from penstock.kernel.session import Session
+    from penstock.kernel.subscription import Subscription
 
 # A field value, and the values of a schema's fields in order. States are compared by identity where sharing is decided.
 Value = str | None
@@ -114,6 +115,46 @@ class Admission:
     max_bandwidth: float | None = None
     # Whether the client may set a limit of its own.
     manages_bandwidth: bool = True
+    # The name to go by, where it is not the one that was given; and what else was found out about the user.
+    user: str | None = None
+    roles: frozenset[str] = frozenset()
+    # Seconds until the session is to end; None means never.
+    time_to_live: float | None = None
+    # Whether the authority wants to hear of the session's subscriptions.
+    follows_subscriptions: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """A session, for those who decide about it."""
+
+    id: str
+    user: str | None
+    adapter_set: str
+    client: ClientFacts
+    roles: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionFacts:
+    """A subscription, for those who decide about it."""
+
+    number: int
+    data_adapter: str
+    mode: Mode
+    group: str
+    schema: str
+    selector: str | None
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What became of the events of one item of a subscription: sent, lost for lack of room, left out by a limit."""
+
+    sent: int
+    lost: int
+    filtered: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +175,33 @@ class Grant:
     items: tuple[ItemGrant, ...]
     fields: tuple[str, ...]
     selector: Selector | None = None
+    # What to tell the authority when it ends; None if it does not want to hear of it.
+    facts: SubscriptionFacts | None = None
+
+
+class Wish(Protocol):
+    """A subscription as a client asks for it, in any protocol."""
+
+    @property
+    def data_adapter(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def schema(self) -> str: ...
+    @property
+    def mode(self) -> str: ...
+    @property
+    def selector(self) -> str | None: ...
+    @property
+    def buffer_size(self) -> int | None: ...
+    @property
+    def max_frequency(self) -> float | None: ...
+    @property
+    def unfiltered(self) -> bool: ...
+    @property
+    def snapshot(self) -> bool: ...
+    @property
+    def snapshot_length(self) -> int | None: ...
 
 
 class Authority(Protocol):
@@ -141,10 +209,14 @@ class Authority(Protocol):
 
     async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission: ...
 
-    async def resolve(
-        self, user: str | None, data_adapter: str, group: str, schema: str, mode: Mode, selector: str | None
-    ) -> Grant:
-        """The items and the fields of a subscription, and its limits."""
+    async def welcome(self, session: Session, client: ClientFacts) -> None:
+        """A session has been opened for an admitted client; before anything else about it."""
+
+    async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
+        """The items and the fields of a subscription that is about to begin, and its limits."""
+
+    def subscription_closed(self, session: Session, subscription: Subscription) -> None: ...
+    def session_closed(self, session: Session) -> None: ...
 
 
 class MessageHandler(Protocol):
@@ -154,6 +226,7 @@ class MessageHandler(Protocol):
 
 
 class SessionObserver(Protocol):
-    """Is told when a session is gone for good."""
+    """Is told when a subscription has ended, and when a session is gone for good."""
 
+    def subscription_closed(self, session: Session, subscription: Subscription) -> None: ...
     def session_closed(self, session: Session, cause: int | None, message: str) -> None: ...

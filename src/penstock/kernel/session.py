@@ -489,6 +489,11 @@ class Session(Timed):
         """A request for this session has come: the client is alive."""
         self._last_request = self.kernel.clock()
 
+    def end_after(self, seconds: float) -> None:
+        """Have the session end by then, if it has not ended before."""
+        self._ends_at = min(self._ends_at, self.kernel.clock() + seconds)
+        self._set_alarm()
+
     def subscribe(self, request: SubscriptionRequest) -> None:
         if request.number in self.subscriptions:
             raise Refusal(Reason.INVALID, f"Subscription number {request.number} is in use")
@@ -512,8 +517,13 @@ class Session(Timed):
     def unsubscribe(self, number: int) -> None:
         subscription = self.subscription(number)
         del self.subscriptions[number]
-        subscription.stop()
+        self._stop(subscription)
         self.notify(self.codec.unsubscribed(number))
+
+    def _stop(self, subscription: Subscription) -> None:
+        subscription.stop()
+        if self.kernel.observer is not None:
+            self.kernel.observer.subscription_closed(self, subscription)
 
     def admit(self, admission: Admission, requested_bandwidth: float | None) -> None:
         """What the metadata adapter allows, and what the client asks for, before the first binding."""
@@ -570,7 +580,7 @@ class Session(Timed):
         self._notices = 0
         self._stalled = None
         for subscription in self.subscriptions.values():
-            subscription.stop()
+            self._stop(subscription)
         self.subscriptions.clear()
         self.kernel.forget(self, code, message, told=channel is not None)
 

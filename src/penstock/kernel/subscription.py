@@ -13,6 +13,7 @@ from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Item, Mode
 from penstock.kernel.lane import Lane, QueueLane
+from penstock.kernel.ports import Statistics
 from penstock.kernel.table import CommandLane
 from penstock.kernel.view import CommandView, View
 
@@ -52,6 +53,8 @@ class Subscription:
         self.unfiltered = request.unfiltered or request.mode is Mode.RAW
         self.lanes: list[tuple[Item, Lane]] = []
         self._silent = request.silent
+        # What became of the events of each item; known at the end.
+        self.statistics: tuple[Statistics, ...] = ()
 
     def start(self) -> None:
         """Announce the subscription, then join every item; refused as a whole if one item does not allow it."""
@@ -167,6 +170,7 @@ class Subscription:
 
     def stop(self) -> None:
         """Leave all items; nothing held is sent any more."""
+        self.statistics = tuple([Statistics(lane.updates, lane.lost, lane.filtered) for _, lane in self.lanes])
         for item, lane in self.lanes:
             lane.discard()
             item.detach(lane)

@@ -71,6 +71,7 @@ class CommandLane(Lane):
 
     def _merge(self, key: str, pending: tuple[str, State], command: str, state: State) -> None:
         before, _ = pending
+        self.filtered += 1
         if command == DELETE:
             if before == ADD:
                 self._remove(key)
@@ -133,11 +134,16 @@ class CommandLane(Lane):
         for key in list(self._parked)[:-1]:
             if session.held > enough:
                 self._unpark(key)
+                self.filtered += 1
         rows = [key for key in self._rows if isinstance(key, str)][:-1]
         rows.sort(key=lambda key: self._rows[key][0] != UPDATE)
         for key in rows:
             if session.held > enough:
-                self._lost += self._rows[key][0] != UPDATE
+                if self._rows[key][0] == UPDATE:
+                    self.filtered += 1
+                else:
+                    self._lost += 1
+                    self.lost += 1
                 self._remove(key)
 
     # -- to the session -------------------------------------------------------------------------------------------
@@ -174,7 +180,9 @@ class CommandLane(Lane):
         return key in self._parked or (due is not None and self.session.kernel.clock() < due)
 
     def _park(self, key: str, state: State) -> None:
-        if self._unpark(key) is None:
+        if self._unpark(key) is not None:
+            self.filtered += 1
+        else:
             due = self._due[key]
             heappush(self._wakeups, (due, key))
             if not self.alarm or due < self.alarm:

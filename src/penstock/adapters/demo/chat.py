@@ -6,7 +6,7 @@ import asyncio
 from datetime import datetime
 
 from penstock.adapters.api import DataAdapter
-from penstock.kernel.session import Session
+from penstock.kernel.ports import SessionFacts
 
 ROOM = "chat_room"
 
@@ -14,19 +14,21 @@ ROOM = "chat_room"
 class ChatAdapter(DataAdapter):
     """Keeps nothing itself: the kernel keeps the last messages as the item's snapshot."""
 
+    quick = True
+
     def has_snapshot(self, item: str) -> bool:
         return False
 
-    def say(self, session: Session, text: str) -> None:
+    def say(self, session: SessionFacts, text: str) -> None:
         """Publish a line of a client, after its sender has been told that it was taken."""
         line = {
             "timestamp": datetime.now().astimezone().strftime("%H:%M:%S"),
             "message": text,
-            "IP": session.address,
+            "IP": session.client.address,
             "nick": session.user,
         }
         asyncio.get_running_loop().call_soon(self._publish, line)
 
     def _publish(self, line: dict[str, str | None]) -> None:
-        if ROOM in self.feed.items:
-            self.feed.update(ROOM, line)
+        if self.publisher.wants(ROOM):
+            self.update(ROOM, line)

@@ -9,7 +9,7 @@ from penstock.adapters.demo.chat import ROOM, ChatAdapter
 from penstock.adapters.demo.portfolio import PORTFOLIO, PortfolioAdapter
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
-from penstock.kernel.session import Session
+from penstock.kernel.ports import SessionFacts
 
 MODES = {ROOM: Mode.DISTINCT, PORTFOLIO: Mode.COMMAND}
 USAGE = "Expected CHAT|text, BUY|portfolio1|item2|10 or SELL|portfolio1|item2|10"
@@ -18,22 +18,24 @@ USAGE = "Expected CHAT|text, BUY|portfolio1|item2|10 or SELL|portfolio1|item2|10
 class DemoMetadata(MetadataAdapter):
     """Knows the items of each data adapter, so that a wrong name is told at once and not met with silence."""
 
+    quick = True
+
     def __init__(self, items: Mapping[str, Set[str]], chat: ChatAdapter, portfolio: PortfolioAdapter) -> None:
         self._items = items
         self._chat = chat
         self._portfolio = portfolio
 
-    def items(self, user: str | None, data_adapter: str, group: str) -> Sequence[str]:
+    def items(self, session: SessionFacts, data_adapter: str, group: str) -> Sequence[str]:
         names = group.split()
         for name in names:
             if name not in self._items[data_adapter]:
                 raise Refusal(Reason.GROUP, f"{data_adapter} has no item {name[:60]}")
         return names
 
-    def allows_mode(self, user: str | None, data_adapter: str, item: str, mode: Mode) -> bool:
+    def allows_mode(self, session: SessionFacts, data_adapter: str, item: str, mode: Mode) -> bool:
         return mode in (Mode.RAW, MODES.get(item, Mode.MERGE))
 
-    async def message(self, session: Session, text: str) -> str | None:
+    def message(self, session: SessionFacts, text: str) -> str | None:
         kind, _, rest = text.partition("|")
         if kind == "CHAT":
             self._chat.say(session, rest)

@@ -20,14 +20,16 @@ MAX_QUANTITY = 1_000_000_000
 class PortfolioAdapter(DataAdapter):
     """Holdings live as long as the server."""
 
+    quick = True
+
     def __init__(self, stocks: frozenset[str]) -> None:
         self._stocks = stocks
         self._holdings = dict(FIRST_HOLDINGS)
 
     def subscribe(self, item: str) -> None:
         for stock, quantity in self._holdings.items():
-            self.feed.update(item, {"key": stock, "command": "ADD", "qty": str(quantity)}, snapshot=True)
-        self.feed.end_of_snapshot(item)
+            self.update(item, {"key": stock, "command": "ADD", "qty": str(quantity)}, snapshot=True)
+        self.end_of_snapshot(item)
 
     def order(self, side: str, stock: str, quantity_text: str) -> None:
         """Buy or sell; raises a Refusal that says what is wrong with the order."""
@@ -48,5 +50,5 @@ class PortfolioAdapter(DataAdapter):
             raise Refusal(Reason.MESSAGE_FAILED, f"There is nothing of {stock} to sell")
 
     def _publish(self, change: Mapping[str, str]) -> None:
-        if PORTFOLIO in self.feed.items:
-            self.feed.update(PORTFOLIO, change)
+        if self.publisher.wants(PORTFOLIO):
+            self.update(PORTFOLIO, change)

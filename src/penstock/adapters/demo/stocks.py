@@ -6,19 +6,19 @@ import asyncio
 
 from penstock.adapters.api import DataAdapter
 from penstock.adapters.demo.market import Market, Stock
-from penstock.kernel.feed import Feed
 
 
 class StocksAdapter(DataAdapter):
     """Publishes the trades of subscribed stocks. The first adapter of a market that starts also keeps it going."""
+
+    quick = True
 
     def __init__(self, market: Market) -> None:
         self._market = market
         self._subscribed: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
-    async def start(self, feed: Feed) -> None:
-        await super().start(feed)
+    async def start(self) -> None:
         if not self._market.listeners:
             for item in self._market.stocks:
                 self._schedule(item)
@@ -33,7 +33,7 @@ class StocksAdapter(DataAdapter):
         self._subscribed.add(item)
         stock = self._market.stocks.get(item)
         if stock is not None:
-            self.feed.update(item, stock.fields(), snapshot=True)
+            self.update(item, stock.fields(), snapshot=True)
 
     def unsubscribe(self, item: str) -> None:
         self._subscribed.discard(item)
@@ -47,4 +47,4 @@ class StocksAdapter(DataAdapter):
 
     def _traded(self, item: str, stock: Stock) -> None:
         if item in self._subscribed:
-            self.feed.update(item, stock.fields())
+            self.update(item, stock.fields())

@@ -129,18 +129,17 @@ class Text6Door:
     async def _create_session(self, response: HttpResponse, request: CreateSession) -> None:
         reception = self._reception
         chosen = reception.find_set(request.adapter_set)
-        admission = await reception.authenticate(chosen, request.user, request.password, response)
-        if response.lost:
-            return
-        session = reception.open_session(
+        session = await reception.admit(
             chosen,
             self._codec,
             request.user,
-            admission,
+            request.password,
             request.stream.max_bandwidth,
             response,
             recoverable=False,
         )
+        if session is None:
+            return
         session.tells_constraints = False
         self._bind(response, session, request.stream, is_new=True)
 

@@ -188,15 +188,14 @@ class TlcpDoor:
         link.last_session = None
         try:
             chosen = self._reception.find_set(request.adapter_set)
-            admission = await self._reception.authenticate(
-                chosen, request.user, request.password, link, request.ttl_millis
-            )
-            if link.lost:
-                return
             codec = self._codec(version, request.supported_diffs)
-            session = self._reception.open_session(chosen, codec, request.user, admission, request.max_bandwidth, link)
+            session = await self._reception.admit(
+                chosen, codec, request.user, request.password, request.max_bandwidth, link, request.ttl_millis
+            )
         except Refusal as refusal:
             raise session_error(refusal) from None
+        if session is None:
+            return
         session.tells_constraints = not request.stream.reduce_head
         try:
             for control in request.controls:

@@ -1,0 +1,62 @@
+"""How adapters' methods are called: async ones on the event loop, plain ones on threads of their own, none for ever.
+
+A thread that never comes back is lost to its adapter set only, and its caller has long been told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any, cast
+
+# Threads that an adapter set may keep busy at a time; more calls wait for one of them.
+MAX_THREADS = 32
+
+
+def overrides(adapter: object, base: type, name: str) -> bool:
+    """Whether an adapter has its own version of a method."""
+    return getattr(type(adapter), name) is not getattr(base, name)
+
+
+class Caller:
+    """Calls the methods of one adapter."""
+
+    def __init__(self, adapter: object, base: type, quick: bool, timeout: float | None, threads: str) -> None:
+        self._adapter = adapter
+        self._base = base
+        self._quick = quick
+        self._timeout = timeout
+        # Its threads are made when they are needed.
+        self._pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix=threads)
+
+    def returns_at_once(self, name: str) -> bool:
+        """Whether the method may be called on the event loop itself, without waiting for anything."""
+        method = getattr(self._adapter, name)
+        return not iscoroutinefunction(method) and (self._quick or not overrides(self._adapter, self._base, name))
+
+    async def call(self, name: str, *arguments: Any) -> Any:
+        """What the method returns; raises what it raises, or TimeoutError."""
+        method = getattr(self._adapter, name)
+        if self.returns_at_once(name):
+            result = method(*arguments)
+            return await self._within_time(result) if isawaitable(result) else result
+        if iscoroutinefunction(method):
+            return await self._within_time(method(*arguments))
+        return await self.run(method, *arguments)
+
+    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run anything that may wait on a thread."""
+        result = await self._within_time(
+            asyncio.get_running_loop().run_in_executor(self._pool, lambda: function(*arguments))
+        )
+        # A plain method may hand back a coroutine of another.
+        return await self._within_time(result) if isawaitable(result) else result
+
+    async def _within_time(self, result: Any) -> Any:
+        async with asyncio.timeout(self._timeout):
+            return await cast(Any, result)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
