@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from penstock.kernel.item import Mode
 from penstock.kernel.lane import ENTRY
 from penstock.kernel.limits import SessionLimits
-from penstock.kernel.session import SHARE, Binding, Session
+from penstock.kernel.outbox import SHARE
+from penstock.kernel.session import Binding, Session
 from penstock.testing import Harness, MemoryChannel
 
 QUIET = Binding(send_sync=False, keepalive_millis=30_000)

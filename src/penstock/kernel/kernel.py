@@ -12,6 +12,7 @@ from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
 from penstock.kernel.identity import SessionIds, same
 from penstock.kernel.limits import SessionLimits
+from penstock.kernel.outbox import Outbox
 from penstock.kernel.session import Session
 from penstock.kernel.timers import Timed, Timers
 
@@ -58,7 +59,7 @@ class Kernel:
         self._waker = waker
         self._ids = ids
         self._timers = Timers()
-        self._dirty: list[Session] = []
+        self._dirty: list[Outbox] = []
         # Seconds between two writes of a session, at least; what comes in between is conflated, or goes in one write.
         self.rest = 0.0
         self.set_strain(0.0)
@@ -120,10 +121,10 @@ class Kernel:
 
     # -- turns ----------------------------------------------------------------------------------------------------
 
-    def add_dirty(self, session: Session) -> None:
+    def add_dirty(self, outbox: Outbox) -> None:
         if not self._dirty:
             self._waker.wake()
-        self._dirty.append(session)
+        self._dirty.append(outbox)
 
     @property
     def is_dirty(self) -> bool:
@@ -148,9 +149,9 @@ class Kernel:
         self._timers.run(self.clock())
         dirty = self._dirty
         self._dirty = []
-        for session in dirty:
-            if session.dirty and not session.closed:
-                session.flush()
+        for outbox in dirty:
+            if outbox.dirty and not outbox.closed:
+                outbox.flush()
 
     def stop(self) -> None:
         """End every session; used when the process goes down.

@@ -1,26 +1,24 @@
 """A session: what one client is subscribed to, what it has been sent, and the connection it is bound to, if any.
 
-Data notifications are encoded once, numbered by being sent, and kept for recovery. While the session is not ready
-(unbound, congested, or of limited bandwidth) nothing is encoded: lanes hold, and other notifications wait in order.
+Data notifications are numbered by being sent, and kept for recovery. What waits to be sent, and for how long, is in
+`outbox`.
 Specification: TLCP chapter 1, "Session Life Cycle".
 """
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
 from penstock.kernel.bandwidth import Budget
 from penstock.kernel.errors import Cause, Reason, Refusal
-from penstock.kernel.lane import Lane
 from penstock.kernel.limits import clamp
 from penstock.kernel.messages import Messages
+from penstock.kernel.outbox import Outbox
 from penstock.kernel.ports import Admission
 from penstock.kernel.recovery import RecoveryLog
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
-from penstock.kernel.timers import Timed
 
 if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
@@ -31,9 +29,6 @@ TAIL_RESERVE = 96
 
 # A custom END message (code 0 or negative) of more characters is not sent on a connection of limited length.
 MAX_TAIL_MESSAGE = 35
-
-# Bytes that are encoded in one go while more is pending: what is encoded cannot be overtaken by something newer.
-SHARE = 65_536
 
 # A keep-alive may be sent earlier by this share of its interval, together with those of other sessions.
 KEEPALIVE_LEAD = 0.01
@@ -54,16 +49,12 @@ class Binding:
 UNBOUND = Binding()
 
 
-class Session(Timed):
+class Session(Outbox):
     """Opened by `Kernel.open_session`, bound by `bind`, gone after `close`."""
 
-    # A server holds many thousands: without a dictionary each takes a kilobyte less.
     __slots__ = (
         "_binding",
         "_bound_at",
-        "_budget",
-        "_congested",
-        "_drain_at",
         "_ends_at",
         "_fresh",
         "_inactivity",
@@ -71,33 +62,20 @@ class Session(Timed):
         "_last_request",
         "_last_sync",
         "_last_write",
-        "_lines",
         "_log",
         "_messages",
-        "_notices",
-        "_pending",
         "_poll_delay_millis",
         "_poll_until",
         "_recoverable",
-        "_rest_until",
-        "_room",
-        "_stalled",
         "_unbound_until",
         "adapter_set",
         "address",
         "admission",
         "announced_address",
-        "channel",
-        "closed",
         "codec",
-        "dirty",
         "handler",
-        "held",
         "id",
-        "kernel",
-        "limits",
         "max_bandwidth",
-        "ready",
         "subscriptions",
         "tells_constraints",
         "user",
@@ -106,9 +84,7 @@ class Session(Timed):
     def __init__(
         self, kernel: Kernel, session_id: str, codec: Codec, handler: MessageHandler, recoverable: bool = True
     ) -> None:
-        super().__init__()
-        self.kernel = kernel
-        self.limits = kernel.limits
+        super().__init__(kernel)
         self.id = session_id
         self.codec = codec
         self.handler = handler
@@ -117,30 +93,12 @@ class Session(Timed):
         # Where it was opened from, and what the client was last told of its own address.
         self.address = ""
         self.announced_address = ""
-        self.closed = False
         self.subscriptions: dict[int, Subscription] = {}
         self._messages: Messages | None = None
         self.max_bandwidth: float | None = None
         self.admission = Admission()
         self.tells_constraints = True
 
-        self.channel: Channel | None = None
-        self.ready = False
-        self.dirty = False
-        self._congested = False
-        # Until then nothing more is encoded: see `Kernel.rest`.
-        self._rest_until = 0.0
-        self._lines: list[bytes] = []
-        # Bytes that may still be encoded before the next write.
-        self._room = self.limits.max_pending_bytes
-        # Bytes of the events that wait in lanes.
-        self.held = 0
-        self._pending: deque[Lane | bytes] = deque()
-        # How many of the pending are not lanes: those have bounds of their own.
-        self._notices = 0
-        # Encoded, by this lane if by any, but to wait until the bandwidth allows it.
-        self._stalled: tuple[Lane | None, bytes] | None = None
-        self._budget: Budget | None = None
         # Whether it outlives the loss of its connection.
         self._recoverable = recoverable
         kept = self.limits.max_recovery_length if recoverable else 0
@@ -157,7 +115,6 @@ class Session(Timed):
         self._last_request = 0.0
         self._keepalive = 0.0
         self._inactivity = inf
-        self._drain_at = inf
         self._poll_delay_millis = 0
         self._poll_until = inf
 
@@ -252,98 +209,6 @@ class Session(Timed):
         assert again is not None
         self._lines = again + self._lines
 
-    def congest(self) -> None:
-        """The connection has more unsent bytes than it should: hold everything."""
-        self._congested = True
-        self.ready = False
-
-    def relieve(self) -> None:
-        """The connection has drained."""
-        if self._congested:
-            self._congested = False
-            self._mark_dirty()
-            self._set_alarm()
-
-    def _update_ready(self) -> None:
-        """Encode what is pending, now or after the rest.
-
-        Ready: what comes may be sent at once, for what came before has gone. With a bandwidth limit everything takes
-        its turn among the pending.
-        """
-        self.ready = False
-        if self._is_open():
-            if self._rest_until <= self.kernel.clock():
-                self._drain()
-            elif self._pending or self._stalled is not None:
-                self._drain_later(self._rest_until)
-
-    def _is_open(self) -> bool:
-        """Whether there is a connection that takes more."""
-        return self.channel is not None and not self._congested
-
-    def _drain(self) -> None:
-        """Encode what is pending, as far as the share of one turn and the bandwidth go.
-
-        A busy item does not starve a rare one: with a bandwidth limit one line of each lane goes in turn, without one
-        a lane that has used up the share goes behind the others.
-        """
-        assert self.channel is not None
-        now = self.kernel.clock()
-        self._drain_at = inf
-        pending = self._pending
-        budget = self._budget
-        overhead = self.channel.overhead
-        share = SHARE
-        while share > 0 and (pending or self._stalled is not None):
-            lane = None
-            if self._stalled is not None:
-                lane, line = self._stalled
-            else:
-                if budget is not None:
-                    # Not even a byte may go: what is not encoded yet may still be overtaken by something newer.
-                    free_at = budget.free_at(now, overhead + 1)
-                    if free_at > now:
-                        self._drain_later(free_at)
-                        return
-                entry = pending.popleft()
-                if isinstance(entry, bytes):
-                    self._notices -= 1
-                    line = entry
-                else:
-                    lane = entry
-                    found = entry.take()
-                    if found is None:
-                        entry.drained()
-                        continue
-                    line = found
-                    if budget is None and len(line) < share:
-                        pending.appendleft(entry)
-                    else:
-                        pending.append(entry)
-            if budget is not None:
-                size = overhead + len(line)
-                free_at = budget.free_at(now, size)
-                if free_at > now:
-                    self._stalled = lane, line
-                    self._drain_later(free_at)
-                    return
-                budget.spend(now, size)
-                # All lines of a turn go with one write.
-                overhead = 0
-            if self._stalled is not None:
-                self._stalled = None
-                if lane is not None:
-                    lane.restart_interval()
-            self._lines.append(line)
-            share -= len(line)
-        self.ready = budget is None and not pending
-        if pending:
-            self._mark_dirty()
-
-    def _drain_later(self, when: float) -> None:
-        self._drain_at = when
-        self._set_alarm()
-
     def drop(self) -> None:
         """The connection is gone without a word: keep the session for a while, the client may recover it."""
         self.channel = None
@@ -377,42 +242,6 @@ class Session(Timed):
         channel.finish(close_socket)
 
     # -- sending --------------------------------------------------------------------------------------------------
-
-    def send(self, line: bytes) -> None:
-        """A data notification for now; only while ready."""
-        self._lines.append(line)
-        self._room -= len(line)
-        if self._room < 0:
-            self.ready = False
-        if not self.dirty:
-            self._mark_dirty()
-
-    def _mark_dirty(self) -> None:
-        if not self.dirty:
-            self.dirty = True
-            self.kernel.add_dirty(self)
-
-    def notify(self, line: bytes) -> None:
-        """A data notification that must not be lost or overtaken: now, or when the session is ready again.
-
-        One that the session's protocol has no form for is empty.
-        """
-        if not line:
-            return
-        if self.ready:
-            self.send(line)
-        else:
-            self.add_pending(line)
-
-    def add_pending(self, entry: Lane | bytes) -> None:
-        self._pending.append(entry)
-        if isinstance(entry, bytes):
-            self._notices += 1
-        # Drained, or closed when there are too many, at the end of the turn: not in the middle of a fan-out.
-        if self.dirty:
-            return
-        if self._notices > self.limits.max_unbound_notifications or (self._drain_at == inf and self._is_open()):
-            self._mark_dirty()
 
     def flush(self) -> None:
         """Hand the encoded lines to the connection, as far as it may carry them."""

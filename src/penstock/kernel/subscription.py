@@ -59,13 +59,17 @@ class Subscription:
     def start(self) -> None:
         """Announce the subscription, then join every item; refused as a whole if one item does not allow it."""
         request = self.request
+        # The same name may stand twice in a group.
+        items: dict[str, Item] = {}
         for granted in request.grant.items:
-            self._check(granted, request.feed.item(granted))
+            item = items.get(granted.name)
+            if item is None:
+                item = items[granted.name] = request.feed.item(granted)
+            self._check(granted, item)
         self._announce()
         self.confirm()
         for position, granted in enumerate(request.grant.items, start=1):
-            # Asked for again: the same name may stand twice in a group.
-            self._join(granted, request.feed.item(granted), position)
+            self._join(granted, items[granted.name], position)
 
     def _check(self, granted: ItemGrant, item: Item) -> None:
         request = self.request

@@ -1,0 +1,210 @@
+"""An outbox: what waits to be sent to one client, in which order, and when it may be encoded.
+
+While it is not ready (unbound, congested, resting, or of limited bandwidth) nothing is encoded: lanes hold, and other
+notifications wait in order. The connection, and what becomes of encoded lines, is in `session`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf
+from typing import TYPE_CHECKING
+
+from penstock.kernel.bandwidth import Budget
+from penstock.kernel.lane import Lane
+from penstock.kernel.timers import Timed
+
+if TYPE_CHECKING:
+    from penstock.kernel.kernel import Kernel
+    from penstock.kernel.ports import Channel
+
+# Bytes that are encoded in one go while more is pending: what is encoded cannot be overtaken by something newer.
+SHARE = 65_536
+
+
+class Outbox(Timed):
+    """The base of a session."""
+
+    # A server holds many thousands: without a dictionary each takes a kilobyte less.
+    __slots__ = (
+        "_budget",
+        "_congested",
+        "_drain_at",
+        "_lines",
+        "_notices",
+        "_pending",
+        "_rest_until",
+        "_room",
+        "_stalled",
+        "channel",
+        "closed",
+        "dirty",
+        "held",
+        "kernel",
+        "limits",
+        "ready",
+    )
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.limits = kernel.limits
+        self.channel: Channel | None = None
+        self.closed = False
+        self.ready = False
+        self.dirty = False
+        self._congested = False
+        # Until then nothing more is encoded: see `Kernel.rest`.
+        self._rest_until = 0.0
+        self._lines: list[bytes] = []
+        # Bytes that may still be encoded before the next write.
+        self._room = self.limits.max_pending_bytes
+        # Bytes of the events that wait in lanes.
+        self.held = 0
+        self._pending: deque[Lane | bytes] = deque()
+        # How many of the pending are not lanes: those have bounds of their own.
+        self._notices = 0
+        # Encoded, by this lane if by any, but to wait until the bandwidth allows it.
+        self._stalled: tuple[Lane | None, bytes] | None = None
+        self._budget: Budget | None = None
+        # When to encode more, if nothing else happens before.
+        self._drain_at = inf
+
+    def flush(self) -> None:
+        """Hand what is encoded to the connection; called by the kernel at the end of a turn."""
+        raise NotImplementedError
+
+    def _set_alarm(self) -> None:
+        raise NotImplementedError
+
+    # -- what comes in --------------------------------------------------------------------------------------------
+
+    def send(self, line: bytes) -> None:
+        """A data notification for now; only while ready."""
+        self._lines.append(line)
+        self._room -= len(line)
+        if self._room < 0:
+            self.ready = False
+        if not self.dirty:
+            self._mark_dirty()
+
+    def _mark_dirty(self) -> None:
+        if not self.dirty:
+            self.dirty = True
+            self.kernel.add_dirty(self)
+
+    def notify(self, line: bytes) -> None:
+        """A data notification that must not be lost or overtaken: now, or when the session is ready again.
+
+        One that the session's protocol has no form for is empty.
+        """
+        if not line:
+            return
+        if self.ready:
+            self.send(line)
+        else:
+            self.add_pending(line)
+
+    def add_pending(self, entry: Lane | bytes) -> None:
+        self._pending.append(entry)
+        if isinstance(entry, bytes):
+            self._notices += 1
+        # Drained, or closed when there are too many, at the end of the turn: not in the middle of a fan-out.
+        if self.dirty:
+            return
+        if self._notices > self.limits.max_unbound_notifications or (self._drain_at == inf and self._is_open()):
+            self._mark_dirty()
+
+    # -- what may go ----------------------------------------------------------------------------------------------
+
+    def congest(self) -> None:
+        """The connection has more unsent bytes than it should: hold everything."""
+        self._congested = True
+        self.ready = False
+
+    def relieve(self) -> None:
+        """The connection has drained."""
+        if self._congested:
+            self._congested = False
+            self._mark_dirty()
+            self._set_alarm()
+
+    def _update_ready(self) -> None:
+        """Encode what is pending, now or after the rest.
+
+        Ready: what comes may be sent at once, for what came before has gone. With a bandwidth limit everything takes
+        its turn among the pending.
+        """
+        self.ready = False
+        if self._is_open():
+            if self._rest_until <= self.kernel.clock():
+                self._drain()
+            elif self._pending or self._stalled is not None:
+                self._drain_later(self._rest_until)
+
+    def _is_open(self) -> bool:
+        """Whether there is a connection that takes more."""
+        return self.channel is not None and not self._congested
+
+    def _drain(self) -> None:
+        """Encode what is pending, as far as the share of one turn and the bandwidth go.
+
+        A busy item does not starve a rare one: with a bandwidth limit one line of each lane goes in turn, without one
+        a lane that has used up the share goes behind the others.
+        """
+        assert self.channel is not None
+        now = self.kernel.clock()
+        self._drain_at = inf
+        pending = self._pending
+        budget = self._budget
+        overhead = self.channel.overhead
+        share = SHARE
+        while share > 0 and (pending or self._stalled is not None):
+            lane = None
+            if self._stalled is not None:
+                lane, line = self._stalled
+            else:
+                if budget is not None:
+                    # Not even a byte may go: what is not encoded yet may still be overtaken by something newer.
+                    free_at = budget.free_at(now, overhead + 1)
+                    if free_at > now:
+                        self._drain_later(free_at)
+                        return
+                entry = pending.popleft()
+                if isinstance(entry, bytes):
+                    self._notices -= 1
+                    line = entry
+                else:
+                    lane = entry
+                    found = entry.take()
+                    if found is None:
+                        entry.drained()
+                        continue
+                    line = found
+                    if budget is None and len(line) < share:
+                        pending.appendleft(entry)
+                    else:
+                        pending.append(entry)
+            if budget is not None:
+                size = overhead + len(line)
+                free_at = budget.free_at(now, size)
+                if free_at > now:
+                    self._stalled = lane, line
+                    self._drain_later(free_at)
+                    return
+                budget.spend(now, size)
+                # All lines of a turn go with one write.
+                overhead = 0
+            if self._stalled is not None:
+                self._stalled = None
+                if lane is not None:
+                    lane.restart_interval()
+            self._lines.append(line)
+            share -= len(line)
+        self.ready = budget is None and not pending
+        if pending:
+            self._mark_dirty()
+
+    def _drain_later(self, when: float) -> None:
+        self._drain_at = when
+        self._set_alarm()
