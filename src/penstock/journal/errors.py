@@ -1,0 +1,53 @@
+"""Every way in which the journal says no, as one tree; what is wrong with a file is told, not raised: see `damage`.
+
+JournalError
+├── BadRecord          the caller's columns make no sense; nothing was appended
+├── Overload           the disk cannot keep up and the queue is full; nothing was appended, try again later
+├── DiskFailed         the disk refused (full, broken); nothing of this is in the journal, try again later
+├── JournalClosed      the journal was closed, or its writer has died
+├── DirectoryInUse     another process writes this journal
+├── UnknownVersion     a segment was written by a newer program
+└── Expired            what is asked for was dropped by retention
+"""
+
+from __future__ import annotations
+
+
+class JournalError(Exception):
+    """The root of the tree above."""
+
+
+class BadRecord(JournalError):
+    """The text names the column and the value."""
+
+
+class Overload(JournalError):
+    """More bytes wait for the disk than the queue may hold."""
+
+
+class DiskFailed(JournalError):
+    """`errno` is the system's number, as in ENOSPC and EIO."""
+
+    def __init__(self, message: str, errno: int | None) -> None:
+        super().__init__(message)
+        self.errno = errno
+
+
+class JournalClosed(JournalError):
+    """No more can be appended to this object."""
+
+
+class DirectoryInUse(JournalError):
+    """One writer per directory."""
+
+
+class UnknownVersion(JournalError):
+    """The text names the segment, its version and the newest one known here."""
+
+
+class Expired(JournalError):
+    """`earliest` is the first sequence that can still be read."""
+
+    def __init__(self, message: str, earliest: int) -> None:
+        super().__init__(message)
+        self.earliest = earliest

@@ -1,0 +1,136 @@
+"""The index of a sealed segment: blocks of frames with what they hold, and for each entity the blocks it occurs in.
+
+Built by the writer as it goes, or by recovery; saved as a sidecar. Without one a reader looks at every frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.journal.damage import Damage
+from penstock.journal.disk import Disk
+from penstock.journal.segment import DATA_START, FrameHeader
+from penstock.journal.selection import Selection
+from penstock.journal.sidecar import read_sidecar, write_sidecar
+
+SUFFIX = ".index"
+
+# A block is closed at this many bytes: less makes the index large, more makes a reader of one entity read in vain.
+BLOCK_BYTES = 256 * 1024
+
+
+@dataclass(slots=True)
+class Block:
+    """Frames that follow one another, from byte `position` to `end`."""
+
+    position: int
+    end: int
+    first: int
+    last: int
+    earliest: int
+    latest: int
+    kinds: int
+
+    def extend(self, frame: FrameHeader) -> None:
+        self.end += frame.span
+        self.last = frame.last
+        self.earliest = min(self.earliest, frame.earliest)
+        self.latest = max(self.latest, frame.latest)
+        self.kinds |= frame.kinds
+
+
+def block_of(position: int, frame: FrameHeader) -> Block:
+    return Block(position, position + frame.span, frame.first, frame.last, frame.earliest, frame.latest, frame.kinds)
+
+
+class IndexBuilder:
+    """Is told of each frame of a segment, in order."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self._places: dict[str, list[int]] = {}
+        self._entities: set[str] = set()
+
+    @property
+    def end(self) -> int:
+        """Where the next frame begins."""
+        return self.blocks[-1].end if self.blocks else DATA_START
+
+    def add(self, position: int, frame: FrameHeader, entities: set[str]) -> None:
+        block = self.blocks[-1] if self.blocks else None
+        # After a damaged place a new block begins, so that blocks hold nothing but frames.
+        if block is None or block.end - block.position >= BLOCK_BYTES or block.end != position:
+            self._close_block()
+            self.blocks.append(block_of(position, frame))
+        else:
+            block.extend(frame)
+        self._entities |= entities
+
+    def save(self, disk: Disk, base: int) -> None:
+        """The caller syncs the directory. Raises OSError."""
+        self._close_block()
+        columns = {name: pa.array([getattr(block, name) for block in self.blocks], pa.int64()) for name in _PLACES}
+        columns["kinds"] = pa.array([block.kinds for block in self.blocks], pa.uint64())
+        names = pa.array(list(self._places), pa.utf8())
+        places = pa.array(list(self._places.values()), pa.list_(pa.int32()))
+        tables = [pa.table(columns), pa.table({"entity": names, "blocks": places})]
+        write_sidecar(disk, index_name(base), tables)
+
+    def _close_block(self) -> None:
+        number = len(self.blocks) - 1
+        for entity in self._entities:
+            places = self._places.get(entity)
+            if places is None:
+                self._places[entity] = [number]
+            else:
+                places.append(number)
+        self._entities = set()
+
+
+_PLACES = ("position", "end", "first", "last", "earliest", "latest")
+
+
+def index_damaged(base: int) -> Damage:
+    return Damage(index_name(base), 0, 0, 0, -1, "the index cannot be read")
+
+
+def index_name(base: int) -> str:
+    return f"{base:020d}{SUFFIX}"
+
+
+class SegmentIndex:
+    """A saved index. It is a hint: whatever it leads to is checked like everything else."""
+
+    def __init__(self, blocks: list[Block], entities: Any, places: Any) -> None:
+        self.blocks = blocks
+        self._entities = entities
+        self._places = places
+
+    @property
+    def end(self) -> int:
+        return self.blocks[-1].end if self.blocks else DATA_START
+
+    def select(self, selection: Selection) -> list[Block]:
+        """Blocks in which something wanted may be."""
+        blocks = self.blocks
+        if selection.entities:
+            mask = selection.matches(self._entities)
+            numbers = pc.unique(pc.list_flatten(self._places.filter(mask))).to_pylist()
+            blocks = [blocks[number] for number in sorted(numbers)]
+        test = selection.test()
+        return [block for block in blocks if test(block)]
+
+
+def load_index(disk: Disk, base: int) -> SegmentIndex | None:
+    """None when there is none. Raises SidecarDamaged."""
+    tables = read_sidecar(disk, index_name(base))
+    if tables is None:
+        return None
+    table, entities = tables
+    rows = zip(*(table[name].to_pylist() for name in (*_PLACES, "kinds")), strict=True)
+    names, places = (entities[name].combine_chunks() for name in ("entity", "blocks"))
+    return SegmentIndex([Block(*row) for row in rows], names, places)

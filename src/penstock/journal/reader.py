@@ -1,0 +1,422 @@
+"""Reading a journal while it is written, in any process: from a sequence or a time, by entity and kind, in slices.
+
+Only what is committed is seen, so that nothing read can vanish by a crash. Damage is told once and stepped over.
+Imports neither the writer's thread nor kernel nor server: pipelines use this. Read next: docs/journal.md, "Reading".
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.journal.damage import Damage
+from penstock.journal.disk import DirectoryDisk, Disk, ReadableFile
+from penstock.journal.errors import Expired
+from penstock.journal.index import BLOCK_BYTES, Block, SegmentIndex, block_of, index_damaged, load_index
+from penstock.journal.mark import MARK_DAMAGED, MARK_NAME, Mark, read_mark
+from penstock.journal.recovery import bases, read_header
+from penstock.journal.scan import Frame, scan
+from penstock.journal.segment import DATA_START, FrameHeader, SegmentHeader, decode_payload, segment_name
+from penstock.journal.selection import EVERYTHING, Selection
+from penstock.journal.sidecar import SidecarDamaged
+
+# Small frames are joined until a batch has this many records, or bytes: what one step of a consumer is made for.
+BATCH_ROWS = 16_384
+BATCH_BYTES = 8 * 1024 * 1024
+
+# Indexes of sealed segments kept in memory.
+CACHED_INDEXES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A piece of one segment, as plain data: bytes `position` to `end`, of which records `first` to `last` are wanted.
+
+    `expected` is the sequence of the frame at `position`. It stays right until retention drops the segment.
+    """
+
+    segment: int
+    position: int
+    end: int
+    expected: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """`last` and `end` bound what is committed; `header` is None when it cannot be read."""
+
+    base: int
+    header: SegmentHeader | None
+    last: int
+    end: int
+    active: bool
+
+
+class _ActiveBlocks:
+    """What is known of the segment being written: like its index to be, and grown at each look."""
+
+    def __init__(self, header: SegmentHeader) -> None:
+        self.salt = header.salt
+        self.base = header.base
+        self.blocks: list[Block] = []
+        self._end = DATA_START
+        self._expected = header.base
+
+    def grow(self, file: ReadableFile, segment: _Segment) -> None:
+        if segment.end <= self._end:
+            return
+        name = segment_name(self.base)
+        for entry in scan(file, name, self.salt, self._end, segment.end, self._expected, wanted=_no_payload):
+            if isinstance(entry, Damage):
+                continue
+            block = self.blocks[-1] if self.blocks else None
+            if block is None or block.end - block.position >= BLOCK_BYTES or block.end != entry.position:
+                self.blocks.append(block_of(entry.position, entry.header))
+            else:
+                block.extend(entry.header)
+        self._end = segment.end
+        self._expected = segment.last + 1
+
+
+class Reader:
+    """For one thread. `report` is called for each damaged place, the first time it is met."""
+
+    def __init__(self, disk: Disk | Path, report: Callable[[Damage], None] | None = None) -> None:
+        self._disk: Disk = DirectoryDisk(disk) if isinstance(disk, Path) else disk
+        self._report = report
+        # Every damaged place met so far.
+        self.damages: list[Damage] = []
+        self._told: set[tuple[str, int, int | None]] = set()
+        self._headers: dict[int, SegmentHeader | None] = {}
+        self._indexes: OrderedDict[int, SegmentIndex | None] = OrderedDict()
+        self._active: _ActiveBlocks | None = None
+
+    # -- where the journal stands ---------------------------------------------------------------------------------
+
+    def poll(self) -> int:
+        """The last sequence that can be read; 0 when there is none. One small read: call it as often as you like."""
+        mark = self._mark()
+        return mark.sequence if mark is not None else 0
+
+    def earliest(self) -> int:
+        """The first sequence that retention has left; in an empty journal the first to come."""
+        segments = bases(self._disk)
+        return segments[0] if segments else self.poll() + 1
+
+    def sequence_at(self, timestamp: int) -> int:
+        """The first record, in the order of sequences, at or after a time; behind the last when there is none."""
+        latest = self.poll()
+        for batch in self.read(None, latest + 1, Selection(since=timestamp), rows=1):
+            return int(batch.column("sequence")[0].as_py())
+        return latest + 1
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def read(
+        self,
+        start: int | None = None,
+        stop: int | None = None,
+        selection: Selection = EVERYTHING,
+        *,
+        rows: int = BATCH_ROWS,
+    ) -> Iterator[Any]:
+        """Record batches from `start` (None: the earliest) to before `stop` (None: what is there now), in order.
+
+        Raises Expired when `start` was dropped, or what comes next is dropped while it is read.
+        """
+        return _joined(self._pieces(start, stop, selection), rows)
+
+    def plan(
+        self, start: int | None, stop: int | None, parts: int, selection: Selection = EVERYTHING
+    ) -> list[list[Slice]]:
+        """The same records in at most `parts` shares of about equal bytes, to be read anywhere by `read_slices`."""
+        if parts < 1:
+            raise ValueError(f"parts is {parts}; it must be at least 1")
+        tiles = [tile for tile in self._slices(start, stop, selection, tiled=True) if tile.first <= tile.last]
+        total = sum(tile.end - tile.position for tile in tiles)
+        shares: list[list[Slice]] = []
+        done = 0
+        for tile in tiles:
+            if not shares or done >= total * len(shares) / parts:
+                shares.append([])
+            share = shares[-1]
+            if share and share[-1].segment == tile.segment and share[-1].end == tile.position:
+                share[-1] = replace(share[-1], end=tile.end, last=tile.last)
+            else:
+                share.append(tile)
+            done += tile.end - tile.position
+        return shares
+
+    def read_slices(
+        self, slices: Iterable[Slice], selection: Selection = EVERYTHING, *, rows: int = BATCH_ROWS
+    ) -> Iterator[Any]:
+        """What one share of a plan holds. Needs nothing but the files: any process may do it, and do it again."""
+        return _joined((batch for piece in slices for batch in self._read_slice(piece, selection)), rows)
+
+    def verify(self) -> list[Damage]:
+        """Read everything, to find what is damaged."""
+        before = len(self.damages)
+        for _ in self.read():
+            pass
+        return self.damages[before:]
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _pieces(self, start: int | None, stop: int | None, selection: Selection) -> Iterator[Any]:
+        for piece in self._slices(start, stop, selection, tiled=False):
+            yield from self._read_slice(piece, selection)
+
+    def _slices(self, start: int | None, stop: int | None, selection: Selection, *, tiled: bool) -> Iterator[Slice]:
+        segments = self._segments()
+        latest = segments[-1].last if segments else 0
+        stop = latest + 1 if stop is None else min(stop, latest + 1)
+        if start is None:
+            start = segments[0].base if segments else 1
+        elif segments and start < segments[0].base:
+            raise _expired(start, segments[0].base)
+        for segment in segments:
+            if segment.last < start or segment.base >= stop:
+                continue
+            first, last = max(start, segment.base), min(stop - 1, segment.last)
+            if segment.header is None:
+                self._tell(Damage(segment_name(segment.base), 0, segment.end, first, last, "the header cannot be read"))
+                continue
+            whole = Slice(segment.base, DATA_START, segment.end, segment.base, first, last)
+            blocks = self._blocks(segment, selection)
+            if blocks is None:
+                yield whole
+            elif not selection.is_everything:
+                yield from _chosen(whole, blocks, tiled)
+            elif tiled:
+                yield from _tiles(whole, blocks)
+            else:
+                yield _from_block(whole, blocks)
+
+    def _read_slice(self, piece: Slice, selection: Selection) -> Iterator[Any]:
+        name = segment_name(piece.segment)
+        try:
+            file = self._disk.view(name)
+        except FileNotFoundError:
+            raise _expired(piece.first, self.earliest()) from None
+        try:
+            header, damages = read_header(file, name)
+            for damage in damages:
+                self._tell(damage)
+            if header is None:
+                return
+            perhaps = selection.test()
+
+            def wanted(frame: FrameHeader) -> bool:
+                return frame.last >= piece.first and perhaps(frame)
+
+            for entry in scan(file, name, header.salt, piece.position, piece.end, piece.expected, piece.last, wanted):
+                if isinstance(entry, Damage):
+                    self._tell(entry)
+                elif entry.payload is not None:
+                    batch = self._decode(name, entry, header)
+                    if batch is not None:
+                        batch = selection.apply(_clipped(batch, entry.header, piece))
+                        if batch.num_rows:
+                            yield batch
+        finally:
+            file.close()
+
+    def _decode(self, name: str, frame: Frame, header: SegmentHeader) -> Any:
+        assert frame.payload is not None
+        try:
+            return decode_payload(frame.payload, frame.header, header.schema)
+        except (pa.ArrowException, ValueError) as error:
+            head = frame.header
+            self._tell(Damage(name, frame.position, head.span, head.first, head.last, f"cannot be decoded: {error}"))
+            return None
+
+    def _tell(self, damage: Damage) -> None:
+        key = damage.file, damage.position, damage.first
+        if key in self._told:
+            return
+        self._told.add(key)
+        self.damages.append(damage)
+        if self._report is not None:
+            self._report(damage)
+
+    def _mark(self) -> Mark | None:
+        """Without a mark that can be trusted: up to the last whole frame, as recovery would see it."""
+        mark = read_mark(self._disk)
+        if mark is not None:
+            return mark
+        if MARK_NAME in self._disk.names():
+            self._tell(MARK_DAMAGED)
+        segments = bases(self._disk)
+        if not segments:
+            return None
+        base = segments[-1]
+        file = self._disk.view(segment_name(base))
+        try:
+            header, _ = read_header(file, segment_name(base))
+            if header is None:
+                return Mark(base, file.size(), base, base)
+            position, sequence = DATA_START, header.previous
+            for entry in scan(file, segment_name(base), header.salt, DATA_START, file.size(), base):
+                if isinstance(entry, Damage):
+                    break
+                position, sequence = entry.position + entry.header.span, entry.header.last
+            return Mark(base, position, sequence, sequence)
+        finally:
+            file.close()
+
+    def _segments(self) -> list[_Segment]:
+        mark = self._mark()
+        if mark is None:
+            return []
+        known = [base for base in bases(self._disk) if base <= mark.segment]
+        headers = {base: self._header(base, base == mark.segment) for base in known}
+        self._headers = {base: header for base, header in headers.items() if base != mark.segment}
+        if mark.segment not in known and mark.sequence >= mark.segment:
+            name = segment_name(mark.segment)
+            self._tell(Damage(name, 0, 0, mark.segment, mark.sequence, "the file is missing"))
+        result = []
+        for base, following in zip(known, [*known[1:], None], strict=True):
+            header = headers[base]
+            if base == mark.segment:
+                result.append(_Segment(base, header, mark.sequence, mark.position, True))
+                continue
+            next_header = headers[following] if following is not None else None
+            last = next_header.previous if next_header is not None else (following or mark.segment) - 1
+            result.append(_Segment(base, header, last, self._size(base), False))
+        return result
+
+    def _header(self, base: int, active: bool) -> SegmentHeader | None:
+        # An empty segment is replaced by one of the same name at the next start: only sealed ones stay as they are.
+        if not active and base in self._headers:
+            return self._headers[base]
+        try:
+            file = self._disk.view(segment_name(base))
+        except FileNotFoundError:
+            return None
+        try:
+            header, damages = read_header(file, segment_name(base))
+            if header is not None:
+                for damage in damages:
+                    self._tell(damage)
+            return header
+        finally:
+            file.close()
+
+    def _size(self, base: int) -> int:
+        try:
+            file = self._disk.view(segment_name(base))
+        except FileNotFoundError:
+            return DATA_START
+        try:
+            return file.size()
+        finally:
+            file.close()
+
+    def _blocks(self, segment: _Segment, selection: Selection) -> list[Block] | None:
+        """Those that may hold something wanted; None when there is no index."""
+        if not segment.active:
+            index = self._index(segment.base)
+            return None if index is None else index.select(selection)
+        assert segment.header is not None
+        if self._active is None or (self._active.base, self._active.salt) != (segment.base, segment.header.salt):
+            self._active = _ActiveBlocks(segment.header)
+        file = self._disk.view(segment_name(segment.base))
+        try:
+            self._active.grow(file, segment)
+        finally:
+            file.close()
+        test = selection.test()
+        return [block for block in self._active.blocks if test(block)]
+
+    def _index(self, base: int) -> SegmentIndex | None:
+        if base in self._indexes:
+            self._indexes.move_to_end(base)
+            return self._indexes[base]
+        try:
+            index = load_index(self._disk, base)
+        except SidecarDamaged:
+            self._tell(index_damaged(base))
+            index = None
+        self._indexes[base] = index
+        if len(self._indexes) > CACHED_INDEXES:
+            self._indexes.popitem(last=False)
+        return index
+
+
+def _no_payload(frame: FrameHeader) -> bool:
+    return False
+
+
+def _expired(wanted: int, earliest: int) -> Expired:
+    return Expired(f"sequence {wanted} was dropped by retention; the earliest left is {earliest}", earliest)
+
+
+def _from_block(whole: Slice, blocks: list[Block]) -> Slice:
+    """Begin at the block that holds the first wanted record."""
+    number = bisect_left(blocks, whole.first, key=_last_of)
+    if number == len(blocks) or blocks[number].first > whole.first:
+        # It is in none of them: there is damage, which is met when the block before is left.
+        number -= 1
+    if number < 0:
+        return whole
+    return replace(whole, position=blocks[number].position, expected=blocks[number].first)
+
+
+def _last_of(block: Block) -> int:
+    return block.last
+
+
+def _tiles(whole: Slice, blocks: list[Block]) -> Iterator[Slice]:
+    """One slice for each block, with what lies between it and the next: nothing is left out, damage included."""
+    starts = [(DATA_START, whole.expected), *((block.position, block.first) for block in blocks[1:])]
+    ends = [*starts[1:], (whole.end, whole.last + 1)]
+    for (position, expected), (end, following) in zip(starts, ends, strict=True):
+        first, last = max(whole.first, expected), min(whole.last, following - 1)
+        if first <= last:
+            yield Slice(whole.segment, position, end, expected, first, last)
+
+
+def _chosen(whole: Slice, blocks: list[Block], tiled: bool) -> Iterator[Slice]:
+    """Slices of neighbouring blocks, or of each one."""
+    run: Slice | None = None
+    for block in blocks:
+        first, last = max(whole.first, block.first), min(whole.last, block.last)
+        if first > last:
+            continue
+        if run is not None and not tiled and run.end == block.position:
+            run = replace(run, end=block.end, last=last)
+            continue
+        if run is not None:
+            yield run
+        run = Slice(whole.segment, block.position, block.end, block.first, first, last)
+    if run is not None:
+        yield run
+
+
+def _clipped(batch: Any, frame: FrameHeader, piece: Slice) -> Any:
+    if frame.first >= piece.first and frame.last <= piece.last:
+        return batch
+    first = max(piece.first, frame.first)
+    return batch.slice(first - frame.first, min(piece.last, frame.last) - first + 1)
+
+
+def _joined(batches: Iterator[Any], rows: int) -> Iterator[Any]:
+    waiting: list[Any] = []
+    count = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        count += batch.num_rows
+        size += batch.nbytes
+        if count >= rows or size >= BATCH_BYTES:
+            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            waiting, count, size = [], 0, 0
+    if waiting:
+        yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)

@@ -1,0 +1,191 @@
+"""Writing segments: one frame for each group of records, then a sync, then the mark; rotation and sealing.
+
+Synchronous and single-threaded: threads, queues and futures are in `journal`. Every step may fail with OSError; nothing
+is committed then, and `restart` goes on in a new segment whose header fences off whatever is left of the failed one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.journal.disk import Disk, WritableFile
+from penstock.journal.index import IndexBuilder
+from penstock.journal.mark import MARK_NAME, Mark, encode_mark
+from penstock.journal.record import Columns
+from penstock.journal.revisions import drop_old_revisions, save_revisions
+from penstock.journal.segment import (
+    DATA_START,
+    SegmentHeader,
+    encode_frame,
+    encode_segment_header,
+    kind_bits,
+    segment_name,
+)
+from penstock.journal.sidecar import replace_file
+
+
+@dataclass(slots=True)
+class Group:
+    """Numbered batches that follow one another, and what is in them."""
+
+    batches: list[Any]
+    first: int
+    last: int
+    # Timestamps.
+    earliest: int
+    latest: int
+    entities: set[str]
+    kinds: set[str]
+
+    def extend(self, other: Group) -> None:
+        """`other` comes next."""
+        self.batches += other.batches
+        self.last = other.last
+        self.earliest = min(self.earliest, other.earliest)
+        self.latest = max(self.latest, other.latest)
+        self.entities |= other.entities
+        self.kinds |= other.kinds
+
+
+def group_of(batch: Any, columns: Columns, first: int) -> Group:
+    """A group of one batch, described by the columns it was made of."""
+    times = columns.timestamps
+    last = first + len(columns) - 1
+    return Group([batch], first, last, min(times), max(times), set(columns.entities), set(columns.kinds))
+
+
+class SegmentWriter:
+    """Owns the segment being written. After an OSError only `restart` and `abandon` may be called."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        revisions: Mapping[str, int],
+        now: Callable[[], int],
+        *,
+        segment_bytes: int,
+        segment_micros: int,
+    ) -> None:
+        # The last sequence that readers may see, and the last that survives a power cut.
+        self.committed = 0
+        self.synced = 0
+        self.segment = 0
+        self._disk = disk
+        self._revisions = revisions
+        self._now = now
+        self._segment_bytes = segment_bytes
+        self._segment_micros = segment_micros
+        self._salt = 0
+        self._created = 0
+        self._position = 0
+        self._index = IndexBuilder()
+        self._file: WritableFile | None = None
+        self._mark: WritableFile | None = None
+
+    def start(self, base: int, previous: int) -> None:
+        """Begin a segment; `previous` is the last sequence that is committed before it."""
+        header = SegmentHeader(base, previous, self._now(), secrets.randbits(32))
+        name = segment_name(base)
+        replace_file(self._disk, name, [encode_segment_header(header)])
+        self._disk.sync_directory()
+        self._file = self._disk.open(name)
+        self._salt = header.salt
+        self._created = header.created
+        self._index = IndexBuilder()
+        self.segment = base
+        self._position = DATA_START
+        self._commit(DATA_START, previous, previous)
+
+    def append(self, group: Group, *, sync: bool) -> None:
+        """Commit a group as one frame. With `sync` it is on the disk when this returns."""
+        if self._is_due():
+            self.seal()
+            self.start(group.first, self.committed)
+        batches = group.batches
+        batch = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+        header, parts = encode_frame(
+            memoryview(batch.serialize()),
+            self._salt,
+            group.first,
+            group.last,
+            self.synced,
+            group.earliest,
+            group.latest,
+            kind_bits(group.kinds),
+        )
+        file = self._open_file()
+        file.write(self._position, parts)
+        if sync:
+            file.sync()
+        self._commit(self._position + header.span, group.last, group.last if sync else self.synced)
+        self._index.add(self._position - header.span, header, group.entities)
+
+    def sync(self) -> None:
+        """Make what was committed without a sync survive a power cut as well."""
+        if self.synced < self.committed:
+            self._open_file().sync()
+            self._commit(self._position, self.committed, self.committed)
+
+    def seal(self) -> None:
+        """Finish the segment: all of it on the disk, with index and revisions beside it."""
+        self.sync()
+        if self._position > DATA_START:
+            self._index.save(self._disk, self.segment)
+            save_revisions(self._disk, self.segment, self._revisions)
+            self._disk.sync_directory()
+            drop_old_revisions(self._disk)
+        self._close_file()
+
+    def restart(self, base: int) -> None:
+        """After a failure: leave the segment as it is and begin another. Raises OSError while the disk refuses."""
+        self.abandon()
+        save_revisions(self._disk, self.segment, self._revisions)
+        self.start(base, self.committed)
+
+    def abandon(self) -> None:
+        """Take away what was not committed, as far as the disk allows; the next segment's header fences it anyway."""
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.truncate(self._position)
+                self._file.sync()
+            self._close_file()
+
+    def close(self) -> None:
+        """Let go of all files; `seal` or `abandon` comes first."""
+        self._close_file()
+        if self._mark is not None:
+            self._mark.close()
+            self._mark = None
+
+    def _is_due(self) -> bool:
+        if self._position == DATA_START:
+            return False
+        return self._position >= self._segment_bytes or self._now() - self._created >= self._segment_micros
+
+    def _open_file(self) -> WritableFile:
+        if self._file is None:
+            raise RuntimeError("the segment is closed: start or restart comes first")
+        return self._file
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            with suppress(OSError):
+                file.close()
+
+    def _commit(self, position: int, sequence: int, synced: int) -> None:
+        """Tell readers how far they may go; only then it counts here as well."""
+        mark = encode_mark(Mark(self.segment, position, sequence, synced))
+        if self._mark is None:
+            # Whole from the first moment; later it is changed in place, less than a sector of it.
+            replace_file(self._disk, MARK_NAME, [mark])
+            self._mark = self._disk.open(MARK_NAME)
+        else:
+            self._mark.write(0, [mark])
+        self._position, self.committed, self.synced = position, sequence, synced

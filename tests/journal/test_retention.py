@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.journal.errors import Expired
+from penstock.journal.journal import Journal, Policy, Settings
+from penstock.journal.reader import Reader
+from penstock.journal.retention import Retention, SealedSegment, drop_expired, expired
+from penstock.journal.segment import SEGMENT_SUFFIX
+from penstock.testing.disk import FakeDisk
+from tests.journal.world import NOON, SECOND, Scribe, columns, rows
+
+HOUR = 3600.0
+
+# Ten records and 100 bytes each, sealed an hour after one another.
+SEALED = [SealedSegment(base, base + 9, NOON + int(base // 10 * HOUR * SECOND), 100) for base in (1, 11, 21, 31)]
+LAST_SEALED = SEALED[-1].sealed
+
+
+@pytest.mark.parametrize(
+    ("retention", "lake", "dropped"),
+    [
+        (Retention(), 40, []),
+        (Retention(max_age_seconds=1.5 * HOUR), 40, [1, 11]),
+        (Retention(max_age_seconds=1.5 * HOUR), 19, [1]),
+        (Retention(max_age_seconds=1.5 * HOUR), 9, []),
+        (Retention(max_age_seconds=0.0), 40, [1, 11, 21]),
+        (Retention(max_bytes=250), 40, [1, 11]),
+        (Retention(max_bytes=0), 40, [1, 11, 21, 31]),
+        (Retention(max_bytes=0), 20, [1, 11]),
+        (Retention(max_bytes=1000), 40, []),
+        (Retention(max_age_seconds=2.5 * HOUR, max_bytes=350), 40, [1]),
+    ],
+)
+def test_the_oldest_go_when_past_a_limit_and_in_the_lake(retention: Retention, lake: int, dropped: list[int]) -> None:
+    assert expired(SEALED, 50, retention, lake, LAST_SEALED) == dropped
+
+
+def test_a_clock_that_went_back_drops_nothing() -> None:
+    assert expired(SEALED, 50, Retention(max_age_seconds=1.0), 40, NOON - SECOND) == []
+
+
+def test_dropped_segments_are_gone_with_their_indexes_and_readers_are_told() -> None:
+    disk = FakeDisk()
+    scribe = Scribe(disk, segment_bytes=1)
+    for _ in range(4):
+        scribe.append(columns(10))
+    reader = Reader(disk)
+    following = reader.read(11, rows=1)
+    assert next(following).column("sequence")[0].as_py() == 11
+    assert drop_expired(disk, Retention(max_bytes=0), 25, NOON, scribe.writer.segment) == [1, 11]
+    assert sorted(name for name in disk.names() if name.endswith((SEGMENT_SUFFIX, ".index"))) == [
+        f"{21:020d}.index",
+        f"{21:020d}{SEGMENT_SUFFIX}",
+        f"{31:020d}{SEGMENT_SUFFIX}",
+    ]
+    assert reader.earliest() == 21
+    with pytest.raises(Expired, match="sequence 20 was dropped by retention; the earliest left is 21") as raised:
+        list(reader.read(20))
+    assert raised.value.earliest == 21
+    found, damages = rows(disk)
+    assert [row[0] for row in found] == list(range(21, 41))
+    assert damages == []
+
+
+def test_what_is_dropped_while_it_is_read_is_no_silent_gap() -> None:
+    disk = FakeDisk()
+    scribe = Scribe(disk, segment_bytes=1)
+    for _ in range(3):
+        scribe.append(columns(10))
+    reading = Reader(disk).read(rows=1)
+    next(reading)
+    drop_expired(disk, Retention(max_bytes=0), 30, NOON, scribe.writer.segment)
+    with pytest.raises(Expired, match="sequence 11 was dropped"):
+        list(reading)
+
+
+def test_revisions_go_on_after_all_sealed_segments_are_dropped() -> None:
+    disk = FakeDisk()
+    journal = Journal(disk, Settings(segment_bytes=1))
+    for _ in range(3):
+        journal.append(columns(10), Policy.INTERVAL)
+        journal.flush().result(20)
+    assert journal.retain(Retention(max_bytes=0), lake_sequence=10**9) == [1, 11]
+    journal.close()
+    journal = Journal(disk)
+    assert (journal.next_sequence, journal.revision("item")) == (31, 30)
+    assert journal.retain(Retention(max_bytes=0), lake_sequence=10**9) == [21]
+    journal.close()
+    journal = Journal(disk)
+    assert (journal.next_sequence, journal.revision("item")) == (31, 30)
+    journal.close()
