@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.adapters import Reason, Refusal
+from penstock.kernel.ports import SessionFacts
 from tests.conformance.conftest import MovableClock
 from tests.conformance.phrases import add, batch, row
 from tests.conformance.test_message import msg
@@ -179,3 +180,16 @@ def test_a_code_of_the_metadata_adapter_goes_through(
     monkeypatch.setattr(server.metadata, "items", items)
     with exchange.stream() as stream:
         assert batch(exchange, stream.session, add()) == ["REQERR,1,-12,Not for you%2C today"]
+
+
+@pytest.mark.conformance("error.B.22")
+def test_a_group_that_does_not_go_with_the_schema_is_error_22(
+    server: BackgroundServer, exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fields(session: SessionFacts, data_adapter: str, group: str, schema: str) -> list[str]:
+        raise Refusal(Reason.GROUP_FOR_SCHEMA, f"{group} has no {schema}")
+
+    monkeypatch.setattr(server.metadata, "fields", fields)
+    with exchange.stream() as stream:
+        (line,) = batch(exchange, stream.session, add())
+        assert line == "REQERR,1,22,LS_schema: a has no x"

@@ -195,3 +195,21 @@ def test_a_websocket_that_streams_takes_no_second_session(exchange: Exchange) ->
             assert socket.read_line() == "CONERR,69,A session is already bound to this WebSocket"
         socket.send("control", add())
         assert socket.read_until("SUBOK") == ["REQOK,1", "SUBOK,1,1,1"]
+
+
+@pytest.mark.conformance("error.A.35")
+def test_one_session_more_than_a_user_may_have_ends_the_oldest_with_35(
+    server: BackgroundServer, exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server.metadata, "sessions_per_user", 1)
+    with exchange.stream(user="anna") as first, exchange.stream(user="bert") as other:
+        with exchange.stream(user="anna") as second:
+            assert first.read_until("END")[-1] == "END,35,Another session has been opened for this user"
+            exchange.control(other.session, reqId=1, op="destroy")
+            assert other.read_until("END")[-1].startswith("END,31,")
+        with exchange.stream(user="anna") as third:
+            assert third.head[0].startswith("CONOK,")
+        assert second.session != third.session
+    monkeypatch.setattr(server.metadata, "sessions_per_user", 0)
+    (line,) = exchange.request("create_session", create(user="anna"))
+    assert line == "CONERR,8,The session was closed before it was bound"

@@ -4,6 +4,8 @@ from collections import Counter
 
 import pytest
 
+from penstock.wire.text6 import requests as text6_requests
+from penstock.wire.text6.errors import Code
 from penstock.wire.tlcp.errors import ControlCode, SessionCode
 from penstock.wire.tlcp.requests import CONTROL_OPERATIONS, MPN_OPERATIONS
 from tests.conformance.table import document, rows, shown_rows
@@ -46,6 +48,36 @@ NOTIFICATIONS = (
     "U SUBOK SUBCMD UNSUB EOS CS OV CONF MPNREG MPNZERO MPNOK MPNCONF MPNDEL MSGDONE MSGFAIL CONS SYNC CLIENTIP "
     "SERVNAME PROG NOOP PROBE LOOP END"
 )
+
+# The text protocol 6.0.2, chapter 4: what its lists of parameters, answers and codes name.
+TEXT6_PARAMETERS = {
+    "create": (
+        "LS_op2 LS_cid LS_user LS_password LS_adapter_set LS_requested_max_bandwidth LS_content_length "
+        "LS_keepalive_millis LS_report_info LS_polling LS_polling_millis LS_idle_millis"
+    ),
+    "bind": (
+        "LS_session LS_requested_max_bandwidth LS_content_length LS_keepalive_millis LS_report_info LS_polling "
+        "LS_polling_millis LS_idle_millis"
+    ),
+    "add": (
+        "LS_session LS_table LS_op LS_data_adapter LS_id LS_schema LS_selector LS_mode LS_requested_buffer_size "
+        "LS_requested_max_frequency LS_snapshot"
+    ),
+    "add_silent": "LS_session",
+    "start": "LS_session LS_table",
+    "delete": "LS_session LS_table",
+    "reconf": "LS_session LS_table LS_requested_max_frequency",
+    "constrain": "LS_session LS_requested_max_bandwidth",
+    "force_rebind": "LS_session",
+    "destroy": "LS_session LS_cause_code",
+    "message": "LS_session LS_message LS_sequence LS_msg_prog LS_max_wait",
+}
+TEXT6_HEADER = "SessionId ControlAddress KeepaliveMillis MaxBandwidth RequestLimit ServerName Preamble"
+TEXT6_ANSWERS = "OK ERROR SYNC END HTML 500"
+TEXT6_PUSHES = "update EOS OV MSG.DONE MSG.ERR PROBE LOOP"
+TEXT6_CODES = {1, 2, 3, 7, 8, 9, 10, 11, 13, 17, 19, *range(21, 31), 32, 33, 60}
+TEXT6_OUTCOMES = {34, 35, 38, 39}
+TEXT6_CAUSES = {7, 8, 31, 32, 33, 34, 35, 40, 48}
 
 PRESENT, LATER = document()
 SHOWN = shown_rows()
@@ -112,6 +144,40 @@ def test_every_request_response_and_notification_of_the_specification_has_a_row(
     wanted += ["create.request", "bind.LS_session", "msg.request", "heartbeat.http", "wsok.request"]
     wanted += [*CONTROL_OPERATIONS, *(f"mpn.{operation}" for operation in MPN_OPERATIONS)]
     assert [name for name in wanted if not has_row(name)] == []
+
+
+@pytest.mark.parametrize("request_name", [pytest.param(name, id=name) for name in TEXT6_PARAMETERS])
+def test_every_parameter_of_the_text_protocol_has_a_row(request_name: str) -> None:
+    names = TEXT6_PARAMETERS[request_name].split()
+    assert [name for name in names if not has_row(f"text6.{request_name}.{name}")] == []
+
+
+def test_every_operation_and_request_of_the_text_protocol_is_in_the_list_of_parameters() -> None:
+    requests = {"create_session": "create", "bind_session": "bind", "send_message": "message"}
+    known = {requests.get(name, name) for name in text6_requests.REQUESTS if name != "control"}
+    assert {*known, *text6_requests.CONTROL_OPERATIONS} == set(TEXT6_PARAMETERS)
+
+
+def test_every_answer_header_line_and_push_message_of_the_text_protocol_has_a_row() -> None:
+    wanted = [f"answer.{name}" for name in TEXT6_ANSWERS.split()]
+    wanted += [f"header.{name}" for name in TEXT6_HEADER.split()]
+    wanted += [f"push.{name}" for name in TEXT6_PUSHES.split()]
+    wanted += [*(f"add.LS_mode.{mode}" for mode in text6_requests.MODES), "header.block", "batch", "batch.500"]
+    assert [name for name in wanted if not has_row(f"text6.{name}")] == []
+
+
+def test_every_code_of_the_text_protocol_has_a_row() -> None:
+    wanted = [f"error.{code}" for code in sorted(TEXT6_CODES)]
+    wanted += [f"push.MSG.ERR.{code}" for code in sorted(TEXT6_OUTCOMES)]
+    wanted += [f"cause.{code}" for code in sorted(TEXT6_CAUSES)]
+    wanted += ["error.negative.create", "error.negative.add", "message.synchronous.negative"]
+    wanted += ["push.MSG.ERR.negative", "cause.negative", "cause.none"]
+    assert [name for name in wanted if not has_row(f"text6.{name}")] == []
+    assert {int(code) for code in Code} == (TEXT6_CODES | TEXT6_OUTCOMES) - {7, 9, 11, 28, 29, 30, 60}
+
+
+def test_rows_of_the_text_protocol_are_told_apart_by_their_names_and_their_place() -> None:
+    assert [row.name for row in PRESENT if row.name.startswith("text6.") != row.last.startswith("text6/")] == []
 
 
 def test_a_row_is_read_from_its_line() -> None:

@@ -83,7 +83,9 @@ class Reception:
         except BaseException:
             session.close(None, "")
             raise
-        if session.closed or _has_gone(link):
+        if session.closed:
+            raise Refusal(Reason.MAX_SESSIONS, "The session was closed before it was bound")
+        if _has_gone(link):
             session.close(None, "")
             return None
         return session
