@@ -1,0 +1,273 @@
+"""Every datagram as a typed record, to and from frames.
+
+Who may send which, and when, is not known here. Payloads that are only passed on need no record: see `payloads`.
+Specification: 6.3.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from struct import Struct
+from typing import ClassVar, NamedTuple
+
+from penstock.wire.tlex.errors import BadDatagram
+from penstock.wire.tlex.frames import HEADER_SIZE, MAX_SIZE, frame
+
+# Milliseconds since 1970 are unsigned, with 8 bytes.
+MAX_TIMESTAMP = 2**64 - 1
+IDENTIFIER_SIZE = 8
+
+# Payload types from here on are the protocol's own: no client may send them.
+FIRST_RESERVED_TYPE = 0xF0
+MONITOR_TYPE = 0xF0
+
+
+class Kind(IntEnum):
+    """The first byte of a datagram."""
+
+    KEEP_ALIVE = 0x00
+    TOKEN = 0x01
+    BYE = 0x02
+    RECONNECT = 0x03
+    PAYLOAD = 0x04
+    IDENTIFIED_PAYLOAD = 0x05
+    TIMESTAMPS_REQUEST = 0x06
+    TIMESTAMPS_RESPONSE = 0x07
+
+    @property
+    def label(self) -> str:
+        """For errors: the name in the specification, and the number."""
+        return f"{_SHAPES[self].name} (0x{self:02x})"
+
+
+class _Shape(NamedTuple):
+    """How few and how many bytes a datagram can have, its kind included."""
+
+    kind: Kind
+    name: str
+    least: int
+    most: int
+
+
+_SHAPES: dict[int, _Shape] = {
+    shape.kind: shape
+    for shape in (
+        _Shape(Kind.KEEP_ALIVE, "KeepAlive", 1, 1),
+        _Shape(Kind.TOKEN, "Token", 2, MAX_SIZE),
+        _Shape(Kind.BYE, "Bye", 1, MAX_SIZE),
+        _Shape(Kind.RECONNECT, "Reconnect", 1, 1),
+        _Shape(Kind.PAYLOAD, "Payload without TLC identifier", 10, MAX_SIZE),
+        _Shape(Kind.IDENTIFIED_PAYLOAD, "Payload with TLC identifier", 18, MAX_SIZE),
+        _Shape(Kind.TIMESTAMPS_REQUEST, "Timestamps request", 9, 9),
+        _Shape(Kind.TIMESTAMPS_RESPONSE, "Timestamps response", 25, 25),
+    )
+}
+
+_PAYLOAD = Struct(">BBQ")
+_IDENTIFIED_PAYLOAD = Struct(">B8sBQ")
+_REQUEST = Struct(">BQ")
+_RESPONSE = Struct(">BQQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class KeepAlive:
+    """Nothing else was to be sent."""
+
+    kind: ClassVar[Kind] = Kind.KEEP_ALIVE
+
+    def encode(self) -> bytes:
+        return KEEP_ALIVE_FRAME
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Token:
+    """The first datagram of a client: which session this connection is of. Its `repr` keeps the secret."""
+
+    kind: ClassVar[Kind] = Kind.TOKEN
+    token: str
+
+    def __repr__(self) -> str:
+        return "Token(...)"
+
+    def encode(self) -> bytes:
+        if not self.token or not self.token.isascii():
+            raise ValueError(f"{self.kind.label}: the token is empty or not ASCII")
+        return _frame(self.kind, bytes((self.kind,)) + self.token.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Bye:
+    """The last datagram; the connection will be closed. `reasons` has those of this server."""
+
+    kind: ClassVar[Kind] = Kind.BYE
+    reason: str = ""
+
+    def encode(self) -> bytes:
+        if not self.reason.isascii():
+            raise ValueError(f"{self.kind.label}: the reason {self.reason!r:.60} is not ASCII")
+        return _frame(self.kind, bytes((self.kind,)) + self.reason.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnect:
+    """The client is to open a new session as soon as possible. Only a server sends it."""
+
+    kind: ClassVar[Kind] = Kind.RECONNECT
+
+    def encode(self) -> bytes:
+        return RECONNECT_FRAME
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """A payload in a session of one controller. `origin` is when the publisher sent it, on its clock."""
+
+    kind: ClassVar[Kind] = Kind.PAYLOAD
+    type: int
+    origin: int
+    data: bytes
+
+    def encode(self) -> bytes:
+        _check_payload(self.kind, self.type, self.origin)
+        return _frame(self.kind, _PAYLOAD.pack(self.kind, self.type, self.origin) + self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifiedPayload:
+    """A payload in a session of several controllers, of or for one of them.
+
+    An identifier that is not ASCII is read with replacement characters: it is in nobody's scope, which is no violation.
+    """
+
+    kind: ClassVar[Kind] = Kind.IDENTIFIED_PAYLOAD
+    identifier: str
+    type: int
+    origin: int
+    data: bytes
+
+    def encode(self) -> bytes:
+        if len(self.identifier) != IDENTIFIER_SIZE or not self.identifier.isascii():
+            raise ValueError(
+                f"{self.kind.label}: the identifier {self.identifier!r:.60} is not {IDENTIFIER_SIZE} ASCII characters"
+            )
+        _check_payload(self.kind, self.type, self.origin)
+        head = _IDENTIFIED_PAYLOAD.pack(self.kind, self.identifier.encode(), self.type, self.origin)
+        return _frame(self.kind, head + self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampsRequest:
+    """To be answered before anything else is sent."""
+
+    kind: ClassVar[Kind] = Kind.TIMESTAMPS_REQUEST
+    sent: int
+
+    def encode(self) -> bytes:
+        _check_timestamps(self.kind, t0=self.sent)
+        return _frame(self.kind, _REQUEST.pack(self.kind, self.sent))
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampsResponse:
+    """The request's timestamp (t0), when it came (t1) and when this was sent (t2), both on the answering clock."""
+
+    kind: ClassVar[Kind] = Kind.TIMESTAMPS_RESPONSE
+    request_sent: int
+    request_received: int
+    response_sent: int
+
+    def encode(self) -> bytes:
+        stamps = (self.request_sent, self.request_received, self.response_sent)
+        _check_timestamps(self.kind, t0=stamps[0], t1=stamps[1], t2=stamps[2])
+        return _frame(self.kind, _RESPONSE.pack(self.kind, *stamps))
+
+    def latency(self, response_received: int) -> int:
+        """Milliseconds on the way, there and back, without the time the peer took; its clock may make it negative."""
+        return (response_received - self.request_sent) - (self.response_sent - self.request_received)
+
+    def clock_difference(self, response_received: int) -> float:
+        """Milliseconds by which the answering clock is ahead; right to within half the latency."""
+        ahead_there = self.request_received - self.request_sent
+        ahead_back = self.response_sent - response_received
+        return (ahead_there + ahead_back) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A datagram that version 0x01 does not have; to be ignored."""
+
+    type: int
+    data: bytes
+
+    def encode(self) -> bytes:
+        return frame(bytes((self.type,)) + self.data)
+
+
+Datagram = (
+    KeepAlive | Token | Bye | Reconnect | Payload | IdentifiedPayload | TimestampsRequest | TimestampsResponse | Unknown
+)
+
+KEEP_ALIVE_FRAME = frame(bytes((Kind.KEEP_ALIVE,)))
+RECONNECT_FRAME = frame(bytes((Kind.RECONNECT,)))
+
+
+def check_size(whole: bytes) -> Kind | None:
+    """The kind of a frame's datagram, None if unknown. Raises BadDatagram for a size that its kind cannot have."""
+    shape = _SHAPES.get(whole[HEADER_SIZE])
+    if shape is None:
+        return None
+    kind, _, least, most = shape
+    size = len(whole) - HEADER_SIZE
+    if not least <= size <= most:
+        expected = f"{least}" if least == most else f"at least {least}"
+        raise BadDatagram(kind.label, f"{size} bytes, expected {expected}")
+    return kind
+
+
+def decode(whole: bytes) -> Datagram:
+    """The datagram of a whole frame, as a `FrameReader` gives it. Raises BadDatagram for what cannot be understood."""
+    kind = check_size(whole)
+    if kind is None:
+        return Unknown(whole[HEADER_SIZE], whole[HEADER_SIZE + 1 :])
+    if kind is Kind.IDENTIFIED_PAYLOAD:
+        _, identifier, type_, origin = _IDENTIFIED_PAYLOAD.unpack_from(whole, HEADER_SIZE)
+        data = whole[HEADER_SIZE + _IDENTIFIED_PAYLOAD.size :]
+        return IdentifiedPayload(identifier.decode("ascii", "replace"), type_, origin, data)
+    if kind is Kind.PAYLOAD:
+        _, type_, origin = _PAYLOAD.unpack_from(whole, HEADER_SIZE)
+        return Payload(type_, origin, whole[HEADER_SIZE + _PAYLOAD.size :])
+    if kind is Kind.KEEP_ALIVE:
+        return KeepAlive()
+    if kind is Kind.TIMESTAMPS_REQUEST:
+        return TimestampsRequest(_REQUEST.unpack_from(whole, HEADER_SIZE)[1])
+    if kind is Kind.TIMESTAMPS_RESPONSE:
+        return TimestampsResponse(*_RESPONSE.unpack_from(whole, HEADER_SIZE)[1:])
+    if kind is Kind.RECONNECT:
+        return Reconnect()
+    text = whole[HEADER_SIZE + 1 :]
+    if kind is Kind.BYE:
+        # The peer leaves in any case; a strange reason is better than none.
+        return Bye(text.decode("ascii", "replace"))
+    if not text.isascii():
+        raise BadDatagram(kind.label, "the token is not ASCII")
+    return Token(text.decode())
+
+
+def _frame(kind: Kind, data: bytes) -> bytes:
+    try:
+        return frame(data)
+    except ValueError as error:
+        raise ValueError(f"{kind.label}: {error}") from None
+
+
+def _check_payload(kind: Kind, type_: int, origin: int) -> None:
+    if not 0 <= type_ <= 0xFF:
+        raise ValueError(f"{kind.label}: the payload type is {type_}; allowed are 0 to 255")
+    _check_timestamps(kind, origin=origin)
+
+
+def _check_timestamps(kind: Kind, **timestamps: int) -> None:
+    for name, value in timestamps.items():
+        if not 0 <= value <= MAX_TIMESTAMP:
+            raise ValueError(f"{kind.label}: {name} is {value}; allowed are 0 to 2**64 - 1 milliseconds")

@@ -1,0 +1,215 @@
+"""The JSON of the REST side: requests for sessions, sessions, registered controllers, errors; names as specified.
+
+No HTTP, and no rights: who may use which identifier is the door's to know. Specification: 5.2.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Annotated, TypeVar
+
+from msgspec import UNSET, DecodeError, Meta, Struct, UnsetType, ValidationError
+from msgspec.json import Decoder
+from msgspec.structs import replace
+
+from penstock.wire.tlex.errors import BadRequest
+
+# Of a controller: eight ASCII characters, case matters. The length is there as well since `$` also stands before a
+# last line feed.
+Identifier = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{8}$", min_length=8, max_length=8)]
+
+# How much of a complaint is repeated: it may contain a value of any length.
+MAX_COMPLAINT = 120
+
+# In one session, unless the server is told otherwise.
+MAX_IDENTIFIERS = 100
+
+T = TypeVar("T")
+
+
+class SessionType(Enum):
+    """What a client is."""
+
+    TLC = "TLC"
+    BROKER = "Broker"
+    MONITOR = "Monitor"
+
+
+class Protocol(Enum):
+    """Whether a session is of one controller or of several."""
+
+    SINGLEPLEX = "TCPStreaming_Singleplex"
+    MULTIPLEX = "TCPStreaming_Multiplex"
+
+
+class SecurityMode(Enum):
+    """Whether the connection is encrypted."""
+
+    NONE = "NONE"
+    TLS = "TLSv1.2"
+
+    @classmethod
+    def _missing_(cls, value: object) -> SecurityMode | None:
+        # Some clients cannot have a dot in a name.
+        return cls.TLS if value == "TLSv1_2" else None
+
+
+class TlcType(Enum):
+    """How a registered controller delivers its data."""
+
+    TCP_STREAMING = "TCPStreaming"
+    VLOG = "VLOG"
+
+
+class RequestDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What is asked for: one identifier in a singleplex session, a list of them in a multiplex one."""
+
+    security_mode: SecurityMode
+    tlc_identifier: Identifier | UnsetType = UNSET
+    tlc_identifiers: tuple[Identifier, ...] | UnsetType = UNSET
+
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """One or several, in the order of the request."""
+        if self.tlc_identifiers is not UNSET:
+            return self.tlc_identifiers
+        return () if self.tlc_identifier is UNSET else (self.tlc_identifier,)
+
+
+class SessionRequest(Struct, frozen=True, kw_only=True):
+    """The body of POST /sessions. Domains are the same in upper and lower case; here they are in lower."""
+
+    domain: Annotated[str, Meta(min_length=1)]
+    type: SessionType
+    protocol: Protocol
+    details: RequestDetails
+
+
+class Listener(Struct, frozen=True, kw_only=True):
+    """Where to connect to, and until when."""
+
+    host: str
+    port: int
+    expiration: datetime
+
+
+class SessionDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """What was asked for, and what the server adds. The throughput limit is in KB, of 1024 bytes, per second."""
+
+    security_mode: SecurityMode
+    tlc_identifier: str | UnsetType = UNSET
+    tlc_identifiers: tuple[str, ...] | UnsetType = UNSET
+    listener: Listener
+    keep_alive_timeout: timedelta
+    clock_diff_limit: timedelta
+    clock_diff_limit_duration: timedelta
+    payload_rate_limit: int
+    payload_rate_limit_duration: timedelta
+    payload_throughput_limit: int
+    payload_throughput_limit_duration: timedelta
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """The answer to POST, GET and PUT. The token is a secret until it is used."""
+
+    token: str
+    domain: str
+    type: SessionType
+    protocol: Protocol
+    details: SessionDetails
+
+
+class Tlc(Struct, frozen=True, kw_only=True):
+    """A registered controller."""
+
+    uuid: str
+    identifier: str
+    type: TlcType
+    domain: str
+    account: str
+
+
+class ErrorBody(Struct, frozen=True, kw_only=True):
+    """The answer to a request that is refused."""
+
+    message: str
+    status: int
+
+
+_REQUEST = Decoder(SessionRequest)
+_DETAILS = Decoder(RequestDetails)
+
+_PLACE = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+
+_ALLOWED = {
+    "type": ", ".join([each.value for each in SessionType]),
+    "protocol": ", ".join([each.value for each in Protocol]),
+    "securityMode": ", ".join([each.value for each in SecurityMode]),
+}
+
+
+def parse_session_request(body: bytes, max_identifiers: int = MAX_IDENTIFIERS) -> SessionRequest:
+    """The body of POST /sessions; fields that are not known are ignored. Raises BadRequest, naming the field."""
+    request = _parse(_REQUEST, body)
+    request = replace(request, domain=request.domain.lower())
+    if request.protocol is Protocol.SINGLEPLEX and request.type is not SessionType.TLC:
+        raise BadRequest(
+            f"protocol: {request.protocol.value!r} is only for type {SessionType.TLC.value!r}; "
+            f"type {request.type.value!r} must have {Protocol.MULTIPLEX.value!r}"
+        )
+    _check_identifiers(request.details, request.protocol, "details.", max_identifiers)
+    return request
+
+
+def parse_details(body: bytes, protocol: Protocol, max_identifiers: int = MAX_IDENTIFIERS) -> RequestDetails:
+    """The body of PUT /sessions/{token}, for a session of this protocol. Raises BadRequest, naming the field."""
+    details = _parse(_DETAILS, body)
+    _check_identifiers(details, protocol, "", max_identifiers)
+    return details
+
+
+def _check_identifiers(details: RequestDetails, protocol: Protocol, path: str, most: int) -> None:
+    one, several = f"{path}tlcIdentifier", f"{path}tlcIdentifiers"
+    wanted, other = (one, several) if protocol is Protocol.SINGLEPLEX else (several, one)
+    given = {one: details.tlc_identifier is not UNSET, several: details.tlc_identifiers is not UNSET}
+    if given[other]:
+        raise BadRequest(f"{other}: not allowed with protocol {protocol.value!r}, which has {wanted}")
+    if not given[wanted]:
+        raise BadRequest(f"{wanted}: missing")
+    identifiers = details.identifiers
+    if not 0 < len(identifiers) <= most:
+        raise BadRequest(f"{wanted}: {len(identifiers)} identifiers, allowed are 1 to {most}")
+    seen: set[str] = set()
+    for index, identifier in enumerate(identifiers):
+        if identifier in seen:
+            raise BadRequest(f"{wanted}[{index}]: {identifier!r} for the second time")
+        seen.add(identifier)
+
+
+def _parse(decoder: Decoder[T], body: bytes) -> T:
+    try:
+        return decoder.decode(body)
+    except ValidationError as error:
+        raise BadRequest(_described(str(error))) from None
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"The body is not JSON: {error}") from None
+    except RecursionError:
+        raise BadRequest("The body is nested too deeply") from None
+
+
+def _described(text: str) -> str:
+    """The complaint of the library with the field in front, and what the field may be."""
+    place = _PLACE.fullmatch(text)
+    message, path = (place[1], place[2]) if place else (text, "")
+    missing = _MISSING.fullmatch(message)
+    if missing:
+        return f"{path}.{missing[1]}: missing" if path else f"{missing[1]}: missing"
+    if len(message) > MAX_COMPLAINT:
+        message = message[:MAX_COMPLAINT] + "..."
+    allowed = _ALLOWED.get(path.rpartition(".")[2])
+    if allowed is not None:
+        message = f"{message}, allowed are {allowed}"
+    return f"{path}: {message}" if path else message
