@@ -9,10 +9,10 @@ import contextlib
 from collections.abc import Callable
 
 from penstock.doors.stream.body import BadBody, body_text
+from penstock.wire.form import FormError, parse_line, split_lines
 from penstock.wire.http1 import HttpError, HttpRequest, RequestParser
 from penstock.wire.tlcp.errors import RequestError
-from penstock.wire.tlcp.parameters import parse_line
-from penstock.wire.tlcp.requests import Request, parse_requests, split_lines
+from penstock.wire.tlcp.requests import Request, parse_requests
 from penstock.wire.tlcp.values import decode_values, encode_values
 from penstock.wire.tlcp.version import parse_version, subprotocol_version
 from penstock.wire.websocket import FrameReader, accept, subprotocols, text_messages
@@ -34,7 +34,7 @@ def fuzz_requests(data: bytes) -> None:
         parse_version(text)
     subprotocol_version(text)
     defaults: dict[str, str] = {}
-    with contextlib.suppress(RequestError):
+    with contextlib.suppress(FormError):
         defaults = parse_line(text.partition("\r\n")[0])
     for query in ({}, defaults):
         with contextlib.suppress(RequestError):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.client.requests import CLIENT_ID, Request, StreamWishes, parameter_line, subprotocol
 from penstock.client.tlcp import ClientState
+from penstock.wire.form import split_lines
 from penstock.wire.tlcp.requests import (
     BindSession,
     Constrain,
@@ -21,7 +22,6 @@ from penstock.wire.tlcp.requests import (
     Subscribe,
     Unsubscribe,
     parse_requests,
-    split_lines,
 )
 from penstock.wire.tlcp.requests import Request as ServerRequest
 from penstock.wire.tlcp.version import NEWEST, Version

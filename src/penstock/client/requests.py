@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from penstock.wire.tlcp.lines import decimal
+from penstock.wire.numbers import decimal
 from penstock.wire.tlcp.version import SUBPROTOCOL_SUFFIX, Version
 
 # What the specification wants of every client that is not one of the official libraries.

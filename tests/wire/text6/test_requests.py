@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.wire.form import MAX_DIGITS, parse_line, split_lines
 from penstock.wire.text6.errors import Code, RequestError
 from penstock.wire.text6.requests import (
     CONTROL_OPERATIONS,
@@ -27,8 +28,6 @@ from penstock.wire.text6.requests import (
     Unsubscribe,
     parse_requests,
 )
-from penstock.wire.tlcp.parameters import MAX_DIGITS, parse_line
-from penstock.wire.tlcp.requests import split_lines
 
 # The least that each request needs.
 LEAST = {

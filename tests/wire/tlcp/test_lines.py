@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.wire.numbers import decimal
 from penstock.wire.tlcp import lines
 from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.version import NEWEST, SUPPORTED, Version
@@ -149,7 +150,7 @@ def test_refused_names_the_request_when_it_can() -> None:
     ],
 )
 def test_numbers_are_written_without_exponents(number: float, least: int, text: str) -> None:
-    assert lines.decimal(number, least) == text
+    assert decimal(number, least) == text
 
 
 def test_every_version_has_a_codec_and_only_the_newest_answers_messages_with_a_response() -> None:

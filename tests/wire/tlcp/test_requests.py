@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.wire.form import MAX_DIGITS, FormError, parse_line, split_lines
 from penstock.wire.tlcp.errors import ControlCode, RequestError
-from penstock.wire.tlcp.parameters import MAX_DIGITS, parse_line
 from penstock.wire.tlcp.requests import (
     CONTROL_OPERATIONS,
     MODES,
@@ -28,7 +28,6 @@ from penstock.wire.tlcp.requests import (
     Unsubscribe,
     WebSocketCheck,
     parse_requests,
-    split_lines,
 )
 
 # The least that each request needs.
@@ -512,13 +511,13 @@ def test_pairs_are_percent_decoded_once(line: str, parameters: dict[str, str]) -
 
 @given(st.text(max_size=60) | st.text("&=%+ab\r\n\0é2F", max_size=60))
 def test_any_line_is_pairs_or_malformed(line: str) -> None:
-    code = ControlCode.MALFORMED
     parameters = {}
+    is_malformed = True
     try:
         parameters = parse_line(line)
-    except RequestError as error:
-        code = ControlCode(error.code)
-    assert code == ControlCode.MALFORMED
+    except FormError as error:
+        is_malformed = error.is_malformed
+    assert is_malformed
     for text in (*parameters, *parameters.values()):
         assert text.encode().decode() == text
 

@@ -18,6 +18,7 @@ from penstock.kernel.kernel import EndedSession
 from penstock.kernel.messages import Message
 from penstock.kernel.session import Binding, Session
 from penstock.log import get
+from penstock.wire.form import FormError, parse_line, split_lines
 from penstock.wire.text6 import answers
 from penstock.wire.text6.codec import Text6Codec
 from penstock.wire.text6.errors import RequestError, protocol_error
@@ -37,9 +38,6 @@ from penstock.wire.text6.requests import (
     Unsubscribe,
     parse_requests,
 )
-from penstock.wire.tlcp.errors import RequestError as SyntaxFault
-from penstock.wire.tlcp.parameters import parse_line
-from penstock.wire.tlcp.requests import split_lines
 
 log = get(__name__)
 
@@ -62,7 +60,7 @@ class Text6Door:
             query = parse_line(response.request.query)
             lines = split_lines(body_text(response.request, self._config.limits.request_limit))
             await self._answer(response, name, lines, query)
-        except (RequestError, SyntaxFault, BadBody) as error:
+        except (RequestError, FormError, BadBody) as error:
             self._fail(response, name, str(error))
         except Exception:
             self._fail(response, name, incident(name))

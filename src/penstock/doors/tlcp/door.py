@@ -23,12 +23,12 @@ from penstock.kernel.kernel import EndedSession
 from penstock.kernel.messages import Message
 from penstock.kernel.session import Binding, Session
 from penstock.log import get
+from penstock.wire.form import FormError, parse_line, shown_name, split_lines
 from penstock.wire.http1 import HttpError
 from penstock.wire.tlcp import lines
 from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.differences import FORMATS
-from penstock.wire.tlcp.errors import ControlCode, RequestError, SessionCode, combo, malformed
-from penstock.wire.tlcp.parameters import parse_line
+from penstock.wire.tlcp.errors import ControlCode, RequestError, SessionCode, combo, form_error, malformed
 from penstock.wire.tlcp.requests import (
     BindSession,
     Constrain,
@@ -45,8 +45,6 @@ from penstock.wire.tlcp.requests import (
     Unsubscribe,
     WebSocketCheck,
     parse_requests,
-    shown_name,
-    split_lines,
 )
 from penstock.wire.tlcp.version import (
     SUPPORTED_TEXT,
@@ -86,6 +84,8 @@ class TlcpDoor:
             text = body_text(request, self._config.limits.request_limit)
         except RequestError as error:
             self._refuse(response, name, error)
+        except FormError as error:
+            self._refuse(response, name, form_error(error))
         except BadBody as error:
             self._refuse(response, name, malformed(str(error)))
         except Exception:

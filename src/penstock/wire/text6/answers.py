@@ -5,8 +5,8 @@ What follows the header on a stream is in `codec`. Specification: the "Response"
 
 from __future__ import annotations
 
+from penstock.wire.numbers import decimal
 from penstock.wire.text6.values import escape_message
-from penstock.wire.tlcp.lines import decimal
 
 OK = b"OK\r\n"
 SYNC_ERROR = b"SYNC ERROR\r\n"

@@ -9,11 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.wire.form import MAX_DIGITS, MAX_ECHO, FormError, Parameters, parse_line, shown, shown_name
 from penstock.wire.text6.codec import UNORDERED_MESSAGES
 from penstock.wire.text6.errors import Code, RequestError, protocol_error
-from penstock.wire.tlcp import errors as tlcp_errors
-from penstock.wire.tlcp.parameters import MAX_DIGITS, MAX_ECHO, Parameters, parse_line, shown
-from penstock.wire.tlcp.requests import shown_name
 
 MODES = ("RAW", "MERGE", "DISTINCT", "COMMAND")
 CONTROL_OPERATIONS = ("add", "add_silent", "start", "delete", "reconf", "constrain", "force_rebind", "destroy")
@@ -156,7 +154,7 @@ def _parse(name: str, line: str, defaults: Mapping[str, str]) -> Request | Reque
         return _LINE_PARSERS[name](Parameters(given))
     except RequestError as error:
         return error
-    except tlcp_errors.RequestError as error:
+    except FormError as error:
         return protocol_error(error.message)
 
 

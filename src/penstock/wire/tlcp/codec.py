@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.wire.numbers import decimal
 from penstock.wire.tlcp.differences import FORMATS, DifferenceEncoder
-from penstock.wire.tlcp.lines import NOOP, PROBE, decimal, end, line
+from penstock.wire.tlcp.lines import NOOP, PROBE, end, line
 from penstock.wire.tlcp.values import encode_values
 from penstock.wire.tlcp.version import Version
 

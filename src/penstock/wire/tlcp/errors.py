@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from penstock.wire.form import FormError
+
 
 class SessionCode(IntEnum):
     """Appendix A: why a session could not be opened or bound, or has ended."""
@@ -84,6 +86,12 @@ def syntax(message: str) -> RequestError:
 def malformed(message: str) -> RequestError:
     """The text is not a request at all (67)."""
     return RequestError(ControlCode.MALFORMED, message)
+
+
+def form_error(error: FormError, request_id: str | None = None) -> RequestError:
+    """For a line that is no form, or a parameter that is not as it should be."""
+    code = ControlCode.MALFORMED if error.is_malformed else ControlCode.SYNTAX
+    return RequestError(code, error.message, request_id)
 
 
 def combo(error: RequestError) -> RequestError:

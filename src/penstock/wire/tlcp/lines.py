@@ -29,13 +29,6 @@ def line(tag: str, *arguments: str | int) -> bytes:
     return (",".join(parts) + "\r\n").encode("utf-8", "replace")
 
 
-def decimal(number: float, least_digits: int = 0) -> str:
-    """A decimal number without exponent, with at least `least_digits` digits after the dot."""
-    whole, _, fraction = f"{number:.6f}".rstrip("0").partition(".")
-    fraction = fraction.ljust(least_digits, "0")
-    return f"{whole}.{fraction}" if fraction else whole
-
-
 def conok(session_id: str, request_limit: int, keepalive_millis: int, control_link: str) -> bytes:
     return line("CONOK", session_id, request_limit, keepalive_millis, control_link or "*")
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.wire.tlcp.errors import ControlCode, RequestError, combo, malformed, syntax
-from penstock.wire.tlcp.parameters import Parameters, parse_line, shown
+from penstock.wire.form import FormError, Parameters, parse_line, shown, shown_name
+from penstock.wire.tlcp.errors import ControlCode, RequestError, combo, form_error, malformed, syntax
 
 MODES = ("RAW", "MERGE", "DISTINCT", "COMMAND")
 MPN_OPERATIONS = ("register", "activate", "pn_reconf", "deactivate", "reset_badge")
@@ -19,7 +19,6 @@ CONTROL_OPERATIONS = ("add", "delete", "reconf", "constrain", "force_rebind", "d
 # Names that every official client sends for its own reasons; they need no debug line.
 _HARMLESS = ("LS_protocol", "LS_session", "LS_cause", "LS_old_session", "LS_unq", "LS_domain")
 
-_NAME = re.compile(r"[A-Za-z_]{1,60}", re.ASCII)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _SEQUENCE = re.compile(r"[A-Za-z0-9_]{1,256}", re.ASCII)
 RESERVED_SEQUENCE = "UNORDERED_MESSAGES"
@@ -141,19 +140,6 @@ class CreateSession(Request):
     controls: tuple[Control, ...]
 
 
-def shown_name(name: str) -> str:
-    """A request name for messages and logs; other text in its place may hold a password and is not repeated."""
-    return name if _NAME.fullmatch(name) else "(not a name)"
-
-
-def split_lines(text: str) -> list[str]:
-    """The CR-LF separated lines of a body or message; the separator after the last line is optional."""
-    lines = text.split("\r\n")
-    if len(lines) > 1 and not lines[-1]:
-        lines.pop()
-    return lines
-
-
 def parse_requests(name: str, lines: Sequence[str], defaults: Mapping[str, str]) -> list[Request | RequestError]:
     """All requests of one HTTP body or WebSocket message, in order; a line that is wrong yields its error in its place.
 
@@ -171,16 +157,15 @@ def parse_requests(name: str, lines: Sequence[str], defaults: Mapping[str, str])
         return [malformed(f"bind_session takes one line of parameters, found {len(lines)}")]
     found: list[Request | RequestError] = []
     for line in lines:
+        given: Mapping[str, str] = {}
         try:
             given = {**defaults, **parse_line(line)}
-        except RequestError as error:
-            found.append(error)
-            continue
-        try:
             found.append(_LINE_PARSERS[name](given))
         except RequestError as error:
             error.request_id = _readable_request_id(given)
             found.append(error)
+        except FormError as error:
+            found.append(form_error(error, _readable_request_id(given)))
     return found
 
 
@@ -232,6 +217,8 @@ def _create_session(lines: Sequence[str], defaults: Mapping[str, str]) -> Create
         )
     except RequestError as error:
         return error
+    except FormError as error:
+        return form_error(error)
 
 
 def _combo_controls(parameters: Parameters, lines: Sequence[str]) -> tuple[Control, ...]:
@@ -241,6 +228,8 @@ def _combo_controls(parameters: Parameters, lines: Sequence[str]) -> tuple[Contr
         return (*first, *(_control(Parameters(parse_line(line)), combo=True) for line in lines))
     except RequestError as error:
         raise combo(error) from None
+    except FormError as error:
+        raise combo(form_error(error)) from None
 
 
 def _bind_session(given: Mapping[str, str]) -> BindSession:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from penstock.wire.form import shown
 from penstock.wire.tlcp.errors import RequestError, syntax
-from penstock.wire.tlcp.parameters import shown
 
 SUBPROTOCOL_SUFFIX = ".lightstreamer.com"
 _NAME = re.compile(r"TLCP-(\d{1,4})\.(\d{1,4})\.(\d{1,4})", re.ASCII)

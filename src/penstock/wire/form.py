@@ -1,6 +1,7 @@
-"""One line of `name=value` pairs, percent-decoded, read with typed accessors that answer in the peer's own terms.
+"""The form of requests in both text protocols: lines of `name=value` pairs, percent-decoded, read with typed accessors.
 
-Specification: chapter 1, "Request Syntax".
+Errors name the parameter, its value and what is allowed; each protocol has its own codes for them.
+Specification: TLCP chapter 1, "Request Syntax"; text protocol 6.0.2 chapter 4.
 """
 
 from __future__ import annotations
@@ -8,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote_plus
-
-from penstock.wire.tlcp.errors import malformed, syntax
 
 # No count, size or time a client may name needs more digits; longer ones are typing errors or attacks.
 MAX_DIGITS = 15
@@ -22,6 +21,39 @@ _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]+(\.[0-9]+)?|\.[0-9]+", re.ASCII)
 
 
+_NAME = re.compile(r"[A-Za-z_]{1,60}", re.ASCII)
+
+
+class FormError(Exception):
+    """A line that is no form at all (malformed), or a parameter that is missing or has a value that is not allowed."""
+
+    def __init__(self, message: str, is_malformed: bool) -> None:
+        super().__init__(message)
+        self.message = message
+        self.is_malformed = is_malformed
+
+
+def malformed(message: str) -> FormError:
+    return FormError(message, True)
+
+
+def syntax(message: str) -> FormError:
+    return FormError(message, False)
+
+
+def shown_name(name: str) -> str:
+    """A request name for messages and logs; other text in its place may hold a password and is not repeated."""
+    return name if _NAME.fullmatch(name) else "(not a name)"
+
+
+def split_lines(text: str) -> list[str]:
+    """The CR-LF separated lines of a body or message; the separator after the last line is optional."""
+    lines = text.split("\r\n")
+    if len(lines) > 1 and not lines[-1]:
+        lines.pop()
+    return lines
+
+
 def shown(name: str, value: str) -> str:
     """`name=value` for an error message, cut short, with a password never shown."""
     if "password" in name.lower():
@@ -30,7 +62,7 @@ def shown(name: str, value: str) -> str:
 
 
 def parse_line(text: str) -> dict[str, str]:
-    """Split a parameter line into a dictionary; raise error 67 where it is not one."""
+    """Split a parameter line into a dictionary; raise a FormError where it is not one."""
     parameters: dict[str, str] = {}
     if not text:
         return parameters
