@@ -1,0 +1,117 @@
+"""JSON texts and the values they hold, within limits that no honest message reaches.
+
+Paths into a document are in `pointer`, changes by patch in `merge`, choosing fields in `fields`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock.wire.ditto.errors import JSON_INVALID, POLICY_TOO_LARGE, THING_TOO_LARGE, DittoError, Entry, wrong_type
+
+# A value of any JSON type, as Python has it. Its inside is for those who know what they look for.
+Json = Any
+
+# Levels of objects and arrays. Deeper texts are refused as not JSON; all who walk a document may recurse this far.
+MAX_DEPTH = 128
+
+# Bytes of a thing, and of a policy, as compact UTF-8: 100 kB, with the k that error texts count in. More is error 413.
+MAX_ENTITY_BYTES = 100 * 1024
+
+MAX_LONG = 2**63 - 1
+MIN_LONG = -(2**63)
+
+_TYPES = {dict: "JsonObject", list: "JsonArray", str: "String", bool: "Boolean", int: "Long", float: "Double"}
+
+
+def decode(text: str | bytes) -> Json:
+    """The value of a JSON text; raises `json.invalid`."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise _unparsable(text, str(error)) from None
+    brackets = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    if brackets > MAX_DEPTH and is_deep(value):
+        raise _unparsable(text, f"more than {MAX_DEPTH} levels")
+    return value
+
+
+def _unparsable(text: str | bytes, reason: str) -> DittoError:
+    start = text[:60] if isinstance(text, str) else text[:60].decode("utf-8", "replace")
+    return JSON_INVALID.of(f"Failed to parse JSON string '{start}{'…' if len(text) > 60 else ''}'! {reason}")
+
+
+def is_deep(value: Json) -> bool:
+    """Whether there are more levels than allowed. Does not recurse."""
+    level: list[Json] = [value]
+    for _ in range(MAX_DEPTH):
+        below: list[Json] = []
+        for each in level:
+            if type(each) is dict:
+                below.extend(each.values())
+            elif type(each) is list:
+                below.extend(each)
+        # What is left are values without an inside, or one level more.
+        level = [each for each in below if type(each) is dict or type(each) is list]
+        if not level:
+            return False
+    return True
+
+
+def encode(value: Json) -> bytes:
+    """The compact UTF-8 text of a value; `msgspec.Raw` inside it stands for itself."""
+    return msgspec.json.encode(value)
+
+
+def text_of(value: Json) -> str:
+    """The compact text of a value, for error messages and for the journal."""
+    return msgspec.json.encode(value).decode()
+
+
+def same(one: Json, other: Json) -> bool:
+    """Whether two values are the same JSON. Python alone takes 1 and true for the same."""
+    if type(one) is bool or type(other) is bool:
+        return one is other
+    if isinstance(one, dict):
+        return (
+            isinstance(other, dict)
+            and one.keys() == other.keys()
+            and all(same(value, other[key]) for key, value in one.items())
+        )
+    if isinstance(one, list):
+        return (
+            isinstance(other, list)
+            and len(one) == len(other)
+            and all(same(a, b) for a, b in zip(one, other, strict=True))
+        )
+    return bool(one == other)
+
+
+def expect(value: Json, kind: type, pointer: str) -> Json:
+    """The value, if it is exactly of this type: a boolean is no number. Raises `json.invalid` naming the place."""
+    if type(value) is not kind:
+        raise wrong_type(text_of(value), pointer, _TYPES[kind])
+    return value
+
+
+def expect_long(value: Json, pointer: str) -> int:
+    """A whole number, however written; one beyond 64 bits stands for the largest or smallest there is."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int:
+        raise wrong_type(text_of(value), pointer, "Long")
+    return max(MIN_LONG, min(MAX_LONG, value))
+
+
+def check_size(size: int, is_policy: bool = False, limit: int = MAX_ENTITY_BYTES) -> None:
+    """Refuse (413) a thing or a policy whose compact text has more bytes than allowed."""
+    if size > limit:
+        entry: Entry = POLICY_TOO_LARGE if is_policy else THING_TOO_LARGE
+        raise entry.of(_kilobytes(size), _kilobytes(limit))
+
+
+def _kilobytes(size: int) -> str:
+    """As upstream prints it: at most three digits after the point, none that say nothing."""
+    return f"{size / 1024:,.3f}".rstrip("0").rstrip(".")

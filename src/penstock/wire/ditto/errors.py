@@ -1,0 +1,413 @@
+"""The catalogue of Ditto's errors: code, status and texts, and the exception that carries one to the door.
+
+A client should look at the status; codes and texts are as upstream has them today. When each is sent: docs/ditto.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+# How much of what a client sent an error text repeats.
+MAX_ECHO = 256
+
+_NOTATION = "https://www.eclipse.dev/ditto/basic-namespaces-and-names.html#namespaced-id"
+_CHECK = "Check if the ID of your requested {} was correct and you have sufficient permissions."
+_WRITE = "had insufficient permissions ('WRITE' is required)."
+_HISTORY = (
+    "Check if the ID of your requested {} was correct, you have sufficient permissions and ensure that the asked for"
+    " revision/timestamp does not exceed the history-retention-duration or is from the future."
+)
+
+
+class DittoError(Exception):
+    """The peer's message cannot be honoured: everything the answer says."""
+
+    def __init__(
+        self, status: int, code: str, message: str, description: str | None = None, href: str | None = None
+    ) -> None:
+        super().__init__(f"{code}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.description = description
+        self.href = href
+
+    def as_value(self) -> dict[str, str | int]:
+        """The error as JSON: the value of an error response, the `error` of a failed subscription, an HTTP body."""
+        value: dict[str, str | int] = {"status": self.status, "error": self.code, "message": self.message}
+        if self.description is not None:
+            value["description"] = self.description
+        if self.href is not None:
+            value["href"] = self.href
+        return value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DittoError) and self.as_value() == other.as_value()
+
+    def __hash__(self) -> int:
+        return hash((self.status, self.code, self.message))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the catalogue; `{0}` and so on in its message are filled in by `of`."""
+
+    status: int
+    code: str
+    message: str
+    description: str | None = None
+    href: str | None = None
+
+    def of(self, *arguments: object, description: str | None = None) -> DittoError:
+        """The error about these arguments, with the entry's description unless a better one is given."""
+        texts = [shown(str(argument)) for argument in arguments]
+        return DittoError(
+            self.status,
+            self.code,
+            self.message.format(*texts),
+            self.description if description is None else description,
+            self.href,
+        )
+
+
+def shown(text: str) -> str:
+    """What a client sent, cut short for an error text."""
+    return text if len(text) <= MAX_ECHO else text[:MAX_ECHO] + "…"
+
+
+# -- what is wrong with the message itself -----------------------------------------------------------------------------
+
+JSON_INVALID: Final = Entry(
+    400,
+    "json.invalid",
+    "{0}",
+    "Check if the JSON was valid (e.g. on https://jsonlint.com) and if it was in required format.",
+)
+FIELD_MISSING: Final = Entry(
+    400,
+    "json.field.missing",
+    "JSON did not include required <{0}> field!",
+    "Check if all required JSON fields were set.",
+)
+POINTER_INVALID: Final = Entry(
+    400,
+    "json.pointer.invalid",
+    "The JSON pointer <{0}> is invalid!",
+    "Consecutive slashes in JSON pointers are not supported.",
+)
+KEY_INVALID: Final = Entry(
+    400,
+    "json.key.invalid",
+    "The JSON key <{0}> is invalid!",
+    "Neither slashes nor any control characters are allowed as part of the JSON key.",
+)
+FIELD_SELECTOR_INVALID: Final = Entry(
+    400,
+    "json.fieldselector.invalid",
+    "The field selector <{0}> is invalid!",
+    "Check, for example, if the amount of opening parentheses '(' matches the amount of closing ones ')'.",
+)
+UNKNOWN_TOPIC: Final = Entry(
+    400,
+    "protocoladapter:unknown.topicpath",
+    "The topic path '{0}' is not supported.",
+    "Check if the topic path is correct.",
+)
+UNKNOWN_PATH: Final = Entry(
+    400,
+    "protocoladapter:unknown.path",
+    "The path '{0}' does not correspond to any known command, response or event.",
+    "Check if the path is correct.",
+)
+UNKNOWN_SIGNAL: Final = Entry(
+    400,
+    "protocoladapter:unknown.signal",
+    "The signal '{0}' is not supported by the adapter.",
+    "Check if the signal is correct.",
+)
+UNSUPPORTED_SIGNAL: Final = Entry(
+    400,
+    "signal.unsupported",
+    "The provided signal '{0}' is not supported.",
+    "Check if you specified the correct resource/path and payload.",
+)
+HEADER_INVALID: Final = Entry(
+    400,
+    "header.invalid",
+    "The value '{0}' of the header '{1}' is not a valid {2}.",
+    "Verify that the header has the correct syntax and try again.",
+)
+MEDIA_TYPE_UNSUPPORTED: Final = Entry(
+    415,
+    "mediatype.unsupported",
+    "The Content-Type '{0}' is not supported for this resource.",
+)
+RQL_INVALID: Final = Entry(
+    400,
+    "rql.expression.invalid",
+    "The given RQL expression was invalid: {0}",
+    "Ensure that all opening parentheses have also closing ones and that the RQL expression is valid.",
+)
+
+# -- the server and who may use it -------------------------------------------------------------------------------------
+
+INTERNAL: Final = Entry(500, "internalerror", "There was a rare case of an unexpected internal error.")
+TOO_MANY_REQUESTS: Final = Entry(429, "too.many.requests", "{0}")
+AUTHENTICATION_FAILED: Final = Entry(
+    401, "gateway:authentication.failed", "{0}", "Check if your credentials were correct."
+)
+
+# -- streaming subscriptions -------------------------------------------------------------------------------------------
+
+SUBSCRIPTION_NOT_FOUND: Final = Entry(404, "streaming.subscription.not.found", "No subscription with ID '{0}' exists.")
+SUBSCRIPTION_TIMEOUT: Final = Entry(
+    408, "streaming.subscription.timeout", "The subscription '{0}' stopped due to a lack of interaction."
+)
+DEMAND_NOT_POSITIVE: Final = Entry(
+    400,
+    "streaming.subscription.protocol.error",
+    "The number of requested elements must be > 0 (see reactive-streams specification, rule 3.9)",
+)
+SUBSCRIPTION_ENDED: Final = Entry(
+    400,
+    "streaming.subscription.protocol.error",
+    "This subscription is considered cancelled. No more messages are processed.",
+)
+
+# -- things ------------------------------------------------------------------------------------------------------------
+
+THING_ID_INVALID: Final = Entry(
+    400,
+    "things:id.invalid",
+    "Thing ID '{0}' is not valid!",
+    "It must conform to the namespaced entity ID notation (see Ditto documentation)",
+    _NOTATION,
+)
+THING_ID_IN_POST: Final = Entry(
+    400,
+    "things:id.notsettable",
+    "It is not allowed to provide a Thing ID in the request body for method POST. The method POST will generate the"
+    " Thing ID by itself.",
+    "To provide your own Thing ID use a PUT request instead.",
+)
+THING_ID_IN_PUT: Final = Entry(
+    400,
+    "things:id.notsettable",
+    "The Thing ID in the request body is not equal to the Thing ID in the request URL.",
+    "Either delete the Thing ID from the request body or use the same Thing ID as in the request URL.",
+)
+THING_ID_IN_MESSAGE: Final = Entry(
+    400,
+    "things:id.notsettable",
+    "The Thing ID in the thing JSON is not equal to the Thing ID in the topic path.",
+    "Either delete the Thing ID from the thing JSON or use the same Thing ID as in the topic path.",
+)
+THING_NOT_FOUND: Final = Entry(
+    404,
+    "things:thing.notfound",
+    "The Thing with ID '{0}' could not be found or requester had insufficient permissions to access it.",
+    _CHECK.format("Thing"),
+)
+THING_CONFLICT: Final = Entry(
+    409, "things:thing.conflict", "The Thing with ID '{0}' already exists", "Choose another Thing ID"
+)
+THING_NOT_MODIFIABLE: Final = Entry(
+    403,
+    "things:thing.notmodifiable",
+    f"The Thing with ID '{{0}}' could not be modified as the requester {_WRITE}",
+    _CHECK.format("Thing"),
+)
+THING_NOT_DELETABLE: Final = Entry(
+    403,
+    "things:thing.notdeletable",
+    "The Thing with ID '{0}' could not be deleted as the requester had insufficient permissions"
+    " ( 'WRITE' on root resource is required).",
+    _CHECK.format("Thing"),
+)
+THING_NOT_CREATABLE: Final = Entry(
+    400,
+    "things:thing.notcreatable",
+    "The Thing with ID '{0}' could not be created as the Policy with ID '{1}' is not existing.",
+    "Check if the ID of the Policy you created the Thing with is correct and that the Policy is existing.",
+)
+THING_TOO_LARGE: Final = Entry(
+    413,
+    "things:thing.toolarge",
+    "The size of '{0}' kB exceeds the maximal allowed Thing size of '{1}' kB.",
+    "Reduce the Thing size in the bounds of the specified limit",
+)
+THING_REVISION_NOT_FOUND: Final = Entry(
+    404,
+    "things:thing.history.notfound",
+    "The Thing with ID '{0}' at revision '{1}' could not be found or requester had insufficient permissions to access"
+    " it.",
+    _HISTORY.format("Thing"),
+)
+THING_TIMESTAMP_NOT_FOUND: Final = Entry(
+    404,
+    "things:thing.history.notfound",
+    "The Thing with ID '{0}' at timestamp '{1}' could not be found or requester had insufficient permissions to access"
+    " it.",
+    _HISTORY.format("Thing"),
+)
+MERGE_INVALID: Final = Entry(
+    400,
+    "things:merge.invalid",
+    "The provided JSON Merge Patch is invalid, it must conform to RFC7396.",
+    "The provided JSON Merge Patch cannot be applied at the given path.",
+)
+INLINE_POLICY_NOT_ALLOWED: Final = Entry(
+    400,
+    "things:policy.id.notallowed",
+    "The Thing with ID '{0}' could not be modified as it contained an inline Policy with an ID or a Policy ID and a"
+    " Policy",
+    "If you want to use an existing Policy, specify it as 'policyId' in the Thing JSON. If you want to create a Thing"
+    " with inline Policy, no Policy ID is allowed as it will be created with the Thing ID.",
+)
+PRECONDITION_FAILED: Final = Entry(
+    412,
+    "things:precondition.failed",
+    "The comparison of precondition header '{0}' for the requested Thing resource evaluated to false."
+    " Header value: '{1}', actual entity-tag: '{2}'.",
+    "The comparison of the provided precondition header with the current ETag value of the requested Thing resource"
+    " evaluated to false. Check the value of your conditional header value.",
+)
+NOT_MODIFIED: Final = Entry(
+    304,
+    "things:precondition.notmodified",
+    "The comparison of precondition header 'if-none-match' for the requested Thing resource evaluated to false."
+    " Expected: '{0}' not to match actual: '{1}'.",
+    "The comparison of the provided precondition header 'if-none-match' with the current ETag value of the requested"
+    " Thing resource evaluated to false. Check the value of your conditional header value.",
+)
+
+# -- parts of a thing: what is missing or may not be read, and what may not be written ---------------------------------
+
+
+def _missing(part: str, text: str) -> Entry:
+    return Entry(
+        404,
+        f"things:{part}.notfound",
+        text + " could not be found or the requester had insufficient permissions to access it.",
+        "Check if the ID of the Thing and the name of your requested part were correct and you have sufficient"
+        " permissions.",
+    )
+
+
+def _unwritable(part: str, text: str) -> Entry:
+    return Entry(
+        403,
+        f"things:{part}.notmodifiable",
+        f"{text} could not be modified as the requester {_WRITE}",
+        "Check if the ID of the Thing and the name of your requested part were correct and you have sufficient"
+        " permissions.",
+    )
+
+
+# The arguments of a text are the thing's ID, the feature's ID and the pointer below, in this order.
+_PARTS: Final = {
+    "attributes": "The Attributes of the Thing with ID '{0}'",
+    "attribute": "The attribute with key '{2}' on the thing with ID '{0}'",
+    "definition": "The Definition of the Thing with ID '{0}'",
+    "features": "The Features on the Thing with ID '{0}'",
+    "feature": "The Feature with ID '{1}' on the Thing with ID '{0}'",
+    "feature.definition": "The Definition of the Feature with ID '{1}' on the Thing with ID '{0}'",
+    "feature.properties": "The Properties of the Feature with ID '{1}' on the Thing with ID '{0}'",
+    "feature.property": "The Property with JSON Pointer '{2}' of the Feature with ID '{1}' on the Thing with ID '{0}'",
+    "feature.desiredProperties": "The desired properties of the Feature with ID '{1}' on the Thing with ID '{0}'",
+    "feature.desiredProperty": "The desired property with JSON Pointer '{2}' of the Feature with ID '{1}' on the Thing"
+    " with ID '{0}'",
+}
+PART_NOT_FOUND: Final = {part: _missing(part, text) for part, text in _PARTS.items()}
+PART_NOT_MODIFIABLE: Final = {part: _unwritable(part, text) for part, text in _PARTS.items()}
+
+# -- policies and connections ------------------------------------------------------------------------------------------
+
+POLICY_ID_INVALID: Final = Entry(
+    400,
+    "policies:id.invalid",
+    "Policy ID '{0}' is not valid!",
+    "It must conform to the namespaced entity ID notation (see Ditto documentation)",
+    _NOTATION,
+)
+POLICY_ID_IN_MESSAGE: Final = Entry(
+    400,
+    "policies:id.notsettable",
+    "The Policy ID in the policy JSON is not equal to the Policy ID in the topic path.",
+    "Either delete the Policy ID from the policy JSON or use the same Policy ID as in the topic path.",
+)
+POLICY_NOT_FOUND: Final = Entry(
+    404,
+    "policies:policy.notfound",
+    "The Policy with ID '{0}' could not be found or requester had insufficient permissions to access it.",
+    _CHECK.format("Policy"),
+)
+POLICY_CONFLICT: Final = Entry(
+    409, "policies:policy.conflict", "The Policy with ID '{0}' already exists", "Choose another Policy ID"
+)
+POLICY_NOT_MODIFIABLE: Final = Entry(
+    403,
+    "policies:policy.notmodifiable",
+    "The Policy with ID '{0}' could not be modified as the requester had insufficient permissions.",
+    _CHECK.format("Policy"),
+)
+POLICY_TOO_LARGE: Final = Entry(
+    413,
+    "policies:policy.toolarge",
+    "The size of '{0}' kB exceeds the maximal allowed Policy size of '{1}' kB.",
+    "Reduce the Policy size in the bounds of the specified limit",
+)
+POLICY_REVISION_NOT_FOUND: Final = Entry(
+    404,
+    "policies:policy.history.notfound",
+    "The Policy with ID '{0}' at revision '{1}' could not be found or requester had insufficient permissions to access"
+    " it.",
+    _HISTORY.format("Policy"),
+)
+POLICY_TIMESTAMP_NOT_FOUND: Final = Entry(
+    404,
+    "policies:policy.history.notfound",
+    "The Policy with ID '{0}' at timestamp '{1}' could not be found or requester had insufficient permissions to access"
+    " it.",
+    _HISTORY.format("Policy"),
+)
+POLICY_ENTRY_INVALID: Final = Entry(
+    400,
+    "policies:entry.modificationinvalid",
+    "The PolicyEntry with Label '{0}' on the Policy with ID '{1}' could not be modified as the resulting Policy would"
+    " be invalid.",
+    "There must always be at least one PolicyEntry with 'WRITE' permissions on resource 'policy:/'.",
+)
+POLICY_ENTRY_NOT_FOUND: Final = Entry(
+    404,
+    "policies:entry.notfound",
+    "The PolicyEntry with Label '{0}' on the Policy with ID '{1}' could not be found or requester had insufficient"
+    " permissions to access it.",
+    "Check if the ID of the Policy and the Label of your requested PolicyEntry was correct and you have sufficient"
+    " permissions.",
+)
+CONNECTION_NOT_FOUND: Final = Entry(
+    404,
+    "connectivity:connection.notfound",
+    "The Connection with ID '{0}' could not be found or requester had insufficient permissions to access it.",
+    _CHECK.format("Connection"),
+)
+CONNECTION_REVISION_NOT_FOUND: Final = Entry(
+    404,
+    "connectivity:connection.history.notfound",
+    "The Connection with ID '{0}' at revision '{1}' could not be found or requester had insufficient permissions to"
+    " access it.",
+    _HISTORY.format("Connection"),
+)
+
+
+def wrong_type(value: str, pointer: str, expected: str) -> DittoError:
+    """A JSON value is not of the type its place asks for; `value` is its text."""
+    short = value if len(value) <= 60 else value[:60] + "…"
+    return JSON_INVALID.of(f"Value <{short}> for <{pointer}> is not of type <{expected}>!")
+
+
+def media_type_unsupported(given: str, allowed: str) -> DittoError:
+    """A body of a kind that this resource does not take (415)."""
+    return MEDIA_TYPE_UNSUPPORTED.of(given, description=f"Allowed Content-Types are: {allowed}")

@@ -1,0 +1,290 @@
+"""What the path of a command or an event names: the whole thing or policy, or one of the parts these are known to have.
+
+Here is also which values a part takes. What a command does to it is in `twin`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.wire.ditto.document import Json, expect, text_of
+from penstock.wire.ditto.errors import (
+    PART_NOT_FOUND,
+    PART_NOT_MODIFIABLE,
+    POLICY_NOT_FOUND,
+    POLICY_NOT_MODIFIABLE,
+    THING_NOT_FOUND,
+    THING_NOT_MODIFIABLE,
+    UNKNOWN_PATH,
+    DittoError,
+    wrong_type,
+)
+from penstock.wire.ditto.ids import parse_policy_id, parse_thing_id
+from penstock.wire.ditto.pointer import Pointer, check_key, check_keys, parse_pointer, print_pointer
+from penstock.wire.ditto.topic import Group
+
+
+class Part(StrEnum):
+    """The parts, by the name that their errors have."""
+
+    THING = "thing"
+    POLICY_ID = "policyId"
+    DEFINITION = "definition"
+    ATTRIBUTES = "attributes"
+    ATTRIBUTE = "attribute"
+    FEATURES = "features"
+    FEATURE = "feature"
+    FEATURE_DEFINITION = "feature.definition"
+    PROPERTIES = "feature.properties"
+    PROPERTY = "feature.property"
+    DESIRED_PROPERTIES = "feature.desiredProperties"
+    DESIRED_PROPERTY = "feature.desiredProperty"
+    POLICY = "policy"
+    ENTRIES = "entries"
+    ENTRY = "entry"
+    SUBJECTS = "subjects"
+    SUBJECT = "subject"
+    RESOURCES = "resources"
+    RESOURCE = "resource"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A part, and where it is in the document."""
+
+    part: Part
+    pointer: Pointer
+
+    @property
+    def feature(self) -> str | None:
+        """The feature it is, or is in."""
+        return self.pointer[1] if self.part.startswith("feature") and len(self.pointer) > 1 else None
+
+    @property
+    def inner(self) -> Pointer:
+        """What is left of the pointer below the attributes or the properties."""
+        if self.part is Part.ATTRIBUTE:
+            return self.pointer[1:]
+        return self.pointer[3:] if self.part in (Part.PROPERTY, Part.DESIRED_PROPERTY) else ()
+
+    def not_found(self, entity: str) -> DittoError:
+        """It is not there, or its reader must not know that it is."""
+        if self.part in PART_NOT_FOUND:
+            return PART_NOT_FOUND[self.part].of(entity, self.feature, print_pointer(self.inner))
+        return (POLICY_NOT_FOUND if self.part in _OF_POLICIES else THING_NOT_FOUND).of(entity)
+
+    def not_modifiable(self, entity: str) -> DittoError:
+        """It may be read and not written."""
+        if self.part in PART_NOT_MODIFIABLE:
+            return PART_NOT_MODIFIABLE[self.part].of(entity, self.feature, print_pointer(self.inner))
+        return (POLICY_NOT_MODIFIABLE if self.part in _OF_POLICIES else THING_NOT_MODIFIABLE).of(entity)
+
+
+_OF_POLICIES = (Part.POLICY, Part.ENTRIES, Part.ENTRY, Part.SUBJECTS, Part.SUBJECT, Part.RESOURCES, Part.RESOURCE)
+
+
+def parse_resource(group: Group, path: str) -> Resource:
+    """Raises `protocoladapter:unknown.path`, or `json.pointer.invalid` where it is no path at all."""
+    if group is Group.POLICIES:
+        return _policy_resource(path)
+    pointer = parse_pointer(path)
+    part = _thing_part(pointer)
+    if part is None or group is not Group.THINGS:
+        raise UNKNOWN_PATH.of(path)
+    return Resource(part, pointer)
+
+
+def _thing_part(pointer: Pointer) -> Part | None:
+    if not pointer:
+        return Part.THING
+    first, count = pointer[0], len(pointer)
+    if first == "attributes":
+        return Part.ATTRIBUTES if count == 1 else Part.ATTRIBUTE
+    if first == "features":
+        return _feature_part(pointer, count)
+    if count > 1:
+        return None
+    return {"definition": Part.DEFINITION, "policyId": Part.POLICY_ID}.get(first)
+
+
+def _feature_part(pointer: Pointer, count: int) -> Part | None:
+    if count <= 2:
+        return Part.FEATURES if count == 1 else Part.FEATURE
+    third = pointer[2]
+    if third == "properties":
+        return Part.PROPERTIES if count == 3 else Part.PROPERTY
+    if third == "desiredProperties":
+        return Part.DESIRED_PROPERTIES if count == 3 else Part.DESIRED_PROPERTY
+    return Part.FEATURE_DEFINITION if third == "definition" and count == 3 else None
+
+
+_POLICY_PARTS = (Part.POLICY, Part.ENTRIES, Part.ENTRY)
+
+
+def _policy_resource(path: str) -> Resource:
+    """The keys of resources and subjects may have slashes in them, as in `/entries/E/resources/thing:/attributes`."""
+    parts = path.removeprefix("/").split("/", 3)
+    if parts[0] not in ("", "entries"):
+        raise UNKNOWN_PATH.of(path)
+    if len(parts) < 4 or parts[3] == "":
+        pointer = parse_pointer(path)
+        if len(pointer) < len(_POLICY_PARTS):
+            return Resource(_POLICY_PARTS[len(pointer)], pointer)
+        if pointer[2] in ("subjects", "resources"):
+            return Resource(Part(pointer[2]), pointer)
+        raise UNKNOWN_PATH.of(path)
+    if parts[2] not in ("subjects", "resources"):
+        raise UNKNOWN_PATH.of(path)
+    part = Part.SUBJECT if parts[2] == "subjects" else Part.RESOURCE
+    return Resource(part, (*parse_pointer("/".join(parts[:3])), parts[3]))
+
+
+def check_value(resource: Resource, value: Json) -> None:
+    """Refuse a value that does not fit its place: `json.invalid`, `json.key.invalid`, or that an ID is invalid."""
+    place = print_pointer(resource.pointer)
+    part = resource.part
+    # The last key of a policy's path may have slashes: it is looked at with its value.
+    for key in resource.pointer[:3] if part in _OF_POLICIES else resource.pointer:
+        check_key(key)
+    if part is Part.THING:
+        _check_thing(expect(value, dict, place))
+    elif part is Part.POLICY_ID:
+        parse_policy_id(expect(value, str, place))
+    elif part is Part.DEFINITION:
+        _check_definition(value, place)
+    elif part is Part.FEATURE_DEFINITION:
+        _check_feature_definition(value, place)
+    elif part is Part.FEATURES:
+        _check_features(value, place)
+    elif part is Part.FEATURE:
+        _check_feature(value, place)
+    elif part in (Part.ATTRIBUTES, Part.PROPERTIES, Part.DESIRED_PROPERTIES):
+        _check_object(value, place)
+    elif part in (Part.ATTRIBUTE, Part.PROPERTY, Part.DESIRED_PROPERTY):
+        check_keys(value)
+    elif part is Part.SUBJECT:
+        _check_subjects({resource.pointer[3]: value}, place)
+    elif part is Part.RESOURCE:
+        _check_resources({resource.pointer[3]: value}, place)
+    else:
+        _check_policy_part(part, value, place)
+
+
+def _check_thing(thing: dict[str, Json]) -> None:
+    for name, value in thing.items():
+        if name == "thingId":
+            parse_thing_id(expect(value, str, "/thingId"))
+        elif name == "policyId":
+            parse_policy_id(expect(value, str, "/policyId"))
+        elif name == "definition":
+            _check_definition(value, "/definition")
+        elif name == "attributes":
+            _check_object(value, "/attributes")
+        elif name == "features":
+            _check_features(value, "/features")
+        elif name == "_policy":
+            _check_policy(value, "/_policy")
+        elif not name.startswith("_"):
+            raise UNKNOWN_PATH.of(f"/{name}", description="A thing has no such field.")
+
+
+def _check_object(value: Json, place: str) -> None:
+    """Null is taken for an object: it says that there are attributes, or properties, of which nothing is known."""
+    if value is not None:
+        expect(value, dict, place)
+        check_keys(value)
+
+
+def _check_definition(value: Json, place: str) -> None:
+    if value is not None:
+        expect(value, str, place)
+
+
+def _check_feature_definition(value: Json, place: str) -> None:
+    if value is None:
+        return
+    if not expect(value, list, place):
+        raise wrong_type("[]", place, "JsonArray with at least one element")
+    for each in value:
+        expect(each, str, place)
+
+
+def _check_features(value: Json, place: str) -> None:
+    if value is None:
+        return
+    for name, feature in expect(value, dict, place).items():
+        check_key(name)
+        _check_feature(feature, f"{place}/{name}")
+
+
+def _check_feature(value: Json, place: str) -> None:
+    if value is None:
+        return
+    for name, inside in expect(value, dict, place).items():
+        if name in ("properties", "desiredProperties"):
+            _check_object(inside, f"{place}/{name}")
+        elif name == "definition":
+            _check_feature_definition(inside, f"{place}/definition")
+        elif not name.startswith("_"):
+            raise UNKNOWN_PATH.of(f"{place}/{name}", description="A feature has no such field.")
+
+
+# -- policies ----------------------------------------------------------------------------------------------------------
+
+_RESOURCE_TYPES = ("thing", "policy", "message")
+
+
+def _check_policy_part(part: Part, value: Json, place: str) -> None:
+    if part is Part.POLICY:
+        _check_policy(value, place)
+    elif part is Part.ENTRIES:
+        _check_entries(value, place)
+    elif part is Part.ENTRY:
+        _check_entry(value, place)
+    elif part is Part.SUBJECTS:
+        _check_subjects(value, place)
+    else:
+        _check_resources(value, place)
+
+
+def _check_policy(value: Json, place: str) -> None:
+    policy = expect(value, dict, place)
+    if "policyId" in policy:
+        parse_policy_id(expect(policy["policyId"], str, "/policyId"))
+    if "entries" in policy:
+        _check_entries(policy["entries"], "/entries")
+
+
+def _check_entries(value: Json, place: str) -> None:
+    for label, entry in expect(value, dict, place).items():
+        check_key(label)
+        _check_entry(entry, f"{place}/{label}")
+
+
+def _check_entry(value: Json, place: str) -> None:
+    entry = expect(value, dict, place)
+    _check_subjects(entry.get("subjects", {}), f"{place}/subjects")
+    _check_resources(entry.get("resources", {}), f"{place}/resources")
+
+
+def _check_subjects(value: Json, place: str) -> None:
+    for name, subject in expect(value, dict, place).items():
+        expect(subject, dict, f"{place}/{name}")
+
+
+def _check_resources(value: Json, place: str) -> None:
+    for name, grant in expect(value, dict, place).items():
+        kind, colon, path = name.partition(":")
+        if kind not in _RESOURCE_TYPES or not colon or not path.startswith("/"):
+            raise wrong_type(text_of(name), place, f"resource: one of {', '.join(_RESOURCE_TYPES)}, a colon, a path")
+        parse_pointer(path)
+        _check_grant(grant, f"{place}/{name}")
+
+
+def _check_grant(value: Json, place: str) -> None:
+    grant = expect(value, dict, place)
+    for name in ("grant", "revoke"):
+        for permission in expect(grant.get(name, []), list, f"{place}/{name}"):
+            if permission not in ("READ", "WRITE", "EXECUTE"):
+                raise wrong_type(text_of(permission), f"{place}/{name}", "permission: READ, WRITE or EXECUTE")

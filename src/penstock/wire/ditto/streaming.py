@@ -1,0 +1,267 @@
+"""The seven messages of a streaming subscription: three commands of the client, four events of the server.
+
+When each may be sent is decided in `subscriptions`. Specification: "Commands from Client to Ditto" and the section
+after it; the schemas of the values are upstream's `protocol-streaming-subscription-*.json`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec import UNSET, Raw
+
+from penstock.wire.ditto.document import MAX_LONG, Json, expect, expect_long, text_of
+from penstock.wire.ditto.envelope import Envelope, Headers, answer_headers
+from penstock.wire.ditto.errors import (
+    FIELD_MISSING,
+    POLICY_ID_INVALID,
+    THING_ID_INVALID,
+    UNKNOWN_PATH,
+    UNKNOWN_TOPIC,
+    DittoError,
+    wrong_type,
+)
+from penstock.wire.ditto.ids import entity_id
+from penstock.wire.ditto.instant import parse_instant, print_instant
+from penstock.wire.ditto.ranges import Selection
+from penstock.wire.ditto.topic import Criterion, Group, StreamingAction, Topic
+
+# -- what a client says ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeForPersistedEvents:
+    """Answer with Created, whatever the entity is: nothing is looked up before the first request."""
+
+    topic: Topic
+    headers: Headers
+    selection: Selection
+
+    def envelope(self) -> Envelope:
+        chosen = self.selection
+        value: dict[str, Json] = {}
+        if chosen.from_revision != 0:
+            value["fromHistoricalRevision"] = chosen.from_revision
+        if chosen.to_revision != MAX_LONG:
+            value["toHistoricalRevision"] = chosen.to_revision
+        if chosen.after is not None:
+            value["fromHistoricalTimestamp"] = print_instant(chosen.after)
+        if chosen.before is not None:
+            value["toHistoricalTimestamp"] = print_instant(chosen.before)
+        if chosen.filter is not None:
+            value["filter"] = chosen.filter
+        return _envelope(self.topic, StreamingAction.SUBSCRIBE, self.headers, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The client can take `demand` items more. It may be less than one, for which the subscription fails."""
+
+    topic: Topic
+    headers: Headers
+    subscription: str
+    demand: int
+
+    def envelope(self) -> Envelope:
+        value = {"subscriptionId": self.subscription, "demand": self.demand}
+        return _envelope(self.topic, StreamingAction.REQUEST, self.headers, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    topic: Topic
+    headers: Headers
+    subscription: str
+
+    def envelope(self) -> Envelope:
+        return _envelope(self.topic, StreamingAction.CANCEL, self.headers, {"subscriptionId": self.subscription})
+
+
+Command = SubscribeForPersistedEvents | Request | Cancel
+
+# -- what the server says ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    topic: Topic
+    headers: Headers
+    subscription: str
+
+    def envelope(self) -> Envelope:
+        value = {"subscriptionId": self.subscription}
+        return _envelope(self.topic, StreamingAction.CREATED, answer_headers(self.headers), value)
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """One item: for things and policies the envelope of one event."""
+
+    topic: Topic
+    headers: Headers
+    subscription: str
+    item: Json | Raw
+
+    def envelope(self) -> Envelope:
+        value = {"subscriptionId": self.subscription, "item": self.item}
+        return _envelope(self.topic, StreamingAction.NEXT, answer_headers(self.headers), value)
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    topic: Topic
+    headers: Headers
+    subscription: str
+
+    def envelope(self) -> Envelope:
+        value = {"subscriptionId": self.subscription}
+        return _envelope(self.topic, StreamingAction.COMPLETE, answer_headers(self.headers), value)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    topic: Topic
+    headers: Headers
+    subscription: str
+    error: DittoError
+
+    def envelope(self) -> Envelope:
+        value = {"subscriptionId": self.subscription, "error": self.error.as_value()}
+        return _envelope(self.topic, StreamingAction.FAILED, answer_headers(self.headers), value)
+
+
+Event = Created | Next | Complete | Failed
+
+
+def _envelope(topic: Topic, action: StreamingAction, headers: Headers, value: Json) -> Envelope:
+    return Envelope(topic.streaming(action), headers=headers, value=value)
+
+
+class NextFrames:
+    """The `next` messages that differ in their item only: all between two commands. Nothing is encoded twice."""
+
+    def __init__(self, topic: Topic, headers: Headers, subscription: str) -> None:
+        whole = Next(topic, headers, subscription, Raw(b"null")).envelope().to_bytes()
+        # The item comes last in the message: behind it are the ends of two objects.
+        self._before = whole[: -len(b"null}}")]
+
+    def frame(self, item: bytes) -> bytes:
+        """The message with this item, which is JSON already."""
+        return b"".join((self._before, item, b"}}"))
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def parse_command(envelope: Envelope) -> Command:
+    """What a client wants. Raises the error to answer with, as an error response: there is no subscription to fail."""
+    topic = envelope.topic
+    action = _action(topic)
+    if action not in (StreamingAction.SUBSCRIBE, StreamingAction.REQUEST, StreamingAction.CANCEL):
+        raise UNKNOWN_TOPIC.of(topic, description=f"Streaming action name <{action}> is not for a client to send.")
+    _check(envelope)
+    if action is StreamingAction.SUBSCRIBE:
+        return SubscribeForPersistedEvents(topic, envelope.headers, _selection(envelope))
+    value = _object(envelope)
+    subscription = _subscription(value)
+    if action is StreamingAction.CANCEL:
+        return Cancel(topic, envelope.headers, subscription)
+    demand = value.get("demand")
+    return Request(topic, envelope.headers, subscription, 0 if demand is None else expect_long(demand, "/demand"))
+
+
+def parse_event(envelope: Envelope) -> Event:
+    """What a server says, as a client reads it; raises an error for what a server does not say."""
+    topic, headers = envelope.topic, envelope.headers
+    action = _action(topic)
+    if action not in (
+        StreamingAction.CREATED,
+        StreamingAction.NEXT,
+        StreamingAction.COMPLETE,
+        StreamingAction.FAILED,
+    ):
+        raise UNKNOWN_TOPIC.of(topic, description=f"Streaming action name <{action}> is not for a server to send.")
+    value = _object(envelope)
+    subscription = _subscription(value)
+    if action is StreamingAction.CREATED:
+        return Created(topic, headers, subscription)
+    if action is StreamingAction.COMPLETE:
+        return Complete(topic, headers, subscription)
+    if action is StreamingAction.NEXT:
+        if "item" not in value:
+            raise FIELD_MISSING.of("/item")
+        return Next(topic, headers, subscription, value["item"])
+    return Failed(topic, headers, subscription, _error(value))
+
+
+def _action(topic: Topic) -> StreamingAction:
+    if topic.criterion is not Criterion.STREAMING or topic.action is None:
+        raise UNKNOWN_TOPIC.of(topic, description="The topic is not one of a streaming subscription.")
+    return StreamingAction(topic.action)
+
+
+def _check(envelope: Envelope) -> None:
+    topic = envelope.topic
+    if envelope.path not in ("/", ""):
+        raise UNKNOWN_PATH.of(envelope.path, description="The path of a streaming message is '/'.")
+    if topic.group is not Group.CONNECTIONS and entity_id(topic.namespace, topic.name) is None:
+        raise (POLICY_ID_INVALID if topic.group is Group.POLICIES else THING_ID_INVALID).of(topic.entity)
+
+
+def _object(envelope: Envelope) -> dict[str, Json]:
+    """The value. One that is missing has no members, which is what the client is told then."""
+    value: Json = envelope.value
+    if value is UNSET or value is None:
+        return {}
+    expect(value, dict, "/value")
+    return dict(value)
+
+
+def _subscription(value: dict[str, Json]) -> str:
+    if value.get("subscriptionId") is None:
+        raise FIELD_MISSING.of("/subscriptionId")
+    return str(expect(value["subscriptionId"], str, "/subscriptionId"))
+
+
+def _selection(envelope: Envelope) -> Selection:
+    value = _object(envelope)
+    first, last, text = (
+        value.get("fromHistoricalRevision"),
+        value.get("toHistoricalRevision"),
+        value.get("filter"),
+    )
+    return Selection(
+        0 if first is None else expect_long(first, "/fromHistoricalRevision"),
+        MAX_LONG if last is None else expect_long(last, "/toHistoricalRevision"),
+        _instant(value, "fromHistoricalTimestamp"),
+        _instant(value, "toHistoricalTimestamp"),
+        None if text is None else str(expect(text, str, "/filter")),
+    )
+
+
+def _instant(value: dict[str, Json], name: str) -> int | None:
+    text = value.get(name)
+    if text is None:
+        return None
+    expect(text, str, f"/{name}")
+    instant = parse_instant(text)
+    if instant is None:
+        raise wrong_type(text_of(text), f"/{name}", "ISO-8601 timestamp")
+    return instant
+
+
+def _error(value: dict[str, Json]) -> DittoError:
+    if value.get("error") is None:
+        raise FIELD_MISSING.of("/error")
+    error = expect(value["error"], dict, "/error")
+    for name in ("status", "error", "message"):
+        if error.get(name) is None:
+            raise FIELD_MISSING.of(f"/error/{name}")
+    description, href = error.get("description"), error.get("href")
+    return DittoError(
+        expect_long(error["status"], "/error/status"),
+        expect(error["error"], str, "/error/error"),
+        expect(error["message"], str, "/error/message"),
+        None if description is None else expect(description, str, "/error/description"),
+        None if href is None else expect(href, str, "/error/href"),
+    )

@@ -1,0 +1,233 @@
+"""The streaming subscriptions of one connection: who may say what when. The time is an argument; so is the history.
+
+The states, with what leads from one to the next:
+
+    WAITING --request--> FLOWING --last item, fault--> ENDED --10 s--> (forgotten)
+    WAITING, FLOWING --cancel, demand below one, 60 s of silence--> ENDED
+
+The caller reads the history and asks `wanted` how many items it may hand over. Specification: "Interaction pattern";
+rules 1.1, 1.5, 1.7, 1.8, 3.7, 3.8 and 3.9 of reactive streams.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from penstock.wire.ditto.document import MAX_LONG, Json
+from penstock.wire.ditto.envelope import Headers
+from penstock.wire.ditto.errors import (
+    DEMAND_NOT_POSITIVE,
+    SUBSCRIPTION_ENDED,
+    SUBSCRIPTION_NOT_FOUND,
+    SUBSCRIPTION_TIMEOUT,
+    TOO_MANY_REQUESTS,
+    DittoError,
+)
+from penstock.wire.ditto.ranges import Selection
+from penstock.wire.ditto.streaming import (
+    Cancel,
+    Complete,
+    Created,
+    Failed,
+    Next,
+    NextFrames,
+    Request,
+    SubscribeForPersistedEvents,
+)
+from penstock.wire.ditto.topic import Topic
+
+# Seconds without a message in either direction after which a subscription fails, so that forgotten ones go away.
+IDLE_SECONDS = 60.0
+
+# Seconds for which a subscription that is over is remembered: a request that was on its way is told what happened.
+REMEMBERED_SECONDS = 10.0
+
+# Subscriptions of one connection that are over and still remembered; beyond it the oldest are forgotten early.
+MAX_REMEMBERED = 1000
+
+# Subscriptions of one connection that are not over. Each may hold a file open; one more is error 429.
+MAX_SUBSCRIPTIONS = 100
+
+
+class State(Enum):
+    WAITING = "waiting"  # Created; nothing has been looked up, and nothing but silence can end it but the client
+    FLOWING = "flowing"  # Items go out as the client asks for them
+    ENDED = "ended"  # Completed, failed or cancelled
+
+
+class Subscription:
+    """One subscription. It is made by `Subscriptions.subscribe`."""
+
+    def __init__(self, owner: Subscriptions, number: str, command: SubscribeForPersistedEvents, now: float) -> None:
+        self._owner = owner
+        self.id = number
+        self.topic: Topic = command.topic
+        self.selection: Selection = command.selection
+        # Those of the last command: they tell the client what an event is the answer to.
+        self.headers: Headers = command.headers
+        # Those of the subscription itself, which the items carry.
+        self.origin: Headers = command.headers
+        self.state = State.WAITING
+        self.demand = 0
+        # When something was last said; once it is over, when it ended.
+        self.since = now
+        self._frames: NextFrames | None = None
+
+    @property
+    def wanted(self) -> int:
+        """How many items may be sent now."""
+        return self.demand if self.state is State.FLOWING else 0
+
+    def next(self, item: Json, now: float) -> Next:
+        """Send one item. Only as many as are wanted."""
+        self._take(1, now)
+        return Next(self.topic, self.headers, self.id, item)
+
+    def next_frames(self, items: list[bytes], now: float) -> list[bytes]:
+        """Send some items, JSON already, as the messages they make. Only as many as are wanted."""
+        self._take(len(items), now)
+        frames = self._frames
+        if frames is None:
+            frames = self._frames = NextFrames(self.topic, self.headers, self.id)
+        return [frames.frame(item) for item in items]
+
+    def complete(self, now: float) -> Complete | None:
+        """There are no more items; it needs no demand. None if the subscription is over already."""
+        if not self._end(now):
+            return None
+        return Complete(self.topic, self.headers, self.id)
+
+    def fail(self, error: DittoError, now: float) -> Failed | None:
+        """The history cannot be read, or not by this client. None if the subscription is over already."""
+        if not self._end(now):
+            return None
+        return Failed(self.topic, self.headers, self.id, error)
+
+    def _take(self, count: int, now: float) -> None:
+        if count > self.wanted:
+            raise ValueError(f"subscription {self.id} ({self.state.value}): {count} items, wanted are {self.wanted}")
+        self.demand -= count
+        self.since = now
+
+    def _end(self, now: float) -> bool:
+        if self.state is State.WAITING:
+            raise ValueError(f"subscription {self.id}: nothing may end before the first request")
+        if self.state is State.ENDED:
+            return False
+        self._over(now)
+        return True
+
+    # -- for Subscriptions --------------------------------------------------------------------------------------------
+
+    def _heard(self, headers: Headers, now: float) -> None:
+        self.headers = headers
+        self._frames = None
+        self.since = now
+
+    def _over(self, now: float) -> None:
+        self.state = State.ENDED
+        self.demand = 0
+        self.since = now
+        self._frames = None
+        self._owner._bury(self)
+
+
+class Subscriptions:
+    """All subscriptions of one connection. When the connection closes, drop this."""
+
+    def __init__(
+        self,
+        idle_seconds: float = IDLE_SECONDS,
+        remembered_seconds: float = REMEMBERED_SECONDS,
+        limit: int = MAX_SUBSCRIPTIONS,
+    ) -> None:
+        self._idle_seconds = idle_seconds
+        self._remembered_seconds = remembered_seconds
+        self._limit = limit
+        self._alive: dict[str, Subscription] = {}
+        self._ended: dict[str, Subscription] = {}  # In the order in which they ended
+        self._count = 0  # Numbers are never used again on a connection
+
+    def subscribe(self, command: SubscribeForPersistedEvents, now: float) -> Created:
+        """Send the answer. Raises error 429 when there are too many, which is an error response."""
+        if len(self._alive) >= self._limit:
+            raise TOO_MANY_REQUESTS.of(
+                f"No more than {self._limit} streaming subscriptions of one connection are allowed."
+            )
+        subscription = Subscription(self, str(self._count), command, now)
+        self._count += 1
+        self._alive[subscription.id] = subscription
+        return Created(subscription.topic, subscription.headers, subscription.id)
+
+    def request(self, command: Request, now: float) -> Subscription | Failed:
+        """The subscription that may send more, or what to send instead.
+
+        If it has no source of items yet, this is the first request: look now whether the client may read the history,
+        and how long it is.
+        """
+        found = self._alive.get(command.subscription)
+        if found is None:
+            return self._refuse(command, now)
+        found._heard(command.headers, now)
+        if command.demand <= 0:
+            found._over(now)
+            return Failed(found.topic, command.headers, found.id, DEMAND_NOT_POSITIVE.of())
+        found.state = State.FLOWING
+        found.demand = min(MAX_LONG, found.demand + command.demand)
+        return found
+
+    def cancel(self, command: Cancel, now: float) -> Subscription | Failed | None:
+        """The subscription whose source can be closed, or what to send; None if it was over already.
+
+        Nothing is sent to say that it is cancelled.
+        """
+        found = self._alive.get(command.subscription)
+        if found is None:
+            self._forget(now)
+            return None if command.subscription in self._ended else _unknown(command)
+        found._heard(command.headers, now)
+        found._over(now)
+        return found
+
+    def expire(self, now: float) -> list[tuple[Subscription, Failed]]:
+        """The subscriptions that have been silent for too long, whose sources can be closed, each with what to send."""
+        self._forget(now)
+        silent = [each for each in self._alive.values() if now >= each.since + self._idle_seconds]
+        expired = []
+        for each in silent:
+            each._over(now)
+            expired.append((each, Failed(each.topic, each.headers, each.id, SUBSCRIPTION_TIMEOUT.of(each.id))))
+        return expired
+
+    def deadline(self) -> float | None:
+        """When to call `expire` next; None if there is nothing to wait for."""
+        times = [each.since + self._idle_seconds for each in self._alive.values()]
+        times.extend([each.since + self._remembered_seconds for each in self._oldest()])
+        return min(times, default=None)
+
+    def _refuse(self, command: Request, now: float) -> Failed:
+        self._forget(now)
+        ended = self._ended.get(command.subscription)
+        if ended is None:
+            return _unknown(command)
+        return Failed(ended.topic, command.headers, ended.id, SUBSCRIPTION_ENDED.of())
+
+    def _bury(self, subscription: Subscription) -> None:
+        del self._alive[subscription.id]
+        self._ended[subscription.id] = subscription
+        if len(self._ended) > MAX_REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+
+    def _oldest(self) -> list[Subscription]:
+        """Of those that are over, the one that ended first, if there is one."""
+        return [next(iter(self._ended.values()))] if self._ended else []
+
+    def _forget(self, now: float) -> None:
+        """Drop what has been over for long enough."""
+        while any(now >= each.since + self._remembered_seconds for each in self._oldest()):
+            del self._ended[next(iter(self._ended))]
+
+
+def _unknown(command: Request | Cancel) -> Failed:
+    error = SUBSCRIPTION_NOT_FOUND.of(command.subscription)
+    return Failed(command.topic, command.headers, command.subscription, error)

@@ -1,0 +1,263 @@
+"""Commands to twins and policies, the responses to them, and the events they cause.
+
+What a part of a thing is, and which values it takes, is in `resource`; whether a command succeeds, the store decides.
+Upstream documentation: "Ditto Protocol specification", Things and Policies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from msgspec import UNSET, Raw, UnsetType
+
+from penstock.wire.ditto.document import Json, decode, encode, expect, text_of
+from penstock.wire.ditto.envelope import JSON_TYPE, MERGE_PATCH_TYPE, Envelope, Headers, answer_headers
+from penstock.wire.ditto.errors import (
+    FIELD_MISSING,
+    MERGE_INVALID,
+    POLICY_ID_IN_MESSAGE,
+    POLICY_ID_INVALID,
+    THING_ID_IN_MESSAGE,
+    THING_ID_INVALID,
+    UNKNOWN_PATH,
+    UNKNOWN_TOPIC,
+    UNSUPPORTED_SIGNAL,
+    wrong_type,
+)
+from penstock.wire.ditto.fields import Fields, parse_fields
+from penstock.wire.ditto.ids import EntityId, entity_id, parse_thing_id
+from penstock.wire.ditto.instant import NANOS_PER_MICRO, parse_instant, print_instant
+from penstock.wire.ditto.pointer import parse_pointer, put
+from penstock.wire.ditto.resource import Part, Resource, check_value, parse_resource
+from penstock.wire.ditto.topic import Action, Channel, Criterion, Group, Topic
+
+COMMANDS: Final = (Action.CREATE, Action.MODIFY, Action.MERGE, Action.DELETE, Action.RETRIEVE)
+EVENTS: Final = (Action.CREATED, Action.MODIFIED, Action.MERGED, Action.DELETED)
+
+# How many things one command may retrieve.
+MAX_RETRIEVED = 100
+
+# Encoded paths that the items of one history keep. A thing has few paths that change; with more they are encoded anew.
+MAX_PATHS = 256
+
+# Fields that are the entity's own, and can be neither removed nor merged away.
+_FIXED: Final = ("thingId", "policyId")
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command to one entity. The value of those that have none is UNSET."""
+
+    action: Action
+    topic: Topic
+    headers: Headers
+    path: str
+    entity: EntityId
+    resource: Resource
+    value: Json | UnsetType = UNSET
+    fields: Fields | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieveSeveral:
+    """Those of these things that the client may read."""
+
+    topic: Topic
+    headers: Headers
+    path: str
+    entities: tuple[EntityId, ...]
+    fields: Fields | None
+
+
+def parse_command(envelope: Envelope) -> Command | RetrieveSeveral:
+    """What a client wants; raises the error to answer with."""
+    topic = envelope.topic
+    if topic.criterion is not Criterion.COMMANDS or topic.action not in COMMANDS:
+        raise UNKNOWN_TOPIC.of(topic, description="The topic is not one of a command that a client can send.")
+    if topic.channel is Channel.LIVE or topic.group is Group.CONNECTIONS:
+        raise UNSUPPORTED_SIGNAL.of(topic)
+    action = Action(topic.action)
+    fields = None if envelope.fields is None else parse_fields(envelope.fields)
+    if topic.is_about_several:
+        return _retrieve_several(envelope, action, fields)
+    entity = entity_id(topic.namespace, topic.name)
+    if entity is None:
+        raise (POLICY_ID_INVALID if topic.group is Group.POLICIES else THING_ID_INVALID).of(topic.entity)
+    resource = parse_resource(topic.group, envelope.path)
+    value: Json | UnsetType = UNSET
+    if action in (Action.CREATE, Action.MODIFY, Action.MERGE):
+        value = envelope.value
+        if isinstance(value, UnsetType):
+            raise FIELD_MISSING.of("/value")
+        _check(action, topic, entity, resource, value)
+    elif action is Action.DELETE and resource.part is Part.POLICY_ID:
+        raise UNKNOWN_PATH.of(envelope.path, description="The policy ID of a thing cannot be deleted.")
+    return Command(action, topic, envelope.headers, envelope.path, entity, resource, value, fields)
+
+
+def _retrieve_several(envelope: Envelope, action: Action, fields: Fields | None) -> RetrieveSeveral:
+    topic = envelope.topic
+    if action is not Action.RETRIEVE or topic.group is not Group.THINGS:
+        raise THING_ID_INVALID.of(topic.entity)
+    value: Json = envelope.value
+    if value is UNSET or value is None or expect(value, dict, "/value").get("thingIds") is None:
+        raise FIELD_MISSING.of("/thingIds")
+    given = expect(value["thingIds"], list, "/thingIds")
+    if len(given) > MAX_RETRIEVED:
+        raise wrong_type(f"{len(given)} IDs", "/thingIds", f"JsonArray with at most {MAX_RETRIEVED} elements")
+    entities = tuple(parse_thing_id(expect(each, str, "/thingIds")) for each in given)
+    return RetrieveSeveral(topic, envelope.headers, envelope.path, entities, fields)
+
+
+def _check(action: Action, topic: Topic, entity: EntityId, resource: Resource, value: Json) -> None:
+    if action is Action.CREATE and resource.pointer:
+        raise UNKNOWN_PATH.of("/".join(("", *resource.pointer)), description="Only the whole can be created: path '/'.")
+    if action is Action.MERGE:
+        if topic.group is Group.POLICIES:
+            raise UNSUPPORTED_SIGNAL.of(topic)
+        check_patch(resource, value)
+    else:
+        check_value(resource, value)
+    if resource.part is Part.THING and value.get("thingId", str(entity)) != str(entity):
+        raise THING_ID_IN_MESSAGE.of()
+    if resource.part is Part.POLICY and value.get("policyId", str(entity)) != str(entity):
+        raise POLICY_ID_IN_MESSAGE.of()
+
+
+def check_patch(resource: Resource, patch: Json) -> None:
+    """Refuse a merge patch that cannot lead to a valid entity. Null deletes, so it fits everywhere but at the root."""
+    if resource.part in (Part.THING, Part.POLICY_ID) and patch is None:
+        raise MERGE_INVALID.of()
+    if resource.part is Part.THING:
+        expect(patch, dict, "/")
+        for name in _FIXED:
+            if name in patch and patch[name] is None:
+                raise MERGE_INVALID.of(description=f"The field '{name}' cannot be removed.")
+    check_value(resource, _without_nulls(patch))
+
+
+def _without_nulls(patch: Json) -> Json:
+    """What a patch leaves behind where nothing was."""
+    if type(patch) is not dict:
+        return patch
+    return {key: _without_nulls(value) for key, value in patch.items() if value is not None}
+
+
+# -- responses ---------------------------------------------------------------------------------------------------------
+
+
+def created(command: Command, value: Json | Raw) -> Envelope:
+    """201: something is there that was not there before."""
+    return _response(command, 201, value)
+
+
+def done(command: Command) -> Envelope:
+    """204: what was there has been changed, or is gone."""
+    return _response(command, 204, UNSET)
+
+
+def retrieved(command: Command | RetrieveSeveral, value: Json | Raw) -> Envelope:
+    """200, with the value."""
+    return _response(command, 200, value)
+
+
+def _response(command: Command | RetrieveSeveral, status: int, value: Json | Raw | UnsetType) -> Envelope:
+    headers = answer_headers(command.headers)
+    return Envelope(command.topic, command.path, headers, value, status=status)
+
+
+# -- events ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change, as it is journaled: `timestamp` is in microseconds since 1970, a value that is missing is UNSET.
+
+    A `Raw` value is JSON already, as the journal has it.
+    """
+
+    topic: Topic
+    path: str
+    value: Json | Raw | UnsetType
+    revision: int
+    timestamp: int
+    headers: Headers
+
+    @property
+    def action(self) -> Action:
+        return Action(self.topic.action or "")
+
+    def envelope(self, extra: Json | None = None) -> Envelope:
+        """The message that tells it."""
+        kind = MERGE_PATCH_TYPE if self.topic.action == Action.MERGED else JSON_TYPE
+        return Envelope(
+            self.topic,
+            self.path,
+            answer_headers(self.headers, kind),
+            self.value,
+            revision=self.revision,
+            timestamp=print_instant(self.timestamp * NANOS_PER_MICRO),
+            extra=extra,
+        )
+
+    def partial(self) -> dict[str, Json]:
+        """The thing as far as this event tells of it: what filters are asked about, and server-sent events carry.
+
+        An event that deletes tells of nothing but the thing itself.
+        """
+        known: dict[str, Json] = {"thingId": self.topic.entity}
+        value: Json = self.value
+        if value is not UNSET:
+            told = decode(bytes(value)) if isinstance(value, Raw) else value
+            pointer = parse_pointer(self.path)
+            known = put(known, pointer, told) if pointer else {**known, **(told if type(told) is dict else {})}
+        known["_revision"] = self.revision
+        known["_modified"] = print_instant(self.timestamp * NANOS_PER_MICRO)
+        return known
+
+
+def parse_event(envelope: Envelope) -> Event:
+    """An event, as a client reads it; raises an error for what is none."""
+    topic = envelope.topic
+    if topic.criterion is not Criterion.EVENTS or topic.action not in EVENTS:
+        raise UNKNOWN_TOPIC.of(topic, description="The topic is not one of an event.")
+    if envelope.revision is None:
+        raise FIELD_MISSING.of("/revision")
+    if envelope.timestamp is None:
+        raise FIELD_MISSING.of("/timestamp")
+    instant = parse_instant(envelope.timestamp)
+    if instant is None:
+        raise wrong_type(text_of(envelope.timestamp), "/timestamp", "ISO-8601 timestamp")
+    if envelope.value is UNSET and topic.action != Action.DELETED:
+        raise FIELD_MISSING.of("/value")
+    parse_resource(topic.group, envelope.path)
+    return Event(topic, envelope.path, envelope.value, envelope.revision, instant // NANOS_PER_MICRO, envelope.headers)
+
+
+class EventItems:
+    """The items of one history: events of one entity with the same headers, written without encoding anything twice."""
+
+    def __init__(self, topic: Topic, headers: Headers) -> None:
+        self._heads: dict[str, bytes] = {}
+        for action in EVENTS:
+            kind = MERGE_PATCH_TYPE if action is Action.MERGED else JSON_TYPE
+            head = {"topic": str(topic.event(action)), "headers": answer_headers(headers, kind)}
+            self._heads[action.value] = encode(head)[:-1] + b',"path":'
+        self._paths: dict[str, bytes] = {}
+
+    def item(self, kind: str, path: str, value: str | None, revision: int, timestamp: int) -> bytes:
+        """One event from its columns in the journal: its value is JSON already, or None if it has none."""
+        told = "" if value is None else f',"value":{value}'
+        tail = f'{told},"revision":{revision},"timestamp":"{print_instant(timestamp * NANOS_PER_MICRO)}"}}'
+        return b"".join((self._heads[kind], self._path(path), tail.encode()))
+
+    def _path(self, path: str) -> bytes:
+        encoded = self._paths.get(path)
+        if encoded is None:
+            if len(self._paths) >= MAX_PATHS:
+                self._paths.clear()
+            encoded = self._paths[path] = encode(path)
+        return encoded
