@@ -42,9 +42,13 @@ class Curl:
 
     def run(self, command: str, session: str = "") -> list[str]:
         """Run a command to its end; the lines that it printed."""
+        return _lines(self.output(command, session))
+
+    def output(self, command: str, session: str = "") -> bytes:
+        """Run a command to its end; what it printed."""
         done = subprocess.run(self._arguments(command, session), env=_environment(), capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode(errors="replace")
-        return _lines(done.stdout)
+        return done.stdout
 
     def open(self, command: str, session: str = "") -> CurlStream:
         """Start a command that goes on printing."""
