@@ -1,4 +1,4 @@
-"""The command line: `penstock serve`, `penstock demo`, `penstock config check|show`.
+"""The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, `penstock user`.
 
 Not here: what the options mean (config/), what a server is made of (server.py, imported only to serve).
 Read next: docs/configuration.md.
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock import __version__, log
+from penstock.adapters.access.commands import app as user_app
 from penstock.config import Config, ConfigError, Loaded, as_json, as_toml, load
 
 WRONG_CONFIGURATION = 2
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Check or show the configuration.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(config_app, name="config")
+app.add_typer(user_app, name="user")
 
 
 def main() -> None:
@@ -72,7 +74,7 @@ def serve(
 ) -> None:
     """Run the server until it is stopped. Without a configuration it serves the demo adapter sets."""
     loaded = _load(config, _overrides(host, port, api_port, data_dir, log_level))
-    raise typer.Exit(_run(loaded.config))
+    raise typer.Exit(_run(loaded))
 
 
 @app.command()
@@ -88,7 +90,7 @@ def demo(
     overrides = _overrides(host, port, api_port, data_dir, log_level) | {"demo.enabled": True}
     loaded = _load(config, overrides)
     typer.echo(f"penstock: {_page(loaded.config)}")
-    raise typer.Exit(_run(loaded.config))
+    raise typer.Exit(_run(loaded))
 
 
 @config_app.command("check")
@@ -103,17 +105,20 @@ def config_check(
 ) -> None:
     """Check the configuration: exit code 0 when the server would accept it, 2 when not."""
     overrides = _overrides(host, port, api_port, data_dir, log_level)
-    if not as_json_object:
-        _load(config, overrides)
-        typer.echo(f"penstock: {config or 'defaults'}: ok")
-        return
     try:
-        load(config, overrides)
+        warnings = _check_adapters(load(config, overrides))
     except ConfigError as error:
+        if not as_json_object:
+            raise _refused(error) from None
         found = {"place": error.place, "key": error.key, "value": error.value, "problem": error.problem}
         typer.echo(json.dumps({"ok": False, "error": str(error)} | found))
         raise typer.Exit(WRONG_CONFIGURATION) from None
-    typer.echo(json.dumps({"ok": True}))
+    if as_json_object:
+        typer.echo(json.dumps({"ok": True} | ({"warnings": warnings} if warnings else {})))
+        return
+    for warning in warnings:
+        typer.echo(f"penstock: optional, would be tried again: {warning}", err=True)
+    typer.echo(f"penstock: {config or 'defaults'}: ok")
 
 
 @config_app.command("show")
@@ -149,16 +154,30 @@ def _load(path: Path | None, overrides: dict[str, Any]) -> Loaded:
     try:
         return load(path, overrides)
     except ConfigError as error:
-        typer.echo(f"penstock: {error}", err=True)
-        raise typer.Exit(WRONG_CONFIGURATION) from None
+        raise _refused(error) from None
 
 
-def _run(config: Config) -> int:
-    log.configure(config.log.level, config.log.format)
+def _refused(error: ConfigError) -> typer.Exit:
+    typer.echo(f"penstock: {error}", err=True)
+    return typer.Exit(WRONG_CONFIGURATION)
+
+
+def _check_adapters(loaded: Loaded) -> list[str]:
+    """Import the adapters; what is wrong with the optional ones."""
+    if not loaded.config.adapters:
+        return []
+    # Here and not at the top: whoever has no adapters must not wait for all that they build on.
+    from penstock.adapters.loading import Loader
+
+    return Loader(loaded.directory, loaded.place).check(loaded.config.adapters)
+
+
+def _run(loaded: Loaded) -> int:
+    log.configure(loaded.config.log.level, loaded.config.log.format)
     # Here and not at the top: checking or showing a configuration must not wait for the whole server.
     from penstock.server import run
 
-    return run(config)
+    return run(loaded)
 
 
 def _page(config: Config) -> str:

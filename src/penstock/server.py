@@ -12,8 +12,10 @@ import fcntl
 import os
 import signal
 import socket
+import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import IO
@@ -21,10 +23,14 @@ from typing import IO
 import uvicorn
 import uvloop
 
-from penstock.adapters.api import AdapterSet
+from penstock.adapters.api import AdapterSet, DataAdapter
 from penstock.adapters.demo import demo_sets
+from penstock.adapters.ingest import ingest_routes
+from penstock.adapters.loading import Loader, Plan
 from penstock.adapters.running import RunningSet, StartFailure
-from penstock.config import Config
+from penstock.config import Config, ConfigError, Loaded
+from penstock.config.checks import DEMO_SETS
+from penstock.config.keys import all_keys, value_of
 from penstock.doors.reception import OpenSet, Reception
 from penstock.doors.stream.door import ListenError, StreamDoor
 from penstock.doors.stream.turns import Turns
@@ -38,26 +44,44 @@ from penstock.monitor.api import build_api
 
 log = get(__name__)
 
+# Seconds that threads of adapters have to end after everything else.
+LAST_THREADS = 1.0
+
 
 class StartError(Exception):
     """The server cannot start; the text is for the person who started it."""
 
 
-def run(config: Config) -> int:
+def run(loaded: Loaded) -> int:
     """Serve until told to stop; returns the exit code of the process."""
+    config = loaded.config
     configure(config.log.level, config.log.format)
     try:
         with data_directory(Path(config.server.data_dir)):
-            uvloop.run(_serve(config))
+            uvloop.run(_serve(loaded))
     except StartError as error:
         log.error("cannot start", reason=str(error))
-        return 1
-    return 0
+        return _left(1)
+    return _left(0)
 
 
-async def _serve(config: Config) -> None:
-    server = Server(config, demo_sets(config.demo.pace) if config.demo.enabled else [])
+def _left(code: int) -> int:
+    """The exit code; if adapters keep threads busy, the process ends here, for Python would wait for them for ever."""
+    deadline = time.monotonic() + LAST_THREADS
+    busy = [thread for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()]
+    for thread in busy:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    if left := [thread.name for thread in busy if thread.is_alive()]:
+        log.warning("threads are still busy and left behind", threads=left)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+async def _serve(loaded: Loaded) -> None:
     stopped = asyncio.Event()
+    reload_asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     signals = 0
 
@@ -71,26 +95,67 @@ async def _serve(config: Config) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    await server.start()
+    loop.add_signal_handler(signal.SIGHUP, reload_asked.set)
+    server = Server(loaded.config, [], Loader(loaded.directory, loaded.place))
+    if not await _start_unless(server, stopped):
+        log.info("stopped before it was ready")
+        return
+    reloads = loop.create_task(_reload_when_asked(server, loaded, reload_asked))
     print(server.ready_line(), flush=True)
     await stopped.wait()
+    reloads.cancel()
+    await asyncio.wait([reloads])
     log.info("stopping", sessions=len(server.kernel.sessions))
     await server.stop()
     log.info("stopped")
 
 
+async def _start_unless(server: Server, stopped: asyncio.Event) -> bool:
+    """Start the server; False if it is told to stop before that is done: adapters may take their time to start."""
+    loop = asyncio.get_running_loop()
+    start, stop = loop.create_task(server.start()), loop.create_task(stopped.wait())
+    await asyncio.wait([start, stop], return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if not start.done():
+        start.cancel()
+        await asyncio.wait([start])
+        return False
+    await start
+    return True
+
+
+async def _reload_when_asked(server: Server, loaded: Loaded, asked: asyncio.Event) -> None:
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            found = await asyncio.to_thread(loaded.again)
+            await server.reload(found.config)
+        except ConfigError as error:
+            log.error("configuration refused, everything stays as it is", reason=str(error))
+        except Exception:
+            log.exception("reload failed")
+
+
 class Server:
     """A whole server inside a running event loop; tests start it without a process."""
 
-    def __init__(self, config: Config, sets: list[AdapterSet]) -> None:
+    def __init__(self, config: Config, sets: list[AdapterSet], loader: Loader | None = None) -> None:
+        """`sets` are there for good; with a loader those of the configuration are served as well."""
         self.config = config
         self.turns = Turns(asyncio.get_running_loop())
         ids = SessionIds(config.server.node, os.urandom)
         self.kernel = Kernel(time.monotonic, self.turns, ids, session_limits(config))
         self.turns.run_kernel(self.kernel)
-        self._running = [RunningSet(self.kernel, adapter_set) for adapter_set in sets]
-        open_sets = {one.name: OpenSet(one.name, one.authority, one.authority) for one in self._running}
-        reception = Reception(config, self.kernel, open_sets)
+        self._given = sets
+        self._loader = loader
+        self._running: dict[str, RunningSet] = {}
+        # What each set of the configuration was made from, and those that a reload is about to start.
+        self._tables: dict[str, object] = {}
+        self._coming: dict[str, asyncio.Task[None]] = {}
+        # The doors see what is in here, and nothing that is not.
+        self._open_sets: dict[str, OpenSet] = {}
+        reception = Reception(config, self.kernel, self._open_sets)
         self.tlcp = TlcpDoor(reception)
         self.stream = StreamDoor(config, self.turns, self.tlcp, Text6Door(reception), self.is_ready)
         self._api: uvicorn.Server | None = None
@@ -104,16 +169,106 @@ class Server:
     async def start(self) -> None:
         """Start the adapters, then open the ports; raises StartError with the reason."""
         try:
-            for running in self._running:
-                await running.start()
-        except StartFailure as failure:
-            raise StartError(str(failure)) from failure
-        try:
+            await self._start_sets()
             await self.stream.listen()
-        except ListenError as error:
-            raise StartError(str(error)) from error
-        await self._start_api()
+            await self._start_api()
+        except BaseException as error:
+            await self._stop_sets()
+            if isinstance(error, ConfigError | StartFailure | ListenError):
+                raise StartError(str(error)) from error
+            raise
         self._ready = True
+
+    # -- adapter sets ---------------------------------------------------------------------------------------------
+
+    async def _start_sets(self) -> None:
+        for adapter_set in self._given:
+            await self._open_set(Plan(adapter_set))
+        tables = self._configured(self.config)
+        for plan in await self._plans(self.config, tables):
+            await self._open_set(plan)
+        self._tables = tables
+
+    def _configured(self, config: Config) -> dict[str, object]:
+        """The sets of a configuration by name, each with that which it is made from."""
+        if self._loader is None:
+            return {}
+        tables: dict[str, object] = dict(config.adapters)
+        if config.demo.enabled:
+            tables |= dict.fromkeys(DEMO_SETS, config.demo)
+        return tables
+
+    async def _plans(self, config: Config, names: Collection[str]) -> list[Plan]:
+        """Make the adapters of some sets of a configuration; raises ConfigError."""
+        plans = []
+        for name, table in config.adapters.items():
+            if name in names and self._loader is not None:
+                # Imports and constructors take their time, which is not to be that of the sessions.
+                plans.append(await asyncio.to_thread(self._loader.load, name, table))
+        if config.demo.enabled:
+            plans += [Plan(one) for one in demo_sets(config.demo.pace) if one.name in names]
+        return plans
+
+    async def _open_set(self, plan: Plan) -> None:
+        running = RunningSet(self.kernel, plan.adapter_set, plan.optional)
+        await running.start()
+        self._running[running.name] = running
+        self._open_sets[running.name] = OpenSet(running.name, running.authority, running.authority)
+
+    async def _close_set(self, name: str, message: str) -> None:
+        """End the sessions of a set and stop its adapters; one that is still starting is given up."""
+        del self._tables[name]
+        coming = self._coming.pop(name, None)
+        if coming is not None:
+            coming.cancel()
+            await asyncio.wait([coming])
+        running = self._running.pop(name, None)
+        if running is not None:
+            running.retire(message)
+            del self._open_sets[name]
+            await running.stop()
+
+    async def _stop_sets(self) -> None:
+        for running in self._running.values():
+            await running.stop()
+        self._running.clear()
+
+    async def reload(self, config: Config) -> None:
+        """Serve the adapter sets of another configuration; sets that it has as they were go on undisturbed.
+
+        Raises ConfigError before anything has changed. New sets are let in when their adapters have started, which is
+        not waited for. Everything else in the configuration needs a restart.
+        """
+        tables = self._configured(config)
+        new = {name: table for name, table in tables.items() if self._tables.get(name) != table}
+        plans = await self._plans(config, new)
+        gone = [name for name in self._tables if name not in tables]
+        changed = [name for name in self._tables if name in new]
+        for name in gone:
+            await self._close_set(name, f"The adapter set {name} has been removed")
+        for name in changed:
+            await self._close_set(name, f"The adapter set {name} has been changed")
+        for plan in plans:
+            name = plan.adapter_set.name
+            self._tables[name] = tables[name]
+            self._coming[name] = asyncio.get_running_loop().create_task(self._come(plan))
+        log.info("configuration reloaded", new=sorted(new.keys() - set(changed)), changed=changed, gone=gone)
+        if needs_restart := _fixed_changes(self.config, config):
+            log.warning("changes need a restart", keys=needs_restart)
+
+    async def _come(self, plan: Plan) -> None:
+        name = plan.adapter_set.name
+        try:
+            await self._open_set(plan)
+        except StartFailure as failure:
+            # Forgotten, so that the next reload tries it again.
+            self._tables.pop(name, None)
+            log.error("adapter set does not start", adapter_set=name, reason=str(failure))
+        else:
+            log.info("adapter set started", adapter_set=name)
+        self._coming.pop(name, None)
+
+    # -- the API port ---------------------------------------------------------------------------------------------
 
     async def _start_api(self) -> None:
         api = self.config.api
@@ -123,7 +278,7 @@ class Server:
             raise StartError(f"cannot listen on {api.host}:{api.port}: {error}") from error
         self._api_port = listener.getsockname()[1]
         settings = uvicorn.Config(
-            build_api(self.is_ready),
+            build_api(self.is_ready, [ingest_routes(self._data_adapter)]),
             loop="none",
             log_config=None,
             access_log=False,
@@ -136,6 +291,11 @@ class Server:
             if self._api_task.done():
                 raise StartError("the API port did not open")
             await asyncio.sleep(0.005)
+
+    def _data_adapter(self, adapter_set: str, name: str) -> DataAdapter | None:
+        """One of those that are running; for routes of the API port."""
+        running = self._running.get(adapter_set)
+        return None if running is None else running.data_adapter(name)
 
     @property
     def stream_ports(self) -> list[int]:
@@ -157,8 +317,9 @@ class Server:
         """Ask every client to bind again, close the ports, stop the adapters."""
         await self.stream.stop(self.kernel.stop)
         self.turns.stop()
-        for running in self._running:
-            await running.stop()
+        for name in list(self._coming):
+            await self._close_set(name, "")
+        await self._stop_sets()
         if self._api is not None and self._api_task is not None:
             self._api.should_exit = True
             await self._api_task
@@ -179,6 +340,11 @@ def session_limits(config: Config) -> SessionLimits:
     for section in (config.session, config.limits):
         found.update({name: getattr(section, name) for name in section.__struct_fields__ if name in known})
     return SessionLimits(**found)
+
+
+def _fixed_changes(old: Config, new: Config) -> list[str]:
+    """Keys of other values than before that only a restart brings to bear."""
+    return [key for key in all_keys() if not key.startswith("demo.") and value_of(old, key) != value_of(new, key)]
 
 
 @contextlib.contextmanager

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.adapters.loading import DATA_ADAPTERS, METADATA_ADAPTERS
 from penstock.config import load
-from penstock.config.keys import all_keys, all_sections
+from penstock.config.keys import all_keys, documented_sections
 from penstock.config.loading import OPTIONS
 from penstock.config.reference import updated
 
@@ -25,8 +26,10 @@ def test_a_page_without_the_marks_is_refused() -> None:
 
 
 def test_every_key_and_section_has_one_line_of_description() -> None:
-    described = {key.name: key.description for key in all_keys().values()}
-    described |= {section.name: section.description for section in all_sections()}
+    sections = list(documented_sections())
+    described = {key.name: key.description for section in sections for key in section.keys}
+    described |= {section.name: section.description for section in sections}
+    assert set(all_keys()) < set(described)
     for name, description in described.items():
         assert description.endswith("."), name
         assert "\n" not in description, name
@@ -53,9 +56,17 @@ def test_the_tls_lines_of_the_example_name_keys_that_exist() -> None:
 
 
 def test_the_toml_of_the_page_loads(tmp_path: Path) -> None:
-    blocks = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert blocks
-    for block in blocks:
+    configs = []
+    for block in re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL):
         path = tmp_path / "penstock.toml"
         path.write_text(block, "utf-8")
-        assert load(path, {}).config.server.node == "prices-1"
+        configs.append(load(path, {}).config)
+    first, sets = configs
+    assert first.server.node == "prices-1"
+    assert list(sets.adapters["QUOTES"].data) == ["DEFAULT", "HISTORY"]
+
+
+def test_the_page_names_every_ready_made_adapter() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ((?:metadata|data|, )+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
+    named = {(name, sort) for name, sorts in rows for sort in sorts.split(", ")}
+    assert named == {(name, "metadata") for name in METADATA_ADAPTERS} | {(name, "data") for name in DATA_ADAPTERS}

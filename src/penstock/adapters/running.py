@@ -1,12 +1,35 @@
-"""An adapter set at work: its adapters started and stopped, each with its way into the kernel."""
+"""An adapter set at work: its adapters started and stopped, each with its way into the kernel.
+
+Optional data adapters come up when they can, and are tried again and again until then.
+Not here: where adapters come from (loading.py), how their methods are called (authority.py, source.py).
+"""
 
 from __future__ import annotations
 
-from penstock.adapters.api import AdapterSet
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from penstock.adapters.api import AdapterSet, DataAdapter
+from penstock.adapters.authority import SetAuthority
 from penstock.adapters.publisher import Publisher
-from penstock.adapters.runtime import GuardedSource, SetAuthority
 from penstock.adapters.server import ServerHandle
+from penstock.adapters.source import GuardedSource
+from penstock.kernel.errors import Cause
+from penstock.kernel.feed import Feed
 from penstock.kernel.kernel import Kernel
+from penstock.log import get
+
+log = get(__name__)
+
+# Seconds until an optional data adapter is tried again: twice as long each time, up to the second.
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 30.0
+
+# Seconds that the start of a set waits for its optional data adapters; slower ones come up after it.
+PATIENCE = 2.0
+
+NO_OPTIONAL: Mapping[str, Callable[[], DataAdapter]] = MappingProxyType({})
 
 
 class StartFailure(Exception):
@@ -16,34 +39,163 @@ class StartFailure(Exception):
 class RunningSet:
     """Made on the event loop; `start` before the first client, `stop` after the last."""
 
-    def __init__(self, kernel: Kernel, adapter_set: AdapterSet) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        adapter_set: AdapterSet,
+        optional: Mapping[str, Callable[[], DataAdapter]] = NO_OPTIONAL,
+    ) -> None:
+        """`optional` are data adapters yet to be made; making them may take time, so it is done on a thread."""
         self.name = adapter_set.name
         self.authority = SetAuthority(adapter_set)
         self._kernel = kernel
         self._set = adapter_set
-        self._sources: list[GuardedSource] = []
+        self._optional = optional
+        self._has_metadata = False
+        self._data: dict[str, DataAdapter] = {}
+        self._sources: dict[str, GuardedSource] = {}
+        self._coming: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """The metadata adapter first, then the data adapters in their order."""
+        """The metadata adapter first, then the data adapters in their order; those started are stopped if one fails."""
         try:
+            await self._start_metadata()
+            for name, adapter in self._set.data.items():
+                await self._start_data(name, adapter)
+            await self._start_optional()
+            await self._wait_until_ready()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start_metadata(self) -> None:
+        try:
+            self._set.metadata.adapter_set = self.name
             self._set.metadata.attach(ServerHandle(self._kernel, self.name))
             await self.authority.start()
         except Exception as error:
             raise StartFailure(f"metadata adapter of set {self.name} failed: {_reason(error)}") from error
-        for name, adapter in self._set.data.items():
-            source = GuardedSource(self.name, name, adapter)
-            feed = self._kernel.add_feed(self.name, name, source)
+        self._has_metadata = True
+
+    async def _start_data(self, name: str, adapter: DataAdapter) -> None:
+        try:
+            source, feed = self._attach(name, adapter)
             try:
-                adapter.attach(Publisher(feed, f"{self.name}/{name}"))
                 await source.start()
+            except BaseException:
+                source.discard()
+                raise
+        except Exception as error:
+            raise StartFailure(f"data adapter {name} of set {self.name} failed: {_reason(error)}") from error
+        self._serve(name, adapter, source, feed)
+
+    async def _wait_until_ready(self) -> None:
+        """Only now: adapters may depend on one another, such as two that live in one remote process."""
+        try:
+            await self._set.metadata.wait_until_ready()
+        except Exception as error:
+            raise StartFailure(f"metadata adapter of set {self.name} failed: {_reason(error)}") from error
+        for name, adapter in self._set.data.items():
+            try:
+                await adapter.wait_until_ready()
             except Exception as error:
                 raise StartFailure(f"data adapter {name} of set {self.name} failed: {_reason(error)}") from error
-            self._sources.append(source)
+
+    def _attach(self, name: str, adapter: DataAdapter) -> tuple[GuardedSource, Feed]:
+        source = GuardedSource(self.name, name, adapter)
+        # The kernel does not know it yet: nobody is to subscribe to an adapter that may not start.
+        feed = Feed(self._kernel, self.name, name, source)
+        adapter.attach(Publisher(feed, f"{self.name}/{name}"))
+        adapter.enter(feed)
+        return source, feed
+
+    def _serve(self, name: str, adapter: DataAdapter, source: GuardedSource, feed: Feed) -> None:
+        self._data[name] = adapter
+        self._sources[name] = source
+        self._kernel.feeds[self.name, name] = feed
+
+    # -- optional data adapters -----------------------------------------------------------------------------------
+
+    async def _start_optional(self) -> None:
+        first_tries = []
+        for name, make in self._optional.items():
+            tried = asyncio.Event()
+            self._coming.append(asyncio.create_task(self._bring_up(name, make, tried)))
+            first_tries.append(asyncio.create_task(tried.wait()))
+        if first_tries:
+            _, late = await asyncio.wait(first_tries, timeout=PATIENCE)
+            for waiting in late:
+                waiting.cancel()
+
+    async def _bring_up(self, name: str, make: Callable[[], DataAdapter], tried: asyncio.Event) -> None:
+        """Once made, the same adapter is started again until it succeeds."""
+        pauses = _pauses()
+        while True:
+            try:
+                adapter = await asyncio.to_thread(make)
+                source, feed = self._attach(name, adapter)
+                break
+            except Exception as error:
+                await self._pause(name, error, next(pauses), tried)
+        try:
+            while True:
+                try:
+                    await source.start()
+                    await adapter.wait_until_ready()
+                    break
+                except Exception as error:
+                    await self._pause(name, error, next(pauses), tried)
+        except BaseException:
+            source.discard()
+            raise
+        self._serve(name, adapter, source, feed)
+        log.info("optional data adapter is up", adapter_set=self.name, adapter=name)
+        tried.set()
+
+    async def _pause(self, name: str, error: Exception, seconds: float, tried: asyncio.Event) -> None:
+        log.warning(
+            "optional data adapter is not up",
+            adapter_set=self.name,
+            adapter=name,
+            reason=_reason(error),
+            next_try_seconds=seconds,
+        )
+        tried.set()
+        await asyncio.sleep(seconds)
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def data_adapter(self, name: str) -> DataAdapter | None:
+        return self._data.get(name)
+
+    def retire(self, message: str) -> None:
+        """Let nobody in any more and end all sessions of the set; `stop` is next."""
+        self.authority.retired = True
+        self._kernel.turn()
+        for session in list(self._kernel.sessions.values()):
+            if session.adapter_set == self.name:
+                session.close(Cause.CLOSED_BY_SERVER, message)
 
     async def stop(self) -> None:
-        for source in self._sources:
+        """Stop all that has been started."""
+        for task in self._coming:
+            task.cancel()
+        if self._coming:
+            await asyncio.wait(self._coming)
+        for name, source in self._sources.items():
+            del self._kernel.feeds[self.name, name]
             await source.stop()
-        await self.authority.stop()
+        self._sources.clear()
+        if self._has_metadata:
+            await self.authority.stop()
+            self._has_metadata = False
+
+
+def _pauses() -> Iterator[float]:
+    seconds = FIRST_PAUSE
+    while True:
+        yield seconds
+        seconds = min(seconds * 2, LONGEST_PAUSE)
 
 
 def _reason(error: Exception) -> str:

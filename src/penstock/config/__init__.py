@@ -7,17 +7,34 @@ Read next: schema.py for the keys, loading.py for how they are read, docs/config
 from penstock.config.errors import ConfigError
 from penstock.config.loading import Loaded, load
 from penstock.config.rendering import as_json, as_toml
-from penstock.config.schema import Api, Config, Cors, Demo, Limits, Log, Server, Session, Stream, Tls
+from penstock.config.schema import (
+    AdapterSet,
+    Api,
+    Config,
+    Cors,
+    Data,
+    Demo,
+    Limits,
+    Log,
+    Metadata,
+    Server,
+    Session,
+    Stream,
+    Tls,
+)
 
 __all__ = [
+    "AdapterSet",
     "Api",
     "Config",
     "ConfigError",
     "Cors",
+    "Data",
     "Demo",
     "Limits",
     "Loaded",
     "Log",
+    "Metadata",
     "Server",
     "Session",
     "Stream",

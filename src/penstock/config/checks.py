@@ -19,6 +19,8 @@ ORDERED = (
     ("session.min_inactivity_millis", "session.max_inactivity_millis"),
     ("session.min_content_length", "session.content_length"),
 )
+# Clients know the demo adapter sets by these names.
+DEMO_SETS = ("WELCOME", "DEMO")
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})
 
 Places = Mapping[str, str]
@@ -30,6 +32,7 @@ def check(config: Config, places: Places) -> None:
     _check_order(config, places)
     _check_listeners(config, places)
     _check_tls_files(config, places)
+    _check_set_names(config, places)
 
 
 def _check_order(config: Config, places: Places) -> None:
@@ -86,6 +89,17 @@ def _check_tls_files(config: Config, places: Places) -> None:
             key = _reference(config, places, "stream.tls.private_key")
             allowed = f"a PEM certificate chain that fits {key}, not encrypted ({error.reason or 'not PEM'})"
             raise _wrong(config, places, "stream.tls.certificate", allowed) from None
+
+
+def _check_set_names(config: Config, places: Places) -> None:
+    for name in DEMO_SETS:
+        if config.demo.enabled and name in config.adapters:
+            raise ConfigError(
+                places["demo.enabled"],
+                f"expected false, or another name for adapters.{name}: it is the name of a demo adapter set",
+                key="demo.enabled",
+                value=True,
+            )
 
 
 def _check_readable(config: Config, places: Places, key: str, path: str) -> None:

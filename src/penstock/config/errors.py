@@ -4,6 +4,7 @@ Not here: finding the mistakes (loading.py key by key, checks.py between keys an
 Read next: loading.py.
 """
 
+from penstock.config.secret import masked
 from penstock.config.toml import one_line, written
 
 VALUE_SHOWN = 80
@@ -22,7 +23,7 @@ class ConfigError(Exception):
         self.place = place
         self.problem = problem
         self.key = key
-        self.value = "" if value is None else _shortened(written(value))
+        self.value = "" if value is None else _shortened(written(masked(value)))
         # An option says itself which key it means, and is what the operator typed.
         subject = place if place.startswith("--") or not key else f"{place}: {key}"
         head = f"{subject} = {self.value}" if self.value else subject

@@ -4,6 +4,7 @@ Not here: the keys themselves (schema.py), values from a file (loading.py).
 Read next: loading.py, which checks values key by key, and reference.py, which prints this list.
 """
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -11,75 +12,140 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 
 from penstock.config.schema import Config
+from penstock.config.toml import written_key
+
+KeyPath = tuple[str, ...]
+"""The names of the tables from the top of the file, and of the key at the end."""
+
+ANY_NAME = "NAME"
+"""Stands in the documentation for a name that the file may choose."""
+
+
+def dotted(path: KeyPath) -> str:
+    """A path as it is written in a file: `stream.tls.port`, `adapters."My set".timeout_millis`."""
+    return ".".join(written_key(name) for name in path)
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key: what the schema says about it."""
 
-    name: str
-    """Dotted, from the top: `stream.tls.port`."""
+    path: KeyPath
     type: Any
     default: Any
+    """`msgspec.NODEFAULT` for a key that must be there."""
     allowed: str
     """What a value may be, to be read after the word "expected"."""
     description: str
 
+    @property
+    def name(self) -> str:
+        """Dotted, from the top: `stream.tls.port`."""
+        return dotted(self.path)
+
+    @property
+    def required(self) -> bool:
+        return self.default is msgspec.NODEFAULT
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One table of the file: its dotted name (empty for the whole file), its keys and the tables inside."""
+    """One table of the file: its path (empty for the whole file), its keys and the tables inside."""
 
-    name: str
+    path: KeyPath
     description: str
     keys: tuple[Key, ...]
     sections: tuple["Section", ...]
+    entry: type[msgspec.Struct] | None = None
+    """Set where the tables inside have names that the file chooses: the shape that all of them have."""
+
+    @property
+    def name(self) -> str:
+        return dotted(self.path)
 
     def names(self) -> tuple[str, ...]:
         """What may stand directly in this table, without the dots."""
-        dotted = [key.name for key in self.keys] + [section.name for section in self.sections]
-        return tuple(name.rpartition(".")[2] for name in dotted)
+        paths = [key.path for key in self.keys] + [section.path for section in self.sections]
+        return tuple(path[-1] for path in paths)
+
+    def named(self, name: str) -> "Section":
+        """The table of a name that the file has chosen."""
+        assert self.entry is not None
+        return _section((*self.path, name), self.entry)
 
 
 @cache
 def whole() -> Section:
-    return _section("", Config)
+    return _section((), Config)
 
 
 @cache
 def all_sections() -> tuple[Section, ...]:
-    """Every table of the file, a table before the ones inside it."""
-    return tuple(_inside(whole()))
+    """Every table that is always there, a table before the ones inside it."""
+    return tuple(_inside(whole(), lambda section: ()))
 
 
 @cache
 def all_keys() -> dict[str, Key]:
-    """Every key by its dotted name, in the order of the schema."""
+    """Every key that is always there, by its dotted name, in the order of the schema."""
     return {key.name: key for section in all_sections() for key in section.keys}
 
 
+def sections_of(config: Config) -> Iterator[Section]:
+    """Every table of a configuration, those with names of its own included."""
+    return _inside(whole(), lambda section: tuple(value_at(config, section.path)))
+
+
+def documented_sections() -> Iterator[Section]:
+    """Every table, those with names that the file chooses once."""
+    return _inside(whole(), lambda section: (ANY_NAME,))
+
+
 def value_of(config: Config, key: str) -> Any:
+    """The value of a key that is always there, by its dotted name."""
+    return value_at(config, tuple(key.split(".")))
+
+
+def value_at(config: Config, path: KeyPath) -> Any:
     value: Any = config
-    for part in key.split("."):
-        value = getattr(value, part)
+    for name in path:
+        value = value[name] if isinstance(value, Mapping) else getattr(value, name)
     return value
 
 
-def _inside(section: Section) -> list[Section]:
-    return [found for part in section.sections for found in (part, *_inside(part))]
+def _inside(section: Section, names: Callable[[Section], tuple[str, ...]]) -> Iterator[Section]:
+    """The tables in a table that have keys; `names` says which there are where the file chooses them."""
+    parts = section.sections
+    if section.entry is not None:
+        parts += tuple(section.named(name) for name in names(section))
+    for part in parts:
+        if part.keys:
+            yield part
+        yield from _inside(part, names)
 
 
-def _section(name: str, struct: type[msgspec.Struct]) -> Section:
+def _section(path: KeyPath, struct: type[msgspec.Struct]) -> Section:
     keys: list[Key] = []
     sections: list[Section] = []
     for field in msgspec.structs.fields(struct):
-        dotted = f"{name}.{field.name}" if name else field.name
+        inside = (*path, field.name)
+        entry = _entry(field.type)
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            sections.append(_section(dotted, field.type))
+            sections.append(_section(inside, field.type))
+        elif entry is not None:
+            sections.append(Section(inside, (entry.__doc__ or "").strip(), (), (), entry))
         else:
-            rules = _rules(field.type)
-            keys.append(Key(dotted, field.type, field.default, _allowed(field.type), rules["description"]))
-    return Section(name, (struct.__doc__ or "").strip(), tuple(keys), tuple(sections))
+            default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+            keys.append(Key(inside, field.type, default, _allowed(field.type), _rules(field.type)["description"]))
+    return Section(path, (struct.__doc__ or "").strip(), tuple(keys), tuple(sections))
+
+
+def _entry(annotated: Any) -> type[msgspec.Struct] | None:
+    """The shape of the tables in a table of tables."""
+    if get_origin(annotated) is not Mapping:
+        return None
+    struct: type[msgspec.Struct] = get_args(annotated)[1]
+    return struct
 
 
 def _rules(annotated: Any) -> dict[str, Any]:

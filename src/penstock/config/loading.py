@@ -16,11 +16,14 @@ import msgspec
 
 from penstock.config.checks import check
 from penstock.config.errors import ConfigError
-from penstock.config.keys import Key, Section, all_keys, whole
-from penstock.config.schema import Config
-from penstock.config.toml import written_key
+from penstock.config.keys import Key, KeyPath, Section, all_keys, dotted, sections_of, whole
+from penstock.config.schema import Config, Line
 
 DEFAULT = "default"
+DEFAULT_WITH_SETS = "default with adapter sets"
+
+MAX_DEPTH = 20
+"""Tables and lists inside one another in a value; deeper ones would overflow those who walk over them."""
 
 # What the command line may set, and what the origin of a value set there is called.
 OPTIONS: Mapping[str, str] = MappingProxyType(
@@ -46,6 +49,22 @@ class Loaded:
     config: Config
     origins: Mapping[str, str]
     """Dotted key -> "default", the name of the file, or the option."""
+    path: Path | None
+    overrides: Mapping[str, object]
+
+    @property
+    def place(self) -> str:
+        """What a mistake in it is reported under."""
+        return str(self.path) if self.path is not None else DEFAULT
+
+    @property
+    def directory(self) -> Path:
+        """Where relative paths of adapters begin, and their modules are found: next to the file."""
+        return (self.path.parent if self.path is not None else Path()).resolve()
+
+    def again(self) -> "Loaded":
+        """The same file as it is now, with the same options on top."""
+        return load(self.path, self.overrides)
 
 
 def load(path: Path | None, overrides: Mapping[str, object]) -> Loaded:
@@ -56,22 +75,32 @@ def load(path: Path | None, overrides: Mapping[str, object]) -> Loaded:
     a mistake. Raises ConfigError; a name in `overrides` that is no key is the caller's bug and a KeyError.
     """
     keys = all_keys()
-    values: dict[str, Any] = {}
-    origins = dict.fromkeys(keys, DEFAULT)
+    values: dict[KeyPath, Any] = {}
     places: dict[str, str] = {}
+    origins: dict[str, str] = {}
     if path is not None:
         place = str(path)
-        for name, value in _found(whole(), _read(path), place):
-            values[name] = _checked(keys[name], value, place)
-            origins[name] = path.name
-            places[name] = place
+        for found, value in _found(whole(), _read(path), place):
+            if isinstance(found, Section):
+                values[found.path] = {}
+                continue
+            values[found.path] = _checked(found, value, place)
+            origins[found.name] = path.name
+            places[found.name] = place
     for name, value in overrides.items():
         option = OPTIONS.get(name, OTHER_OVERRIDE)
-        values[name] = _checked(keys[name], value, option, lax=isinstance(value, str))
+        values[keys[name].path] = _checked(keys[name], value, option, lax=isinstance(value, str))
         origins[name] = places[name] = option
+    if "demo.enabled" not in origins and any(found[0] == "adapters" for found in values):
+        # Whoever serves data of their own does not want strangers to find the demo next to it.
+        values["demo", "enabled"] = False
+        origins["demo.enabled"] = DEFAULT_WITH_SETS
     config = msgspec.convert(_nested(values), Config)
     check(config, places)
-    return Loaded(config, MappingProxyType(origins))
+    for section in sections_of(config):
+        for key in section.keys:
+            origins.setdefault(key.name, DEFAULT)
+    return Loaded(config, MappingProxyType(origins), path, MappingProxyType(dict(overrides)))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -95,34 +124,55 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(str(path), f"{where}: {problem[:1].lower()}{problem[1:]}") from None
 
 
-def _found(section: Section, table: Mapping[str, Any], place: str) -> Iterator[tuple[str, Any]]:
-    """The keys of a table and of the tables inside it, in the order of the file."""
-    keys = {key.name for key in section.keys}
-    inner = {part.name: part for part in section.sections}
+def _found(section: Section, table: Mapping[str, Any], place: str) -> Iterator[tuple[Key | Section, Any]]:
+    """The keys of a table and of the tables inside it, in the order of the file, and each table with a chosen name."""
+    keys = {key.path[-1]: key for key in section.keys}
+    inner = {part.path[-1]: part for part in section.sections}
     for name, value in table.items():
-        dotted = f"{section.name}.{written_key(name)}" if section.name else written_key(name)
-        if dotted in keys:
-            yield dotted, value
-        elif dotted not in inner:
-            raise ConfigError(place, _unknown(section, name), key=dotted)
-        elif isinstance(value, dict):
-            yield from _found(inner[dotted], value, place)
+        path = (*section.path, name)
+        if name in keys:
+            yield keys[name], value
+            continue
+        if section.entry is not None:
+            part = _named(section, name, place)
+        elif name in inner:
+            part = inner[name]
         else:
-            raise ConfigError(place, f"expected a table, written as [{dotted}]", key=dotted, value=value)
+            raise ConfigError(place, _unknown(section, name), key=dotted(path))
+        if not isinstance(value, dict):
+            written = part.name if part.entry is None else f"{part.name}.NAME"
+            raise ConfigError(place, f"expected a table, written as [{written}]", key=dotted(path), value=value)
+        if section.entry is not None:
+            yield part, value
+        yield from _found(part, value, place)
+    for key in section.keys:
+        if key.required and key.path[-1] not in table:
+            raise ConfigError(place, f"missing; expected {key.allowed}", key=key.name)
+
+
+def _named(section: Section, name: str, place: str) -> Section:
+    try:
+        msgspec.convert(name, Line)
+    except msgspec.ValidationError:
+        path = (*section.path, name)
+        raise ConfigError(place, "expected a name that is text on one line, not empty", key=dotted(path)) from None
+    return section.named(name)
 
 
 def _unknown(section: Section, name: str) -> str:
     import difflib  # only mistakes wait for it
 
     # The right name in the wrong table is a likelier mistake than a wrong letter.
-    meant = [dotted for dotted in all_keys() if dotted.rpartition(".")[2] == name]
+    meant = [key.name for key in all_keys().values() if key.path[-1] == name]
     for near in difflib.get_close_matches(name, section.names(), n=1) if not meant else ():
-        meant = [f"{section.name}.{near}" if section.name else near]
+        meant = [dotted((*section.path, near))]
     advice = f" (did you mean {' or '.join(meant)}?)" if meant else ""
     return f"unknown key{advice}; allowed here: {', '.join(section.names())}"
 
 
 def _checked(key: Key, value: object, place: str, *, lax: bool = False) -> Any:
+    if _is_deeper(value, MAX_DEPTH):
+        raise ConfigError(place, f"nested too deeply; expected {key.allowed}", key=key.name)
     try:
         return msgspec.convert(value, key.type, strict=not lax)
     except (msgspec.ValidationError, UnicodeEncodeError):
@@ -130,10 +180,16 @@ def _checked(key: Key, value: object, place: str, *, lax: bool = False) -> Any:
         raise ConfigError(place, f"expected {key.allowed}", key=key.name, value=value) from None
 
 
-def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+def _is_deeper(value: object, depth: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inside = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(_is_deeper(entry, depth - 1) for entry in inside)
+
+
+def _nested(values: Mapping[KeyPath, Any]) -> dict[str, Any]:
     tables: dict[str, Any] = {}
-    for dotted, value in values.items():
-        *path, name = dotted.split(".")
+    for (*path, name), value in values.items():
         table = tables
         for part in path:
             table = table.setdefault(part, {})

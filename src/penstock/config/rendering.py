@@ -8,18 +8,20 @@ from typing import Any
 
 import msgspec
 
-from penstock.config.keys import all_keys, all_sections, value_of
+from penstock.config.keys import sections_of, value_at
 from penstock.config.loading import Loaded
-from penstock.config.toml import one_line, written
+from penstock.config.secret import masked
+from penstock.config.toml import one_line, written, written_key
 
 
 def as_toml(loaded: Loaded) -> str:
+    """Secrets are masked: with them it loads again as it is, but for their values."""
     blocks = []
-    for section in all_sections():
+    for section in sections_of(loaded.config):
         lines = []
         for key in section.keys:
-            name = key.name.rpartition(".")[2]
-            lines.append((f"{name} = {written(value_of(loaded.config, key.name))}", loaded.origins[key.name]))
+            value = masked(value_at(loaded.config, key.path))
+            lines.append((f"{written_key(key.path[-1])} = {written(value)}", loaded.origins[key.name]))
         width = max(len(assignment) for assignment, _ in lines)
         body = [f"{assignment:<{width}}  # {one_line(origin)}" for assignment, origin in lines]
         blocks.append("\n".join([f"[{section.name}]", *body]))
@@ -28,6 +30,8 @@ def as_toml(loaded: Loaded) -> str:
 
 def as_json(loaded: Loaded) -> str:
     entries: dict[str, Any] = {
-        name: {"value": value_of(loaded.config, name), "origin": loaded.origins[name]} for name in all_keys()
+        key.name: {"value": masked(value_at(loaded.config, key.path)), "origin": loaded.origins[key.name]}
+        for section in sections_of(loaded.config)
+        for key in section.keys
     }
     return msgspec.json.format(msgspec.json.encode(entries), indent=2).decode()

@@ -4,9 +4,12 @@ Not here: reading files (loading.py), checks that need two keys or the disk (che
 Read next: docs/configuration.md, whose tables are generated from this module (reference.py).
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
 # Times and sizes stay inside a signed 32-bit number: clients read them into one, and far larger delays
 # overflow the timers of event loops.
@@ -50,6 +53,13 @@ Origin = Annotated[
     Meta(
         pattern=r"^(\*|null|[a-z][a-z0-9+.-]*://[a-z0-9._:\[\]-]+)\Z",
         extra={"allowed": '"*", "null" or an origin in lower case such as "https://example.com"'},
+    ),
+]
+AdapterPath = Annotated[
+    str,
+    Meta(
+        pattern=r"^([^\W\d]\w*(\.[^\W\d]\w*)*:)?[^\W\d]\w*\Z",
+        extra={"allowed": '"module:Class" or the name of a ready-made adapter'},
     ),
 ]
 HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z", extra={"allowed": "an HTTP header name"})]
@@ -306,14 +316,68 @@ class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Demo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The demo adapter sets."""
 
-    enabled: Annotated[bool, about("Whether the demo adapter sets are served; `penstock demo` always serves them.")] = (
-        True
-    )
+    enabled: Annotated[
+        bool,
+        about("Whether the demo adapter sets are served. With adapter sets of one's own the default is `false`."),
+    ] = True
     pace: Annotated[
         float,
         Meta(gt=0, le=1000),
         about("Speed of the demo feed: 2.0 updates twice as often, 0.5 half as often."),
     ] = 1.0
+
+
+class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The metadata adapter of the set: it decides who may see what. Without this table it is `literal`."""
+
+    adapter: Annotated[AdapterPath, about("The class to import, or the name of a ready-made adapter.")] = "literal"
+    parameters: Annotated[
+        Mapping[str, Any],
+        Meta(extra={"allowed": "a table"}),
+        about("Keyword arguments of the class."),
+    ] = {}
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "parameters", MappingProxyType(self.parameters))
+
+    def __hash__(self) -> int:
+        return hash((self.adapter, *self.parameters))
+
+
+class Data(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A data adapter of the set, under the name that clients ask for; those that ask for none get `DEFAULT`."""
+
+    adapter: Annotated[AdapterPath, about("The class to import, or the name of a ready-made adapter.")]
+    parameters: Annotated[
+        Mapping[str, Any],
+        Meta(extra={"allowed": "a table"}),
+        about("Keyword arguments of the class."),
+    ] = {}
+    optional: Annotated[
+        bool, about("Whether the set is served without the adapter when it fails to start; it is then tried again.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "parameters", MappingProxyType(self.parameters))
+
+    def __hash__(self) -> int:
+        return hash((self.adapter, *self.parameters, self.optional))
+
+
+class AdapterSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An adapter set, under the name that clients ask for."""
+
+    timeout_millis: Annotated[
+        Positive, about("Calls of the metadata adapter that take longer are given up, and the client is refused.")
+    ] = 10_000
+    metadata: Metadata = Metadata()
+    data: Mapping[Line, Data] = {}
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "data", MappingProxyType(self.data))
+
+    def __hash__(self) -> int:
+        return hash((self.timeout_millis, self.metadata, *self.data.items()))
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -327,3 +391,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cors: Cors = Cors()
     log: Log = Log()
     demo: Demo = Demo()
+    adapters: Mapping[Line, AdapterSet] = {}
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "adapters", MappingProxyType(self.adapters))
+
+    def __hash__(self) -> int:
+        fixed = [getattr(self, name) for name in self.__struct_fields__ if name != "adapters"]
+        return hash((*fixed, *self.adapters.items()))

@@ -5,6 +5,7 @@ Read next: rendering.py, which prints a whole configuration; https://toml.io/en/
 """
 
 import re
+from collections.abc import Mapping
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
@@ -18,7 +19,7 @@ def written(value: object) -> str:
             return _quoted(value)
         case list() | tuple():
             return "[" + ", ".join(written(entry) for entry in value) + "]"
-        case dict():
+        case Mapping():
             inside = ", ".join(f"{written_key(name)} = {written(entry)}" for name, entry in value.items())
             return "{ " + inside + " }" if inside else "{}"
         case _:
