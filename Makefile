@@ -12,6 +12,7 @@ STAMPS := $(VENV)/.stamps
 INTEROP := .interop
 PAGES := src/penstock/pages
 NODE_TESTS := tests/interop/node
+NODE_ADAPTERS := tests/contract/node
 
 # Passed on to what a target runs: make demo ARGS="--port 9000", make test ARGS="-k recovery -x"
 ARGS ?=
@@ -120,11 +121,14 @@ $(NODE_TESTS)/node_modules/.stamp: $(NODE_TESTS)/package.json $(NODE_TESTS)/pack
 	@cd $(NODE_TESTS) && $(NPM_CI)
 	@touch $@
 
-ifneq ($(wildcard $(NODE_TESTS)/package.json),)
-NODE_CLIENTS := $(NODE_TESTS)/node_modules/.stamp
-endif
+$(NODE_ADAPTERS)/node_modules/.stamp: $(NODE_ADAPTERS)/package.json $(NODE_ADAPTERS)/package-lock.json $(STAMPS)/node
+	@cd $(NODE_ADAPTERS) && $(NPM_CI)
+	@touch $@
 
-interop-setup: $(INTEROP)/client-1/.stamp $(INTEROP)/client-2/.stamp $(NODE_CLIENTS) ## the published clients, each in an environment of its own
+PUBLISHED_CLIENTS := $(INTEROP)/client-1/.stamp $(INTEROP)/client-2/.stamp $(NODE_TESTS)/node_modules/.stamp
+PUBLISHED_ADAPTERS := $(INTEROP)/adapter-python/.stamp $(NODE_ADAPTERS)/node_modules/.stamp
+
+interop-setup: $(PUBLISHED_CLIENTS) $(PUBLISHED_ADAPTERS) ## the published clients and adapter SDKs, each in an environment of its own
 
 system-setup: ## Chromium and curl from the system's packages, where missing
 	@scripts/system.sh
@@ -137,11 +141,11 @@ COMPILE := scripts/uv.sh pip compile --quiet --universal --python-version 3.11 -
 lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes newer versions
 	@$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
 	@$(COMPILE) pyproject.toml requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
-	@for name in uv node fuzz interop-client-1 interop-client-2; do \
+	@for name in uv node fuzz interop-client-1 interop-client-2 interop-adapter-python; do \
 	    $(COMPILE) requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
 	@scripts/check-locks.sh
 
 clean: ## back to a fresh checkout
-	rm -rf $(VENV) $(INTEROP) $(PAGES) web/node_modules $(NODE_TESTS)/node_modules build dist
+	rm -rf $(VENV) $(INTEROP) $(PAGES) web/node_modules $(NODE_TESTS)/node_modules $(NODE_ADAPTERS)/node_modules build dist
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

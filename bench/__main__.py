@@ -11,11 +11,18 @@ import sys
 
 import uvloop
 
-from bench import fanout, idle, wire_size
+from bench import adapters, adapters_ari, fanout, idle, journal, wire_size
 from bench.child import ChildError
 from bench.machine import Cores, MachineError, allow_files, cores, facts, pin
 
-BENCHES = {"idle": idle, "fanout": fanout, "wire-size": wire_size}
+BENCHES = {
+    "idle": idle,
+    "fanout": fanout,
+    "wire-size": wire_size,
+    "journal": journal,
+    "adapters": adapters,
+    "adapters-ari": adapters_ari,
+}
 
 
 def main() -> int:

@@ -23,7 +23,7 @@ def idle_members(server: BackgroundServer, count: int, adapter_set: str = "WELCO
 
 def test_without_a_name_the_benchmarks_are_listed() -> None:
     listed = subprocess.run([sys.executable, "-m", "bench"], capture_output=True, text=True, check=True)
-    assert all(f"    {name}" in listed.stdout for name in ("idle", "fanout", "wire-size", "all"))
+    assert all(f"    {name}" in listed.stdout for name in ("idle", "fanout", "wire-size", "journal", "all"))
 
 
 def test_idle_sessions_are_opened_measured_and_found_alive() -> None:

@@ -23,7 +23,7 @@ from tests.support.background import BackgroundServer
 from tests.support.raw import PROTOCOL, TIMEOUT, Exchange, Socket, Stream, params
 
 MEGABYTE = 1_000_000
-LOG = "penstock.adapters.runtime"
+LOG = "penstock.adapters.source"
 QUIET: dict[str, Any] = {"send_sync": False, "keepalive_millis": 30_000}
 
 # Far more than it takes on a slow machine, far less than anything quadratic would.
@@ -215,7 +215,7 @@ def test_a_selector_that_fails_on_an_event_does_not_choose_it(
     ]
     assert [line for line in updates if line.startswith("U,9,")] == ["U,9,1,1", "U,9,1,3"]
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert (record.name, record.getMessage()) == (LOG, "selector failed")
+    assert (record.name, record.getMessage()) == ("penstock.adapters.authority", "selector failed")
     assert record.__dict__["fields"] == {"adapter_set": "TEST", "selector": "odd"}
 
 

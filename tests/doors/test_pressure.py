@@ -9,10 +9,10 @@ import pytest
 
 from penstock.doors.stream import closing
 from penstock.doors.stream.http import HttpConnection
+from penstock.doors.stream.link import Link
 from penstock.doors.stream.pressure import Patience
 from penstock.doors.stream.websocket import MAX_UNREAD, WebSocketConnection
 from penstock.doors.tlcp.door import LINES_PER_TURN
-from penstock.doors.stream.link import Link
 from penstock.wire.tlcp.errors import RequestError
 from tests.doors.hostile import CREATE, UPGRADE, Hostile, post, statuses
 from tests.doors.test_bad_input import FORGETFUL

@@ -12,7 +12,7 @@ from time import perf_counter
 import pytest
 
 from penstock.adapters.api import DataAdapter
-from penstock.adapters.runtime import GuardedSource
+from penstock.adapters.source import GuardedSource
 from penstock.client.events import Subscribed, Update
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.feed import MAX_UNWANTED_ITEMS
@@ -23,7 +23,7 @@ from penstock.log import JsonFormatter, TextFormatter
 from penstock.testing import Harness, Peer
 
 MEGABYTE = 1_000_000
-LOG = "penstock.adapters.runtime"
+LOG = "penstock.adapters.source"
 FIELDS = "key command x"
 
 # Halves of surrogate pairs: Python's text can hold them, UTF-8 cannot.

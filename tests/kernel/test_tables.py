@@ -14,7 +14,7 @@ import pytest
 
 from penstock.adapters import MetadataAdapter
 from penstock.adapters.api import AdapterSet
-from penstock.adapters.runtime import SetAuthority
+from penstock.adapters.authority import SetAuthority
 from penstock.client.events import Configured, EndOfSnapshot, Overflow, Update
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode

@@ -3,7 +3,7 @@ everybody in.
 
 A method may be plain or `async def`. Plain ones run on worker threads, so that they may wait, unless the class says
 that it is `quick`; async ones run on the event loop. How the server calls them, and keeps itself safe from their
-mistakes, is in `runtime`.
+mistakes, is in `source` and `authority`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from penstock.kernel.item import Mode
 from penstock.kernel.ports import (
     Admission,
     ClientFacts,
+    Grant,
     Selector,
     SessionFacts,
     Statistics,
     SubscriptionFacts,
     Value,
+    Wish,
 )
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from penstock.adapters.publisher import Publisher
     from penstock.adapters.server import ServerHandle
+    from penstock.kernel.feed import Feed
 
 T = TypeVar("T")
 
@@ -48,10 +51,18 @@ class DataAdapter:
         """The adapter is given its way into the server; before `start`."""
         self.publisher = publisher
 
+    def enter(self, feed: Feed) -> None:
+        """The kernel's own entrance, before `start`: for adapters that live on the event loop and keep its rules."""
+
     # -- what the server asks for ---------------------------------------------------------------------------------
 
     def start(self) -> Maybe[None]:
         """The server is about to open: connect to whatever the data comes from. An exception stops it."""
+
+    async def wait_until_ready(self) -> None:
+        """All adapters of the set have been started: wait for what must be there before the first client comes. An
+        exception stops the server.
+        """
 
     def stop(self) -> Maybe[None]:
         """The server goes down."""
@@ -110,6 +121,8 @@ class MetadataAdapter:
     sessions_per_user: int | None = None
 
     server: ServerHandle
+    # The name of the set that it decides for, known from `attach` on.
+    adapter_set: str = ""
 
     def attach(self, server: ServerHandle) -> None:
         """The adapter is given its hold on sessions; before `start`."""
@@ -117,6 +130,11 @@ class MetadataAdapter:
 
     def start(self) -> Maybe[None]:
         """The server is about to open. An exception stops it."""
+
+    async def wait_until_ready(self) -> None:
+        """All adapters of the set have been started: wait for what must be there before the first client comes. An
+        exception stops the server.
+        """
 
     def stop(self) -> Maybe[None]:
         """The server goes down."""
@@ -127,8 +145,9 @@ class MetadataAdapter:
         """Let the client in, or raise `Refusal(Reason.CREDENTIALS, "...")`. None: as `max_bandwidth` and others say."""
         return None
 
-    def new_session(self, session: SessionFacts) -> Maybe[None]:
-        """A session has been opened; a Refusal ends it at once."""
+    def new_session(self, session: SessionFacts) -> Maybe[float | None]:
+        """A session has been opened; a Refusal ends it at once. Seconds that it may live; None leaves that as it is."""
+        return None
 
     def session_closed(self, session: SessionFacts) -> Maybe[None]:
         """A session is gone; after everything else about it."""
@@ -142,6 +161,12 @@ class MetadataAdapter:
         return True
 
     # -- subscriptions --------------------------------------------------------------------------------------------
+
+    async def resolve(self, session: SessionFacts, wish: Wish) -> Grant:
+        """All about a subscription at once. Only for those who can answer better in one go: then nothing else between
+        here and `subscribed` is asked.
+        """
+        raise NotImplementedError
 
     def items(self, session: SessionFacts, data_adapter: str, group: str) -> Maybe[Sequence[str]]:
         """The items of a group; raise `Refusal(Reason.GROUP, "...")` if there is none."""

@@ -6,10 +6,13 @@ A thread that never comes back is lost to its adapter set only, and its caller h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, cast
+
+# Seconds that the end of an adapter waits for its calls under way, such as those that tell of the end of sessions.
+LAST_CALLS = 1.0
 
 # Threads that an adapter set may keep busy at a time; more calls wait for one of them.
 MAX_THREADS = 32
@@ -60,3 +63,44 @@ class Caller:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+class Tasks:
+    """Work that goes on beside the server's own; kept here, for the event loop forgets tasks that nobody holds."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+        self._last: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._keep(asyncio.get_running_loop().create_task(work))
+
+    def start_after(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+        """One after another for each key."""
+        before = self._last.get(key)
+        task = asyncio.get_running_loop().create_task(self._follow(before, work))
+        self._last[key] = task
+        self._keep(task)
+        task.add_done_callback(lambda done: self._forget(key, done))
+
+    def idle(self, key: str) -> bool:
+        """Whether nothing is under way for a key."""
+        return key not in self._last
+
+    async def _follow(self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        await work
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def _forget(self, key: str, task: asyncio.Task[None]) -> None:
+        if self._last.get(key) is task:
+            del self._last[key]
+
+    async def settle(self, seconds: float) -> None:
+        """Wait for what is under way, but not for ever: one that is stopped is to have heard all that came before."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=seconds)

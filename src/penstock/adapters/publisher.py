@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from threading import Condition, get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 
 log = get(__name__)
 
-# Calls from other threads that may wait to be taken in, and how many are before everybody else has a turn.
+# Events from other threads that may wait to be taken in, and how many are before everybody else has a turn. A list of
+# more is taken in by as many at a time; other threads may come in between.
 MAX_WAITING = 10_000
-CALLS_PER_TURN = 1_000
+EVENTS_PER_TURN = 1_000
 
 
 class Publisher:
@@ -33,7 +35,9 @@ class Publisher:
         self._label = label
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
-        self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        # What to call, with what, and how many events that is.
+        self._calls: deque[tuple[Callable[..., None], tuple[Any, ...], int]] = deque()
+        self._waiting = 0
         self._room = Condition()
         self._scheduled = False
         self._closed = False
@@ -48,13 +52,16 @@ class Publisher:
         if get_ident() == self._thread:
             self._feed.update(item, event, snapshot)
         else:
-            self._post(self._feed.update, item, dict(event), snapshot)
+            self._post(self._feed.update, (item, dict(event), snapshot))
 
     def updates(self, events: Iterable[tuple[str, Mapping[str, Value]]]) -> None:
         if get_ident() == self._thread:
             self._feed.updates(events)
         else:
-            self._post(self._feed.updates, list(events))
+            # Copied, like a single event: the adapter may use its own again.
+            copied = ((item, dict(event)) for item, event in events)
+            while batch := list(islice(copied, EVENTS_PER_TURN)):
+                self._post(self._feed.updates, (batch,), len(batch))
 
     def update_table(self, table: pyarrow.Table | pyarrow.RecordBatch, item: str) -> None:
         from penstock.adapters.arrow import rows  # pyarrow takes its time to load
@@ -79,33 +86,43 @@ class Publisher:
         with self._room:
             self._closed = True
             self._calls.clear()
+            self._waiting = 0
             self._room.notify_all()
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         if get_ident() == self._thread:
             function(*arguments)
         else:
-            self._post(function, *arguments)
+            self._post(function, arguments)
 
-    def _post(self, function: Callable[..., None], *arguments: Any) -> None:
+    def _post(self, function: Callable[..., None], arguments: tuple[Any, ...], events: int = 1) -> None:
         with self._room:
-            while len(self._calls) >= MAX_WAITING and not self._closed:
+            while self._waiting >= MAX_WAITING and not self._closed:
                 self._room.wait()
             if self._closed:
                 return
-            self._calls.append((function, arguments))
-            if self._scheduled:
-                return
-            self._scheduled = True
-        self._loop.call_soon_threadsafe(self._take_in)
+            self._calls.append((function, arguments, events))
+            self._waiting += events
+            if not self._scheduled:
+                self._scheduled = True
+                # Within the lock: the loop is there as long as this is not closed.
+                self._loop.call_soon_threadsafe(self._take_in)
 
     def _take_in(self) -> None:
         with self._room:
-            count = min(len(self._calls), CALLS_PER_TURN)
-            calls = [self._calls.popleft() for _ in range(count)]
+            calls, count = [], 0
+            while self._calls and count < EVENTS_PER_TURN:
+                call = self._calls.popleft()
+                calls.append(call)
+                count += call[2]
+            self._waiting -= count
             self._scheduled = bool(self._calls)
+            if self._scheduled:
+                self._loop.call_soon(self._take_in)
             self._room.notify_all()
-        for function, arguments in calls:
-            function(*arguments)
-        if self._scheduled:
-            self._loop.call_soon(self._take_in)
+        for function, arguments, _ in calls:
+            try:
+                function(*arguments)
+            except Exception:
+                # The thread that made the call has gone on: nobody else could tell of it.
+                log.exception("data adapter published nonsense", adapter=self._label, call=function.__name__)

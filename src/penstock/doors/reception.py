@@ -14,9 +14,10 @@ from penstock.config import Config
 from penstock.doors.stream.census import Census
 from penstock.doors.stream.link import Link
 from penstock.kernel.errors import Cause, Reason, Refusal
+from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
-from penstock.kernel.ports import Admission, Authority, ClientFacts, Codec, MessageHandler, Wish
+from penstock.kernel.ports import Admission, Authority, ClientFacts, Codec, Grant, MessageHandler, Wish
 from penstock.kernel.session import Binding, Session
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.log import get
@@ -158,7 +159,15 @@ class Reception:
     async def subscribe(self, session: Session, number: int, wish: Wish, silent: bool = False) -> None:
         """Put a subscription through; raises a Refusal, also when the metadata adapter fails."""
         feed = self.kernel.feed(session.adapter_set, wish.data_adapter)
-        grant = await self._sets[session.adapter_set].authority.resolve(session, number, wish)
+        authority = self._sets[session.adapter_set].authority
+        grant = await authority.resolve(session, number, wish)
+        try:
+            self._subscribe(session, number, wish, silent, feed, grant)
+        except Refusal:
+            authority.subscription_refused(session, grant)
+            raise
+
+    def _subscribe(self, session: Session, number: int, wish: Wish, silent: bool, feed: Feed, grant: Grant) -> None:
         if session.closed:
             raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
         session.subscribe(

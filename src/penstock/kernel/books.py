@@ -7,7 +7,7 @@ Specification: General Concepts 3.2 and 3.4.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
 from penstock.kernel.lane import Lane
@@ -49,6 +49,13 @@ class Book(Generic[V]):
         """Give a newcomer the snapshot as it is now."""
         raise NotImplementedError
 
+    def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> tuple[bool, Sequence[Event]]:
+        """The way from what is remembered to a new snapshot: whether to clear first, then the events to publish.
+
+        `complete`: the events are all there is, even if there are none; else none means that nothing is known.
+        """
+        raise NotImplementedError
+
     def clear(self) -> None:
         """Forget everything, and have the clients forget it."""
         for view in self.views:
@@ -83,9 +90,10 @@ class MergeBook(Book[MergeView]):
         return position
 
     def record(self, event: Event) -> Event:
-        values = self._values
+        index, values = self._index, self._values
         for field, value in event.items():
-            values[self.position(field)] = value
+            at = index.get(field)
+            values[self.position(field) if at is None else at] = value
         self.has_state = True
         return event
 
@@ -97,6 +105,16 @@ class MergeBook(Book[MergeView]):
     def welcome(self, view: MergeView, lane: Lane, length: int | None) -> None:
         if self.has_state:
             view.catch_up(lane, view.state(self._values), free=False)
+
+    def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> tuple[bool, Sequence[Event]]:
+        """Fields that the snapshot lacks become null. One without events says nothing of them."""
+        if not events:
+            return False, ()
+        values = self._values
+        merged: dict[str, Value] = {field: None for field, at in self._index.items() if values[at] is not None}
+        for event in events:
+            merged.update(event)
+        return False, (merged,)
 
     def clear(self) -> None:
         """There is no clearing in MERGE mode: all fields become null."""
@@ -128,6 +146,18 @@ class DistinctBook(Book[EventView]):
         for event in history:
             if view.selects(event):
                 view.catch_up(lane, view.state(event), free=True)
+
+    def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> tuple[bool, Sequence[Event]]:
+        """What follows the latest event that both have; with none in common all of them take the place of ours."""
+        ours, theirs = list(self._history), list(events)
+        if not ours:
+            # Without a history nobody can tell which of them clients have had.
+            return False, theirs if self._history.maxlen else ()
+        for end in range(len(theirs), 0, -1):
+            length = min(end, len(ours))
+            if theirs[end - length : end] == ours[-length:]:
+                return False, theirs[end:]
+        return (True, theirs) if theirs or complete else (False, ())
 
     def clear(self) -> None:
         self._history.clear()
@@ -176,6 +206,31 @@ class CommandBook(Book[CommandView]):
             added: Mapping[str, Value] = {**row, COMMAND_FIELD: ADD}
             if view.selects(added):
                 view.offer(lane, key, ADD, view.row(added), free=True)
+
+    def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> tuple[bool, Sequence[Event]]:
+        """DELETE for keys that are gone, UPDATE for rows that differ, ADD for new ones."""
+        if not events:
+            return complete and bool(self._rows), ()
+        fresh = CommandBook()
+        for event in events:
+            try:
+                fresh.record(event)
+            except BadEvent as bad:
+                complaints.append(str(bad))
+        way: list[Event] = []
+        for key in self._rows:
+            if key not in fresh._rows:
+                way.append({KEY_FIELD: key, COMMAND_FIELD: DELETE})
+        for key, row in fresh._rows.items():
+            ours = self._rows.get(key)
+            if ours is None:
+                way.append({**row, COMMAND_FIELD: ADD})
+                continue
+            # What the new row does not have is null from now on; without this it would keep its value.
+            wanted = {**dict.fromkeys(ours), **row, COMMAND_FIELD: UPDATE}
+            if wanted != {**dict.fromkeys(row), **ours, COMMAND_FIELD: UPDATE}:
+                way.append(wanted)
+        return False, way
 
     def clear(self) -> None:
         super().clear()

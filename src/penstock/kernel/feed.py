@@ -7,7 +7,7 @@ owner is told. What each mode takes for sense is in `books`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.kernel.books import BadEvent
@@ -95,8 +95,49 @@ class Feed:
 
     def updates(self, events: Iterable[tuple[str, Mapping[str, Value]]]) -> None:
         """Many events, of any items, in order."""
+        # What `update` does, without its calls: this is how most events come.
+        items = self.items
         for item, event in events:
-            self.update(item, event)
+            live = items.get(item)
+            if live is None:
+                self.unwanted_events += 1
+                self._complain_unwanted(item)
+                continue
+            try:
+                live.update(_checked(event), False)
+            except BadEvent as bad:
+                self.bad_events += 1
+                self._source.complain(item, str(bad))
+
+    def publish(self, events: Iterable[tuple[Item, Event, bool]]) -> None:
+        """Many events with their items and whether each is of a snapshot, from a producer that is trusted.
+
+        Nothing is checked: each event must be a mapping that is never changed, its values text that UTF-8 can carry, or
+        null. Those that are late for an item that has gone are dropped.
+        """
+        for item, event, snapshot in events:
+            if item.subscribers:
+                try:
+                    item.update(event, snapshot)
+                except BadEvent as bad:
+                    self.bad_events += 1
+                    self._source.complain(item.name, str(bad))
+            else:
+                self.unwanted_events += 1
+
+    def repair(self, item: Item, events: Sequence[Event], complete: bool) -> None:
+        """The snapshot of an adapter that was lost and has come back; clients are led to it by ordinary events.
+
+        `complete` means that no events are an empty item; else they mean that nothing is known of it. Trusted like
+        `publish`.
+        """
+        if not item.subscribers:
+            return
+        complaints: list[str] = []
+        item.repair(events, complete, complaints)
+        self.bad_events += len(complaints)
+        for complaint in complaints:
+            self._source.complain(item.name, complaint)
 
     def end_of_snapshot(self, item: str, serial: int | None = None) -> None:
         """All of the snapshot has been published."""

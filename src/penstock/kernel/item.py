@@ -6,7 +6,7 @@ Specification: General Concepts 3.2.5 and 3.4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -202,6 +202,40 @@ class Item(Timed):
             for lane in view.lanes:
                 if lane.wants_snapshot:
                     _tell_end(lane)
+
+    def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> None:
+        """The data adapter has come back with a new snapshot: lead clients to it without starting anew.
+
+        RAW has no snapshot, hence no repair. What `complete` means is in `books`.
+        """
+        if events or complete:
+            # What was kept for the prefilter's gate is older than the snapshot.
+            self._ahead = None
+        snapshot = self._in_snapshot
+        if self.mode in (Mode.MERGE, None):
+            self._follow(self._merge, events, complete, complaints, snapshot)
+        if self.mode in (Mode.DISTINCT, None):
+            self._follow(self._distinct, events, complete, complaints, snapshot)
+        if self.mode is Mode.COMMAND:
+            self._follow(self._command, events, complete, complaints, snapshot)
+        elif self.mode is None:
+            # Nobody has said that it is a table; it need not make sense as one.
+            self._follow(self._command, events, complete, [], snapshot)
+        self.end_of_snapshot()
+
+    def _follow(
+        self,
+        book: MergeBook | DistinctBook | CommandBook,
+        events: Sequence[Event],
+        complete: bool,
+        complaints: list[str],
+        snapshot: bool,
+    ) -> None:
+        clears, way = book.repair(events, complete, complaints)
+        if clears:
+            book.clear()
+        for event in way:
+            book.publish(book.record(event), snapshot)
 
     def clear(self) -> None:
         """The data adapter wants the item to be empty."""

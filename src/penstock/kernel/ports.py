@@ -215,6 +215,9 @@ class Authority(Protocol):
     async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
         """The items and the fields of a subscription that is about to begin, and its limits."""
 
+    def subscription_refused(self, session: Session, grant: Grant) -> None:
+        """What was granted could not be done after all."""
+
     def subscription_closed(self, session: Session, subscription: Subscription) -> None: ...
     def session_closed(self, session: Session) -> None: ...
 

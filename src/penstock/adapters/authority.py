@@ -1,18 +1,17 @@
-"""Between kernel and adapters: calls go through here, so that an adapter's mistake is logged with its name and hurts
-nobody else.
+"""A metadata adapter as the kernel's authority and message handler: whatever goes wrong in it becomes a refusal.
 
-Implements the kernel's ports for data sources, authorities and message handlers. Threads and time-outs are in `calls`.
+Threads and time-outs are in `calls`. Each session's notifications come to the adapter in their order.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
-from penstock.adapters.calls import Caller, overrides
+from penstock.adapters.api import AdapterSet, MetadataAdapter
+from penstock.adapters.calls import LAST_CALLS, Caller, Tasks, overrides
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.messages import Message
@@ -24,6 +23,7 @@ from penstock.kernel.ports import (
     ItemGrant,
     Selector,
     SessionFacts,
+    Statistics,
     SubscriptionFacts,
     Wish,
 )
@@ -80,99 +80,6 @@ def _shared_guard(adapter_set: str, name: str, selector: Selector) -> Selector:
     return GuardedSelector(adapter_set, name, selector)
 
 
-class Tasks:
-    """Work that goes on beside the server's own; kept here, for the event loop forgets tasks that nobody holds."""
-
-    def __init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
-        self._last: dict[str, asyncio.Task[None]] = {}
-
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._keep(asyncio.get_running_loop().create_task(work))
-
-    def start_after(self, key: str, work: Coroutine[Any, Any, None]) -> None:
-        """One after another for each key."""
-        before = self._last.get(key)
-        task = asyncio.get_running_loop().create_task(self._follow(before, work))
-        self._last[key] = task
-        self._keep(task)
-        task.add_done_callback(lambda done: self._forget(key, done))
-
-    def idle(self, key: str) -> bool:
-        """Whether nothing is under way for a key."""
-        return key not in self._last
-
-    async def _follow(self, before: asyncio.Task[None] | None, work: Coroutine[Any, Any, None]) -> None:
-        if before is not None:
-            await asyncio.wait([before])
-        await work
-
-    def _keep(self, task: asyncio.Task[None]) -> None:
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-
-    def _forget(self, key: str, task: asyncio.Task[None]) -> None:
-        if self._last.get(key) is task:
-            del self._last[key]
-
-
-class GuardedSource:
-    """A data adapter as the kernel's data source."""
-
-    def __init__(self, adapter_set: str, name: str, adapter: DataAdapter) -> None:
-        self._adapter_set = adapter_set
-        self._name = name
-        self._adapter = adapter
-        self._caller = Caller(adapter, DataAdapter, adapter.quick, None, f"{adapter_set}-{name}")
-        self._tasks = Tasks()
-
-    async def start(self) -> None:
-        await self._caller.call("start")
-
-    async def stop(self) -> None:
-        try:
-            await self._caller.call("stop")
-        except Exception:
-            self._failed("stop", "")
-        self._adapter.publisher.close()
-        self._caller.close()
-
-    def subscribe(self, item: str, serial: int) -> None:
-        self._tell("subscribe", item)
-
-    def unsubscribe(self, item: str) -> None:
-        self._tell("unsubscribe", item)
-
-    def _tell(self, call: str, item: str) -> None:
-        """At once where that is possible, else in the order of the item's own calls."""
-        if self._caller.returns_at_once(call) and self._tasks.idle(item):
-            try:
-                getattr(self._adapter, call)(item)
-            except Exception:
-                self._failed(call, item)
-        else:
-            self._tasks.start_after(item, self._call(call, item))
-
-    async def _call(self, call: str, item: str) -> None:
-        try:
-            await self._caller.call(call, item)
-        except Exception:
-            self._failed(call, item)
-
-    def has_snapshot(self, item: str) -> bool:
-        try:
-            return bool(self._adapter.has_snapshot(item))
-        except Exception:
-            self._failed("has_snapshot", item)
-            return False
-
-    def complain(self, item: str, complaint: str) -> None:
-        log.warning("event dropped", adapter_set=self._adapter_set, adapter=self._name, item=item, reason=complaint)
-
-    def _failed(self, call: str, item: str) -> None:
-        log.exception("data adapter failed", adapter_set=self._adapter_set, adapter=self._name, call=call, item=item)
-
-
 # What is asked of a metadata adapter about a subscription: method and arguments in, its answer back.
 Questions = Generator[tuple[Callable[..., Any], tuple[Any, ...]], Any, Grant]
 
@@ -199,9 +106,11 @@ class SetAuthority:
         timeout = adapter_set.timeout_millis / 1000
         self._caller = Caller(metadata, MetadataAdapter, metadata.quick, timeout, f"{adapter_set.name}-metadata")
         self._tasks = Tasks()
+        self._resolves = self._overrides("resolve")
         self._decides_at_once = all(self._caller.returns_at_once(name) for name in DECISIONS)
-        self._follows_sessions = self._overrides("new_session") or self._overrides("session_closed")
         self._follows_subscriptions = self._overrides("subscribed") or self._overrides("unsubscribed")
+        # Taken away while clients may be on their way in.
+        self.retired = False
         self._facts: dict[str, SessionFacts] = {}
         self._by_user: dict[str, list[Session]] = {}
 
@@ -209,9 +118,16 @@ class SetAuthority:
         return overrides(self._metadata, MetadataAdapter, name)
 
     async def start(self) -> None:
-        await self._caller.call("start")
+        # Nobody waits for an answer yet: it may take its time, a remote one until its process has come up.
+        starter = Caller(self._metadata, MetadataAdapter, self._metadata.quick, None, f"{self._name}-metadata")
+        try:
+            await starter.call("start")
+        finally:
+            starter.close()
 
     async def stop(self) -> None:
+        """Stop the adapter after its last call."""
+        await self._tasks.settle(LAST_CALLS)
         try:
             await self._caller.call("stop")
         except Exception:
@@ -240,23 +156,41 @@ class SetAuthority:
         admission = await self._ask("authenticate", user, password, client)
         if admission is None:
             limit = await self._ask("max_bandwidth", user)
-            return Admission(limit, await self._ask("manages_bandwidth", user))
-        if not isinstance(admission, Admission):
-            log.error("authenticate returned no Admission", adapter_set=self._name, returned=type(admission).__name__)
-            raise Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this request")
+            admission = Admission(limit, await self._ask("manages_bandwidth", user))
+        elif not isinstance(admission, Admission):
+            raise self._wrong("authenticate", admission)
+        self._check_open()
         return admission
+
+    def _check_open(self) -> None:
+        if self.retired:
+            raise Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {self._name[:60]}")
+
+    def _wrong(self, call: str, returned: object) -> Refusal:
+        log.error(
+            "metadata adapter returned a wrong type",
+            adapter_set=self._name,
+            call=call,
+            returned=type(returned).__name__,
+        )
+        return Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this request")
 
     async def welcome(self, session: Session, client: ClientFacts) -> None:
         facts = SessionFacts(session.id, session.user, session.adapter_set, client, session.admission.roles)
         self._facts[session.id] = facts
         if self._overrides("new_session"):
-            await self._ask("new_session", facts)
+            time_to_live = await self._ask("new_session", facts)
+            if time_to_live is not None and not isinstance(time_to_live, int | float):
+                raise self._wrong("new_session", time_to_live)
+            if time_to_live is not None and not session.closed:
+                session.end_after(time_to_live)
         limit = self._metadata.sessions_per_user
         if limit is not None and session.user is not None and not session.closed:
             others = self._by_user.setdefault(session.user, [])
             others.append(session)
             while len(others) > limit:
                 others[0].close(Cause.ANOTHER_SESSION, "Another session has been opened for this user")
+        self._check_open()
 
     def session_closed(self, session: Session) -> None:
         facts = self._facts.pop(session.id, None)
@@ -283,7 +217,11 @@ class SetAuthority:
         facts = self._facts[session.id]
         questions = self._questions(facts, wish)
         grant: Grant
-        if self._decides_at_once:
+        if self._resolves:
+            grant = await self._decided(self._caller.call("resolve", facts, wish))
+            if not isinstance(grant, Grant):
+                raise self._wrong("resolve", grant)
+        elif self._decides_at_once:
             grant = await self._decided(_now(questions))
         elif any(asyncio.iscoroutinefunction(getattr(self._metadata, name)) for name in DECISIONS):
             grant = await self._decided(self._one_by_one(questions))
@@ -349,9 +287,16 @@ class SetAuthority:
             answer = await self._caller.call(method.__name__, *arguments)
 
     def subscription_closed(self, session: Session, subscription: Subscription) -> None:
-        ended = subscription.request.grant.facts
-        if ended is not None and self._overrides("unsubscribed"):
-            self._notify(session, "unsubscribed", self._facts[session.id], ended, subscription.statistics)
+        self._tell_end(session, subscription.request.grant, subscription.statistics)
+
+    def subscription_refused(self, session: Session, grant: Grant) -> None:
+        """The kernel could not do what was granted: the end of something that has not begun."""
+        self._tell_end(session, grant, ())
+
+    def _tell_end(self, session: Session, grant: Grant, statistics: Sequence[Statistics]) -> None:
+        facts = self._facts.get(session.id)
+        if grant.facts is not None and facts is not None and self._overrides("unsubscribed"):
+            self._notify(session, "unsubscribed", facts, grant.facts, statistics)
 
     # -- messages -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,123 @@
+"""A data adapter in another process: the server's side of it.
+
+The connection is in `link`, what is subscribed in `items`. Clients keep what they have while the process is away, and
+are led to its new state when it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from penstock.adapters.api import DataAdapter
+from penstock.adapters.remote.items import Items
+from penstock.adapters.remote.link import Link, Phase
+from penstock.adapters.remote.settings import ConnectionParameters, millis, optional_text, port, read_settings
+from penstock.adapters.remote.status import StatusItem
+from penstock.kernel.feed import Feed
+from penstock.wire.ari.notifications import ClearSnapshot, DeclareDifferences, EndOfSnapshot, Update
+from penstock.wire.ari.packets import Packet, Stream
+from penstock.wire.ari.replies import Reply
+from penstock.wire.ari.requests import InitData, Pairs, Request
+
+
+class RemoteDataAdapter(DataAdapter):
+    """Listens for the remote process; with `notify_port` for one that uses two connections.
+
+    `repair_timeout_millis`: how long to wait for a snapshot when the process has come back. `retry_millis`: when to
+    subscribe an item again that could not be. `status_item`: the name of an item that tells whether it is connected.
+    """
+
+    quick = True
+
+    def __init__(
+        self,
+        *,
+        notify_port: int | None = None,
+        status_item: str | None = None,
+        repair_timeout_millis: int = 5_000,
+        retry_millis: int = 30_000,
+        **connection: Unpack[ConnectionParameters],
+    ) -> None:
+        self._settings = read_settings(connection, first_connection_timeout_millis=0)
+        self._wanted_ports = {Stream.DATA: self._settings.port}
+        if notify_port is not None:
+            self._wanted_ports = {
+                Stream.DATA_REPLIES: self._settings.port,
+                Stream.DATA_NOTIFICATIONS: port("notify_port", notify_port),
+            }
+        self._status_name = optional_text("status_item", status_item)
+        self._repair_seconds = millis("repair_timeout_millis", repair_timeout_millis, 1)
+        self._retry_seconds = millis("retry_millis", retry_millis, 1)
+        self._feed: Feed
+        self._items: Items
+        self._status: StatusItem | None = None
+        self.link: Link
+
+    def enter(self, feed: Feed) -> None:
+        self._feed = feed
+        self.link = Link(self._settings, self._wanted_ports, self, feed.adapter_set, feed.name)
+        self._items = Items(self.link, feed, self._repair_seconds, self._retry_seconds)
+        if self._status_name is not None:
+            self._status = StatusItem(self._status_name, feed)
+
+    async def start(self) -> None:
+        await self.link.open()
+
+    async def wait_until_ready(self) -> None:
+        await self.link.wait_for_first()
+
+    async def stop(self) -> None:
+        await self.link.close()
+
+    @property
+    def ports(self) -> list[int]:
+        return self.link.ports
+
+    @property
+    def connected(self) -> bool:
+        return self.link.phase is Phase.READY
+
+    # -- from the kernel ------------------------------------------------------------------------------------------
+
+    def subscribe(self, item: str) -> None:
+        live = self._feed.items[item]
+        if self._status is not None and item == self._status.name:
+            self._status.want(live)
+        else:
+            self._items.want(live)
+
+    def unsubscribe(self, item: str) -> None:
+        if self._status is not None and item == self._status.name:
+            self._status.unwant()
+        else:
+            self._items.unwant(item)
+
+    def has_snapshot(self, item: str) -> bool:
+        """Only the remote process knows; where there is none it sends the end of it at once."""
+        return True
+
+    # -- from the link --------------------------------------------------------------------------------------------
+
+    def initialisation(self, common: Pairs) -> Request:
+        return InitData((*common, ("data_provider.name", self._feed.name)))
+
+    def ready(self) -> None:
+        self._items.ready()
+        if self._status is not None:
+            self._status.set(connected=True)
+
+    def lost(self) -> None:
+        self._items.lost()
+        if self._status is not None:
+            self._status.set(connected=False)
+
+    def updated(self, updates: Sequence[Update]) -> None:
+        self._items.updated(updates)
+
+    def notified(self, packet: Packet) -> None:
+        if isinstance(packet, EndOfSnapshot | ClearSnapshot | DeclareDifferences):
+            self._items.notified(packet)
+
+    def answered_late(self, reply: Reply) -> None:
+        self._items.answered_late(reply)

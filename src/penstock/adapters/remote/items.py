@@ -1,0 +1,295 @@
+"""The items of a remote data adapter: which are wanted here, which are subscribed there, and how the two are brought
+together. One owner of each item's state.
+
+    IDLE           not subscribed there: nobody is connected
+    SUBSCRIBING    SUB is out; its updates are taken already
+      done         -> ACTIVE; or, if nobody wants it any more or somebody wants it anew, USB -> UNSUBSCRIBING
+      failed       -> FAILED, or gone if nobody wants it: what was never subscribed is not unsubscribed
+    ACTIVE         nobody wants it -> USB, UNSUBSCRIBING
+    UNSUBSCRIBING  any outcome -> gone, or SUB again if somebody wants it anew
+    FAILED         tried again after a while, unless the adapter has refused it; and when the adapter comes back
+
+Never are two requests out for one item: the published SDKs lose answers then. When the adapter is lost, wanted items
+are IDLE; when it is back they are subscribed anew, and what comes until the end of the snapshot is gathered and handed
+to the kernel as a repair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from enum import Enum, auto
+
+from penstock.adapters.remote.calls import Outcome, Unanswered, Why
+from penstock.adapters.remote.link import Link, Phase
+from penstock.kernel.feed import Feed
+from penstock.kernel.item import Item, Mode
+from penstock.kernel.ports import Event
+from penstock.log import get
+from penstock.wire.ari.notifications import ClearSnapshot, DeclareDifferences, EndOfSnapshot, Update
+from penstock.wire.ari.replies import Done, Failed, Kind, Reply
+from penstock.wire.ari.requests import Subscribe, Unsubscribe
+from penstock.wire.ari.values import JSON_PATCH, TEXT_DIFFERENCE
+
+log = get(__name__)
+
+# The letters of difference formats, from theirs to the kernel's.
+_FORMATS = str.maketrans({JSON_PATCH: "P", TEXT_DIFFERENCE: "T"})
+
+
+class State(Enum):
+    IDLE = auto()
+    SUBSCRIBING = auto()
+    ACTIVE = auto()
+    UNSUBSCRIBING = auto()
+    FAILED = auto()
+
+
+class Entry:
+    """One item."""
+
+    __slots__ = (
+        "events",
+        "flows",
+        "gathers",
+        "identifier",
+        "item",
+        "name",
+        "sends_snapshots",
+        "served",
+        "state",
+        "timer",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.state = State.IDLE
+        # What the kernel wants, None if nothing; and what the present SUB is for, under which identifier.
+        self.item: Item | None = None
+        self.served: Item | None = None
+        self.identifier = ""
+        # Whether updates go straight to the kernel. Not before the first one, and not during a repair.
+        self.flows = False
+        # What is gathered for a repair.
+        self.gathers = False
+        self.events: list[Event] = []
+        # Whether this item has ever had a snapshot with something in it: an empty one then means an empty item.
+        self.sends_snapshots = False
+        # Ends the gathering, or the waiting after a failure.
+        self.timer: asyncio.TimerHandle | None = None
+
+    def cancel_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class Items:
+    """All of them."""
+
+    def __init__(self, link: Link, feed: Feed, repair_seconds: float, retry_seconds: float) -> None:
+        # Notifications dropped because nobody wants the item any more.
+        self.late_notifications = 0
+        self._link = link
+        self._feed = feed
+        self._repair_seconds = repair_seconds
+        self._retry_seconds = retry_seconds
+        self._entries: dict[str, Entry] = {}
+        self._by_identifier: dict[str, Entry] = {}
+        # By identifiers of SUBs that were not answered in time.
+        self._given_up: dict[str, Entry] = {}
+        self._loop = asyncio.get_running_loop()
+
+    # -- what the kernel wants ------------------------------------------------------------------------------------
+
+    def want(self, item: Item) -> None:
+        entry = self._entries.get(item.name)
+        if entry is None:
+            entry = self._entries[item.name] = Entry(item.name)
+        entry.item = item
+        entry.sends_snapshots = False
+        if entry.state is State.IDLE and self._link.phase is Phase.READY:
+            self._subscribe(entry, repair=False)
+
+    def unwant(self, name: str) -> None:
+        entry = self._entries[name]
+        entry.item = None
+        self._forget_identifier(entry)
+        if entry.state is State.ACTIVE:
+            self._unsubscribe(entry)
+        elif entry.state in (State.IDLE, State.FAILED):
+            self._remove(entry)
+
+    # -- what the link tells --------------------------------------------------------------------------------------
+
+    def ready(self) -> None:
+        for entry in list(self._entries.values()):
+            self._subscribe(entry, repair=entry.served is entry.item)
+
+    def lost(self) -> None:
+        self._by_identifier.clear()
+        self._given_up.clear()
+        for entry in list(self._entries.values()):
+            entry.cancel_timer()
+            entry.gathers = entry.flows = False
+            entry.events = []
+            entry.state = State.IDLE
+            if entry.item is None:
+                del self._entries[entry.name]
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def _subscribe(self, entry: Entry, repair: bool) -> None:
+        """`repair`: the kernel's item has had events of a former subscription."""
+        entry.cancel_timer()
+        self._given_up.pop(entry.identifier, None)
+        entry.state = State.SUBSCRIBING
+        if not repair:
+            # Known from the first notification on.
+            entry.served = None
+        entry.flows = False
+        entry.gathers = repair
+        entry.events = []
+        served = entry.item
+        entry.identifier = self._link.ask(
+            Subscribe(entry.name), lambda outcome: self._subscribed(entry, served, outcome)
+        )
+        self._by_identifier[entry.identifier] = entry
+        if repair:
+            entry.timer = self._loop.call_later(self._repair_seconds, self._repair, entry, False)
+
+    def _subscribed(self, entry: Entry, item: Item | None, outcome: Outcome) -> None:
+        if isinstance(outcome, Unanswered) and outcome.why is Why.LOST:
+            return
+        if isinstance(outcome, Done):
+            if entry.item is item:
+                entry.state = State.ACTIVE
+            else:
+                self._unsubscribe(entry)
+            return
+        self._forget_identifier(entry)
+        entry.cancel_timer()
+        entry.gathers = False
+        if entry.item is None:
+            self._remove(entry)
+        elif entry.item is not item:
+            self._subscribe(entry, repair=False)
+        else:
+            self._fail(entry, outcome)
+
+    def _fail(self, entry: Entry, outcome: Outcome) -> None:
+        entry.state = State.FAILED
+        reason = outcome.message if isinstance(outcome, Failed) else _why(outcome)
+        log.warning(
+            "remote adapter refused an item",
+            adapter_set=self._feed.adapter_set,
+            adapter=self._feed.name,
+            item=entry.name,
+            reason=reason,
+        )
+        if isinstance(outcome, Unanswered):
+            self._given_up[entry.identifier] = entry
+        if not (isinstance(outcome, Failed) and outcome.kind is Kind.SUBSCRIPTION):
+            entry.timer = self._loop.call_later(self._retry_seconds, self._retry, entry)
+
+    def _retry(self, entry: Entry) -> None:
+        self._subscribe(entry, repair=entry.served is entry.item)
+
+    def _unsubscribe(self, entry: Entry) -> None:
+        entry.state = State.UNSUBSCRIBING
+        self._forget_identifier(entry)
+        self._link.ask(Unsubscribe(entry.name), lambda outcome: self._unsubscribed(entry, outcome))
+
+    def _unsubscribed(self, entry: Entry, outcome: Outcome) -> None:
+        if isinstance(outcome, Unanswered) and outcome.why is Why.LOST:
+            return
+        if entry.item is None:
+            self._remove(entry)
+        else:
+            self._subscribe(entry, repair=entry.served is entry.item)
+
+    def answered_late(self, reply: Reply) -> None:
+        """A SUB that was given up has been done after all: undo it there, then do it properly."""
+        if not isinstance(reply, Done) or reply.method != Subscribe.method:
+            return
+        entry = self._given_up.pop(reply.request, None)
+        if entry is not None and entry.state is State.FAILED and entry.identifier == reply.request:
+            entry.cancel_timer()
+            self._unsubscribe(entry)
+
+    def _forget_identifier(self, entry: Entry) -> None:
+        self._by_identifier.pop(entry.identifier, None)
+
+    def _remove(self, entry: Entry) -> None:
+        entry.cancel_timer()
+        self._given_up.pop(entry.identifier, None)
+        del self._entries[entry.name]
+
+    # -- notifications --------------------------------------------------------------------------------------------
+
+    def updated(self, updates: Sequence[Update]) -> None:
+        """The hot path: one look at the identifier, and all of them in one go."""
+        entries = self._by_identifier
+        batch: list[tuple[Item, Event, bool]] = []
+        for _, _, identifier, snapshot, event in updates:
+            entry = entries.get(identifier)
+            if entry is None:
+                self.late_notifications += 1
+            elif entry.flows or self._starts_to_flow(entry, snapshot, event):
+                item = entry.served
+                assert item is not None
+                batch.append((item, event, snapshot))
+        self._feed.publish(batch)
+
+    def _starts_to_flow(self, entry: Entry, snapshot: bool, event: Event) -> bool:
+        """Whether an update may go on; while a repair is being gathered, the snapshot may not."""
+        if snapshot:
+            entry.sends_snapshots = True
+            if entry.gathers:
+                entry.events.append(event)
+                if entry.item is not None and entry.item.mode is Mode.MERGE:
+                    # Its snapshot is one event, and nobody has to tell its end.
+                    self._repair(entry, True)
+                return False
+        self._touch(entry)
+        return True
+
+    def _touch(self, entry: Entry) -> None:
+        """Something has come that is not of a repair."""
+        if entry.gathers:
+            self._repair(entry, True)
+        entry.served = entry.item
+        entry.flows = True
+
+    def notified(self, packet: EndOfSnapshot | ClearSnapshot | DeclareDifferences) -> None:
+        entry = self._by_identifier.get(packet.subscription)
+        if entry is None or entry.item is None:
+            self.late_notifications += 1
+            return
+        serial = entry.item.serial
+        if isinstance(packet, DeclareDifferences):
+            orders = {name: order.translate(_FORMATS) for name, order in packet.orders.items() if order is not None}
+            self._feed.declare_differences(entry.name, orders, serial)
+        elif isinstance(packet, ClearSnapshot) and entry.gathers:
+            # What was gathered is void, and it is known that the item is empty.
+            entry.events = []
+            entry.sends_snapshots = True
+        else:
+            self._touch(entry)
+            if isinstance(packet, EndOfSnapshot):
+                self._feed.end_of_snapshot(entry.name, serial)
+            else:
+                self._feed.clear_snapshot(entry.name, serial)
+
+    def _repair(self, entry: Entry, ended: bool) -> None:
+        """The new snapshot has ended, or there has been enough waiting for it."""
+        entry.cancel_timer()
+        events, entry.events = entry.events, []
+        entry.gathers = False
+        entry.flows = True
+        if entry.item is not None:
+            self._feed.repair(entry.item, events, complete=ended and entry.sends_snapshots)
+
+
+def _why(outcome: Outcome) -> str:
+    return outcome.why.value if isinstance(outcome, Unanswered) else "its answer is of another request"

@@ -1,0 +1,115 @@
+"""What a metadata adapter is asked, and what clients are told of its decisions, whatever process it is in."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.adapters.remote.support import Client
+from tests.contract.backends import Backend
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.mark.parametrize(
+    ("user", "password"), [("me", "p w"), ("é|ü", "100 %"), (None, None), ("#", "$"), ("a+b", "😀")]
+)
+def test_user_and_password_reach_the_adapter_as_they_are(
+    backend: Backend, user: str | None, password: str | None
+) -> None:
+    given = {name: value for name, value in (("user", user), ("password", password)) if value is not None}
+    with backend.server.client(**given) as client:
+        assert client.head[0].startswith("CONOK")
+        session = client.socket.session
+    backend.reports.expect("user", user=user, password=password)
+    backend.reports.expect("session", user=user, session=session)
+
+
+@pytest.mark.parametrize(
+    ("user", "line"),
+    [
+        ("nobody", "CONERR,1,User/password check failed"),
+        ("poor", "CONERR,-7,pay first"),
+        ("crash", "CONERR,66"),
+        ("late", "CONERR,-8,too late"),
+    ],
+)
+def test_a_refused_user_is_told_the_code_for_it(backend: Backend, user: str, line: str) -> None:
+    with backend.server.client(user=user) as client:
+        assert client.head[-1].startswith(line)
+
+
+def test_bandwidth_is_limited_as_the_adapter_says(backend: Backend) -> None:
+    with backend.server.client(user="slow") as slow, backend.server.client(user="fast") as fast:
+        assert slow.head[-1].startswith("CONS,10")
+        assert fast.head[-1].startswith("CONS,unlimited")
+
+
+def test_groups_and_schemas_are_resolved_by_the_adapter(backend: Backend, client: Client) -> None:
+    client.subscribe(1, "both", "x y")
+    assert client.read("SUBOK") == "SUBOK,1,2,2"
+
+
+@pytest.mark.parametrize(
+    ("group", "schema", "mode", "code"),
+    [
+        ("none", "x", "MERGE", 21),
+        ("one", "none", "MERGE", 23),
+        ("rawonly", "x", "MERGE", 24),
+        ("one rawonly", "x", "DISTINCT", 24),
+        ("forbidden", "x", "MERGE", -9),
+    ],
+)
+def test_a_refused_subscription_is_told_the_code_for_it(
+    backend: Backend, client: Client, group: str, schema: str, mode: str, code: int
+) -> None:
+    client.subscribe(1, group, schema, mode)
+    assert client.read("REQERR", "SUBOK").startswith(f"REQERR,1,{code},")
+
+
+def test_a_mode_that_is_allowed_is_granted(backend: Backend, client: Client) -> None:
+    client.subscribe(1, "rawonly", "x", "RAW")
+    assert client.read("SUBOK") == "SUBOK,1,1,1"
+
+
+def test_the_frequency_is_limited_as_the_adapter_says(backend: Backend, client: Client) -> None:
+    client.subscribe(1, "limited", "x")
+    assert client.read("CONF") == "CONF,1,2.0,filtered"
+
+
+def test_subscriptions_are_told_when_they_begin_and_end_and_sessions_after_them(backend: Backend) -> None:
+    with backend.server.client(user="told") as client:
+        session = client.socket.session
+        client.subscribe(7, "both", "x")
+        client.read("SUBOK")
+        client.control(op="destroy")
+        client.read("END")
+    backend.reports.expect("session closed", session=session)
+    told = [one["event"] for one in backend.reports.all if one.get("session") == session]
+    assert told == ["session", "tables", "tables closed", "session closed"]
+    backend.reports.expect("tables closed", session=session, number=7, group="both")
+
+
+def test_of_users_who_are_not_followed_only_sessions_are_told(backend: Backend) -> None:
+    with backend.server.client(user="quiet") as client:
+        session = client.socket.session
+        client.subscribe(1, "both", "x")
+        client.read("SUBOK")
+        client.control(op="destroy")
+        client.read("END")
+    backend.reports.expect("session closed", session=session)
+    assert backend.reports.find("tables", session=session) == []
+
+
+@pytest.mark.parametrize("text", ["hello", "a|b", "é 😀", "x + y = 100 %", "line\r\nline", "#"])
+def test_messages_reach_the_adapter_as_they_are(backend: Backend, client: Client, text: str) -> None:
+    client.say(text)
+    assert client.read("MSGDONE", "MSGFAIL").startswith("MSGDONE,talk,1")
+    backend.reports.expect("message", session=client.socket.session, text=text)
+
+
+@pytest.mark.parametrize(("text", "outcome"), [("rude", "-3,mind your words"), ("unheard", "34,"), ("crash", "35,")])
+def test_a_message_that_fails_is_told_the_code_for_it(
+    backend: Backend, client: Client, text: str, outcome: str
+) -> None:
+    client.say(text)
+    assert client.read("MSGDONE", "MSGFAIL").startswith(f"MSGFAIL,talk,1,{outcome}")
