@@ -204,7 +204,8 @@ UNKNOWN = [
     ('"log.level" = "info"', '"log.level": unknown key'),
     (
         "[stream.tls.more]",
-        "stream.tls.more: unknown key; allowed here: certificate, private_key, port, ciphers",
+        "stream.tls.more: unknown key; allowed here: certificate, private_key, port, ciphers, client_ca, "
+        "client_certificate",
     ),
     ("stream = 8080", "stream = 8080: expected a table, written as [stream]"),
     ("[[stream]]\nport = 1", "stream = [{ port = 1 }]: expected a table, written as [stream]"),
@@ -360,3 +361,25 @@ def test_a_cipher_list_unknown_to_openssl_is_refused(tmp_path: Path) -> None:
     assert accepted.config.stream.tls.ciphers == "ECDHE+AESGCM:!aNULL"
     line = complaint(write(tmp_path, 'stream.tls.ciphers = "NONSENSE"'))
     assert line.startswith('penstock.toml: stream.tls.ciphers = "NONSENSE": expected a cipher list that OpenSSL')
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        (TLS / "certificate.pem", None),
+        ("none.pem", "stream.tls.client_ca"),
+        (TLS / "private_key.pem", "expected a file of PEM certificates"),
+    ],
+)
+def test_the_authorities_of_clients_must_be_certificates(tmp_path: Path, file: Path, expected: str | None) -> None:
+    path = tls_file(tmp_path, TLS / "certificate.pem", TLS / "private_key.pem")
+    path.write_text(path.read_text() + f'client_ca = "{file}"\nclient_certificate = "required"\n')
+    if expected is None:
+        assert load(path, {}).config.stream.tls.client_certificate == "required"
+    else:
+        assert expected in complaint(path)
+
+
+def test_the_authorities_of_clients_need_a_certificate_of_the_server(tmp_path: Path) -> None:
+    line = complaint(write(tmp_path, f'[stream.tls]\nclient_ca = "{TLS}/certificate.pem"\n'))
+    assert line.endswith("expected stream.tls.certificate to be set as well")

@@ -39,7 +39,8 @@ def test_each_line_of_the_toml_ends_with_the_origin(tmp_path: Path) -> None:
 
 def test_the_toml_has_every_key_once() -> None:
     tables = tomllib.loads(as_toml(load(None, {})))
-    assert set(tables["stream"]["tls"]) == {"certificate", "private_key", "port", "ciphers"}
+    expected = {"certificate", "private_key", "port", "ciphers", "client_ca", "client_certificate"}
+    assert set(tables["stream"]["tls"]) == expected
     assert sum(line.endswith("# default") for line in as_toml(load(None, {})).splitlines()) == len(all_keys())
 
 

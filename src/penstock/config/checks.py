@@ -61,7 +61,7 @@ def _check_listeners(config: Config, places: Places) -> None:
 
 def _check_tls_files(config: Config, places: Places) -> None:
     tls = config.stream.tls
-    if not tls.certificate and not tls.private_key and not tls.ciphers:
+    if not tls.certificate and not tls.private_key and not tls.ciphers and not tls.client_ca:
         return
     for key, value, partner in (
         ("stream.tls.certificate", tls.certificate, "stream.tls.private_key"),
@@ -81,6 +81,14 @@ def _check_tls_files(config: Config, places: Places) -> None:
         except ssl.SSLError:
             allowed = f"a cipher list that {ssl.OPENSSL_VERSION} knows"
             raise _wrong(config, places, "stream.tls.ciphers", allowed) from None
+    if tls.client_ca:
+        _check_readable(config, places, "stream.tls.client_ca", tls.client_ca)
+        if not tls.enabled:
+            raise _wrong(config, places, "stream.tls.client_ca", "stream.tls.certificate to be set as well")
+        try:
+            context.load_verify_locations(tls.client_ca)
+        except ssl.SSLError:
+            raise _wrong(config, places, "stream.tls.client_ca", "a file of PEM certificates") from None
     if tls.enabled:
         try:
             # Without the password OpenSSL would stop and ask for one on the terminal.

@@ -101,6 +101,14 @@ class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ciphers: Annotated[
         Ciphers, about("Cipher list for TLS 1.2 (1.3 has its own); empty keeps the defaults of Python's ssl.")
     ] = ""
+    client_ca: Annotated[
+        OptionalPath,
+        about("File of the authorities that sign clients' certificates; empty asks clients for none."),
+    ] = ""
+    client_certificate: Annotated[
+        Literal["optional", "required"],
+        about("With `client_ca`: whether a client without a certificate is let in. Adapters are told whom it names."),
+    ] = "optional"
 
     @property
     def enabled(self) -> bool:

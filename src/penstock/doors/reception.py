@@ -70,7 +70,7 @@ class Reception:
 
         Raises a Refusal, also when the metadata adapter fails or takes too long.
         """
-        facts = ClientFacts(link.address, link.secure, link.headers)
+        facts = ClientFacts(link.address, link.secure, link.headers, link.port, link.principal)
         try:
             async with asyncio.timeout(None if patience_millis is None else patience_millis / 1000):
                 admission = await chosen.authority.authenticate(user, password, facts)

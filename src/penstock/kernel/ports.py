@@ -100,11 +100,14 @@ class DataSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClientFacts:
-    """What is known of a client that asks for a session."""
+    """What is known of a client that asks for a session; cookies are among the headers, by names in lower case."""
 
     address: str
     secure: bool
     headers: Mapping[str, str]
+    port: int = 0
+    # Whom its certificate names, as `CN=device-7,O=Fields`; None if it has shown none.
+    principal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from contextlib import suppress
 import pytest
 
 from penstock.adapters.remote import RemoteDataAdapter, RemoteMetadataAdapter
+from penstock.kernel.ports import ClientFacts
 from penstock.wire.ari import peer, requests
 from penstock.wire.ari.packets import ForceSessionEnd, ForceUnsubscription
 from penstock.wire.ari.replies import (
@@ -69,7 +71,7 @@ class Decider(RemotePeer):
 
     def _usual(self, identifier: str, request: requests.Request) -> Reply:
         method = request.method
-        if isinstance(request, requests.NotifyUser):
+        if isinstance(request, requests.NotifyUser | requests.NotifyCertifiedUser):
             return UserAdmitted(identifier, method, 0.0, True)
         if isinstance(request, requests.NotifySession):
             return SessionAdmitted(identifier, method, 0)
@@ -327,6 +329,19 @@ def test_a_subscription_that_is_not_granted_is_refused_with_the_code_for_it(
     with server.client() as client:
         client.subscribe(1, "a", "x")
         assert client.read("REQERR", "SUBOK").startswith(f"REQERR,1,{code},")
+
+
+def test_a_user_who_has_shown_a_certificate_is_asked_for_by_its_principal(
+    server: RemoteServer, decider: Decider
+) -> None:
+    adapter = server.decider
+    assert isinstance(adapter, RemoteMetadataAdapter)
+    client = ClientFacts("127.0.0.1", True, {}, 4711, "CN=device-7")
+    asked = asyncio.run_coroutine_threadsafe(adapter.authenticate("me", "pw", client), server._loop)
+    assert asked.result(15).max_bandwidth is None
+    (request,) = decider.heard(requests.NotifyCertifiedUser)
+    assert isinstance(request, requests.NotifyCertifiedUser)
+    assert (request.user, request.principal) == ("me", "CN=device-7")
 
 
 def test_a_selector_cannot_be_remote(server: RemoteServer, decider: Decider) -> None:

@@ -104,7 +104,13 @@ class RemoteMetadataAdapter(MetadataAdapter):
     # -- sessions -------------------------------------------------------------------------------------------------
 
     async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission:
-        request = requests.NotifyUser(user, password, tuple(client.headers.items()))
+        headers = tuple(client.headers.items())
+        # Only for those who have shown a certificate: some peers admit everybody when asked in this way.
+        request = (
+            requests.NotifyUser(user, password, headers)
+            if client.principal is None
+            else requests.NotifyCertifiedUser(user, password, client.principal, headers)
+        )
         admitted = await self._answer(request, UserAdmitted)
         limit = admitted.max_bandwidth
         return Admission(limit if limit > 0 else None, follows_subscriptions=admitted.wants_tables)
@@ -296,7 +302,7 @@ def _ignore(outcome: Outcome) -> None:
 def _context(client: ClientFacts) -> requests.Pairs:
     """What is known of the client, by the names that adapters expect."""
     agent = {name.lower(): value for name, value in client.headers.items()}.get("user-agent")
-    known: list[tuple[str, str | None]] = [("REMOTE_IP", client.address)]
+    known: list[tuple[str, str | None]] = [("REMOTE_IP", client.address), ("REMOTE_PORT", str(client.port))]
     return tuple(known if agent is None else [*known, ("USER_AGENT", agent)])
 
 

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from penstock import __version__
 from penstock.config import Config
+from penstock.config.schema import Tls
 from penstock.doors.stream.census import Census
 from penstock.doors.stream.http import HttpConnection
 from penstock.doors.stream.origins import Origins
@@ -69,7 +70,7 @@ class StreamDoor:
         stream = self.config.stream
         self._servers.append(await self._listen(stream.port, None))
         if stream.tls.enabled:
-            context = tls_context(stream.tls.certificate, stream.tls.private_key, stream.tls.ciphers)
+            context = tls_context(stream.tls)
             self._servers.append(await self._listen(stream.tls.port, context))
 
     async def _listen(self, port: int, context: ssl.SSLContext | None) -> asyncio.Server:
@@ -144,12 +145,16 @@ def _names_protocol(query: str) -> bool:
     return any(unquote(pair.partition("=")[0]) == "LS_protocol" for pair in query.split("&"))
 
 
-def tls_context(certificate: str, private_key: str, ciphers: str) -> ssl.SSLContext:
+def tls_context(settings: Tls) -> ssl.SSLContext:
     """TLS 1.2 and 1.3, server side."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
-    context.load_cert_chain(certificate, private_key)
-    if ciphers:
-        context.set_ciphers(ciphers)
+    context.load_cert_chain(settings.certificate, settings.private_key)
+    if settings.ciphers:
+        context.set_ciphers(settings.ciphers)
+    if settings.client_ca:
+        context.load_verify_locations(settings.client_ca)
+        is_required = settings.client_certificate == "required"
+        context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
     return context

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.doors.stream.peer import port_of, principal_of
 from penstock.wire.http1 import LAST_CHUNK, HttpRequest, chunk, response_head
 
 if TYPE_CHECKING:
@@ -61,6 +62,14 @@ class HttpResponse:
     @property
     def secure(self) -> bool:
         return self._connection.secure
+
+    @property
+    def port(self) -> int:
+        return port_of(self._connection.transport)
+
+    @property
+    def principal(self) -> str | None:
+        return principal_of(self._connection.transport)
 
     @property
     def headers(self) -> Mapping[str, str]:

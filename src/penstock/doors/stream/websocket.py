@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.doors.stream.closing import close_gently
+from penstock.doors.stream.peer import port_of, principal_of
 from penstock.doors.stream.pressure import Patience
 from penstock.wire.websocket import FrameReader, text_messages
 
@@ -127,6 +128,14 @@ class WebSocketConnection(asyncio.Protocol):
         if session is not None:
             self.session = None
             session.drop()
+
+    @property
+    def port(self) -> int:
+        return port_of(self.transport)
+
+    @property
+    def principal(self) -> str | None:
+        return principal_of(self.transport)
 
     @property
     def congested(self) -> bool:
