@@ -94,8 +94,11 @@ lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, 
 # How long the tests search at random: ci, or long.
 PROFILE ?= ci
 
+# Test files run side by side; more workers than cores would only make the tests with real time wait for each other.
+WORKERS ?= 2
+
 test: setup interop-setup system-setup ## all tests, with the published clients and a browser; PROFILE=long searches longer
-	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest $(ARGS)
+	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 bench: setup ## the benchmarks, side by side with their baselines (one of them: ARGS=idle)
 	@$(BIN)/python -m bench $(or $(ARGS),all)
