@@ -15,7 +15,7 @@ from penstock.adapters.api import DataAdapter
 from penstock.adapters.source import GuardedSource
 from penstock.client.events import Subscribed, Update
 from penstock.kernel.errors import Reason, Refusal
-from penstock.kernel.feed import MAX_UNWANTED_ITEMS
+from penstock.kernel.feed import MAX_RELEASED, MAX_UNWANTED_ITEMS
 from penstock.kernel.item import Mode
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.ports import ItemGrant, State, Value
@@ -256,7 +256,7 @@ def test_events_after_the_last_unsubscription_are_dropped_and_a_new_subscription
     bench.publish({"x": "1"}, "brief")
     bench.client.unsubscribe(number)
     bench.publish({"x": "2"}, "brief")
-    assert complaints(caplog) == [complaint(NOBODY, "brief")]
+    assert complaints(caplog) == []
     bench.client.receive()
     bench.client.subscribe("brief", "x", snapshot=True)
     assert bench.values() == []
@@ -427,3 +427,26 @@ def test_a_group_of_10_001_items_is_refused_and_leaves_no_trace() -> None:
     assert caught.value.reason is Reason.GROUP
     assert set(bench.feed.items) == {"t", "quiet"}
     bench.still_works()
+
+
+def test_an_event_of_an_item_that_has_just_been_given_up_is_late_and_not_complained_of() -> None:
+    harness = Harness()
+    session, _ = harness.open()
+    harness.subscribe(session, 1, "a", "x")
+    session.unsubscribe(1)
+    harness.feed.update("a", {"x": "1"})
+    assert (harness.feed.unwanted_events, harness.source.complaints) == (1, [])
+    harness.advance(10.0)
+    harness.feed.update("a", {"x": "2"})
+    assert [item for item, _ in harness.source.complaints] == ["a"]
+
+
+def test_only_so_many_items_that_were_given_up_are_remembered() -> None:
+    harness = Harness()
+    session, _ = harness.open()
+    for number in range(1, MAX_RELEASED + 2):
+        harness.subscribe(session, number, f"i{number}", "x")
+        session.unsubscribe(number)
+    for number in (1, 2, MAX_RELEASED + 1):
+        harness.feed.update(f"i{number}", {"x": "1"})
+    assert [item for item, _ in harness.source.complaints] == ["i1"]

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # that publishes everything all the time would fill the log.
 MAX_UNWANTED_ITEMS = 1_000
 
+# Seconds for which events of an item that has just been given up are merely late; and how many such items are known.
+GRACE = 10.0
+MAX_RELEASED = 1_000
+
 # How much of a name or a value a complaint repeats.
 MAX_ECHO = 60
 
@@ -40,6 +44,8 @@ class Feed:
         self._source = source
         self._serial = 0
         self._unwanted_items: set[str] = set()
+        # When items were given up, the oldest first.
+        self._released: dict[str, float] = {}
 
     def item(self, granted: ItemGrant) -> Item:
         """The live item, or a new one that nobody is subscribed to yet."""
@@ -61,6 +67,10 @@ class Feed:
         item.subscribers -= 1
         if item.subscribers == 0:
             del self.items[item.name]
+            self._released.pop(item.name, None)
+            self._released[item.name] = self._kernel.clock()
+            if len(self._released) > MAX_RELEASED:
+                del self._released[next(iter(self._released))]
             self._source.unsubscribe(item.name)
 
     def _live(self, item: str, serial: int | None) -> Item | None:
@@ -75,6 +85,9 @@ class Feed:
 
     def _complain_unwanted(self, item: str) -> None:
         told = self._unwanted_items
+        released = self._released.get(item)
+        if released is not None and self._kernel.clock() < released + GRACE:
+            return
         if item not in told and len(told) < MAX_UNWANTED_ITEMS:
             told.add(item)
             self._source.complain(item, "nobody is subscribed to this item; it is not mentioned again")
