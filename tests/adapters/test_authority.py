@@ -11,8 +11,11 @@ from queue import Queue
 import pytest
 
 from penstock.adapters import AdapterSet, ClientFacts, DataAdapter, MetadataAdapter, Reason, Refusal
+from penstock.adapters.authority import SetAuthority
 from penstock.kernel.item import Mode
+from penstock.kernel.messages import Message
 from penstock.kernel.ports import Admission, SessionFacts, Statistics, SubscriptionFacts
+from penstock.testing import Harness
 from tests.adapters.stage import SetServer
 from tests.support.raw import CID, Stream, params
 
@@ -400,3 +403,16 @@ def test_an_adapter_has_no_hold_on_sessions_of_other_sets(place: Place) -> None:
         assert not handle.unsubscribe(stream.session, 1)
         assert not handle.end_session("nonsense")
         assert place.few.server.end_session(stream.session)
+
+
+def test_a_message_of_a_session_that_ends_before_it_is_processed_has_an_outcome() -> None:
+    async def scenario() -> tuple[int | None, str]:
+        authority = SetAuthority(AdapterSet("SET", Judge(), {}))
+        session, _ = Harness().open()
+        outcome: asyncio.Future[tuple[int | None, str]] = asyncio.get_running_loop().create_future()
+        message = Message("late", None, None, False, lambda code, text: outcome.set_result((code, text)))
+        session.close(31, "gone")
+        authority.deliver(session, message)
+        return await asyncio.wait_for(outcome, 10)
+
+    assert asyncio.run(scenario()) == (35, "The session has been closed")

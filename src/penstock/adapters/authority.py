@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from penstock.adapters.api import AdapterSet, MetadataAdapter
@@ -107,7 +107,7 @@ class SetAuthority:
         self._caller = Caller(metadata, MetadataAdapter, metadata.quick, timeout, f"{adapter_set.name}-metadata")
         self._tasks = Tasks()
         self._resolves = self._overrides("resolve")
-        self._decides_at_once = all(self._caller.returns_at_once(name) for name in DECISIONS)
+        self._answer_all = self._manner()
         self._follows_subscriptions = self._overrides("subscribed") or self._overrides("unsubscribed")
         # Taken away while clients may be on their way in.
         self.retired = False
@@ -116,6 +116,15 @@ class SetAuthority:
 
     def _overrides(self, name: str) -> bool:
         return overrides(self._metadata, MetadataAdapter, name)
+
+    def _manner(self) -> Callable[[Questions], Awaitable[Grant]]:
+        """How this adapter is asked about a subscription."""
+        if all(self._caller.returns_at_once(name) for name in DECISIONS):
+            return _now
+        if any(asyncio.iscoroutinefunction(getattr(self._metadata, name)) for name in DECISIONS):
+            return self._one_by_one
+        # All of them in one go: there may be thousands of items.
+        return partial(self._caller.run, _answered)
 
     async def start(self) -> None:
         # Nobody waits for an answer yet: it may take its time, a remote one until its process has come up.
@@ -215,19 +224,14 @@ class SetAuthority:
 
     async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
         facts = self._facts[session.id]
-        questions = self._questions(facts, wish)
-        grant: Grant
-        if self._resolves:
-            grant = await self._decided(self._caller.call("resolve", facts, wish))
-            if not isinstance(grant, Grant):
-                raise self._wrong("resolve", grant)
-        elif self._decides_at_once:
-            grant = await self._decided(_now(questions))
-        elif any(asyncio.iscoroutinefunction(getattr(self._metadata, name)) for name in DECISIONS):
-            grant = await self._decided(self._one_by_one(questions))
-        else:
-            # All of them in one go: there may be thousands of items.
-            grant = await self._decided(self._caller.run(_answered, questions))
+        answer = (
+            self._caller.call("resolve", facts, wish)
+            if self._resolves
+            else self._answer_all(self._questions(facts, wish))
+        )
+        grant = await self._guarded("about a subscription", answer, Reason.AUTHORITY_ERROR)
+        if not isinstance(grant, Grant):
+            raise self._wrong("resolve", grant)
         if not (self._follows_subscriptions and session.admission.follows_subscriptions):
             return grant
         subscription = SubscriptionFacts(
@@ -244,9 +248,6 @@ class SetAuthority:
                 "subscribed", self._caller.call("subscribed", facts, subscription), Reason.AUTHORITY_ERROR
             )
         return Grant(grant.items, grant.fields, grant.selector, subscription)
-
-    async def _decided(self, answer: Awaitable[Any]) -> Any:
-        return await self._guarded("about a subscription", answer, Reason.AUTHORITY_ERROR)
 
     def _questions(self, session: SessionFacts, wish: Wish) -> Questions:
         metadata, data_adapter, mode = self._metadata, wish.data_adapter, Mode(wish.mode)
@@ -306,6 +307,8 @@ class SetAuthority:
     async def _process(self, session: Session, message: Message) -> None:
         facts = self._facts.get(session.id)
         if facts is None:
+            # Whoever waits for the outcome must hear of one.
+            session.messages.failed(message, MESSAGE_ERROR, "The session has been closed")
             return
         try:
             response = await self._caller.call("message", facts, message.text)

@@ -53,7 +53,7 @@ class Subscription:
         self.unfiltered = request.unfiltered or request.mode is Mode.RAW
         self.lanes: list[tuple[Item, Lane]] = []
         self._silent = request.silent
-        # What became of the events of each item; known at the end.
+        # What became of the events of each item; known at the end, if somebody wants to hear of it.
         self.statistics: tuple[Statistics, ...] = ()
 
     def start(self) -> None:
@@ -174,7 +174,8 @@ class Subscription:
 
     def stop(self) -> None:
         """Leave all items; nothing held is sent any more."""
-        self.statistics = tuple([Statistics(lane.updates, lane.lost, lane.filtered) for _, lane in self.lanes])
+        if self.request.grant.facts is not None:
+            self.statistics = tuple([Statistics(lane.updates, lane.lost, lane.filtered) for _, lane in self.lanes])
         for item, lane in self.lanes:
             lane.discard()
             item.detach(lane)

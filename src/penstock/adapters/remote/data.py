@@ -11,7 +11,7 @@ from typing import Unpack
 
 from penstock.adapters.api import DataAdapter
 from penstock.adapters.remote.items import Items
-from penstock.adapters.remote.link import Link, Phase
+from penstock.adapters.remote.link import Link, Linked
 from penstock.adapters.remote.settings import ConnectionParameters, millis, optional_text, port, read_settings
 from penstock.adapters.remote.status import StatusItem
 from penstock.kernel.feed import Feed
@@ -21,7 +21,7 @@ from penstock.wire.ari.replies import Reply
 from penstock.wire.ari.requests import InitData, Pairs, Request
 
 
-class RemoteDataAdapter(DataAdapter):
+class RemoteDataAdapter(Linked, DataAdapter):
     """Listens for the remote process; with `notify_port` for one that uses two connections.
 
     `repair_timeout_millis`: how long to wait for a snapshot when the process has come back. `retry_millis`: when to
@@ -52,7 +52,6 @@ class RemoteDataAdapter(DataAdapter):
         self._feed: Feed
         self._items: Items
         self._status: StatusItem | None = None
-        self.link: Link
 
     def enter(self, feed: Feed) -> None:
         self._feed = feed
@@ -60,23 +59,6 @@ class RemoteDataAdapter(DataAdapter):
         self._items = Items(self.link, feed, self._repair_seconds, self._retry_seconds)
         if self._status_name is not None:
             self._status = StatusItem(self._status_name, feed)
-
-    async def start(self) -> None:
-        await self.link.open()
-
-    async def wait_until_ready(self) -> None:
-        await self.link.wait_for_first()
-
-    async def stop(self) -> None:
-        await self.link.close()
-
-    @property
-    def ports(self) -> list[int]:
-        return self.link.ports
-
-    @property
-    def connected(self) -> bool:
-        return self.link.phase is Phase.READY
 
     # -- from the kernel ------------------------------------------------------------------------------------------
 

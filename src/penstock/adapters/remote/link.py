@@ -394,3 +394,26 @@ class Link:
 def _same(wanted: str | None, given: str | None) -> bool:
     """Compared in a time that tells nothing; what is not wanted may be anything."""
     return wanted is None or hmac.compare_digest(wanted.encode(), (given or "").encode("utf-8", "replace"))
+
+
+class Linked:
+    """What both kinds of adapters do with their link."""
+
+    link: Link
+
+    async def start(self) -> None:
+        await self.link.open()
+
+    async def wait_until_ready(self) -> None:
+        await self.link.wait_for_first()
+
+    async def stop(self) -> None:
+        await self.link.close()
+
+    @property
+    def ports(self) -> list[int]:
+        return self.link.ports
+
+    @property
+    def connected(self) -> bool:
+        return self.link.phase is Phase.READY

@@ -14,7 +14,7 @@ from typing import TypeVar, Unpack
 from penstock.adapters.api import MetadataAdapter
 from penstock.adapters.authority import shared_name
 from penstock.adapters.remote.calls import Outcome, Unanswered, Why
-from penstock.adapters.remote.link import Link, Phase
+from penstock.adapters.remote.link import Link, Linked
 from penstock.adapters.remote.refusals import refusal
 from penstock.adapters.remote.settings import ConnectionParameters, ParameterError, read_settings
 from penstock.adapters.server import ServerHandle
@@ -58,7 +58,7 @@ R = TypeVar("R", bound=Reply)
 KnownTable = tuple[SubscriptionFacts, TablesAdmitted]
 
 
-class RemoteMetadataAdapter(MetadataAdapter):
+class RemoteMetadataAdapter(Linked, MetadataAdapter):
     """Listens for the remote process.
 
     `close_notifications_recovery`: whether the process is told, when it is back, of sessions and subscriptions that
@@ -78,28 +78,10 @@ class RemoteMetadataAdapter(MetadataAdapter):
         # Sessions that the adapter is just being told of; those that it knows, with their subscriptions that it knows.
         self._opening: set[str] = set()
         self._sessions: dict[str, dict[int, KnownTable]] = {}
-        self.link: Link
 
     def attach(self, server: ServerHandle) -> None:
         super().attach(server)
         self.link = Link(self._settings, {Stream.METADATA: self._settings.port}, self, self.adapter_set, "metadata")
-
-    async def start(self) -> None:
-        await self.link.open()
-
-    async def wait_until_ready(self) -> None:
-        await self.link.wait_for_first()
-
-    async def stop(self) -> None:
-        await self.link.close()
-
-    @property
-    def ports(self) -> list[int]:
-        return self.link.ports
-
-    @property
-    def connected(self) -> bool:
-        return self.link.phase is Phase.READY
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
