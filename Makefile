@@ -23,13 +23,14 @@ export UV_HTTP_TIMEOUT ?= 180
 # Node.js brings its own certificates; behind a proxy of a company the system's are needed as well.
 export NODE_USE_SYSTEM_CA ?= 1
 
-INSTALL := scripts/uv.sh pip install --quiet --require-hashes
+# A package that comes as source (pyspark) is built with what build.txt names, by hash as well.
+INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraints requirements/build.txt
 
 # npm and the tools it starts look for "node" on the path; scripts/node.sh has put the right one into the venv.
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup demo test lint bench fuzz lock page interop-setup system-setup clean
+.PHONY: help setup demo test test-spark lint bench fuzz lock page interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -45,7 +46,7 @@ $(STAMPS)/uv: requirements/uv.txt $(STAMPS)/venv
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
 	@touch $@
 
-$(STAMPS)/dev: requirements/dev.txt scripts/uv.sh $(STAMPS)/uv
+$(STAMPS)/dev: requirements/dev.txt requirements/build.txt scripts/uv.sh $(STAMPS)/uv
 	@$(INSTALL) --python $(BIN)/python -r requirements/dev.txt
 	@touch $@
 
@@ -97,8 +98,12 @@ PROFILE ?= ci
 # Test files run side by side; more workers than cores would only make the tests with real time wait for each other.
 WORKERS ?= 2
 
-test: setup interop-setup system-setup ## all tests, with the published clients and a browser; PROFILE=long searches longer
-	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+test: setup interop-setup system-setup ## all tests but test-spark, with the published clients and a browser; PROFILE=long searches longer
+	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscopereorder \
+	    -m "not spark_long" $(ARGS)
+
+test-spark: setup ## the long Spark tests: Spark Connect, a cluster of processes, many kills
+	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m spark_long tests/pipeline $(ARGS)
 
 bench: setup ## the benchmarks, side by side with their baselines (one of them: ARGS=idle)
 	@$(BIN)/python -m bench $(or $(ARGS),all)
@@ -143,8 +148,8 @@ COMPILE := scripts/uv.sh pip compile --quiet --universal --python-version 3.11 -
 
 lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes newer versions
 	@$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
-	@$(COMPILE) pyproject.toml requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
-	@for name in uv node fuzz interop-client-1 interop-client-2 interop-adapter-python; do \
+	@$(COMPILE) pyproject.toml --extra spark requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	@for name in uv build node fuzz interop-client-1 interop-client-2 interop-adapter-python; do \
 	    $(COMPILE) requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
 	@scripts/check-locks.sh
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.support.background import BackgroundServer
 from tests.support.process import ServerProcess
@@ -15,6 +17,31 @@ from tests.support.process import ServerProcess
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("PENSTOCK_PROFILE", "ci"))
+
+
+class OneWorkerForSpark(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """A file stays on one worker, and so does the whole room that starts JVMs: two cores cannot feed two."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "tests/pipeline" if nodeid.startswith("tests/pipeline/") else str(super()._split_scope(nodeid))
+
+
+# What takes longest begins first, so that both workers end at about the same time (`--no-loadscopereorder`).
+LONGEST = ("tests/pipeline/", "tests/e2e/", "tests/doors/", "tests/interop/")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        return next((rank for rank, room in enumerate(LONGEST) if item.nodeid.startswith(room)), len(LONGEST))
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    # Not by marks and `--dist loadgroup`: that finds no group at all with pytest 9.2 and xdist 3.8.
+    return OneWorkerForSpark(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture
