@@ -9,22 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import functools
 import os
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
 from dataclasses import fields
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Protocol
 
 import uvicorn
 import uvloop
 
 from penstock.adapters.api import AdapterSet, DataAdapter
 from penstock.adapters.demo import demo_sets
+from penstock.adapters.demo.token import kept_token
 from penstock.adapters.ingest import ingest_routes
 from penstock.adapters.loading import Loader, Plan
 from penstock.adapters.running import RunningSet, StartFailure
@@ -42,23 +44,40 @@ from penstock.kernel.limits import SessionLimits
 from penstock.log import configure, get
 from penstock.monitor.api import build_api
 
+if TYPE_CHECKING:
+    from penstock.journal.journal import Journal
+    from penstock.journal.recorder import Recording
+
 log = get(__name__)
 
 # Seconds that threads of adapters have to end after everything else.
 LAST_THREADS = 1.0
+
+# Seconds for which events gather that nobody waits for, before they go to the journal.
+GATHERING = 0.005
+
+# Seconds between two looks for files of the journal that are past retention.
+RETENTION_PAUSE = 60.0
 
 
 class StartError(Exception):
     """The server cannot start; the text is for the person who started it."""
 
 
-def run(loaded: Loaded) -> int:
+class Beside(Protocol):
+    """What runs along with a server: started when that is ready, stopped before it stops."""
+
+    def start(self, api: str) -> None: ...
+    def stop(self) -> None: ...
+
+
+def run(loaded: Loaded, beside: Beside | None = None) -> int:
     """Serve until told to stop; returns the exit code of the process."""
     config = loaded.config
     configure(config.log.level, config.log.format)
     try:
         with data_directory(Path(config.server.data_dir)):
-            uvloop.run(_serve(loaded))
+            uvloop.run(_serve(loaded, beside))
     except StartError as error:
         log.error("cannot start", reason=str(error))
         return _left(1)
@@ -79,7 +98,7 @@ def _left(code: int) -> int:
     return code
 
 
-async def _serve(loaded: Loaded) -> None:
+async def _serve(loaded: Loaded, beside: Beside | None) -> None:
     stopped = asyncio.Event()
     reload_asked = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -96,13 +115,18 @@ async def _serve(loaded: Loaded) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, reload_asked.set)
-    server = Server(loaded.config, [], Loader(loaded.directory, loaded.place))
+    data_dir = Path(loaded.config.server.data_dir)
+    server = Server(loaded.config, [], Loader(loaded.directory, loaded.place), data_dir)
     if not await _start_unless(server, stopped):
         log.info("stopped before it was ready")
         return
     reloads = loop.create_task(_reload_when_asked(server, loaded, reload_asked))
     print(server.ready_line(), flush=True)
+    if beside is not None:
+        beside.start(server.api_address)
     await stopped.wait()
+    if beside is not None:
+        await asyncio.to_thread(beside.stop)
     reloads.cancel()
     await asyncio.wait([reloads])
     log.info("stopping", sessions=len(server.kernel.sessions))
@@ -140,9 +164,22 @@ async def _reload_when_asked(server: Server, loaded: Loaded, asked: asyncio.Even
 class Server:
     """A whole server inside a running event loop; tests start it without a process."""
 
-    def __init__(self, config: Config, sets: list[AdapterSet], loader: Loader | None = None) -> None:
-        """`sets` are there for good; with a loader those of the configuration are served as well."""
+    def __init__(
+        self,
+        config: Config,
+        sets: list[AdapterSet],
+        loader: Loader | None = None,
+        data_dir: Path | None = None,
+    ) -> None:
+        """`sets` are there for good; with a loader those of the configuration are served as well.
+
+        Without a data directory nothing is journaled or kept, whatever the configuration says.
+        """
         self.config = config
+        # What goes into the journal goes through here; None until it is open, and without one.
+        self.recording: Recording | None = None
+        self._data_dir = data_dir
+        self._retention: asyncio.Task[None] | None = None
         self.turns = Turns(asyncio.get_running_loop())
         ids = SessionIds(config.server.node, os.urandom)
         self.kernel = Kernel(time.monotonic, self.turns, ids, session_limits(config))
@@ -169,15 +206,58 @@ class Server:
     async def start(self) -> None:
         """Start the adapters, then open the ports; raises StartError with the reason."""
         try:
+            await self._open_journal()
             await self._start_sets()
             await self.stream.listen()
             await self._start_api()
         except BaseException as error:
             await self._stop_sets()
+            await self._close_journal()
             if isinstance(error, ConfigError | StartFailure | ListenError):
                 raise StartError(str(error)) from error
             raise
         self._ready = True
+
+    # -- the journal ----------------------------------------------------------------------------------------------
+
+    async def _open_journal(self) -> None:
+        """Before the adapters, on a thread: recovery may take its time."""
+        if self._data_dir is None or not self.config.journal.enabled:
+            return
+        loop = asyncio.get_running_loop()
+        opening = loop.run_in_executor(None, open_journal, self._data_dir / "journal", self.config)
+        try:
+            journal = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await asyncio.to_thread((await opening).close)
+            raise
+        from penstock.journal.recorder import Recording  # loaded with the journal, on its thread
+
+        later = functools.partial(loop.call_later, GATHERING)
+        self.recording = Recording(journal, loop.call_soon, lambda: time.time_ns() // 1000, later)
+        self._retention = loop.create_task(self._retain(journal, self._data_dir / "lake"))
+
+    async def _retain(self, journal: Journal, lake: Path) -> None:
+        while True:
+            await asyncio.sleep(RETENTION_PAUSE)
+            try:
+                dropped = await asyncio.to_thread(drop_expired, journal, lake, self.config)
+            except Exception:
+                # Whatever is wrong with the lake or the disk: everything is kept until it is right again.
+                log.exception("journal retention failed, everything is kept")
+            else:
+                if dropped:
+                    log.info("journal dropped segments past retention", segments=len(dropped))
+
+    async def _close_journal(self) -> None:
+        if self._retention is not None:
+            self._retention.cancel()
+            await asyncio.wait([self._retention])
+            self._retention = None
+        if self.recording is not None:
+            self.recording.flush()
+            await asyncio.to_thread(self.recording.journal.close)
+            self.recording = None
 
     # -- adapter sets ---------------------------------------------------------------------------------------------
 
@@ -185,7 +265,7 @@ class Server:
         for adapter_set in self._given:
             await self._open_set(Plan(adapter_set))
         tables = self._configured(self.config)
-        for plan in await self._plans(self.config, tables):
+        for plan in await self._plans(self.config, tables.keys()):
             await self._open_set(plan)
         self._tables = tables
 
@@ -198,19 +278,21 @@ class Server:
             tables |= dict.fromkeys(DEMO_SETS, config.demo)
         return tables
 
-    async def _plans(self, config: Config, names: Collection[str]) -> list[Plan]:
+    async def _plans(self, config: Config, names: Set[str]) -> list[Plan]:
         """Make the adapters of some sets of a configuration; raises ConfigError."""
         plans = []
         for name, table in config.adapters.items():
             if name in names and self._loader is not None:
                 # Imports and constructors take their time, which is not to be that of the sessions.
                 plans.append(await asyncio.to_thread(self._loader.load, name, table))
-        if config.demo.enabled:
-            plans += [Plan(one) for one in demo_sets(config.demo.pace) if one.name in names]
+        if config.demo.enabled and not names.isdisjoint(DEMO_SETS):
+            token = None if self._data_dir is None else _demo_token(self._data_dir)
+            plans += [Plan(one) for one in demo_sets(config.demo.pace, token=token) if one.name in names]
         return plans
 
     async def _open_set(self, plan: Plan) -> None:
-        running = RunningSet(self.kernel, plan.adapter_set, plan.optional)
+        directory = None if self._data_dir is None else self._data_dir / "items"
+        running = RunningSet(self.kernel, plan.adapter_set, plan.optional, self.recording, directory)
         await running.start()
         self._running[running.name] = running
         self._open_sets[running.name] = OpenSet(running.name, running.authority, running.authority)
@@ -241,7 +323,7 @@ class Server:
         """
         tables = self._configured(config)
         new = {name: table for name, table in tables.items() if self._tables.get(name) != table}
-        plans = await self._plans(config, new)
+        plans = await self._plans(config, new.keys())
         gone = [name for name in self._tables if name not in tables]
         changed = [name for name in self._tables if name in new]
         for name in gone:
@@ -278,7 +360,7 @@ class Server:
             raise StartError(f"cannot listen on {api.host}:{api.port}: {error}") from error
         self._api_port = listener.getsockname()[1]
         settings = uvicorn.Config(
-            build_api(self.is_ready, [ingest_routes(self._data_adapter)]),
+            build_api(self.is_ready, [ingest_routes(self._data_adapter, self.is_ready)]),
             loop="none",
             log_config=None,
             access_log=False,
@@ -305,13 +387,16 @@ class Server:
     def api_port(self) -> int:
         return self._api_port
 
+    @property
+    def api_address(self) -> str:
+        return f"http://{_address(self.config.api.host, self.api_port)}"
+
     def ready_line(self) -> str:
         """What tells people and scripts where the server is."""
         stream = [f"stream=http://{_address(self.config.stream.host, self.stream_ports[0])}"]
         if len(self.stream_ports) > 1:
             stream.append(f"tls=https://{_address(self.config.stream.host, self.stream_ports[1])}")
-        api = f"api=http://{_address(self.config.api.host, self.api_port)}"
-        return "  ".join(["penstock: ready", *stream, api])
+        return "  ".join(["penstock: ready", *stream, f"api={self.api_address}"])
 
     async def stop(self) -> None:
         """Ask every client to bind again, close the ports, stop the adapters."""
@@ -323,6 +408,7 @@ class Server:
         if self._api is not None and self._api_task is not None:
             self._api.should_exit = True
             await self._api_task
+        await self._close_journal()
 
 
 class _ApiServer(uvicorn.Server):
@@ -361,6 +447,49 @@ def data_directory(path: Path) -> Iterator[IO[str]]:
         except OSError:
             raise StartError(f"the data directory {path} is in use by another penstock process") from None
         yield lock
+
+
+def open_journal(path: Path, config: Config) -> Journal:
+    """Recover and begin; raises StartError. Blocks: not for a loop."""
+    from penstock.journal.errors import DirectoryInUse, JournalError  # takes its time to load, and not all want it
+    from penstock.journal.journal import Journal, Settings
+
+    journal = config.journal
+    settings = Settings(
+        segment_bytes=journal.segment_bytes,
+        segment_seconds=journal.segment_seconds,
+        interval_millis=journal.interval_millis,
+        queue_bytes=journal.queue_bytes,
+    )
+    try:
+        return Journal(path, settings)
+    except DirectoryInUse:
+        raise StartError(
+            f"the journal {path} is being written by another process; stop that, or take another data_dir"
+        ) from None
+    except JournalError as error:
+        raise StartError(f"the journal {path} cannot be opened: {error}") from error
+    except OSError as error:
+        raise StartError(f"the journal {path} cannot be opened: {error.strerror or error}") from error
+
+
+def drop_expired(journal: Journal, lake: Path, config: Config) -> list[int]:
+    """Drop files of the journal that are past retention and that the lake has. Blocks: not for a loop."""
+    from penstock.history import lake_sequence  # takes its time to load, and not all have a lake
+    from penstock.journal.retention import Retention
+
+    hours, size = config.journal.max_age_hours, config.journal.max_bytes
+    if not hours and not size:
+        return []
+    return journal.retain(Retention(hours * 3600 if hours else None, size or None), lake_sequence(lake))
+
+
+def _demo_token(data_dir: Path) -> str:
+    path = data_dir / "pipeline" / "token"
+    try:
+        return kept_token(path)
+    except OSError as error:
+        raise StartError(f"the pipeline's token {path} cannot be kept: {error.strerror}") from error
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -227,10 +227,18 @@ def test_the_values_of_a_set_are_shown_with_their_origin(tmp_path: Path) -> None
         'parameters = { url = "https://feed.example/", depth = 3 } # penstock.toml',
         "optional = true # penstock.toml",
         "",
+        "[adapters.QUOTES.data.DEFAULT.journal]",
+        "items = [] # default",
+        'policy = "interval" # default',
+        "",
         "[adapters.QUOTES.data.NEWS]",
         'adapter = "feeds.news:News" # penstock.toml',
         "parameters = {} # default",
         "optional = false # default",
+        "",
+        "[adapters.QUOTES.data.NEWS.journal]",
+        "items = [] # default",
+        'policy = "interval" # default',
     ]
     shown = json.loads(as_json(loaded))
     assert shown["adapters.QUOTES.timeout_millis"] == {"value": 500, "origin": "penstock.toml"}
@@ -292,4 +300,9 @@ def test_an_address_without_a_password_is_shown_as_it_is(text: str) -> None:
 
 def test_every_table_with_a_chosen_name_is_documented() -> None:
     names = [section.name for section in documented_sections()]
-    assert names[-3:] == ["adapters.NAME", "adapters.NAME.metadata", "adapters.NAME.data.NAME"]
+    assert names[-4:] == [
+        "adapters.NAME",
+        "adapters.NAME.metadata",
+        "adapters.NAME.data.NAME",
+        "adapters.NAME.data.NAME.journal",
+    ]

@@ -9,8 +9,8 @@ mistakes, is in `source` and `authority`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
@@ -27,10 +27,13 @@ from penstock.kernel.ports import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow
 
     from penstock.adapters.publisher import Publisher
     from penstock.adapters.server import ServerHandle
+    from penstock.journal.recorder import AdapterRecorder
     from penstock.kernel.feed import Feed
 
 T = TypeVar("T")
@@ -53,6 +56,13 @@ class DataAdapter:
 
     def enter(self, feed: Feed) -> None:
         """The kernel's own entrance, before `start`: for adapters that live on the event loop and keep its rules."""
+
+    def journal_to(self, recorder: AdapterRecorder | None, directory: Path | None) -> None:
+        """What the adapter publishes is journaled by the kernel, through this recorder; None if nothing is.
+
+        Before `start`. For adapters that journal something themselves, wait until it is on the disk, or keep a state of
+        their own in `directory`, which all adapters share and which may not exist yet; None: nothing is to be kept.
+        """
 
     # -- what the server asks for ---------------------------------------------------------------------------------
 
@@ -216,6 +226,23 @@ class MetadataAdapter:
 
 
 @dataclass(frozen=True, slots=True)
+class Journaling:
+    """What of a data adapter is journaled: names of items, with `*` for any characters.
+
+    A name without it is kept subscribed at the adapter from the start, so that its history has no gaps; a pattern
+    journals what is published anyway.
+    """
+
+    items: tuple[str, ...]
+    # When it is on the disk: see docs/journal.md.
+    policy: Literal["ack", "interval", "off"] = "interval"
+
+    @property
+    def names(self) -> list[str]:
+        return [item for item in self.items if "*" not in item]
+
+
+@dataclass(frozen=True, slots=True)
 class AdapterSet:
     """One metadata adapter and its data adapters, by name."""
 
@@ -224,3 +251,5 @@ class AdapterSet:
     data: Mapping[str, DataAdapter]
     # How long a call of the metadata adapter may take.
     timeout_millis: int = 10_000
+    # What is journaled of each data adapter, by name, if the server keeps a journal; of others nothing is.
+    journal: Mapping[str, Journaling] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from typing import Any, Generic, NotRequired, Required, TypeVar, Unpack, get_arg
 
 import msgspec
 
-from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
+from penstock.adapters.api import AdapterSet, DataAdapter, Journaling, MetadataAdapter
 from penstock.config import AdapterSet as Table
 from penstock.config import ConfigError, Data, Metadata
 from penstock.config.keys import dotted
@@ -78,7 +78,12 @@ class Loader:
                 _forgiven(data[adapter].check)
         made = {adapter: recipe.make() for adapter, recipe in data.items() if not table.data[adapter].optional}
         later = {adapter: recipe.make for adapter, recipe in data.items() if table.data[adapter].optional}
-        return Plan(AdapterSet(name, metadata.make(), made, table.timeout_millis), later)
+        journal = {
+            adapter: Journaling(entry.journal.items, entry.journal.policy)
+            for adapter, entry in table.data.items()
+            if entry.journal.items
+        }
+        return Plan(AdapterSet(name, metadata.make(), made, table.timeout_millis, journal), later)
 
     def check(self, tables: Mapping[str, Table]) -> list[str]:
         """Import every adapter and check its parameters, but make none; what is wrong with the optional ones."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from penstock.adapters.api import AdapterSet, DataAdapter
 from penstock.adapters.authority import SetAuthority
@@ -19,6 +21,9 @@ from penstock.kernel.errors import Cause
 from penstock.kernel.feed import Feed
 from penstock.kernel.kernel import Kernel
 from penstock.log import get
+
+if TYPE_CHECKING:
+    from penstock.journal.recorder import AdapterRecorder, Recording
 
 log = get(__name__)
 
@@ -44,13 +49,20 @@ class RunningSet:
         kernel: Kernel,
         adapter_set: AdapterSet,
         optional: Mapping[str, Callable[[], DataAdapter]] = NO_OPTIONAL,
+        recording: Recording | None = None,
+        directory: Path | None = None,
     ) -> None:
-        """`optional` are data adapters yet to be made; making them may take time, so it is done on a thread."""
+        """`optional` are data adapters yet to be made; making them may take time, so it is done on a thread.
+
+        Without a `recording` nothing is journaled; without a `directory` adapters keep nothing.
+        """
         self.name = adapter_set.name
         self.authority = SetAuthority(adapter_set)
         self._kernel = kernel
         self._set = adapter_set
         self._optional = optional
+        self._recording = recording
+        self._directory = directory
         self._has_metadata = False
         self._data: dict[str, DataAdapter] = {}
         self._sources: dict[str, GuardedSource] = {}
@@ -107,12 +119,23 @@ class RunningSet:
         feed = Feed(self._kernel, self.name, name, source)
         adapter.attach(Publisher(feed, f"{self.name}/{name}"))
         adapter.enter(feed)
+        recorder = feed.recorder = self._recorder(name)
+        adapter.journal_to(recorder, self._directory)
         return source, feed
+
+    def _recorder(self, name: str) -> AdapterRecorder | None:
+        journaling = self._set.journal.get(name)
+        if self._recording is None or journaling is None:
+            return None
+        return self._recording.of(self.name, name, journaling.items, journaling.policy)
 
     def _serve(self, name: str, adapter: DataAdapter, source: GuardedSource, feed: Feed) -> None:
         self._data[name] = adapter
         self._sources[name] = source
         self._kernel.feeds[self.name, name] = feed
+        if feed.recorder is not None:
+            for item in self._set.journal[name].names:
+                feed.pin(item)
 
     # -- optional data adapters -----------------------------------------------------------------------------------
 
@@ -183,7 +206,7 @@ class RunningSet:
         if self._coming:
             await asyncio.wait(self._coming)
         for name, source in self._sources.items():
-            del self._kernel.feeds[self.name, name]
+            self._kernel.feeds.pop((self.name, name)).unpin()
             await source.stop()
         self._sources.clear()
         if self._has_metadata:

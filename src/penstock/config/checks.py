@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from itertools import combinations
 
 from penstock.config.errors import ConfigError
-from penstock.config.keys import value_of
-from penstock.config.schema import Config
+from penstock.config.keys import dotted, value_of
+from penstock.config.schema import Config, Journaled
 from penstock.config.toml import written
 
 # The value of the first never exceeds the value of the second.
@@ -33,6 +33,7 @@ def check(config: Config, places: Places) -> None:
     _check_listeners(config, places)
     _check_tls_files(config, places)
     _check_set_names(config, places)
+    _check_journal(config, places)
 
 
 def _check_order(config: Config, places: Places) -> None:
@@ -108,6 +109,19 @@ def _check_set_names(config: Config, places: Places) -> None:
                 key="demo.enabled",
                 value=True,
             )
+
+
+def _check_journal(config: Config, places: Places) -> None:
+    for name, adapter_set in config.adapters.items():
+        for adapter, data in adapter_set.data.items():
+            table = ("adapters", name, "data", adapter, "journal")
+            items, policy = dotted((*table, "items")), dotted((*table, "policy"))
+            if data.journal.items and not config.journal.enabled:
+                raise _wrong(config, places, "journal.enabled", f"true, for {items} is set ({places[items]})")
+            if data.journal.policy != Journaled().policy and not data.journal.items:
+                raise ConfigError(
+                    places[policy], f"expected {items} to be set as well", key=policy, value=data.journal.policy
+                )
 
 
 def _check_readable(config: Config, places: Places, key: str, path: str) -> None:

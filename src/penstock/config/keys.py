@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
-from penstock.config.schema import Config
+from penstock.config.schema import SECRET, Config
 from penstock.config.toml import written_key
 
 KeyPath = tuple[str, ...]
@@ -37,6 +37,8 @@ class Key:
     allowed: str
     """What a value may be, to be read after the word "expected"."""
     description: str
+    secret: bool = False
+    """Whether its value is never printed."""
 
     @property
     def name(self) -> str:
@@ -136,7 +138,8 @@ def _section(path: KeyPath, struct: type[msgspec.Struct]) -> Section:
             sections.append(Section(inside, (entry.__doc__ or "").strip(), (), (), entry))
         else:
             default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
-            keys.append(Key(inside, field.type, default, _allowed(field.type), _rules(field.type)["description"]))
+            allowed, description = _allowed(field.type), _rules(field.type)["description"]
+            keys.append(Key(inside, field.type, default, allowed, description, _is_secret(field.type)))
     return Section(path, (struct.__doc__ or "").strip(), tuple(keys), tuple(sections))
 
 
@@ -156,6 +159,10 @@ def _rules(annotated: Any) -> dict[str, Any]:
             if (value := getattr(meta, name)) is not None:
                 rules[name] = value
     return rules
+
+
+def _is_secret(annotated: Any) -> bool:
+    return SECRET in getattr(annotated, "__metadata__", ())
 
 
 def _allowed(annotated: Any) -> str:

@@ -18,6 +18,7 @@ from penstock.config.checks import check
 from penstock.config.errors import ConfigError
 from penstock.config.keys import Key, KeyPath, Section, all_keys, dotted, sections_of, whole
 from penstock.config.schema import Config, Line
+from penstock.config.secret import MASK
 
 DEFAULT = "default"
 DEFAULT_WITH_SETS = "default with adapter sets"
@@ -177,7 +178,8 @@ def _checked(key: Key, value: object, place: str, *, lax: bool = False) -> Any:
         return msgspec.convert(value, key.type, strict=not lax)
     except (msgspec.ValidationError, UnicodeEncodeError):
         # The second: bytes on the command line that are no UTF-8 arrive as lone surrogates.
-        raise ConfigError(place, f"expected {key.allowed}", key=key.name, value=value) from None
+        shown = MASK if key.secret else value
+        raise ConfigError(place, f"expected {key.allowed}", key=key.name, value=shown) from None
 
 
 def _is_deeper(value: object, depth: int) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from penstock.config.keys import sections_of, value_at
+from penstock.config.keys import Key, sections_of, value_at
 from penstock.config.loading import Loaded
-from penstock.config.secret import masked
+from penstock.config.secret import MASK, masked
 from penstock.config.toml import one_line, written, written_key
 
 
@@ -20,7 +20,7 @@ def as_toml(loaded: Loaded) -> str:
     for section in sections_of(loaded.config):
         lines = []
         for key in section.keys:
-            value = masked(value_at(loaded.config, key.path))
+            value = _shown(loaded, key)
             lines.append((f"{written_key(key.path[-1])} = {written(value)}", loaded.origins[key.name]))
         width = max(len(assignment) for assignment, _ in lines)
         body = [f"{assignment:<{width}}  # {one_line(origin)}" for assignment, origin in lines]
@@ -30,8 +30,13 @@ def as_toml(loaded: Loaded) -> str:
 
 def as_json(loaded: Loaded) -> str:
     entries: dict[str, Any] = {
-        key.name: {"value": masked(value_at(loaded.config, key.path)), "origin": loaded.origins[key.name]}
+        key.name: {"value": _shown(loaded, key), "origin": loaded.origins[key.name]}
         for section in sections_of(loaded.config)
         for key in section.keys
     }
     return msgspec.json.format(msgspec.json.encode(entries), indent=2).decode()
+
+
+def _shown(loaded: Loaded, key: Key) -> Any:
+    value = value_at(loaded.config, key.path)
+    return MASK if key.secret and value else masked(value)

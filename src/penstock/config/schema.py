@@ -28,6 +28,13 @@ Line = Annotated[
         extra={"allowed": "text on one line, not empty"},
     ),
 ]
+OptionalLine = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^\x00-\x1f\x7f\u0085\u2028\u2029\ud800-\udfff]*\Z",
+        extra={"allowed": "text on one line, or empty"},
+    ),
+]
 OptionalPath = Annotated[
     str,
     Meta(
@@ -63,6 +70,10 @@ AdapterPath = Annotated[
     ),
 ]
 HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z", extra={"allowed": "an HTTP header name"})]
+
+
+# Marks a key whose value is never printed.
+SECRET = Meta(extra_json_schema={"writeOnly": True})
 
 
 def about(description: str) -> Meta:
@@ -335,6 +346,94 @@ class Demo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 1.0
 
 
+class Journal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The journal, in `data_dir/journal`: the history of everything that data adapters are told to have journaled."""
+
+    enabled: Annotated[bool, about("Whether there is a journal at all; without it nothing may be journaled.")] = True
+    interval_millis: Annotated[
+        int,
+        Meta(ge=1, le=60_000),
+        about("Longest time that events of policies `interval` and `off` wait for others; a crash loses that much."),
+    ] = 50
+    segment_bytes: Annotated[
+        int,
+        Meta(ge=65_536, le=LARGEST),
+        about("A file of the journal this large is closed and another begun; start-up reads at most one."),
+    ] = 134_217_728
+    segment_seconds: Annotated[
+        Positive, about("A file of the journal this old is closed and another begun; whole files are dropped.")
+    ] = 3600
+    queue_bytes: Annotated[
+        int,
+        Meta(ge=1_048_576, le=LARGEST),
+        about("Bytes that may wait for the disk; beyond it events are not journaled, which is counted and logged."),
+    ] = 67_108_864
+    max_age_hours: Annotated[
+        ZeroOrMore,
+        about("Closed files older than this are dropped once the lake has all of them. 0 = never for their age."),
+    ] = 168
+    max_bytes: Annotated[
+        int,
+        Meta(ge=0, le=2**53),
+        about("Size of all files above which the oldest are dropped once the lake has all of them. 0 = unlimited."),
+    ] = 0
+
+
+class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The Spark pipeline, which runs in a process of its own: `penstock pipeline`."""
+
+    master: Annotated[
+        Line,
+        Meta(extra={"allowed": 'a Spark master such as "local[*,4]" or "spark://host:7077"'}),
+        about("Where it runs."),
+    ] = "local[*,4]"
+    memory: Annotated[
+        str,
+        Meta(pattern=r"^[1-9][0-9]*[mg]\Z", extra={"allowed": 'a number and "m" or "g", such as "1g"'}),
+        about("Memory of the Java process."),
+    ] = "1g"
+    api: Annotated[
+        str,
+        Meta(
+            pattern=r"^(https?://[A-Za-z0-9._:\[\]-]+)?\Z",
+            extra={"allowed": 'an address such as "http://127.0.0.1:8081", or empty'},
+        ),
+        about("The API port of the server that it publishes to; empty: the one of this configuration."),
+    ] = ""
+    token: Annotated[OptionalLine, SECRET, about("What it shows at the ingest port; empty: see `token_file`.")] = ""
+    token_file: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": "the path of a file, or empty"}),
+        about("File that the token is in; empty: the one that the demo makes, `data_dir/pipeline/token`."),
+    ] = ""
+    status: Annotated[
+        str,
+        Meta(
+            pattern=r"^([^/\x00-\x1f\x7f]+/[^/\x00-\x1f\x7f]+)?\Z",
+            extra={"allowed": 'an adapter set and an ingest adapter such as "WELCOME/PIPELINE", or empty'},
+        ),
+        about("Where it publishes how its queries are doing: items `query.NAME` and `queries`; empty: nowhere."),
+    ] = "WELCOME/PIPELINE"
+    restart: Annotated[
+        Literal["always", "never"],
+        about("Whether a query that has failed is started again, after a pause that grows."),
+    ] = "always"
+    spark: Annotated[Mapping[Line, Any], Meta(extra={"allowed": "a table"}), about("Settings of Spark, by name.")] = {}
+    jobs: Annotated[
+        Mapping[Line, Mapping[Line, Any]],
+        Meta(extra={"allowed": "a table of tables"}),
+        about("Settings of jobs: a table for each, such as `[pipeline.jobs.candles]`."),
+    ] = {}
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "spark", MappingProxyType(self.spark))
+        force_setattr(self, "jobs", MappingProxyType(self.jobs))
+
+    def __hash__(self) -> int:
+        fixed = [getattr(self, name) for name in self.__struct_fields__ if name not in ("spark", "jobs")]
+        return hash((*fixed, *self.spark, *self.jobs))
+
+
 class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The metadata adapter of the set: it decides who may see what. Without this table it is `literal`."""
 
@@ -352,6 +451,23 @@ class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return hash((self.adapter, *self.parameters))
 
 
+class Journaled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the data adapter publishes and the journal keeps. Without this table it is nothing."""
+
+    items: Annotated[
+        tuple[Line, ...],
+        Meta(extra={"allowed": 'a list of item names, with "*" for any characters'}),
+        about(
+            "Items that are journaled. One named without `*` is kept subscribed at the adapter from the start, so that"
+            " its history has no gaps; a pattern journals what is published anyway."
+        ),
+    ] = ()
+    policy: Annotated[
+        Literal["ack", "interval", "off"],
+        about("When events are on the disk: `ack` at once, `interval` soon, `off` when the system likes."),
+    ] = "interval"
+
+
 class Data(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A data adapter of the set, under the name that clients ask for; those that ask for none get `DEFAULT`."""
 
@@ -364,12 +480,13 @@ class Data(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     optional: Annotated[
         bool, about("Whether the set is served without the adapter when it fails to start; it is then tried again.")
     ] = False
+    journal: Journaled = Journaled()
 
     def __post_init__(self) -> None:
         force_setattr(self, "parameters", MappingProxyType(self.parameters))
 
     def __hash__(self) -> int:
-        return hash((self.adapter, *self.parameters, self.optional))
+        return hash((self.adapter, *self.parameters, self.optional, self.journal))
 
 
 class AdapterSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -399,6 +516,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cors: Cors = Cors()
     log: Log = Log()
     demo: Demo = Demo()
+    journal: Journal = Journal()
+    pipeline: Pipeline = Pipeline()
     adapters: Mapping[Line, AdapterSet] = {}
 
     def __post_init__(self) -> None:

@@ -6,11 +6,13 @@ Built by the writer as it goes, or by recovery; saved as a sidecar. Without one 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.journal.arrays import numbers, text
 from penstock.journal.damage import Damage
 from penstock.journal.disk import Disk
 from penstock.journal.segment import DATA_START, FrameHeader
@@ -73,10 +75,11 @@ class IndexBuilder:
     def save(self, disk: Disk, base: int) -> None:
         """The caller syncs the directory. Raises OSError."""
         self._close_block()
-        columns = {name: pa.array([getattr(block, name) for block in self.blocks], pa.int64()) for name in _PLACES}
-        columns["kinds"] = pa.array([block.kinds for block in self.blocks], pa.uint64())
-        names = pa.array(list(self._places), pa.utf8())
-        places = pa.array(list(self._places.values()), pa.list_(pa.int32()))
+        columns = {name: numbers([getattr(block, name) for block in self.blocks], pa.int64()) for name in _PLACES}
+        columns["kinds"] = numbers([block.kinds for block in self.blocks], pa.uint64())
+        names = text(list(self._places))
+        ends = numbers(accumulate(map(len, self._places.values()), initial=0), pa.int32())
+        places = pa.ListArray.from_arrays(ends, numbers(chain.from_iterable(self._places.values()), pa.int32()))
         tables = [pa.table(columns), pa.table({"entity": names, "blocks": places})]
         write_sidecar(disk, index_name(base), tables)
 

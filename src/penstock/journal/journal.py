@@ -151,6 +151,11 @@ class Journal:
         return self._writer.committed
 
     @property
+    def disk(self) -> Disk:
+        """What it is written on: for a `Reader` in the same process."""
+        return self._disk
+
+    @property
     def queued_bytes(self) -> int:
         return self._queued_bytes
 
@@ -405,4 +410,6 @@ def _tell(recovery: Recovery) -> None:
         _log.warning("journal cut a torn tail", file=recovery.cut_file, bytes=recovery.cut_bytes)
     for damage in recovery.damages:
         _log.error("journal damaged", file=damage.file, position=damage.position, damage=str(damage))
-    _log.info("journal opened", next_sequence=recovery.next, records_read=recovery.records_read)
+    # After an orderly close there is nothing to tell.
+    tell = _log.info if recovery.records_read else _log.debug
+    tell("journal opened", next_sequence=recovery.next, records_read=recovery.records_read)

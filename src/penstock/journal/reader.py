@@ -118,6 +118,15 @@ class Reader:
             return int(batch.column("sequence")[0].as_py())
         return latest + 1
 
+    def salt_at(self, sequence: int) -> int | None:
+        """The salt of the segment that a sequence is in: whoever keeps both knows later whether it is the same journal.
+
+        None when that segment was dropped, or cannot be read.
+        """
+        base = max((base for base in bases(self._disk) if base <= sequence), default=None)
+        header = self._header(base, active=True) if base is not None else None
+        return header.salt if header is not None else None
+
     # -- reading --------------------------------------------------------------------------------------------------
 
     def read(
@@ -181,7 +190,10 @@ class Reader:
         if start is None:
             start = segments[0].base if segments else 1
         elif segments and start < segments[0].base:
-            raise _expired(start, segments[0].base)
+            header = segments[0].header
+            # Numbers between two segments were given but never committed: nothing of them was dropped.
+            if header is None or start <= header.previous:
+                raise _expired(start, segments[0].base)
         for segment in segments:
             if segment.last < start or segment.base >= stop:
                 continue

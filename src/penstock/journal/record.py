@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.journal.arrays import numbers, text
 from penstock.journal.errors import BadRecord
 
 # Text everywhere: a value is what a client would be sent, JSON where it has structure, null where it was deleted.
@@ -81,7 +82,7 @@ def arrays(columns: Columns) -> list[Any]:
         if len(values) != count:
             raise BadRecord(f"column {name} has {len(values)} values; entity has {count}: they must be equally long")
         try:
-            array = pa.array(values, expected)
+            array = _array(values, expected)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise BadRecord(_complaint(name, expected, values, error)) from error
         if not nullable and array.null_count:
@@ -96,17 +97,21 @@ def numbered(given: list[Any], first: int, revisions: list[int]) -> Any:
     """A record batch of what `arrays` made, with its sequences and revisions."""
     entity, timestamp, kind, path, value, headers = given
     sequence = pa.arange(first, first + len(revisions))
-    revision = pa.array(revisions, pa.int64())
+    revision = numbers(revisions, pa.int64())
     return pa.RecordBatch.from_arrays(
         [sequence, entity, revision, timestamp, kind, path, value, headers], schema=SCHEMA
     )
+
+
+def _array(values: list[Any], expected: Any) -> Any:
+    return text(values) if expected == pa.utf8() else numbers(values, expected)
 
 
 def _complaint(name: str, expected: object, values: list[Any], error: Exception) -> str:
     """Which value it was; found by trying each, which only a refused batch costs."""
     for index, value in enumerate(values):
         try:
-            pa.array([value], expected)
+            _array([value], expected)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             return f"column {name} holds {repr(value)[:MAX_ECHO]} at {index}; it must be {expected}"
     return f"column {name} cannot be {expected}: {error}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.journal.arrays import numbers, text
 from penstock.journal.disk import Disk
 from penstock.journal.segment import base_of
 from penstock.journal.sidecar import SidecarDamaged, read_sidecar, write_sidecar
@@ -28,7 +29,7 @@ def save_revisions(disk: Disk, base: int, revisions: Mapping[str, int]) -> None:
     """The caller syncs the directory, then calls `drop_old_revisions`. Raises OSError."""
     # A copy first: the loop counts on while the table is made.
     copy = dict(revisions)
-    table = pa.table({"entity": pa.array(list(copy), pa.utf8()), "revision": pa.array(list(copy.values()), pa.int64())})
+    table = pa.table({"entity": text(list(copy)), "revision": numbers(copy.values(), pa.int64())})
     write_sidecar(disk, revisions_name(base), [table])
 
 

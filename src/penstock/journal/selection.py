@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.journal.arrays import text
 from penstock.journal.segment import kind_bits
 
 _WILD = re.compile(r"[*?]")
@@ -57,7 +58,7 @@ class Selection:
     def matches(self, names: Any) -> Any:
         """A mask over an array of entity names."""
         exact = [pattern for pattern in self.entities if not _WILD.search(pattern)]
-        masks = [pc.is_in(names, value_set=pa.array(exact, pa.utf8()))] if exact else []
+        masks = [pc.is_in(names, value_set=text(exact))] if exact else []
         for pattern in self.entities:
             if not _WILD.search(pattern):
                 continue
@@ -80,7 +81,7 @@ class Selection:
             if self.until is not None:
                 masks.append(pc.less(times, self.until))
         if self.kinds:
-            masks.append(pc.is_in(batch.column("kind"), value_set=pa.array(self.kinds, pa.utf8())))
+            masks.append(pc.is_in(batch.column("kind"), value_set=text(list(self.kinds))))
         if self.entities:
             masks.append(self.matches(batch.column("entity")))
         if not masks:

@@ -130,6 +130,10 @@ class DistinctBook(Book[EventView]):
         super().__init__()
         self._history: deque[Event] = deque(maxlen=length)
 
+    def resize(self, length: int) -> None:
+        """Keep this many of the latest from now on."""
+        self._history = deque(self._history, length)
+
     def record(self, event: Event) -> Event:
         self._history.append(event)
         return event

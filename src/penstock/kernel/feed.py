@@ -2,21 +2,22 @@
 last.
 
 Events of items that nobody is subscribed to, and those that make no sense, are counted and dropped, and the adapter's
-owner is told. What each mode takes for sense is in `books`.
+owner is told. What each mode takes for sense is in `books`. What makes sense goes to the recorder, if there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from penstock.kernel.books import BadEvent
+from penstock.kernel.books import BadEvent, CommandBook
 from penstock.kernel.item import Item
-from penstock.kernel.ports import Event, Value
+from penstock.kernel.ports import Event, ItemGrant, Value
 
 if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
-    from penstock.kernel.ports import DataSource, ItemGrant
+    from penstock.kernel.ports import DataSource, Recorder
 
 # Items that nobody is subscribed to are complained of once each, and after this many no more, only counted: an adapter
 # that publishes everything all the time would fill the log.
@@ -25,6 +26,9 @@ MAX_UNWANTED_ITEMS = 1_000
 # Seconds for which events of an item that has just been given up are merely late; and how many such items are known.
 GRACE = 10.0
 MAX_RELEASED = 1_000
+
+# Events kept of an item that no client has subscribed to yet: the first one's grant says how many it gets of them.
+PINNED_HISTORY = 100
 
 # How much of a name or a value a complaint repeats.
 MAX_ECHO = 60
@@ -40,6 +44,8 @@ class Feed:
         # Events dropped because nobody is subscribed to the item, and because they made no sense.
         self.unwanted_events = 0
         self.bad_events = 0
+        # Takes down what happens, if anybody does.
+        self.recorder: Recorder | None = None
         self._kernel = kernel
         self._source = source
         self._serial = 0
@@ -53,7 +59,22 @@ class Feed:
         if item is None:
             self._serial += 1
             item = Item(self._kernel, self._serial, granted, self._source.has_snapshot(granted.name))
+        elif item.pinned and item.subscribers == 1:
+            item.grant(granted)
         return item
+
+    def pin(self, name: str) -> None:
+        """Keep an item subscribed at the adapter, whether any client is or not, until `unpin`."""
+        item = self.item(ItemGrant(name, snapshot_length=PINNED_HISTORY))
+        if not item.pinned:
+            item.pinned = True
+            self.acquire(item)
+
+    def unpin(self) -> None:
+        """Let go of all items that are kept."""
+        for item in [item for item in self.items.values() if item.pinned]:
+            item.pinned = False
+            self.release(item)
 
     def acquire(self, item: Item) -> None:
         """Another lane needs the item: register it, and subscribe it at the adapter if it is the first."""
@@ -83,6 +104,10 @@ class Feed:
             return None
         return live
 
+    def _is_only_recorded(self, item: str) -> bool:
+        """Whether an item that nobody is subscribed to is recorded all the same."""
+        return self.recorder is not None and item not in self.items and self.recorder.wants(item)
+
     def _complain_unwanted(self, item: str) -> None:
         told = self._unwanted_items
         released = self._released.get(item)
@@ -97,30 +122,56 @@ class Feed:
 
         `serial` is what `subscribe` was called with: an event that is late for a former subscription is told by it.
         """
+        recorder = self.recorder
+        if recorder is not None and self._is_only_recorded(item):
+            self._record_only(item, event, snapshot)
+            return
         live = self._live(item, serial)
         if live is None:
             return
         try:
-            live.update(_checked(event), snapshot)
+            checked = _checked(event)
+            live.update(checked, snapshot)
         except BadEvent as bad:
-            self.bad_events += 1
-            self._source.complain(item, str(bad))
+            self._drop(item, bad)
+            return
+        if recorder is not None:
+            recorder.record(item, "snapshot" if snapshot else "update", checked)
 
     def updates(self, events: Iterable[tuple[str, Mapping[str, Value]]]) -> None:
         """Many events, of any items, in order."""
         # What `update` does, without its calls: this is how most events come.
-        items = self.items
+        items, recorder = self.items, self.recorder
         for item, event in events:
             live = items.get(item)
             if live is None:
+                if recorder is not None and recorder.wants(item):
+                    self._record_only(item, event, False)
+                    continue
                 self.unwanted_events += 1
                 self._complain_unwanted(item)
                 continue
             try:
-                live.update(_checked(event), False)
+                checked = _checked(event)
+                live.update(checked, False)
             except BadEvent as bad:
-                self.bad_events += 1
-                self._source.complain(item, str(bad))
+                self._drop(item, bad)
+                continue
+            if recorder is not None:
+                recorder.record(item, "update", checked)
+
+    def _record_only(self, item: str, event: Mapping[str, Value], snapshot: bool) -> None:
+        assert self.recorder is not None
+        try:
+            checked = _checked(event)
+        except BadEvent as bad:
+            self._drop(item, bad)
+        else:
+            self.recorder.record(item, "snapshot" if snapshot else "update", checked)
+
+    def _drop(self, item: str, bad: BadEvent) -> None:
+        self.bad_events += 1
+        self._source.complain(item, str(bad))
 
     def publish(self, events: Iterable[tuple[Item, Event, bool]]) -> None:
         """Many events with their items and whether each is of a snapshot, from a producer that is trusted.
@@ -128,21 +179,45 @@ class Feed:
         Nothing is checked: each event must be a mapping that is never changed, its values text that UTF-8 can carry, or
         null. Those that are late for an item that has gone are dropped.
         """
+        recorder = self.recorder
         for item, event, snapshot in events:
             if item.subscribers:
                 try:
                     item.update(event, snapshot)
                 except BadEvent as bad:
-                    self.bad_events += 1
-                    self._source.complain(item.name, str(bad))
-            else:
+                    self._drop(item.name, bad)
+                    continue
+            elif not self._is_only_recorded(item.name):
                 self.unwanted_events += 1
+                continue
+            if recorder is not None:
+                recorder.record(item.name, "snapshot" if snapshot else "update", event)
+
+    def publish_named(self, events: Iterable[tuple[str, Event, bool]], recorded: bool = False) -> None:
+        """The same by names of items, for a producer that keeps their states itself and knows not who is subscribed.
+
+        Events of items that nobody is subscribed to are recorded, if wanted, and that is all; nobody complains.
+        `recorded`: none of them is recorded, for the producer has done so, or repeats what has been recorded before, as
+        for somebody who has just subscribed.
+        """
+        items = self.items
+        recorder = None if recorded else self.recorder
+        for name, event, snapshot in events:
+            item = items.get(name)
+            if item is not None:
+                try:
+                    item.update(event, snapshot)
+                except BadEvent as bad:
+                    self._drop(name, bad)
+                    continue
+            if recorder is not None:
+                recorder.record(name, "snapshot" if snapshot else "update", event)
 
     def repair(self, item: Item, events: Sequence[Event], complete: bool) -> None:
         """The snapshot of an adapter that was lost and has come back; clients are led to it by ordinary events.
 
         `complete` means that no events are an empty item; else they mean that nothing is known of it. Trusted like
-        `publish`.
+        `publish`. It is recorded as the snapshot it is, or as a clear if it is an empty one.
         """
         if not item.subscribers:
             return
@@ -151,6 +226,12 @@ class Feed:
         self.bad_events += len(complaints)
         for complaint in complaints:
             self._source.complain(item.name, complaint)
+        if self.recorder is None:
+            return
+        if complete and not events:
+            self.recorder.record(item.name, "clear", None)
+        for event in _sensible(events) if complaints else events:
+            self.recorder.record(item.name, "snapshot", event)
 
     def end_of_snapshot(self, item: str, serial: int | None = None) -> None:
         """All of the snapshot has been published."""
@@ -158,17 +239,32 @@ class Feed:
         if live is not None:
             live.end_of_snapshot()
 
-    def clear_snapshot(self, item: str, serial: int | None = None) -> None:
-        """The item is empty from now on."""
-        live = self._live(item, serial)
-        if live is not None:
+    def clear_snapshot(self, item: str, serial: int | None = None, recorded: bool = False) -> None:
+        """The item is empty from now on. `recorded`: the producer has recorded it itself, see `publish_named`."""
+        if not self._is_only_recorded(item):
+            live = self._live(item, serial)
+            if live is None:
+                return
             live.clear()
+        if self.recorder is not None and not recorded:
+            self.recorder.record(item, "clear", None)
 
     def declare_differences(self, item: str, orders: Mapping[str, str], serial: int | None = None) -> None:
         """Difference formats to try for fields, in order: `{"text": "PT"}`. P is JSON Patch, T is TLCP-diff."""
         live = self._live(item, serial)
         if live is not None:
             live.declare_differences(orders)
+
+
+def _sensible(events: Iterable[Event]) -> list[Event]:
+    """Those of a table's snapshot that fit together, as `CommandBook.repair` takes them."""
+    table = CommandBook()
+    sensible = []
+    for event in events:
+        with suppress(BadEvent):
+            table.record(event)
+            sensible.append(event)
+    return sensible
 
 
 def _checked(event: Mapping[str, Value]) -> Event:

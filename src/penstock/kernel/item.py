@@ -11,7 +11,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from penstock.kernel.books import COMMAND_FIELD, BadEvent, CommandBook, DistinctBook, MergeBook
+from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD, BadEvent, CommandBook, DistinctBook, MergeBook
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.lane import Lane
 from penstock.kernel.ports import Codec, Event, ItemGrant, Selector
@@ -44,6 +44,8 @@ class Item(Timed):
         self.serial = serial
         self.mode: Mode | None = None
         self.subscribers = 0
+        # Kept without subscribers: the mode is open again when the last view goes, so all books are kept all the time.
+        self.pinned = False
         self._kernel = kernel
         self._views: dict[tuple[Mode, tuple[str, ...], int, int, bool], View] = {}
         self._raw_views: list[EventView] = []
@@ -61,6 +63,11 @@ class Item(Timed):
         self._ahead: Event | None = None
 
     # -- subscribers ----------------------------------------------------------------------------------------------
+
+    def grant(self, granted: ItemGrant) -> None:
+        """What holds for the item from now on; as long as it has no views."""
+        self._distinct.resize(granted.snapshot_length)
+        self._gap = 1 / granted.prefilter_frequency if granted.prefilter_frequency else 0.0
 
     @property
     def is_prefiltered(self) -> bool:
@@ -135,6 +142,8 @@ class Item(Timed):
         for views in (self._raw_views, self._merge.views, self._distinct.views, self._command.views):
             with suppress(ValueError):
                 views.remove(view)  # type: ignore[arg-type]
+        if self.pinned and not self._views:
+            self.mode = None
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -160,9 +169,16 @@ class Item(Timed):
             self._distinct.publish(self._distinct.record(event), snapshot)
         elif self.mode is Mode.COMMAND:
             self._command.publish(self._command.record(event), snapshot)
-        else:
+        if self.mode is None or self.pinned:
+            self._remember(event)
+
+    def _remember(self, event: Event) -> None:
+        """Take an event into the books of the other modes: a client may yet ask for one of them."""
+        if self.mode is not Mode.MERGE:
             self._merge.record(event)
+        if self.mode is not Mode.DISTINCT:
             self._distinct.record(event)
+        if self.mode is not Mode.COMMAND and KEY_FIELD in event:
             with suppress(BadEvent):
                 self._command.record(event)
 
@@ -212,13 +228,14 @@ class Item(Timed):
             # What was kept for the prefilter's gate is older than the snapshot.
             self._ahead = None
         snapshot = self._in_snapshot
-        if self.mode in (Mode.MERGE, None):
+        is_open = self.mode is None or self.pinned
+        if self.mode is Mode.MERGE or is_open:
             self._follow(self._merge, events, complete, complaints, snapshot)
-        if self.mode in (Mode.DISTINCT, None):
+        if self.mode is Mode.DISTINCT or is_open:
             self._follow(self._distinct, events, complete, complaints, snapshot)
         if self.mode is Mode.COMMAND:
             self._follow(self._command, events, complete, complaints, snapshot)
-        elif self.mode is None:
+        elif is_open:
             # Nobody has said that it is a table; it need not make sense as one.
             self._follow(self._command, events, complete, [], snapshot)
         self.end_of_snapshot()

@@ -1,14 +1,15 @@
-"""What the kernel needs from the world, as protocols: a clock, a waker, codecs, channels, data sources, message
-handlers.
+"""What the kernel needs from the world, as protocols: a clock, a waker, codecs, channels, data sources, recorders,
+message handlers.
 
-Implementations live in `wire` (codecs), `doors` (channels), `adapters` (sources) and `server` (clock, waker).
+Implementations live in `wire` (codecs), `doors` (channels), `adapters` (sources), `journal` (recorders) and `server`
+(clock, waker).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from penstock.kernel.item import Mode
@@ -96,6 +97,16 @@ class DataSource(Protocol):
     def has_snapshot(self, item: str) -> bool: ...
     def complain(self, item: str, complaint: str) -> None:
         """An event could not be understood and was dropped."""
+
+
+class Recorder(Protocol):
+    """Takes down what happens to the items of a data adapter. Must not wait, must not raise."""
+
+    def wants(self, item: str) -> bool:
+        """Whether events of the item are recorded, subscribed or not."""
+
+    def record(self, item: str, kind: Literal["update", "snapshot", "clear"], event: Event | None) -> None:
+        """An event that the kernel has taken in, or that a snapshot was cleared. Not wanted: nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,33 +1,65 @@
 """The demo adapter sets: WELCOME (STOCKS, CHAT, PORTFOLIO), and DEMO with the names that public example clients expect.
 
 A simulated market, a chat room and a portfolio; no real data. Also the example to start an adapter of one's own from.
+WELCOME also has what the pipeline publishes: CANDLES and MOVERS, made from the market, and PIPELINE, about itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 
-from penstock.adapters.api import AdapterSet
+from penstock.adapters.api import AdapterSet, DataAdapter, Journaling
 from penstock.adapters.demo.chat import ROOM, ChatAdapter
 from penstock.adapters.demo.market import Market
 from penstock.adapters.demo.metadata import DemoMetadata
 from penstock.adapters.demo.portfolio import PORTFOLIO, PortfolioAdapter
 from penstock.adapters.demo.stocks import StocksAdapter
+from penstock.adapters.demo.token import new_token
+from penstock.adapters.ingest import IngestAdapter
+from penstock.kernel.item import Mode
+
+# What the pipeline may publish, by data adapter: patterns of items, and the mode of each.
+PIPELINE_ITEMS: Mapping[str, Mapping[str, Mode]] = {
+    "CANDLES": {"candle.*": Mode.MERGE, "candles.*": Mode.DISTINCT},
+    "MOVERS": {"movers": Mode.COMMAND},
+    "PIPELINE": {"query.*": Mode.MERGE, "queries": Mode.COMMAND},
+}
 
 
-def demo_sets(pace: float = 1.0, seed: int | None = None) -> list[AdapterSet]:
-    """Both sets over one market; `pace` speeds it up, `seed` makes it repeatable."""
+def demo_sets(pace: float = 1.0, seed: int | None = None, token: str | None = None) -> list[AdapterSet]:
+    """Both sets over one market; `pace` speeds it up, `seed` makes it repeatable.
+
+    The pipeline shows the `token`; without one, nobody knows it.
+    """
     market = Market(Random(seed), pace)
+    token = token or new_token()
     return [
-        _demo_set("WELCOME", market, "STOCKS", "CHAT", "PORTFOLIO"),
-        _demo_set("DEMO", market, "QUOTE_ADAPTER", "CHAT_ROOM", "PORTFOLIO_ADAPTER"),
+        _demo_set("WELCOME", market, "STOCKS", "CHAT", "PORTFOLIO", PIPELINE_ITEMS, token),
+        _demo_set("DEMO", market, "QUOTE_ADAPTER", "CHAT_ROOM", "PORTFOLIO_ADAPTER", {}, token),
     ]
 
 
-def _demo_set(name: str, market: Market, stocks_name: str, chat_name: str, portfolio_name: str) -> AdapterSet:
-    stocks = frozenset(market.stocks)
+def _demo_set(
+    name: str,
+    market: Market,
+    stocks_name: str,
+    chat_name: str,
+    portfolio_name: str,
+    published: Mapping[str, Mapping[str, Mode]],
+    token: str,
+) -> AdapterSet:
     chat = ChatAdapter()
-    portfolio = PortfolioAdapter(stocks)
-    items = {stocks_name: stocks, chat_name: frozenset({ROOM}), portfolio_name: frozenset({PORTFOLIO})}
-    data = {stocks_name: StocksAdapter(market), chat_name: chat, portfolio_name: portfolio}
-    return AdapterSet(name, DemoMetadata(items, chat, portfolio), data)
+    portfolio = PortfolioAdapter(frozenset(market.stocks))
+    items: dict[str, Mapping[str, Mode]] = {
+        stocks_name: dict.fromkeys(market.stocks, Mode.MERGE),
+        chat_name: {ROOM: Mode.DISTINCT},
+        portfolio_name: {PORTFOLIO: Mode.COMMAND},
+    }
+    data: dict[str, DataAdapter] = {stocks_name: StocksAdapter(market), chat_name: chat, portfolio_name: portfolio}
+    # By their names, for these adapters publish only what is subscribed.
+    journal = {adapter: Journaling(tuple(names)) for adapter, names in items.items()}
+    for adapter, patterns in published.items():
+        data[adapter] = IngestAdapter(items={item: mode.value for item, mode in patterns.items()}, tokens=[token])
+        journal[adapter] = Journaling(("*",), "ack")
+    return AdapterSet(name, DemoMetadata({**items, **published}, chat, portfolio), data, journal=journal)

@@ -56,7 +56,7 @@ class Stock:
         self.reference = round(price * random.uniform(0.97, 1.03), 2)
         self.opening = price
         self.last = self.low = self.high = price
-        self.bid_quantity = self.ask_quantity = 0
+        self.bid_quantity = self.ask_quantity = self.last_quantity = 0
         self.time = ""
         self._quote()
 
@@ -66,6 +66,7 @@ class Stock:
         self.last = max(0.01, round(self.last * (1 + drift + self._random.uniform(-STEP, STEP)), 2))
         self.low = min(self.low, self.last)
         self.high = max(self.high, self.last)
+        self.last_quantity = self._random.randrange(1, 40) * 50
         self._quote()
 
     def _quote(self) -> None:
@@ -74,7 +75,7 @@ class Stock:
         self.ask_quantity = self._random.randrange(1, 200) * 500
 
     def fields(self) -> dict[str, str]:
-        """All twelve fields as text."""
+        """All thirteen fields as text."""
         return {
             "stock_name": self.name,
             "time": self.time,
@@ -88,6 +89,7 @@ class Stock:
             "ask_quantity": str(self.ask_quantity),
             "ref_price": f"{self.reference:g}",
             "open_price": f"{self.opening:g}",
+            "last_quantity": str(self.last_quantity),
         }
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 
 from penstock.adapters.api import MetadataAdapter
-from penstock.adapters.demo.chat import ROOM, ChatAdapter
+from penstock.adapters.demo.chat import ChatAdapter
 from penstock.adapters.demo.portfolio import PORTFOLIO, PortfolioAdapter
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import SessionFacts
 
-MODES = {ROOM: Mode.DISTINCT, PORTFOLIO: Mode.COMMAND}
 USAGE = "Expected CHAT|text, BUY|portfolio1|item2|10 or SELL|portfolio1|item2|10"
 
 
@@ -20,7 +20,8 @@ class DemoMetadata(MetadataAdapter):
 
     quick = True
 
-    def __init__(self, items: Mapping[str, Set[str]], chat: ChatAdapter, portfolio: PortfolioAdapter) -> None:
+    def __init__(self, items: Mapping[str, Mapping[str, Mode]], chat: ChatAdapter, portfolio: PortfolioAdapter) -> None:
+        """`items` of each data adapter: names, or patterns with `*`, and the mode that suits them."""
         self._items = items
         self._chat = chat
         self._portfolio = portfolio
@@ -28,12 +29,21 @@ class DemoMetadata(MetadataAdapter):
     def items(self, session: SessionFacts, data_adapter: str, group: str) -> Sequence[str]:
         names = group.split()
         for name in names:
-            if name not in self._items[data_adapter]:
+            if self._mode(data_adapter, name) is None:
                 raise Refusal(Reason.GROUP, f"{data_adapter} has no item {name[:60]}")
         return names
 
     def allows_mode(self, session: SessionFacts, data_adapter: str, item: str, mode: Mode) -> bool:
-        return mode in (Mode.RAW, MODES.get(item, Mode.MERGE))
+        return mode in (Mode.RAW, self._mode(data_adapter, item))
+
+    def _mode(self, data_adapter: str, item: str) -> Mode | None:
+        known = self._items[data_adapter]
+        found = known.get(item)
+        if found is None:
+            found = next(
+                (mode for pattern, mode in known.items() if "*" in pattern and fnmatchcase(item, pattern)), None
+            )
+        return found
 
     def message(self, session: SessionFacts, text: str) -> str | None:
         kind, _, rest = text.partition("|")

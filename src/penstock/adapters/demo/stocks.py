@@ -1,4 +1,4 @@
-"""The market as a data adapter: items item1 to item30 in MERGE mode, twelve fields each, a snapshot at once."""
+"""The market as a data adapter: items item1 to item30 in MERGE mode, thirteen fields each, a snapshot at once."""
 
 from __future__ import annotations
 
