@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import http.client
 import io
 import json
@@ -220,7 +221,7 @@ def test_a_body_that_is_too_large_is_cut_off_and_what_came_before_counts(server:
     answer = post(server, chunks(), adapter="SMALL")
     assert answer.status == 413
     assert answer.accepted in (0, 5), "as much as had come in chunks of its own"
-    assert answer.errors == [{"error": "The body is larger than max_body_bytes = 1000"}]
+    assert answer.errors == [{"error": "The body is larger than max_body_bytes = 1000: fewer rows per request help"}]
 
 
 def test_lines_are_published_while_the_request_is_still_under_way(server: SetServer) -> None:
@@ -379,7 +380,7 @@ def test_tokens_may_stand_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     path.write_text(f"# for the cron job\n\n{TOKEN}\n  {OTHER}  \n")
     adapter = IngestAdapter(items=["x"], token_file=str(path))
-    adapter.start()
+    asyncio.run(adapter.start())
     assert adapter.admits(TOKEN)
     assert adapter.admits(OTHER)
     assert not adapter.admits("# for the cron job")
@@ -391,4 +392,4 @@ def test_a_token_file_without_tokens_stops_the_start(tmp_path: Path, text: str |
     if text is not None:
         path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        IngestAdapter(items=["x"], token_file=str(path)).start()
+        asyncio.run(IngestAdapter(items=["x"], token_file=str(path)).start())

@@ -1,27 +1,44 @@
 """The adapter: which items there are, who may publish, what was published last; and the intake of one request.
 
-Everything happens on the event loop. HTTP is in `door`.
+Everything happens on the event loop, but files, which are read and written on threads. HTTP is in `door` and `sink`,
+batches are in `batches`, what is known after a restart is in `memory`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import translate
 from hmac import compare_digest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.adapters.api import DataAdapter
+from penstock.adapters.ingest.draft import MAX_ERRORS
 from penstock.adapters.ingest.states import STATES, Event, State, Unfit
 from penstock.kernel.feed import Feed
-from penstock.kernel.item import Item
+from penstock.log import get
+
+if TYPE_CHECKING:
+    # They bring pyarrow, which takes its time to load: only where there is a journal.
+    from penstock.adapters.ingest.batches import Batches
+    from penstock.journal.recorder import AdapterRecorder
+
+log = get(__name__)
+
+# Seconds between two looks whether there is something new for the state file. What is in the journal since then is read
+# at the next start.
+SAVE_SECONDS = 60.0
+
+# After so many looks it is written though nothing is new: the journal must not forget what comes after it.
+IDLE_LOOKS = 60
 
 # Shorter ones can be guessed.
 MIN_TOKEN_LENGTH = 16
-
-# How many things that are wrong with a request its answer names; the others are only counted.
-MAX_ERRORS = 10
 
 # How much of a name an error repeats.
 MAX_ECHO = 60
@@ -39,9 +56,16 @@ class Limits:
 
 
 class IngestAdapter(DataAdapter):
-    """`items` names what may be published, with `*` for anything: a list of MERGE items, or a table of their modes."""
+    """`items` names what may be published, with `*` for anything: a list of MERGE items, or a table of their modes.
+
+    If it is journaled it takes batches, and knows after a restart what it knew before.
+    """
 
     quick = True
+
+    # For tests, which do not wait.
+    save_seconds = SAVE_SECONDS
+    clock: Callable[[], float] = staticmethod(time.monotonic)
 
     def __init__(
         self,
@@ -54,6 +78,7 @@ class IngestAdapter(DataAdapter):
         max_rows: int = 10_000,
         max_body_bytes: int = 67_108_864,
         max_line_bytes: int = 262_144,
+        max_staged_bytes: int = 268_435_456,
     ) -> None:
         if isinstance(items, str) or not items:
             raise ValueError(f"items = {items!r}: expected a list of names, or a table of names and modes")
@@ -65,6 +90,11 @@ class IngestAdapter(DataAdapter):
         for name in ("items", "fields", "rows", "body_bytes", "line_bytes"):
             if getattr(self.limits, name) < 1:
                 raise ValueError(f"max_{name} = {getattr(self.limits, name)!r}: expected 1 or more")
+        if max_staged_bytes < 1:
+            raise ValueError(f"max_staged_bytes = {max_staged_bytes!r}: expected 1 or more")
+        # As they were declared.
+        self.modes = modes
+        self._max_staged_bytes = max_staged_bytes
         self._patterns = [(re.compile(translate(pattern)), STATES[mode]) for pattern, mode in modes.items()]
         self._tokens = [_token(token, "tokens") for token in tokens]
         self._token_file = None if token_file is None else str(token_file)
@@ -72,13 +102,51 @@ class IngestAdapter(DataAdapter):
             raise ValueError("tokens is missing: name some, or a token_file with one in each line")
         self._states: dict[str, State] = {}
         self.feed: Feed
+        # Whoever changes states and waits in between holds it; and whoever must not come in between.
+        self.lock = asyncio.Lock()
+        self.recorder: AdapterRecorder | None = None
+        # None if the adapter is not journaled, or nothing is to be kept.
+        self.batches: Batches | None = None
+        self._directory: Path | None = None
+        # Something has changed since the state file was written, and how often nothing had.
+        self._changed = False
+        self._idle_looks = 0
+        self._saving: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Event
 
     # -- from the server ------------------------------------------------------------------------------------------
 
     def enter(self, feed: Feed) -> None:
         self.feed = feed
 
-    def start(self) -> None:
+    def journal_to(self, recorder: AdapterRecorder | None, directory: Path | None) -> None:
+        self.recorder = recorder
+        self._directory = directory
+
+    async def start(self) -> None:
+        self._read_tokens()
+        recorder = self.recorder
+        if recorder is None or self._directory is None:
+            return
+        from penstock.adapters.ingest.batches import Batches
+
+        self._stopping = asyncio.Event()
+        self.batches = Batches(
+            recorder, self._states, self.fresh, self._take_batch, self.lock, self._max_staged_bytes, self.clock
+        )
+        await self._recall(recorder, self.batches)
+        self._saving = asyncio.create_task(self._keep_saving())
+
+    async def stop(self) -> None:
+        """Finish the batch that is under way, and write down what there is."""
+        if self.batches is not None:
+            await self.batches.close()
+        if self._saving is not None:
+            self._stopping.set()
+            await self._saving
+            await self.save()
+
+    def _read_tokens(self) -> None:
         if self._token_file is None:
             return
         try:
@@ -94,10 +162,69 @@ class IngestAdapter(DataAdapter):
         state = self._states.get(item)
         if state is None:
             return
-        for event in state.events():
-            self.update(item, event, snapshot=True)
+        # All of it has been recorded when it came.
+        self.feed.publish_named([(item, event, True) for event in state.events()], recorded=True)
         if state.complete:
             self.end_of_snapshot(item)
+
+    # -- what is known after a restart ----------------------------------------------------------------------------
+
+    async def _recall(self, recorder: AdapterRecorder, batches: Batches) -> None:
+        from penstock.adapters.ingest.memory import file_of, recall
+
+        assert self._directory is not None
+        path = file_of(self._directory, recorder.adapter_set, recorder.adapter)
+        disk = recorder.recording.journal.disk
+        memory = await asyncio.to_thread(recall, path, disk, recorder.adapter_set, recorder.adapter, self.fresh)
+        self._states.update(memory.states)
+        batches.queries.update(memory.queries)
+        self._changed = True
+        # At once: if the journal is not the one that the file was written with, its numbers would be misunderstood.
+        await self.save()
+
+    async def _keep_saving(self) -> None:
+        while not self._stopping.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.save_seconds):
+                    await self._stopping.wait()
+                return
+            if self.batches is not None:
+                self.batches.expire()
+            self._idle_looks += 1
+            if self._changed or self._idle_looks >= IDLE_LOOKS:
+                await self.save()
+
+    async def save(self) -> None:
+        """Write the state file; if that fails it is tried again at the next look."""
+        from penstock.adapters.ingest.memory import Memory, file_of, save
+        from penstock.journal.errors import JournalError
+
+        recorder, batches = self.recorder, self.batches
+        if recorder is None or batches is None or self._directory is None:
+            return
+        path = file_of(self._directory, recorder.adapter_set, recorder.adapter)
+        journal = recorder.recording.journal
+        try:
+            async with self.lock:
+                recorder.recording.flush()
+                sequence = journal.next_sequence - 1
+                states = {item: state.copy() for item, state in self._states.items()}
+                memory = Memory(sequence, states, dict(batches.queries))
+                self._changed = False
+                self._idle_looks = 0
+                on_disk = journal.flush()
+            # Numbers that are not on the disk yet would be given to others after a crash.
+            await asyncio.wrap_future(on_disk)
+            await asyncio.to_thread(save, path, recorder.adapter_set, recorder.adapter, memory)
+        except (JournalError, OSError) as error:
+            self._changed = True
+            log.error("state file of an adapter is not written", file=str(path), reason=str(error))
+
+    def _take_batch(self, states: dict[str, State], events: list[tuple[str, Event]]) -> None:
+        """A batch is on the disk."""
+        self._changed = True
+        self._states.update(states)
+        self.feed.publish_named([(item, event, False) for item, event in events], recorded=True)
 
     # -- from the door --------------------------------------------------------------------------------------------
 
@@ -112,20 +239,24 @@ class IngestAdapter(DataAdapter):
     def state(self, item: str) -> State:
         """What is kept of an item, or would be: see `keep`. Raises Unfit if it may not be published."""
         state = self._states.get(item)
-        if state is None:
-            kind = next((kind for pattern, kind in self._patterns if pattern.match(item)), None)
-            if kind is None:
-                raise Unfit(f"item {item[:MAX_ECHO]!r} is not declared")
-            if len(self._states) >= self.limits.items:
-                raise Unfit(f"item {item[:MAX_ECHO]!r} is one more than max_items = {self.limits.items}")
-            state = kind(self.limits.fields, self.limits.rows)
-        return state
+        return self.fresh(item, 0) if state is None else state
+
+    def fresh(self, item: str, more: int) -> State:
+        """A state for an item that has none, if there is room beside the others and so many more. Raises Unfit."""
+        kind = next((kind for pattern, kind in self._patterns if pattern.match(item)), None)
+        if kind is None:
+            raise Unfit(f"item {item[:MAX_ECHO]!r} is not declared")
+        if len(self._states) + more >= self.limits.items:
+            raise Unfit(f"item {item[:MAX_ECHO]!r} is one more than max_items = {self.limits.items}")
+        return kind(self.limits.fields, self.limits.rows)
 
     def keep(self, item: str, state: State) -> None:
+        self._changed = True
         self._states[item] = state
 
     def forget(self, item: str) -> None:
         """The item is empty and makes room for others."""
+        self._changed = True
         self._states.pop(item, None)
 
 
@@ -137,9 +268,9 @@ class Intake:
         self.refused = 0
         self.errors: list[dict[str, object]] = []
         self._adapter = adapter
-        self._live = adapter.feed.items
+        self._recorder = adapter.recorder
         # Their values have been checked on the way here, and nobody changes them: the kernel need not look again.
-        self._events: list[tuple[Item, Event, bool]] = []
+        self._events: list[tuple[str, Event, bool]] = []
 
     def update(self, number: int, item: str, event: Event, snapshot: bool = False) -> None:
         """An event, from the line or row of this number."""
@@ -155,9 +286,10 @@ class Intake:
         self.accepted += 1
         if not snapshot:
             state.complete = True
-        live = self._live.get(item)
-        if live is not None:
-            self._events.append((live, event, snapshot))
+        if self._recorder is not None:
+            # Here and not by the kernel, which would leave out what a client's wrong mode makes nonsense of.
+            self._recorder.record(item, "snapshot" if snapshot else "update", event)
+        self._events.append((item, event, snapshot))
 
     def clear(self, number: int, item: str) -> None:
         try:
@@ -168,8 +300,10 @@ class Intake:
         self._adapter.forget(item)
         self.accepted += 1
         self.flush()
-        if item in self._live:
-            self._adapter.clear_snapshot(item)
+        if self._recorder is not None:
+            self._recorder.record(item, "clear", None)
+        if item in self._adapter.feed.items:
+            self._adapter.feed.clear_snapshot(item, recorded=True)
 
     def end_of_snapshot(self, number: int, item: str) -> None:
         try:
@@ -181,7 +315,7 @@ class Intake:
         self._adapter.keep(item, state)
         self.accepted += 1
         self.flush()
-        if item in self._live:
+        if item in self._adapter.feed.items:
             self._adapter.end_of_snapshot(item)
 
     def refuse(self, number: int, reason: str) -> None:
@@ -193,7 +327,7 @@ class Intake:
         """Hand over what has been gathered."""
         if self._events:
             events, self._events = self._events, []
-            self._adapter.feed.publish(events)
+            self._adapter.feed.publish_named(events, recorded=True)
 
 
 def _token(token: str, place: str) -> bytes:

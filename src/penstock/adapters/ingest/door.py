@@ -1,6 +1,7 @@
 """The way in over HTTP, on the API port: `POST /api/ingest/{set}/{adapter}` with JSON lines or an Arrow stream.
 
 JSON lines are taken in as they come; the sender waits while the kernel is busy. What a line means is in `lines`.
+Batches of pipelines come in by `sink`.
 """
 
 from __future__ import annotations
@@ -9,16 +10,25 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
 from penstock.adapters.api import DataAdapter
 from penstock.adapters.ingest.adapter import IngestAdapter, Intake
+from penstock.adapters.ingest.errors import Refused
 from penstock.adapters.ingest.lines import BadLine, Splitter, read
+from penstock.adapters.ingest.requests import (
+    ARROW,
+    PATH,
+    Answer,
+    Finder,
+    Problem,
+    admitted,
+    kind_of,
+    large_body,
+    read_arrow,
+)
+from penstock.adapters.ingest.sink import sink_routes
 
-PATH = "/api/ingest"
-
-ARROW = "application/vnd.apache.arrow.stream"
 # What JSON lines are called; the last is what curl says when it is not told otherwise.
 JSON_LINES = (
     "",
@@ -33,58 +43,76 @@ JSON_LINES = (
 TURN = 1_000
 
 
-class Answer(JSONResponse):
-    """JSON that ends its line, for those who read it in a terminal."""
-
-    def render(self, content: object) -> bytes:
-        return bytes(super().render(content)) + b"\n"
-
-
-class TooLarge(Exception):
-    """The body is larger than it may be."""
-
-
-def ingest_routes(find: Callable[[str, str], DataAdapter | None]) -> APIRouter:
-    """`find` looks a data adapter up by the names of its set and its own."""
+def ingest_routes(
+    find: Callable[[str, str], DataAdapter | None], is_ready: Callable[[], bool] = lambda: True
+) -> APIRouter:
+    """`find` looks a data adapter up by the names of its set and its own; `is_ready` says whether all are there."""
+    finder = Finder(find, is_ready)
     router = APIRouter()
+    router.include_router(sink_routes(finder))
 
     @router.post(
         PATH + "/{adapter_set}/{adapter}", summary="Publish JSON lines or an Arrow stream", response_class=Answer
     )
     async def ingest(adapter_set: str, adapter: str, request: Request) -> Answer:
-        found = find(adapter_set, adapter)
-        if not isinstance(found, IngestAdapter):
-            return _problem(404, f"There is no ingest adapter {adapter} in set {adapter_set}")
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not found.admits(token.strip()):
-            return _problem(401, "Expected a header Authorization: Bearer with a token of this adapter")
-        if request.headers.get("content-encoding", "identity") != "identity":
-            return _problem(415, "Expected a body that is not compressed")
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != ARROW and kind not in JSON_LINES:
-            return _problem(415, f"Content-Type {kind[:60]}: expected application/x-ndjson or {ARROW}")
+        try:
+            found = admitted(finder, adapter_set, adapter, request)
+            kind = kind_of(request, ARROW, *JSON_LINES)
+            _check_journal(found)
+        except Problem as problem:
+            return _problem(problem)
+        lost = 0 if found.recorder is None else found.recorder.recording.lost_records
         intake = Intake(found)
-        status = 200
+        status, headers = 200, None
         try:
             await (_take_arrow if kind == ARROW else _take_lines)(found, intake, request)
-        except TooLarge:
-            status = 413
-            intake.errors.append({"error": f"The body is larger than max_body_bytes = {found.limits.body_bytes}"})
+            if intake.accepted:
+                await _wait_for_journal(found, lost)
+        except Problem as problem:
+            status, headers = problem.status, problem.headers
+            intake.errors.append({"error": str(problem)})
         except ClientDisconnect:
             # Nobody is there to read it.
             status = 400
-        intake.flush()
         if intake.refused and status == 200:
             status = 422
         answer = {"accepted": intake.accepted, "refused": intake.refused, "errors": intake.errors}
-        return Answer(answer, status)
+        return Answer(answer, status, headers)
 
     return router
 
 
-def _problem(status: int, text: str) -> Answer:
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return Answer({"accepted": 0, "refused": 0, "errors": [{"error": text}]}, status, headers)
+def _problem(problem: Problem) -> Answer:
+    return Answer({"accepted": 0, "refused": 0, "errors": [{"error": str(problem)}]}, problem.status, problem.headers)
+
+
+# -- the journal --------------------------------------------------------------------------------------------------
+
+
+def _acknowledges(adapter: IngestAdapter) -> bool:
+    return adapter.recorder is not None and adapter.recorder.policy.value == "ack"
+
+
+def _check_journal(adapter: IngestAdapter) -> None:
+    """Those who are told when it is on the disk are told beforehand when it will not be."""
+    if adapter.recorder is None or not _acknowledges(adapter):
+        return
+    journal = adapter.recorder.recording.journal
+    if journal.failure is not None:
+        raise Problem(503, str(journal.failure))
+    if journal.queued_bytes > journal.settings.queue_bytes // 2:
+        raise Problem(503, f"{journal.queued_bytes} bytes wait for the disk")
+
+
+async def _wait_for_journal(adapter: IngestAdapter, lost: int) -> None:
+    if adapter.recorder is None or not _acknowledges(adapter):
+        return
+    from penstock.journal.errors import JournalError
+
+    try:
+        await adapter.recorder.recording.committed(lost)
+    except JournalError as error:
+        raise Problem(503, f"Published, but not journaled: {error}") from error
 
 
 # -- JSON lines ---------------------------------------------------------------------------------------------------
@@ -96,16 +124,22 @@ async def _take_lines(adapter: IngestAdapter, intake: Intake, request: Request) 
     async for chunk in request.stream():
         size += len(chunk)
         if size > adapter.limits.body_bytes:
-            raise TooLarge
+            raise large_body(adapter)
         lines = splitter.feed(chunk)
         for start in range(0, len(lines), TURN):
-            number = _take(adapter, intake, number, lines[start : start + TURN])
+            number = await _take(adapter, intake, number, lines[start : start + TURN])
             await asyncio.sleep(0)
-    _take(adapter, intake, number, splitter.end())
+    await _take(adapter, intake, number, splitter.end())
 
 
-def _take(adapter: IngestAdapter, intake: Intake, number: int, lines: Iterable[bytes | None]) -> int:
+async def _take(adapter: IngestAdapter, intake: Intake, number: int, lines: Iterable[bytes | None]) -> int:
     """Take in some lines, the first of which follows the one of this number; returns the number of the last."""
+    _check_journal(adapter)
+    async with adapter.lock:
+        return _take_now(adapter, intake, number, lines)
+
+
+def _take_now(adapter: IngestAdapter, intake: Intake, number: int, lines: Iterable[bytes | None]) -> int:
     for text in lines:
         number += 1
         if text is None:
@@ -133,30 +167,28 @@ def _take(adapter: IngestAdapter, intake: Intake, number: int, lines: Iterable[b
 
 async def _take_arrow(adapter: IngestAdapter, intake: Intake, request: Request) -> None:
     """The whole body first: Arrow's reader cannot wait for more of it."""
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > adapter.limits.body_bytes:
-            raise TooLarge
-    import pyarrow  # takes its time to load
-
-    from penstock.adapters.arrow import split
+    try:
+        batches = await read_arrow(adapter, request)
+    except Refused as refused:
+        intake.refuse(1, str(refused.errors[0]["error"]))
+        return
+    from penstock.adapters.arrow import split  # pyarrow takes its time to load
 
     number = 0
-    try:
-        with pyarrow.ipc.open_stream(pyarrow.py_buffer(body)) as reader:
-            for batch in reader:
-                # Offsets and text that come from outside: nothing else looks at them before they are followed.
-                batch.validate(full=True)
-                for start in range(0, batch.num_rows, TURN):
+    for batch in batches:
+        for start in range(0, batch.num_rows, TURN):
+            _check_journal(adapter)
+            async with adapter.lock:
+                try:
                     items, events = split(batch.slice(start, TURN), "item")
-                    for item, event in zip(items, events, strict=True):
-                        number += 1
-                        if item is None:
-                            intake.refuse(number, "column item has no value")
-                        else:
-                            intake.update(number, item, event)
-                    intake.flush()
-                    await asyncio.sleep(0)
-    except (pyarrow.ArrowException, ValueError, OSError) as error:
-        intake.refuse(number + 1, str(error))
+                except ValueError as error:
+                    intake.refuse(number + 1, str(error))
+                    return
+                for item, event in zip(items, events, strict=True):
+                    number += 1
+                    if item is None:
+                        intake.refuse(number, "column item has no value")
+                    else:
+                        intake.update(number, item, event)
+                intake.flush()
+            await asyncio.sleep(0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Self
 
 from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD
 from penstock.kernel.ports import Value
@@ -25,6 +26,9 @@ class Unfit(Exception):
 class State:
     """The base. `complete` says whether what is kept is all of a snapshot, and not only the first part of it."""
 
+    # Its name in the configuration.
+    mode: str
+
     def __init__(self, max_fields: int, max_rows: int) -> None:
         self.complete = False
         self._max_fields = max_fields
@@ -38,6 +42,20 @@ class State:
         """The snapshot."""
         raise NotImplementedError
 
+    def copy(self) -> Self:
+        """Another one with the same content, to try something out; events are shared, as nobody changes them."""
+        other = type(self)(self._max_fields, self._max_rows)
+        other.complete = self.complete
+        self._hand_over(other)
+        return other
+
+    def _hand_over(self, other: Self) -> None:
+        raise NotImplementedError
+
+    def resolve(self, event: Event) -> Event | None:
+        """What an event of a batch comes to, given what is there; None if there is nothing to do. Raises Unfit."""
+        return event
+
     def _check(self, fields: int) -> None:
         if fields > self._max_fields:
             raise Unfit(f"{fields} fields; max_fields = {self._max_fields}")
@@ -45,6 +63,8 @@ class State:
 
 class MergeState(State):
     """The latest value of each field."""
+
+    mode = "MERGE"
 
     def __init__(self, max_fields: int, max_rows: int) -> None:
         super().__init__(max_fields, max_rows)
@@ -57,11 +77,16 @@ class MergeState(State):
         values.update(event)
 
     def events(self) -> Iterable[Event]:
-        return [self._values] if self._values else []
+        return [dict(self._values)] if self._values else []
+
+    def _hand_over(self, other: Self) -> None:
+        other._values = dict(self._values)
 
 
 class DistinctState(State):
     """The latest events."""
+
+    mode = "DISTINCT"
 
     def __init__(self, max_fields: int, max_rows: int) -> None:
         super().__init__(max_fields, max_rows)
@@ -74,9 +99,14 @@ class DistinctState(State):
     def events(self) -> Iterable[Event]:
         return self._latest
 
+    def _hand_over(self, other: Self) -> None:
+        other._latest = self._latest.copy()
+
 
 class CommandState(State):
     """The rows of a table."""
+
+    mode = "COMMAND"
 
     def __init__(self, max_fields: int, max_rows: int) -> None:
         super().__init__(max_fields, max_rows)
@@ -103,5 +133,19 @@ class CommandState(State):
     def events(self) -> Iterable[Event]:
         return self._rows.values()
 
+    def _hand_over(self, other: Self) -> None:
+        other._rows = dict(self._rows)
 
-STATES: dict[str, type[State]] = {"MERGE": MergeState, "DISTINCT": DistinctState, "COMMAND": CommandState}
+    def resolve(self, event: Event) -> Event | None:
+        """ADD or UPDATE by whether the row is there; a DELETE of one that is not comes to nothing."""
+        key, command = event.get(KEY_FIELD), event.get(COMMAND_FIELD)
+        if not key:
+            raise Unfit(f"no {KEY_FIELD}, which a COMMAND item needs")
+        if command == DELETE:
+            return {KEY_FIELD: key, COMMAND_FIELD: DELETE} if key in self._rows else None
+        if command not in (None, ADD, UPDATE):
+            raise Unfit(f"{COMMAND_FIELD} {command[:60]!r}: expected {ADD}, {UPDATE}, {DELETE} or nothing")
+        return {**event, COMMAND_FIELD: UPDATE if key in self._rows else ADD}
+
+
+STATES: dict[str, type[State]] = {kind.mode: kind for kind in (MergeState, DistinctState, CommandState)}

@@ -1,0 +1,256 @@
+"""What an adapter knows after a restart: its state file, and what the journal holds from there on.
+
+The file is JSON lines: a head with the journal's sequence and the queries' batches, a line for each item, a last line
+with a checksum of all before. Everything here may block: it is for threads. When it is done is in `adapter`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+from zlib import crc32
+
+import msgspec
+
+from penstock.adapters.ingest.batches import remember
+from penstock.adapters.ingest.states import Event, State, Unfit
+from penstock.journal.damage import Damage
+from penstock.journal.disk import Disk
+from penstock.journal.entity import batch_entity, entity_of
+from penstock.journal.errors import Expired
+from penstock.journal.reader import Reader
+from penstock.journal.recorder import BATCH, CLEAR
+from penstock.journal.selection import Selection
+from penstock.log import get
+
+log = get(__name__)
+
+FORMAT = "penstock items"
+VERSION = 1
+
+# Makes a new state for an item, given how many there are; raises Unfit if the item may not be.
+Maker = Callable[[str, int], State]
+
+
+class Head(msgspec.Struct):
+    """The first line of a file."""
+
+    format: str
+    version: int
+    adapter_set: str
+    adapter: str
+    # The last of the journal whose effect is in the file.
+    sequence: int
+    queries: dict[str, int]
+
+
+class Entry(msgspec.Struct):
+    """An item."""
+
+    item: str
+    mode: str
+    complete: bool
+    events: list[Event]
+
+
+class Tail(msgspec.Struct):
+    """The last line."""
+
+    items: int
+    crc32: int
+
+
+class Damaged(Exception):
+    """The file is not as it was written; the text says where."""
+
+
+@dataclass
+class Memory:
+    """All that an adapter knows, as of a sequence of the journal."""
+
+    sequence: int = 0
+    states: dict[str, State] = field(default_factory=dict)
+    queries: dict[str, int] = field(default_factory=dict)
+
+
+def file_of(directory: Path, adapter_set: str, adapter: str) -> Path:
+    """Where the state of an adapter stands; no two share a file."""
+    return directory / f"{_quoted(adapter_set)}.{_quoted(adapter)}.jsonl"
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="").replace(".", "%2E")
+
+
+# -- the file -----------------------------------------------------------------------------------------------------
+
+
+def save(path: Path, adapter_set: str, adapter: str, memory: Memory) -> None:
+    """Replace the file, or leave it as it is. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.tmp")
+    with aside.open("wb") as file:
+        checksum = 0
+        for line in _lines(adapter_set, adapter, memory):
+            checksum = crc32(line, checksum)
+            file.write(line)
+        file.write(_encode(Tail(len(memory.states), checksum)))
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _lines(adapter_set: str, adapter: str, memory: Memory) -> Iterator[bytes]:
+    yield _encode(Head(FORMAT, VERSION, adapter_set, adapter, memory.sequence, memory.queries))
+    for item, state in memory.states.items():
+        yield _encode(Entry(item, state.mode, state.complete, list(state.events())))
+
+
+def _encode(line: msgspec.Struct) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def load(path: Path, make: Maker) -> Memory | None:
+    """What the file holds; None if there is none. Raises Damaged, and ValueError for one of a newer program."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return None
+    entries = msgspec.json.Decoder(Entry)
+    unfit: list[str] = []
+    with file:
+        try:
+            line = file.readline()
+            head = msgspec.json.decode(line, type=Head)
+            if head.format != FORMAT:
+                raise Damaged(f"its format is {head.format[:60]!r}, not {FORMAT!r}")
+            if head.version > VERSION:
+                raise ValueError(f"{path} is of version {head.version}; this program knows {VERSION} and earlier")
+            memory = Memory(head.sequence, {}, head.queries)
+            checksum, following = crc32(line), file.readline()
+            while following:
+                line, following = following, file.readline()
+                if not following:
+                    break
+                checksum = crc32(line, checksum)
+                _put_back(memory.states, entries.decode(line), make, unfit)
+            tail = msgspec.json.decode(line, type=Tail)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise Damaged(str(error)) from error
+    if tail.crc32 != checksum:
+        raise Damaged("its checksum is wrong")
+    if unfit:
+        log.warning("items are not declared as they were, and forgotten", file=str(path), items=unfit[:10])
+    return memory
+
+
+def _put_back(states: dict[str, State], entry: Entry, make: Maker, unfit: list[str]) -> None:
+    try:
+        state = make(entry.item, len(states))
+        if state.mode != entry.mode:
+            raise Unfit(f"declared {state.mode}")
+        for event in entry.events:
+            state.apply(event)
+    except Unfit:
+        unfit.append(entry.item)
+        return
+    state.complete = entry.complete
+    states[entry.item] = state
+
+
+# -- file and journal ---------------------------------------------------------------------------------------------
+
+
+def recall(path: Path, disk: Disk, adapter_set: str, adapter: str, make: Maker) -> Memory:
+    """What the adapter knew when the journal ended. Raises OSError, ValueError."""
+    reader = Reader(disk, _tell_damage)
+    try:
+        memory = load(path, make)
+    except Damaged as damaged:
+        kept = path.with_name(f"{path.name}.damaged")
+        path.replace(kept)
+        log.error(
+            "state file of an adapter is damaged, it is made again from the journal",
+            file=str(kept),
+            reason=str(damaged),
+            journal_begins=reader.earliest(),
+        )
+        memory = None
+    if memory is None:
+        memory = Memory(reader.earliest() - 1)
+    latest = reader.poll()
+    if memory.sequence > latest:
+        # Both are on the disk when the file is written: somebody has put an older journal in its place.
+        log.error(
+            "journal ends before the state file of an adapter, which is taken as it is",
+            file=str(path),
+            sequence=memory.sequence,
+            journal_ends=latest,
+        )
+        memory.sequence = latest
+    while True:
+        try:
+            _replay(reader, memory, latest, adapter_set, adapter, make)
+            return memory
+        except Expired as expired:
+            log.error(
+                "state file of an adapter is so old that the journal does not reach back to it: events are missing",
+                file=str(path),
+                sequence=memory.sequence,
+                journal_begins=expired.earliest,
+            )
+            memory.sequence = expired.earliest - 1
+
+
+def _replay(reader: Reader, memory: Memory, latest: int, adapter_set: str, adapter: str, make: Maker) -> None:
+    """Apply what the journal holds of the adapter after the memory's sequence."""
+    items, queries = entity_of(adapter_set, adapter, ""), batch_entity(adapter_set, adapter, "")
+    selection = Selection(entities=(f"{items}*", f"{queries}*"))
+    for batch in reader.read(memory.sequence + 1, latest + 1, selection):
+        for entity, kind, value in _records(batch):
+            if entity.startswith(items):
+                _apply(memory.states, entity[len(items) :], kind, value, make)
+            elif kind == BATCH and entity.startswith(queries):
+                number = msgspec.json.decode(value or "null", type=_Marker).batch
+                remember(memory.queries, unquote(entity[len(queries) :]), number)
+        memory.sequence = int(batch.column("sequence")[-1].as_py())
+    memory.sequence = latest
+
+
+class _Marker(msgspec.Struct):
+    batch: int
+
+
+def _records(batch: Any) -> Iterable[tuple[str, str, str | None]]:
+    return zip(*(batch.column(name).to_pylist() for name in ("entity", "kind", "value")), strict=True)
+
+
+_decode_event = msgspec.json.Decoder(dict[str, str | None]).decode
+
+
+def _apply(states: dict[str, State], item: str, kind: str, value: str | None, make: Maker) -> None:
+    if kind == CLEAR or value is None:
+        states.pop(item, None)
+        return
+    # What does not fit is of an item that is not declared any more, or not as it was.
+    with suppress(Unfit):
+        state = states.get(item) or make(item, len(states))
+        state.apply(_decode_event(value))
+        # Whoever has sent a part of a snapshot only has not lived longer than this server's last run: nobody would end
+        # it, and clients would wait for that.
+        state.complete = True
+        states[item] = state
+
+
+def _tell_damage(damage: Damage) -> None:
+    log.error("journal damaged", damage=str(damage))

@@ -1,0 +1,109 @@
+"""What all requests to ingest adapters have in common: who may, what kind of body, how large; and answers.
+
+The routes are in `door` and `sink`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fastapi import Request
+from fastapi.responses import JSONResponse
+
+from penstock.adapters.api import DataAdapter
+from penstock.adapters.ingest.adapter import IngestAdapter
+from penstock.adapters.ingest.errors import Refused
+
+if TYPE_CHECKING:
+    import pyarrow
+
+PATH = "/api/ingest"
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+# Bodies beyond it are unpacked on a thread.
+LARGE = 65_536
+
+# Seconds after which somebody who was turned away for want of room may try again.
+RETRY_AFTER = "1"
+
+
+class Answer(JSONResponse):
+    """JSON that ends its line, for those who read it in a terminal."""
+
+    def render(self, content: object) -> bytes:
+        return bytes(super().render(content)) + b"\n"
+
+
+class Problem(Exception):
+    """A request that is turned down as a whole, and what the status tells."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.headers: dict[str, str] | None = None
+        if status == 401:
+            self.headers = {"WWW-Authenticate": "Bearer"}
+        elif status in (429, 503):
+            self.headers = {"Retry-After": RETRY_AFTER}
+
+
+class Finder:
+    """Where requests find their adapters: `find` looks one up by the names of its set and its own."""
+
+    def __init__(self, find: Callable[[str, str], DataAdapter | None], is_ready: Callable[[], bool]) -> None:
+        self.find = find
+        self.is_ready = is_ready
+
+
+def admitted(finder: Finder, adapter_set: str, adapter: str, request: Request) -> IngestAdapter:
+    """The adapter of a request, if it may have it. Raises Problem."""
+    found = finder.find(adapter_set, adapter)
+    if not isinstance(found, IngestAdapter):
+        if not finder.is_ready():
+            # It may well have been there a moment ago: whoever tries again finds it after the restart.
+            raise Problem(503, "The server is starting or going down")
+        raise Problem(404, f"There is no ingest adapter {adapter} in set {adapter_set}")
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not found.admits(token.strip()):
+        raise Problem(401, "Expected a header Authorization: Bearer with a token of this adapter")
+    return found
+
+
+def kind_of(request: Request, *kinds: str) -> str:
+    """What the body is, if it is one of these. Raises Problem."""
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise Problem(415, "Expected a body that is not compressed")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in kinds:
+        wanted = ARROW if len(kinds) == 1 else f"application/x-ndjson or {ARROW}"
+        raise Problem(415, f"Content-Type {kind[:60]}: expected {wanted}")
+    return kind
+
+
+def large_body(adapter: IngestAdapter) -> Problem:
+    return Problem(
+        413, f"The body is larger than max_body_bytes = {adapter.limits.body_bytes}: fewer rows per request help"
+    )
+
+
+async def read_arrow(adapter: IngestAdapter, request: Request) -> list[pyarrow.RecordBatch]:
+    """The rows of an Arrow body. Raises Problem, Refused, ClientDisconnect."""
+    limit = adapter.limits.body_bytes
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise large_body(adapter)
+    from penstock.adapters.ingest.body import BadBody, LargeBody, read_stream  # pyarrow takes its time to load
+
+    try:
+        if len(body) > LARGE:
+            return await asyncio.to_thread(read_stream, body, limit)
+        return read_stream(body, limit)
+    except LargeBody as large:
+        raise Problem(413, f"{large}: fewer rows per request help") from large
+    except BadBody as bad:
+        raise Refused([{"row": 1, "error": str(bad)}]) from bad

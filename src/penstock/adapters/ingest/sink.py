@@ -1,0 +1,172 @@
+"""Where pipelines put their batches: each once, whatever is sent again. Paths below `/api/ingest/{set}/{adapter}`.
+
+A batch comes in one request, or in stages and a commit. What becomes of it is in `batches`. The protocol for those who
+call it: docs/adapters.md, "Reference: batches".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+from fastapi import APIRouter, Request
+from starlette.requests import ClientDisconnect
+
+from penstock.adapters.ingest.adapter import IngestAdapter
+from penstock.adapters.ingest.errors import BatchError, Refused
+from penstock.adapters.ingest.requests import ARROW, PATH, Answer, Finder, Problem, admitted, kind_of, read_arrow
+from penstock.adapters.ingest.states import STATES
+
+if TYPE_CHECKING:
+    from penstock.adapters.ingest.batches import Batches, Outcome
+
+ADAPTER = PATH + "/{adapter_set}/{adapter}"
+QUERY = ADAPTER + "/queries/{query}"
+BATCH = QUERY + "/batches/{batch}"
+
+# Names of queries and stages: they stand in addresses, logs and names of entities.
+_NAME = re.compile(r"[A-Za-z0-9._~:-]{1,128}")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+
+# Bytes of a commit.
+MAX_COMMIT = 1_048_576
+
+
+class Commit(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a commit: the stages that are the batch, in their order."""
+
+    stages: list[str]
+
+
+def sink_routes(finder: Finder) -> APIRouter:
+    """To be included in those of `door`."""
+    router = APIRouter()
+
+    @router.get(ADAPTER, summary="What may be published, and whether batches are taken", response_class=Answer)
+    async def about(adapter_set: str, adapter: str, request: Request) -> Answer:
+        async def work() -> dict[str, object]:
+            found = admitted(finder, adapter_set, adapter, request)
+            return {"items": found.modes, "durable": found.batches is not None}
+
+        return await _answer(work)
+
+    @router.get(QUERY, summary="The last batch of a query that was committed", response_class=Answer)
+    async def last_batch(adapter_set: str, adapter: str, query: str, request: Request) -> Answer:
+        async def work() -> dict[str, object]:
+            _, batches = _durable(finder, adapter_set, adapter, request)
+            return {"batch": batches.queries.get(_name("query", query))}
+
+        return await _answer(work)
+
+    @router.put(BATCH, summary="Publish a batch, once", response_class=Answer)
+    async def put_batch(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
+        async def work() -> dict[str, object]:
+            found, batches = _durable(finder, adapter_set, adapter, request)
+            kind_of(request, ARROW)
+            name, number, mode = _name("query", query), _number(batch), _mode(request)
+            rows = await read_arrow(found, request)
+            return _told(await batches.put(name, number, mode, rows))
+
+        return await _answer(work)
+
+    @router.put(BATCH + "/stages/{stage}", summary="Keep rows for the commit of a batch", response_class=Answer)
+    async def put_stage(adapter_set: str, adapter: str, query: str, batch: str, stage: str, request: Request) -> Answer:
+        async def work() -> dict[str, object]:
+            found, batches = _durable(finder, adapter_set, adapter, request)
+            kind_of(request, ARROW)
+            names = _name("query", query), _number(batch), _name("stage", stage)
+            rows = await read_arrow(found, request)
+            batches.stage(*names, rows)
+            return {"rows": sum(one.num_rows for one in rows)}
+
+        return await _answer(work)
+
+    @router.post(BATCH + "/commit", summary="Publish the stages of a batch, once", response_class=Answer)
+    async def commit(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
+        async def work() -> dict[str, object]:
+            _, batches = _durable(finder, adapter_set, adapter, request)
+            name, number, mode = _name("query", query), _number(batch), _mode(request)
+            return _told(await batches.commit(name, number, mode, await _stages(request)))
+
+        return await _answer(work)
+
+    @router.delete(BATCH, summary="Forget the stages of a batch", response_class=Answer)
+    async def drop(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
+        async def work() -> dict[str, object]:
+            _, batches = _durable(finder, adapter_set, adapter, request)
+            batches.drop(_name("query", query), _number(batch))
+            return {}
+
+        return await _answer(work)
+
+    return router
+
+
+async def _answer(work: Callable[[], Awaitable[dict[str, object]]]) -> Answer:
+    """What the work comes to, with the status that tells what to do about it."""
+    try:
+        return Answer(await work())
+    except Refused as refused:
+        return Answer({"errors": refused.errors}, 422)
+    except Problem as problem:
+        return _turned_down(problem)
+    except ClientDisconnect:
+        # Nobody is there to read it.
+        return Answer({}, 400)
+    except BatchError as error:
+        return _turned_down(Problem(error.status, str(error)))
+
+
+def _turned_down(problem: Problem) -> Answer:
+    return Answer({"errors": [{"error": str(problem)}]}, problem.status, problem.headers)
+
+
+def _durable(finder: Finder, adapter_set: str, adapter: str, request: Request) -> tuple[IngestAdapter, Batches]:
+    found = admitted(finder, adapter_set, adapter, request)
+    if found.batches is None:
+        raise Problem(
+            409,
+            f"Adapter {adapter} of set {adapter_set} takes no batches, for it is not journaled: see"
+            f" [journal] and [adapters.{adapter_set}.data.{adapter}.journal] in the configuration",
+        )
+    return found, found.batches
+
+
+def _name(what: str, given: str) -> str:
+    if not _NAME.fullmatch(given):
+        raise Problem(422, f"{what} {given[:60]!r}: expected 1 to 128 letters, digits and any of . _ ~ : -")
+    return given
+
+
+def _number(given: str) -> int:
+    if not _NUMBER.fullmatch(given):
+        raise Problem(422, f"batch {given[:60]!r}: expected a number from 0 on")
+    return int(given)
+
+
+def _mode(request: Request) -> str:
+    mode = request.query_params.get("mode", "")
+    if mode not in STATES:
+        raise Problem(422, f"mode {mode[:60]!r}: expected {', '.join(STATES)}")
+    return mode
+
+
+async def _stages(request: Request) -> list[str]:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_COMMIT:
+            raise Problem(413, f"The commit is larger than {MAX_COMMIT} bytes: fewer stages help")
+    try:
+        stages = msgspec.json.decode(body, type=Commit).stages
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Problem(422, f"A commit is a JSON object with a list of stages: {error}") from None
+    if len(set(stages)) < len(stages):
+        raise Problem(422, "A stage is named twice")
+    return stages
+
+
+def _told(outcome: Outcome) -> dict[str, object]:
+    return {"rows": outcome.rows, "ignored": outcome.ignored, "repeated": outcome.repeated}
