@@ -1,4 +1,5 @@
-"""The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, `penstock user`.
+"""The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, and those that rooms bring along:
+`penstock user`, `penstock pipeline`, `penstock history`.
 
 Not here: what the options mean (config/), what a server is made of (server.py, imported only to serve).
 Read next: docs/configuration.md.
@@ -13,6 +14,10 @@ import typer
 from penstock import __version__, log
 from penstock.adapters.access.commands import app as user_app
 from penstock.config import Config, ConfigError, Loaded, as_json, as_toml, load
+from penstock.history.commands import app as history_app
+from penstock.pipeline.commands import SPARK_LOG
+from penstock.pipeline.commands import app as pipeline_app
+from penstock.pipeline.companion import Companion, is_possible
 
 WRONG_CONFIGURATION = 2
 """Exit code, the same as for a wrong option."""
@@ -42,6 +47,8 @@ app = typer.Typer(
 config_app = typer.Typer(help="Check or show the configuration.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(config_app, name="config")
 app.add_typer(user_app, name="user")
+app.add_typer(pipeline_app, name="pipeline")
+app.add_typer(history_app, name="history")
 
 
 def main() -> None:
@@ -85,12 +92,15 @@ def demo(
     api_port: ApiPort = None,
     data_dir: DataDir = None,
     log_level: LogLevel = None,
+    pipeline: Annotated[
+        bool, typer.Option("--pipeline/--no-pipeline", help="Run Spark jobs beside the server, if Spark is installed.")
+    ] = True,
 ) -> None:
-    """Run the server with the demo adapter sets, and say where the page is."""
+    """Run the server with the demo adapter sets and the pipeline, and say where the page is."""
     overrides = _overrides(host, port, api_port, data_dir, log_level) | {"demo.enabled": True}
     loaded = _load(config, overrides)
     typer.echo(f"penstock: {_page(loaded.config)}")
-    raise typer.Exit(_run(loaded))
+    raise typer.Exit(_run(loaded, _pipeline(loaded) if pipeline else None))
 
 
 @config_app.command("check")
@@ -172,12 +182,24 @@ def _check_adapters(loaded: Loaded) -> list[str]:
     return Loader(loaded.directory, loaded.place).check(loaded.config.adapters)
 
 
-def _run(loaded: Loaded) -> int:
+def _run(loaded: Loaded, beside: Companion | None = None) -> int:
     log.configure(loaded.config.log.level, loaded.config.log.format)
     # Here and not at the top: checking or showing a configuration must not wait for the whole server.
     from penstock.server import run
 
-    return run(loaded)
+    return run(loaded, beside)
+
+
+def _pipeline(loaded: Loaded) -> Companion | None:
+    """The pipeline of the demo, with the options that the demo itself was given."""
+    if not is_possible():
+        typer.echo("pipeline: off, Spark is not installed: pip install 'penstock[spark]'")
+        return None
+    config = loaded.config
+    options = ["--data-dir", config.server.data_dir, "--log-level", config.log.level]
+    if loaded.path is not None:
+        options += ["--config", str(loaded.path)]
+    return Companion(options, Path(config.server.data_dir) / "pipeline" / SPARK_LOG, typer.echo)
 
 
 def _page(config: Config) -> str:

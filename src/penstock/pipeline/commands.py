@@ -1,0 +1,440 @@
+"""The commands `penstock pipeline run|list|status`, and `backfill` and `replay` for what is past.
+
+Only `run` and `backfill` need pyspark, and import it when they are sure to use it. Not here: how queries are kept
+running (runner). Read next: docs/pipeline.md.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from penstock import log
+from penstock.config import Config, ConfigError, load
+from penstock.pipeline.errors import BadOption, PipelineError, explain
+from penstock.pipeline.jobs import JOBS, Job
+from penstock.pipeline.place import Place
+
+FAILED = 1
+WRONG = 2
+
+# What Spark and its workers have to say; older words are dropped when there are too many.
+SPARK_LOG = "spark.log"
+SPARK_LOG_BYTES = 10 * 1024 * 1024
+
+# Seconds before a process whose JVM died is replaced.
+REPLACE_AFTER = 5.0
+
+app = typer.Typer(help="Run Spark jobs over the journal.", no_args_is_help=True, rich_markup_mode=None)
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", metavar="FILE", help="Configuration file (TOML), the server's own. Without it none is read."
+    ),
+]
+DataDir = Annotated[str | None, typer.Option("--data-dir", metavar="DIR", help="The server's data directory.")]
+Master = Annotated[
+    str | None,
+    typer.Option("--master", metavar="MASTER", help="Where Spark runs: local[*,4], spark://HOST:PORT, sc://HOST:PORT."),
+]
+Api = Annotated[str | None, typer.Option("--api", metavar="URL", help="The server's API address.")]
+LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Events at or after it: 2026-01-31T12:00:00Z.")]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Events before it.")]
+
+
+@app.command("list")
+def list_jobs(as_json: Json = False) -> None:
+    """Print the jobs there are."""
+    if as_json:
+        typer.echo(json.dumps([{"name": job.name, "about": job.about} for job in JOBS.values()]))
+        return
+    width = max(map(len, JOBS))
+    for job in JOBS.values():
+        typer.echo(f"{job.name:<{width}}  {job.about}")
+
+
+@app.command()
+def status(config: ConfigFile = None, data_dir: DataDir = None, as_json: Json = False) -> None:
+    """Print how the queries are doing: rates, lag behind the journal, last batch, state."""
+    from penstock.pipeline.status import read, table
+
+    with one_line_on_error():
+        place = Place.of(loaded(config, data_dir))
+    found = read(place.status_dir)
+    if as_json:
+        typer.echo(json.dumps([msgspec.to_builtins(each.status) | {"gone": each.gone} for each in found]))
+    elif found:
+        typer.echo(table(found))
+    else:
+        typer.echo(f"penstock: no query has run in {place.data_dir} yet")
+
+
+@app.command()
+def run(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="The jobs; `penstock pipeline list` names them.")],
+    master: Master = None,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    api: Api = None,
+    once: Annotated[bool, typer.Option("--once", help="Take in what the journal has now, and end.")] = False,
+    log_level: LogLevel = None,
+    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
+) -> None:
+    """Run jobs until they are stopped: SIGTERM or Ctrl-C stops cleanly, the second time at once."""
+    with one_line_on_error():
+        for name in names:
+            if name not in JOBS:
+                raise BadOption(f"NAME = {name}: expected {', '.join(JOBS)}")
+        settings = loaded(config, data_dir, log_level)
+        place = Place.of(settings, api=api)
+        need_spark()
+        plans = [plan(settings, name) for name in dict.fromkeys(names)]
+        options = {name: _option(name, value) for name, value in settings.pipeline.spark.items()}
+        code = _run(settings, place, plans, master or settings.pipeline.master, options, once, with_parent)
+    # Threads of Spark may be left, which nobody needs to wait for.
+    sys.stderr.flush()
+    os._exit(code)
+
+
+@app.command()
+def backfill(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The job.")],
+    since: Since,
+    until: Until,
+    source: Annotated[str, typer.Option("--source", help="Where events are read: both, journal or lake.")] = "both",
+    publish: Annotated[
+        bool, typer.Option("--publish/--print", help="Publish the result, or print it: a JSON object a row.")
+    ] = True,
+    again: Annotated[
+        str, typer.Option("--again", metavar="WORD", help="Publish a range once more; without it that changes nothing.")
+    ] = "",
+    master: Master = None,
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    api: Api = None,
+) -> None:
+    """Run a job over a time that is past, with the same code, and publish what comes of it."""
+    with one_line_on_error():
+        if name not in JOBS:
+            raise BadOption(f"NAME = {name}: expected {', '.join(JOBS)}")
+        begin, end = _moment("--since", since), _moment("--until", until)
+        settings = loaded(config, data_dir)
+        place = Place.of(settings, api=api)
+        need_spark()
+        chosen = plan(settings, name)
+        place.status_dir.mkdir(parents=True, exist_ok=True)
+        streams = _Streams(place.status_dir / SPARK_LOG, settings)
+        try:
+            lines = _backfill(settings, place, chosen, (begin, end), source, publish, again, master)
+        except Exception as error:
+            streams.give_back()
+            raise (error if isinstance(error, PipelineError) else PipelineError(explain(error))) from None
+        streams.give_back()
+        for line in lines:
+            typer.echo(line)
+
+
+@app.command()
+def replay(
+    patterns: Annotated[list[str], typer.Argument(metavar="ENTITY-PATTERN…", help="Such as 'WELCOME/STOCKS/*'.")],
+    since: Since,
+    until: Until,
+    to: Annotated[str, typer.Option("--to", metavar="SET/ADAPTER", help="The ingest adapter to publish to.")],
+    speed: Annotated[float, typer.Option("--speed", help="1 is as fast as it was, 1000 the most.")] = 1.0,
+    mode: Annotated[str, typer.Option("--mode", help="MERGE, DISTINCT or COMMAND.")] = "MERGE",
+    item: Annotated[
+        str, typer.Option("--item", metavar="TEMPLATE", help="Name of the items; {item} is the name they had.")
+    ] = "{item}",
+    config: ConfigFile = None,
+    data_dir: DataDir = None,
+    api: Api = None,
+) -> None:
+    """Publish events that are past once more, as live items."""
+    from penstock.pipeline.outlet import Outlet
+    from penstock.pipeline.replay import Replay, open_history, past
+
+    with one_line_on_error():
+        place = Place.of(loaded(config, data_dir), api=api)
+        adapter_set, slash, adapter = to.partition("/")
+        if not (adapter_set and slash and adapter):
+            raise BadOption(f"--to = {to}: expected SET/ADAPTER")
+        events = past(open_history(place), patterns, _moment("--since", since), _moment("--until", until))
+        with Outlet(place.api, adapter_set, adapter, place.token) as outlet:
+            outlet.check()
+            done = Replay(outlet, speed=speed, mode=mode, item=item).run(events)
+    typer.echo(f"penstock: {done.events} events published in {done.batches} batches, {done.skipped} skipped")
+
+
+# -- what the commands share -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A job and its settings, as the job itself has declared them."""
+
+    job: Job
+    module: Any
+    settings: Any
+
+
+def loaded(config: Path | None, data_dir: str | None, log_level: str | None = None) -> Config:
+    """The configuration; raises ConfigError."""
+    given = {"server.data_dir": data_dir, "log.level": log_level}
+    return load(config, {key: value for key, value in given.items() if value is not None}).config
+
+
+def plan(config: Config, name: str) -> Plan:
+    """Imports the job; raises BadOption."""
+    for other in config.pipeline.jobs:
+        if other not in JOBS:
+            raise BadOption(f"pipeline.jobs.{other}: there is no such job; expected {', '.join(JOBS)}")
+    module = JOBS[name].load()
+    try:
+        settings = msgspec.convert(dict(config.pipeline.jobs.get(name, {})), module.Settings)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise BadOption(f"pipeline.jobs.{name}: {error}") from None
+    return Plan(JOBS[name], module, settings)
+
+
+def need_spark() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        raise PipelineError("pyspark is not installed: pip install 'penstock[spark]'")
+
+
+@contextmanager
+def one_line_on_error() -> Iterator[None]:
+    """A clear line and an exit code instead of a traceback."""
+    try:
+        yield
+    except (BadOption, ConfigError) as error:
+        typer.echo(f"penstock: {error}", err=True)
+        raise typer.Exit(WRONG) from None
+    except PipelineError as error:
+        typer.echo(f"penstock: {error}", err=True)
+        raise typer.Exit(FAILED) from None
+
+
+def _moment(option: str, text: str) -> datetime:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadOption(f"{option} = {text}: expected a time such as 2026-01-31T12:00:00Z") from None
+    if when.tzinfo is None:
+        raise BadOption(f"{option} = {text}: expected a time with its zone, such as {text}Z")
+    return when
+
+
+def _backfill(
+    config: Config,
+    place: Place,
+    chosen: Plan,
+    times: tuple[datetime, datetime],
+    source: str,
+    publish: bool,
+    again: str,
+    master: str | None,
+) -> list[str]:
+    """What there is to say to people about it."""
+    from penstock.pipeline.backfill import backfill, publish_backfill
+    from penstock.pipeline.engine import Spark
+
+    name = chosen.job.name
+    options = {name: _option(name, value) for name, value in config.pipeline.spark.items()}
+    spark = Spark(
+        f"penstock backfill {name}",
+        place.cache,
+        master=master or config.pipeline.master,
+        memory=config.pipeline.memory,
+        settings=options,
+    )
+    spark.open()
+    try:
+        result = backfill(spark.session, place, name, chosen.settings, *times, source=source)
+    finally:
+        spark.close()
+    if not publish:
+        return [json.dumps(row, default=str) for row in result.to_pylist()]
+    outcomes = publish_backfill(place, name, chosen.settings, *times, result, again=again)
+    rows = sum(outcome.rows for outcome in outcomes)
+    repeated = " (published before: nothing changed)" if any(outcome.repeated for outcome in outcomes) else ""
+    return [f"penstock: {name}: {result.num_rows} rows computed, {rows} published{repeated}"]
+
+
+def _option(name: str, value: object) -> str:
+    """As Spark writes it."""
+    if not isinstance(value, str | int | float | bool):
+        raise BadOption(f"pipeline.spark.{name}: expected text, a number or a switch")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# -- running ------------------------------------------------------------------------------------------------------
+
+
+def _run(
+    config: Config,
+    place: Place,
+    plans: list[Plan],
+    master: str,
+    options: dict[str, str],
+    once: bool,
+    with_parent: bool,
+) -> int:
+    # These stand on pyarrow, which no other command shall wait for.
+    from penstock.journal.segment import SEGMENT_SUFFIX
+    from penstock.pipeline.engine import Spark
+    from penstock.pipeline.progress import Publisher
+    from penstock.pipeline.runner import SPARK_GONE, Runner, Task
+    from penstock.pipeline.status import held
+
+    names = [each.job.name for each in plans]
+    with held(place.status_dir, names):
+        streams = _Streams(place.status_dir / SPARK_LOG, config)
+        spark = Spark(
+            f"penstock {' '.join(names)}",
+            place.cache,
+            master=master,
+            memory=config.pipeline.memory,
+            settings=options,
+        )
+
+        def task(each: Plan) -> Task:
+            def start() -> Any:
+                return each.module.start(spark.session, place.with_token(), each.settings, once=once)
+
+            def obstacle() -> str | None:
+                if not any(place.journal.glob(f"*{SEGMENT_SUFFIX}")):
+                    return f"there is no journal in {place.data_dir} yet"
+                if each.job.publishes and place.with_token().token is None:
+                    return f"there is no token in {place.token_file} yet"
+                return None
+
+            return Task(each.job.name, start, obstacle)
+
+        runner = Runner(
+            spark,
+            [task(each) for each in plans],
+            place.journal,
+            place.status_dir,
+            restart=config.pipeline.restart == "always",
+            once=once,
+            pid=os.getpid(),
+            publisher=Publisher(place, *config.pipeline.status.split("/")) if config.pipeline.status else None,
+            announce=streams.announce,
+        )
+        stopped = threading.Event()
+
+        def stop() -> None:
+            stopped.set()
+            runner.stop()
+
+        _listen(stop)
+        if with_parent:
+            _follow_parent(stop)
+        try:
+            code = runner.run()
+        except Exception:
+            # A bug of ours; the traceback would otherwise end among Spark's.
+            log.get(__name__).exception("pipeline ends")
+            return FAILED
+    if code != SPARK_GONE:
+        return code
+    if config.pipeline.restart != "always" or once:
+        return FAILED
+    log.get(__name__).error("Spark is started again", seconds=REPLACE_AFTER)
+    if not stopped.wait(REPLACE_AFTER):
+        streams.give_back()
+        _replace()
+    return FAILED
+
+
+def _replace() -> None:
+    """By a process with the same number, arguments and parent: a JVM cannot be had twice in one."""
+    given = sys.argv[1:]
+    # Started as `penstock pipeline run …` or as `python -m penstock.pipeline run …`.
+    arguments = given[1:] if given[:1] == ["pipeline"] else given
+    os.execv(sys.executable, [sys.executable, "-m", "penstock.pipeline", *arguments])
+
+
+def _listen(stop: Callable[[], None]) -> None:
+    signals = 0
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        nonlocal signals
+        signals += 1
+        if signals > 1:
+            os._exit(FAILED)
+        stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, hear)
+
+
+def _follow_parent(stop: Callable[[], None]) -> None:
+    """Stop when standard input ends: whoever holds the other side is gone, even if it could not say so."""
+
+    def wait() -> None:
+        while os.read(0, 1024):
+            pass
+        stop()
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+class _Streams:
+    """From now on the process's output belongs to Spark and goes to a file; only our own lines reach people."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        if path.exists() and path.stat().st_size > SPARK_LOG_BYTES:
+            path.replace(path.with_suffix(".log.1"))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._output, self._errors = os.dup(1), os.dup(2)
+        self._people = os.fdopen(os.dup(self._output), "w", buffering=1, encoding="utf-8", errors="replace")
+        spark = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        os.dup2(spark, 1)
+        os.dup2(spark, 2)
+        os.close(spark)
+        # The log keeps the stream that it finds now; whatever else is printed in this process is Spark's.
+        own, sys.stderr = sys.stderr, os.fdopen(os.dup(self._errors), "w", buffering=1, errors="replace")
+        log.configure(config.log.level, config.log.format)
+        sys.stderr = own
+        # Libraries (py4j above all) log whole stack traces of what we tell in a line.
+        logging.getLogger("py4j").setLevel(logging.WARNING)
+        root = logging.getLogger()
+        for handler in root.handlers:
+            handler.addFilter(logging.Filter("penstock"))
+        others = logging.FileHandler(path, encoding="utf-8")
+        others.addFilter(lambda record: not record.name.startswith("penstock"))
+        root.addHandler(others)
+
+    def announce(self, text: str) -> None:
+        """Progress for people, on standard output."""
+        try:
+            print(f"pipeline: {text}", file=self._people, flush=True)
+        except OSError:
+            # Nobody reads it.
+            return
+
+    def give_back(self) -> None:
+        os.dup2(self._output, 1)
+        os.dup2(self._errors, 2)

@@ -1,0 +1,80 @@
+"""What can be wrong with a pipeline before or while it runs. Every message names the option and what is allowed.
+`explain` finds ours again in what Spark makes of it.
+
+PipelineError
+├── BadOption      what the caller wrote; nothing was started
+├── JavaMissing    no Java 17+ on the machine and none from PyPI
+├── LakeConflict   somebody else wrote this job's rows into the lake meanwhile
+├── LakeInUse      another job writes this lake
+├── LakeFailed     the lake's disk refused (full, broken); nothing was committed
+├── LakeGap        retention dropped from the journal what the lake does not have
+└── OtherJournal   the lake holds another journal than this one
+"""
+
+from __future__ import annotations
+
+import re
+
+
+class PipelineError(Exception):
+    """The root."""
+
+
+class BadOption(PipelineError):
+    """An option has a value that is not allowed, or is missing."""
+
+
+class JavaMissing(PipelineError):
+    """Spark needs a Java runtime and there is none."""
+
+
+class LakeConflict(PipelineError):
+    """Two jobs write the same lake."""
+
+
+class LakeInUse(PipelineError):
+    """One `history` per lake."""
+
+
+class LakeFailed(PipelineError):
+    """The text names the directory and the system's reason."""
+
+
+class LakeGap(PipelineError):
+    """The text names the sequences that are lost."""
+
+
+class OtherJournal(PipelineError):
+    """The text names both, and where they differ."""
+
+
+# The last line of a traceback that ends in one of our errors: dotted name, colon, message.
+_OURS = re.compile(r"^(?:\w+Error: |\w+Exception: )?penstock(?:\.\w+)+\.[A-Z]\w+: (.+)$", re.MULTILINE)
+# Any traceback, up to the line that says what was raised; frames and their sources are indented.
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*([^\s].*)")
+_PY4J = re.compile(r"^An error occurred while calling [\w.]+\.\s*:?\s*")
+_JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
+_FAILED_QUERY = re.compile(r"^\[STREAM_FAILED\] .*? terminated with exception: ", re.DOTALL)
+_SQLSTATE = re.compile(r"\s*SQLSTATE: \w+;?")
+
+
+def explain(error: BaseException) -> str:
+    """One line for people: our own message where Spark wrapped one in tracebacks, else the gist of what Spark says."""
+    if isinstance(error, PipelineError):
+        return str(error) or type(error).__name__
+    text = str(error)
+    ours = _OURS.findall(text)
+    if ours:
+        # Errors while an error was handled come after it, and say less.
+        return _one_line(ours[-1])
+    raised = _TRACEBACK.findall(text)
+    if raised:
+        return _one_line(raised[0])
+    text = _PY4J.sub("", text.strip())
+    text = _FAILED_QUERY.sub("", text)
+    first = _JAVA_CLASS.sub("", text).partition("\n")[0]
+    return _one_line(first) or type(error).__name__
+
+
+def _one_line(text: str) -> str:
+    return _SQLSTATE.sub("", text).strip()

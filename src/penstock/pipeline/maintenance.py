@@ -1,0 +1,172 @@
+"""Upkeep of the lake between batches, on the driver, without Spark: compaction, retention, summary, clean-up.
+
+Readers go on meanwhile: replaced files stay for an hour, and a summary is replaced whole. A kill at any point leaves
+the lake as it was before or after a step. Not here: when it is done (`jobs/history`). Read next: `lake`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from itertools import chain, groupby
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import CommitProperties, Transaction
+
+from penstock import log
+from penstock.history.layout import RETENTION, SEQUENCE, SUMMARY, SUMMARY_FOLDER, has_lake
+from penstock.history.summary import file_facts, joined
+from penstock.journal.record import SCHEMA as RECORD
+from penstock.pipeline.errors import LakeFailed
+from penstock.pipeline.files import sort_rows, write_file
+from penstock.pipeline.lake import Crash, Lake, LakeFile, nowhere
+
+_log = log.get(__name__)
+
+# A file with this many rows, or bytes, is left alone: what is merged at once must fit into memory several times.
+LARGE_ROWS = 1_000_000
+LARGE_BYTES = 64 * 1024 * 1024
+
+# Replaced files and orphans younger than this stay: a batch may be about to commit them, a reader may have them open.
+VACUUM_HOURS = 1
+
+# Retention rewrites a bucket when it could drop more than this part of the allowed age, not for each row.
+SLACK = 0.1
+
+DAY = 86_400 * 1_000_000
+
+
+def maintain(
+    lake: Lake, max_small_files: int, max_age_days: float, *, upkeep: bool = True, crash: Crash = nowhere
+) -> None:
+    """Between two batches: merge files where there are too many; with `upkeep`, also drop what is too old."""
+    dropped = retain(lake, max_age_days, time.time_ns() // 1_000, crash) if upkeep else 0
+    merged = compact(lake, max_small_files, crash)
+    if dropped or merged:
+        summarize(lake)
+        crash("summarized")
+    removed = clean_up(lake) if upkeep else 0
+    if dropped or merged or removed:
+        _log.info("lake maintained", lake=str(lake.root), merged=merged, dropped=dropped, removed=removed)
+
+
+def compact(lake: Lake, most: int, crash: Crash = nowhere) -> int:
+    """Merge small files of each bucket that has more than `most` of them; returns how many files were replaced."""
+    replaced = 0
+    for _, files in _buckets(lake.files()):
+        small = [file for file in files if file.rows < LARGE_ROWS and file.size < LARGE_BYTES]
+        if len(small) <= most:
+            continue
+        for chosen in _groups(small):
+            table = sort_rows(pa.concat_tables(_read(lake, file) for file in chosen))
+            written = write_file(lake.root, chosen[0].bucket, table)
+            crash("merged")
+            lake.replace(chosen, [written], dropped=0)
+            crash("replaced")
+            replaced += len(chosen)
+    return replaced
+
+
+def _groups(small: list[LakeFile]) -> Iterator[list[LakeFile]]:
+    """Neighbours in time, so that a file's sequences stay a narrow range; each group makes a file that is large."""
+    group: list[LakeFile] = []
+    rows = size = 0
+    for file in sorted(small, key=lambda file: file.first):
+        if group and (rows + file.rows > LARGE_ROWS or size + file.size > LARGE_BYTES):
+            if len(group) > 1:
+                yield group
+            group, rows, size = [], 0, 0
+        group.append(file)
+        rows += file.rows
+        size += file.size
+    if len(group) > 1:
+        yield group
+
+
+def retain(lake: Lake, max_age_days: float, now: int, crash: Crash = nowhere) -> int:
+    """Drop rows older than that (0: none), some time after they may go; returns how many. `now` in microseconds."""
+    if not max_age_days:
+        return 0
+    oldest = now - int(max_age_days * DAY)
+    due = now - int(max_age_days * (1 + SLACK) * DAY)
+    limit = pa.scalar(oldest, pa.timestamp("us", tz="UTC"))
+    dropped = 0
+    for file in lake.files():
+        if file.earliest >= due:
+            continue
+        table = _read(lake, file)
+        kept = table.filter(pc.greater_equal(table.column("timestamp"), limit))
+        written = [write_file(lake.root, file.bucket, kept)] if kept.num_rows else []
+        crash("merged")
+        lake.replace([file], written, dropped=table.num_rows - kept.num_rows)
+        crash("dropped")
+        dropped += table.num_rows - kept.num_rows
+    return dropped
+
+
+def summarize(lake: Lake) -> int:
+    """Bring the summary up to the lake's sequence, which is returned.
+
+    Only rows that came since are read, unless retention has dropped some: then all are.
+    """
+    root = lake.root / SUMMARY_FOLDER
+    sequence, retentions = lake.sequence(), lake.retentions()
+    known, before = 0, None
+    if has_lake(root):
+        table = DeltaTable(str(root))
+        if (table.transaction_version(RETENTION) or 0) == retentions:
+            known = table.transaction_version(SEQUENCE) or 0
+            if known == sequence:
+                return sequence
+            before = table.to_pyarrow_table().cast(SUMMARY)
+    parts = chain([] if before is None else [before], _new_facts(lake, known))
+    rows = joined(parts)
+    try:
+        write_deltalake(
+            str(root),
+            rows,
+            mode="overwrite",
+            commit_properties=CommitProperties(
+                app_transactions=[Transaction(SEQUENCE, sequence), Transaction(RETENTION, retentions)]
+            ),
+            configuration={"delta.logRetentionDuration": "interval 1 days", "delta.checkpointInterval": "20"},
+        )
+    except (OSError, DeltaError) as error:
+        raise LakeFailed(f"the lake's summary in {root} cannot be written: {error}") from error
+    return sequence
+
+
+def clean_up(lake: Lake, hours: int = VACUUM_HOURS) -> int:
+    """Remove what was replaced, and orphans, an hour ago or more; returns how many files."""
+    if hours < VACUUM_HOURS:
+        raise ValueError(f"hours is {hours}; at least {VACUUM_HOURS}: a running batch would lose its files")
+    removed = len(lake.vacuum(hours))
+    root = lake.root / SUMMARY_FOLDER
+    if has_lake(root):
+        try:
+            summary = DeltaTable(str(root))
+            removed += len(summary.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True))
+        except (OSError, DeltaError) as error:
+            raise LakeFailed(f"the lake's summary in {root} cannot be cleaned up: {error}") from error
+    return removed
+
+
+def _new_facts(lake: Lake, after: int) -> Iterator[Any]:
+    for file in lake.files():
+        if file.last > after:
+            yield from file_facts(lake.root / file.path, after)
+
+
+def _read(lake: Lake, file: LakeFile) -> Any:
+    return pq.read_table(lake.root / file.path, partitioning=None).cast(RECORD)
+
+
+def _buckets(files: Iterable[LakeFile]) -> Iterator[tuple[int, list[LakeFile]]]:
+    ordered = sorted(files, key=lambda file: file.bucket)
+    for bucket, members in groupby(ordered, key=lambda file: file.bucket):
+        yield bucket, list(members)

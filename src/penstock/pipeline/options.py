@@ -1,0 +1,157 @@
+"""What a caller may write after `format("penstock")` to read: names, values, defaults; checked before anything is read.
+
+Imports no pyspark. Not here: what is done with them (`source`), the options for writing (`target`).
+Read next: docs/pipeline.md, "The source".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from penstock.journal.segment import SEGMENT_SUFFIX
+from penstock.journal.selection import EVERYTHING, Selection
+from penstock.pipeline.errors import BadOption
+
+# A micro-batch has at most this many unless told otherwise: bounds the memory of a query that is behind.
+MAX_EVENTS = 500_000
+# Spark counts rows in 64 bits, tasks in 32; nobody means more than this.
+MOST_EVENTS = 1 << 53
+MOST_PARTITIONS = 10_000
+
+# As people write them; Spark hands them over without regard to case.
+NAMES = (
+    "path",
+    "startingOffset",
+    "endingOffset",
+    "maxEventsPerTrigger",
+    "partitions",
+    "entities",
+    "kinds",
+    "onExpired",
+    "pushFilters",
+    "damageReports",
+)
+_SPELLING = {name.lower(): name for name in NAMES}
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """The options, each with a value that is allowed."""
+
+    path: Path
+    # "earliest", "latest", a sequence number, or a time with its zone. A query with a checkpoint does not ask.
+    starting: str = "earliest"
+    # Batch reads only: "latest", a sequence number (inclusive) or a time (exclusive).
+    ending: str = "latest"
+    # Streams only: a micro-batch has at most this many; 0: all there is.
+    max_events: int = MAX_EVENTS
+    # At most this many tasks read a batch.
+    partitions: int = 2
+    selection: Selection = EVERYTHING
+    # What retention dropped before it was read: "stop" the query, or go on from the "earliest" left, with a warning.
+    on_expired: str = "stop"
+    # Batch reads only: let the journal decide a DataFrame's own filters. Off, because Spark 4.3 keeps what was planned
+    # with them and reads the same when the same DataFrame is used again without: rows would be missing, silently.
+    push_filters: bool = False
+    # Where tasks put a note about each damaged place they meet, beside what they say on standard error.
+    reports: Path | None = None
+
+
+def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
+    """Raises BadOption."""
+    given: dict[str, str] = {}
+    for name, value in options.items():
+        if name.lower() not in _SPELLING:
+            raise BadOption(f"option {name} is not known; allowed are {', '.join(NAMES)}")
+        given[_SPELLING[name.lower()]] = value
+    if stream and "endingOffset" in given:
+        raise BadOption(f"option endingOffset is {given['endingOffset']!r}; a stream has no end, only spark.read has")
+    starting = given.get("startingOffset", "earliest")
+    ending = given.get("endingOffset", "latest")
+    _check_position("startingOffset", starting, ("earliest", "latest"))
+    _check_position("endingOffset", ending, ("latest",))
+    on_expired = given.get("onExpired", "stop")
+    if on_expired not in ("stop", "earliest"):
+        raise BadOption(f"option onExpired is {on_expired!r}; allowed are stop and earliest")
+    push_filters = given.get("pushFilters", "false").lower()
+    if push_filters not in ("true", "false"):
+        raise BadOption(f"option pushFilters is {given['pushFilters']!r}; allowed are true and false")
+    return SourceOptions(
+        _journal(given.get("path", "")),
+        starting=starting,
+        ending=ending,
+        max_events=_number("maxEventsPerTrigger", given.get("maxEventsPerTrigger", str(MAX_EVENTS)), 0, MOST_EVENTS),
+        partitions=_number("partitions", given.get("partitions", "2"), 1, MOST_PARTITIONS),
+        selection=Selection(_words("entities", given.get("entities", "")), _words("kinds", given.get("kinds", ""))),
+        on_expired=on_expired,
+        push_filters=push_filters == "true",
+        reports=Path(given["damageReports"]) if given.get("damageReports") else None,
+    )
+
+
+def micros_of(name: str, value: str) -> int:
+    """A time as people write it, in microseconds since 1970; raises BadOption."""
+    try:
+        when = datetime.fromisoformat(value)
+    except ValueError:
+        raise BadOption(
+            f"option {name} is {value!r}; allowed are {'earliest, ' if name == 'startingOffset' else ''}latest, a "
+            "sequence number, or a time such as 2026-01-31T12:00:00+00:00"
+        ) from None
+    if when.tzinfo is None:
+        raise BadOption(f"option {name} is {value!r}; a time needs its zone, such as +00:00 or Z")
+    return micros(when)
+
+
+def micros(when: datetime) -> int:
+    """Exact, where `timestamp()` would round. `when` knows its zone."""
+    delta = when - _EPOCH
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+def _journal(given: str) -> Path:
+    if not given:
+        raise BadOption("option path is missing; it names the journal's directory, as in load('data/journal')")
+    path = Path(given)
+    if given.startswith("file:"):
+        path = Path(unquote(urlsplit(given).path))
+    if not path.is_dir():
+        raise BadOption(f"option path is {given}; there is no such directory")
+    if not any(path.glob(f"*{SEGMENT_SUFFIX}")):
+        raise BadOption(f"option path is {given}; the directory holds no journal: no file is named *{SEGMENT_SUFFIX}")
+    return path
+
+
+def _check_position(name: str, value: str, words: tuple[str, ...]) -> None:
+    if value in words:
+        return
+    if not value.isdecimal():
+        micros_of(name, value)
+    elif not 1 <= int(value) <= MOST_EVENTS:
+        raise BadOption(f"option {name} is {value}; sequence numbers begin at 1 and stay below {MOST_EVENTS}")
+
+
+def _number(name: str, value: str, least: int, most: int) -> int:
+    if not value.isdecimal() or not least <= int(value) <= most:
+        raise BadOption(f"option {name} is {value!r}; it must be a whole number from {least} to {most}")
+    return int(value)
+
+
+def _words(name: str, value: str) -> tuple[str, ...]:
+    """Separated by commas; a JSON array of strings where a name has a comma itself."""
+    if not value.lstrip().startswith("["):
+        return tuple(word for word in (part.strip() for part in value.split(",")) if word)
+    try:
+        words = json.loads(value)
+    except ValueError as error:
+        raise BadOption(f"option {name} is {value!r}; it begins like a JSON array and is none: {error}") from None
+    if not all(isinstance(word, str) and word for word in words):
+        raise BadOption(f"option {name} is {value!r}; a JSON array there must hold strings that are not empty")
+    return tuple(words)

@@ -1,0 +1,346 @@
+"""The way out of the pipeline: a client of the server that publishes a batch once, however often it has to try.
+
+A request may be sent again at any time: the server knows the batches of a query by their numbers. Not here: what Spark
+calls (`sink`, `publish`), how rows are made (`target`). Read next: docs/pipeline.md, "Exactly once".
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import pyarrow as pa
+
+from penstock.log import get
+from penstock.pipeline.errors import BadOption, PipelineError
+
+log = get(__name__)
+
+ARROW = "application/vnd.apache.arrow.stream"
+MODES = ("MERGE", "DISTINCT", "COMMAND")
+
+# Between two tries, in seconds: doubled from the first to the last.
+FIRST_PAUSE = 0.1
+LAST_PAUSE = 5.0
+# A server that is so slow is taken for one that is gone: the request is sent again.
+ANSWER_SECONDS = 60.0
+# What may go away by itself: too busy, the journal's disk is full, a proxy before a server that starts.
+_TRY_AGAIN = frozenset({429, 502, 503, 504})
+# A larger batch is staged in pieces and committed as one, to stay below the server's max_body_bytes.
+PIECE_BYTES = 16 * 1024 * 1024
+# How much of an answer that is not ours (a proxy's page) a message repeats.
+_MAX_ECHO = 300
+# Whoever staged still has the rows, and stages them again after a restart of the server; not for ever.
+_STAGINGS = 5
+
+
+class OutletError(PipelineError):
+    """The server did not take something; the message names the server, the adapter, and says why."""
+
+
+class Refused(OutletError):
+    """The server answered, and trying again would not help."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class StageLost(Refused):
+    """A commit named a stage that the server does not have: it was restarted in between. Stage the batch again."""
+
+
+class Unreachable(OutletError):
+    """Nothing came of trying for as long as `retry_timeout` allows."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What an ingest adapter takes: modes by item pattern; `durable`: whether it takes batches."""
+
+    items: Mapping[str, str]
+    durable: bool
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a batch: `ignored` are DELETEs of missing keys; `repeated`: it had been committed before."""
+
+    rows: int
+    ignored: int = 0
+    repeated: bool = False
+
+
+class Outlet:
+    """One ingest adapter of one server. Not for several threads at once; may be pickled.
+
+    Every method tries again for ever, or for `retry_timeout` seconds, when the server is away or busy, and raises
+    Refused when it says no.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        adapter_set: str,
+        adapter: str,
+        token: str | None = None,
+        *,
+        retry_timeout: float | None = None,
+        piece_bytes: int = PIECE_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._connection: http.client.HTTPConnection | None = None
+        parts = urlsplit(server)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadOption(f"server is {_without_user(server)!r}; expected an address such as http://127.0.0.1:8081")
+        if parts.username is not None:
+            raise BadOption(f"server is {_without_user(server)!r}; a token is an option of its own, not in the address")
+        for name, value in (("adapterSet", adapter_set), ("adapter", adapter)):
+            if not value:
+                raise BadOption(f"{name} is missing; it names where the items are published")
+        if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
+            raise BadOption("token has characters that cannot stand in a header, or is empty")
+        self.server = server.rstrip("/")
+        self.adapter_set = adapter_set
+        self.adapter = adapter
+        self._secure = parts.scheme == "https"
+        self._host = parts.hostname
+        self._port = parts.port
+        self._base = f"{parts.path.rstrip('/')}/api/ingest/{quote(adapter_set, safe='')}/{quote(adapter, safe='')}"
+        self._token = token
+        self._retry_timeout = retry_timeout
+        self._piece_bytes = piece_bytes
+        self._clock = clock
+        self._sleep = sleep
+
+    # -- what the server knows ------------------------------------------------------------------------------------
+
+    def check(self) -> Declared:
+        """What the adapter takes; raises Refused if it is not there or the token is wrong."""
+        answer = self._ask("GET", "")
+        return Declared(dict(answer.get("items", {})), bool(answer.get("durable", False)))
+
+    def last_batch(self, query: str) -> int | None:
+        """The number of the query's last batch that was committed."""
+        found = self._ask("GET", _query(query)).get("batch")
+        return None if found is None else int(found)
+
+    # -- batches --------------------------------------------------------------------------------------------------
+
+    def put_batch(self, query: str, batch: int, table: pa.Table, mode: str) -> Outcome:
+        """All rows of a batch, published together and in order; in several requests if there are very many."""
+        if table.nbytes > self._piece_bytes and table.num_rows > 1:
+            return self._put_pieces(query, batch, table, mode)
+        path = f"{_batch(query, batch)}?{urlencode({'mode': mode})}"
+        return _outcome(self._ask("PUT", path, encode(table), ARROW))
+
+    def stage(self, query: str, batch: int, stage: str, table: pa.Table) -> int:
+        """Rows that are kept aside until the batch is committed; put again, they replace those of the same stage."""
+        path = f"{_batch(query, batch)}/stages/{quote(stage, safe='')}"
+        return int(self._ask("PUT", path, encode(table), ARROW).get("rows", 0))
+
+    def commit(self, query: str, batch: int, stages: Sequence[str], mode: str) -> Outcome:
+        """Publish what these stages hold, in their order. Raises StageLost if the server has one of them no more."""
+        body = json.dumps({"stages": list(stages)}).encode()
+        path = f"{_batch(query, batch)}/commit?{urlencode({'mode': mode})}"
+        try:
+            return _outcome(self._ask("POST", path, body, "application/json"))
+        except Refused as refused:
+            if refused.status == http.client.CONFLICT:
+                raise StageLost(str(refused), refused.status) from None
+            raise
+
+    def abandon(self, query: str, batch: int) -> None:
+        """Drop the batch's stages."""
+        self._ask("DELETE", _batch(query, batch))
+
+    def _put_pieces(self, query: str, batch: int, table: pa.Table, mode: str) -> Outcome:
+        pieces = -(-table.nbytes // self._piece_bytes)
+        rows = max(1, -(-table.num_rows // pieces))
+        starts = range(0, table.num_rows, rows)
+        for left in range(_STAGINGS, -1, -1):
+            for number, start in enumerate(starts):
+                self.stage(query, batch, str(number), table.slice(start, rows))
+            try:
+                return self.commit(query, batch, [str(number) for number in range(len(starts))], mode)
+            except StageLost:
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    # -- one request ----------------------------------------------------------------------------------------------
+
+    def _ask(self, method: str, path: str, body: bytes | None = None, kind: str | None = None) -> dict[str, Any]:
+        """The answer's JSON object."""
+        headers = {"Accept": "application/json"}
+        if kind is not None:
+            headers["Content-Type"] = kind
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        begun = self._clock()
+        pause = FIRST_PAUSE
+        while True:
+            wait = pause
+            try:
+                status, after, text = self._send(method, path, body, headers)
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                problem = f"cannot be reached: {_cause(error)}"
+            else:
+                if status == http.client.OK:
+                    return self._read(method, path, text)
+                problem = f"answered {status}: {_said(text)}"
+                if status not in _TRY_AGAIN:
+                    raise Refused(self._about(method, path, problem), status)
+                wait = min(max(pause, after), LAST_PAUSE)
+            if self._retry_timeout is not None and self._clock() - begun + wait > self._retry_timeout:
+                tried = f"{problem} (tried for {self._retry_timeout:g} s)"
+                raise Unreachable(self._about(method, path, tried)) from None
+            if pause < LAST_PAUSE <= pause * 2:
+                # Once per outage, and only when it is more than a restart.
+                log.warning("trying again until it works", server=self.server, adapter=self.adapter, problem=problem)
+            self._sleep(wait)
+            pause = min(pause * 2, LAST_PAUSE)
+
+    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, float, bytes]:
+        """Status, Retry-After in seconds, body."""
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = self._connect()
+        cut = False
+        try:
+            connection.request(method, self._base + path, body, dict(headers))
+        except (BrokenPipeError, ConnectionResetError):
+            # A server that refuses a large body answers without reading all of it: that answer may be there.
+            cut = True
+        response = connection.getresponse()
+        text = response.read()
+        if cut or response.will_close:
+            self.close()
+        return response.status, _seconds(response.headers.get("Retry-After")), text
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._secure:
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(self._host, self._port, timeout=ANSWER_SECONDS, context=context)
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=ANSWER_SECONDS)
+        connection.connect()
+        # Head and body are two writes: the second must not wait for the first to be acknowledged.
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def _read(self, method: str, path: str, text: bytes) -> dict[str, Any]:
+        try:
+            answer = json.loads(text) if text.strip() else {}
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise Refused(self._about(method, path, f"answered what is not JSON: {_said(text)}"))
+        return answer
+
+    def _about(self, method: str, path: str, problem: str) -> str:
+        return (
+            f"{self.server}, adapter {self.adapter} of set {self.adapter_set}: {problem} [{method} {self._base}{path}]"
+        )
+
+    # -- as an object ---------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """The next request opens a connection again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> Outlet:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Spark does not tell the function that it calls with each batch when the query has ended.
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Outlet({self.server!r}, {self.adapter_set!r}, {self.adapter!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_connection": None}
+
+
+def encode(table: pa.Table) -> bytes:
+    """As an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def read_token(token: str | None, token_file: str | Path | None) -> str | None:
+    """The token itself, or the first line of its file that is no comment; raises BadOption."""
+    if token is not None and token_file is not None:
+        raise BadOption("token and tokenFile are both given; one of them is enough")
+    if token_file is None:
+        return token
+    try:
+        lines = Path(token_file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption(f"tokenFile is {str(token_file)!r}, which cannot be read: {_cause(error)}") from None
+    found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    if not found:
+        raise BadOption(f"tokenFile is {str(token_file)!r}, which has no token in it")
+    return found[0]
+
+
+def _query(query: str) -> str:
+    return f"/queries/{quote(query, safe='')}"
+
+
+def _batch(query: str, batch: int) -> str:
+    return f"{_query(query)}/batches/{batch}"
+
+
+def _outcome(answer: Mapping[str, Any]) -> Outcome:
+    return Outcome(int(answer.get("rows", 0)), int(answer.get("ignored", 0)), bool(answer.get("repeated", False)))
+
+
+def _seconds(header: str | None) -> float:
+    """0 for what is not a number: a date is not worth reading here."""
+    try:
+        return max(0.0, float(header or 0))
+    except ValueError:
+        return 0.0
+
+
+def _said(text: bytes) -> str:
+    """The server's own words."""
+    try:
+        answer = json.loads(text)
+        errors = answer["errors"]
+        said = [f"row {one['row']}: {one['error']}" if "row" in one else str(one["error"]) for one in errors]
+    except (ValueError, TypeError, KeyError):
+        plain = text.decode("utf-8", "replace").strip()
+        return plain[:_MAX_ECHO] or "nothing"
+    return "; ".join(said) or "nothing"
+
+
+def _cause(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+
+
+def _without_user(server: str) -> str:
+    """An address that may be shown: what stands before an @ may be a secret."""
+    scheme, found, rest = server.rpartition("@")
+    return f"{scheme.partition('://')[0]}://***@{rest}" if found else server

@@ -1,0 +1,82 @@
+"""Where a pipeline works: the data directory it shares with the server, and the server's API port.
+
+Plain data that may travel to tasks; nothing of Spark. Not here: how Spark itself is set up (session).
+Read next: `[pipeline]` in docs/configuration.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from penstock.config import Config
+from penstock.pipeline.errors import BadOption
+
+_EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """`token` opens the ingest adapters that jobs publish to; None: there is none, or not yet in its file."""
+
+    data_dir: Path
+    api: str
+    token: str | None = None
+    # Where the token is looked up, unless it was given: a server that makes it at random leaves it here.
+    token_file: Path | None = None
+
+    @classmethod
+    def of(cls, config: Config, *, api: str | None = None) -> Place:
+        """As configured; `api` is what the command line says about it. Raises BadOption."""
+        pipeline = config.pipeline
+        data_dir = Path(config.server.data_dir).resolve()
+        address = _checked(api, "--api") if api else _checked(pipeline.api, "pipeline.api")
+        if pipeline.token:
+            return cls(data_dir, address or _own(config), pipeline.token)
+        token_file = Path(pipeline.token_file).resolve() if pipeline.token_file else data_dir / "pipeline" / "token"
+        return cls(data_dir, address or _own(config), None, token_file).with_token()
+
+    def with_token(self) -> Place:
+        """The same with the token that its file has now: the server may have been started meanwhile."""
+        if self.token_file is None:
+            return self
+        try:
+            found = self.token_file.read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return self
+        except OSError as error:
+            raise BadOption(f"the token file {self.token_file} cannot be read: {error.strerror}") from None
+        return replace(self, token=found or None)
+
+    @property
+    def journal(self) -> Path:
+        return self.data_dir / "journal"
+
+    @property
+    def lake(self) -> Path:
+        return self.data_dir / "lake"
+
+    @property
+    def status_dir(self) -> Path:
+        """One file for each query, and what Spark itself has to say."""
+        return self.data_dir / "pipeline"
+
+    @property
+    def cache(self) -> Path:
+        """What Spark keeps only while it runs."""
+        return self.status_dir / "cache"
+
+    def checkpoints(self, name: str) -> Path:
+        return self.data_dir / "checkpoints" / name
+
+
+def _checked(address: str, name: str) -> str:
+    if address and not address.startswith(("http://", "https://")):
+        raise BadOption(f"{name} is {address!r}; expected an address such as http://127.0.0.1:8081")
+    return address.rstrip("/")
+
+
+def _own(config: Config) -> str:
+    """The address of the server with the same configuration, seen from the same machine."""
+    host = _EVERY_INTERFACE.get(config.api.host, config.api.host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{config.api.port}"

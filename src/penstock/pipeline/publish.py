@@ -1,0 +1,156 @@
+"""`publish_stream`: each batch of a streaming DataFrame goes to the server in one request, from the driver.
+
+The quick way for results that fit one machine's memory; no stages, so a restart of the server is not noticed. The
+function that Spark calls is plain data: it runs as well in Spark Connect's server. Not here: the distributed way
+(`sink`). Read next: docs/pipeline.md, "Items from a DataFrame".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.pipeline.errors import BadOption, PipelineError
+from penstock.pipeline.outlet import Outcome, Outlet, read_token
+from penstock.pipeline.place import Place
+from penstock.pipeline.target import Target
+
+QUERY = "sql.streaming.queryId"
+ONCE = "once"
+
+
+def publish_stream(
+    df: DataFrame,
+    *,
+    adapter_set: str,
+    adapter: str,
+    checkpoint: str | Path,
+    server: str | None = None,
+    place: Place | None = None,
+    token: str | None = None,
+    token_file: str | Path | None = None,
+    item: str | None = None,
+    item_template: str | None = None,
+    mode: str = "MERGE",
+    key: str | None = None,
+    command: str | None = None,
+    fields: Sequence[str] = (),
+    order_by: Sequence[str] = (),
+    trigger: str = "0 seconds",
+    output_mode: str = "update",
+    query_name: str | None = None,
+    retry_timeout: float | None = None,
+) -> StreamingQuery:
+    """Publish a streaming DataFrame as items, exactly once; the query runs until it is stopped.
+
+    `server` is the address of the API port, or comes with the token from `place`. `trigger` is the time between two
+    batches, or "once": all there is now, then the query ends. Raises BadOption for columns that are not there.
+    """
+    if (server is None) == (place is None):
+        raise BadOption("server and place: exactly one is needed")
+    if place is not None:
+        place = place.with_token()
+        server = place.api
+        if token is None and token_file is None:
+            token = place.token
+    assert server is not None
+    target = Target(
+        server,
+        adapter_set,
+        adapter,
+        read_token(token, token_file),
+        item=item,
+        item_template=item_template,
+        mode=mode,
+        key=key,
+        command=command,
+        fields=tuple(fields),
+        retry_timeout=retry_timeout,
+    )
+    target.check_columns(df.columns)
+    missing = [name for name in order_by if name not in df.columns]
+    if missing:
+        raise BadOption(f"order_by names the column {missing[0]!r}; the DataFrame has {', '.join(df.columns)}")
+    publisher = Publisher(target, str(checkpoint), tuple(order_by))
+    return start_query(df, publisher, checkpoint, trigger=trigger, output_mode=output_mode, query_name=query_name)
+
+
+def start_query(
+    df: DataFrame,
+    each: Callable[[DataFrame, int], None],
+    checkpoint: str | Path,
+    *,
+    trigger: str = "0 seconds",
+    output_mode: str = "update",
+    query_name: str | None = None,
+) -> StreamingQuery:
+    """A query that hands its batches to a function; `trigger` as in `publish_stream`."""
+    stream = df.writeStream.outputMode(output_mode).foreachBatch(each).option("checkpointLocation", str(checkpoint))
+    if query_name is not None:
+        stream = stream.queryName(query_name)
+    if trigger == ONCE:
+        return stream.trigger(availableNow=True).start()
+    return stream.trigger(processingTime=trigger).start()
+
+
+@dataclass
+class Publisher:
+    """What Spark calls with each batch."""
+
+    target: Target
+    checkpoint: str
+    order_by: tuple[str, ...] = ()
+    _outlet: Outlet | None = field(default=None, init=False, repr=False)
+    _query: str | None = field(default=None, init=False, repr=False)
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        table = df.toArrow()
+        if self._query is None:
+            self._query = query_id(self.checkpoint, df)
+        self.send(self._query, batch, table)
+
+    def send(self, query: str, batch: int, table: pa.Table) -> Outcome | None:
+        """The rows of one batch; None: there were none, so there is nothing to remember either."""
+        if table.num_rows == 0:
+            return None
+        if self.order_by:
+            table = table.sort_by([(name, "ascending") for name in self.order_by])
+        rows = self.target.rows(table)
+        if self._outlet is None:
+            # Kept from batch to batch, and so its connection.
+            self._outlet = self.target.outlet()
+        return self._outlet.put_batch(query, batch, rows, self.target.mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_outlet": None}
+
+
+def query_id(checkpoint: str, df: DataFrame) -> str:
+    """The query's id, which lives in its checkpoint: a new checkpoint is another query, with batches from 0 on."""
+    path = _local(checkpoint)
+    if path is not None:
+        try:
+            return str(json.loads((path / "metadata").read_text(encoding="utf-8"))["id"])
+        except (OSError, ValueError, KeyError) as error:
+            raise PipelineError(f"the checkpoint {checkpoint} does not tell the query's id: {error}") from None
+    # Somewhere that only Spark can read. Under Spark Connect there is no such context.
+    context = getattr(df.sparkSession, "sparkContext", None)
+    found = None if context is None else context.getLocalProperty(QUERY)
+    if found is None:
+        raise PipelineError(f"the checkpoint {checkpoint} is not on this machine: the query's id cannot be told")
+    return str(found)
+
+
+def _local(checkpoint: str) -> Path | None:
+    parts = urlsplit(checkpoint)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return None if parts.scheme else Path(checkpoint)

@@ -1,0 +1,123 @@
+"""The Spark session all jobs share: embedded (a task is tried four times), on a cluster, or through Spark Connect.
+
+Every setting that differs from Spark's default says why. Not here: what jobs do with it. Read next: docs/pipeline.md.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from penstock.pipeline import register
+from penstock.pipeline.java import java_home
+
+_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+SETTINGS: dict[str, str] = {
+    # Two cores: more partitions are more tasks of a few milliseconds each, and state stores to commit.
+    "spark.sql.shuffle.partitions": "2",
+    # Renaming checkpoint files through FileContext costs 100 ms a batch more than through FileSystem.
+    "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # A journal's times are UTC, and filters are pushed down as such.
+    "spark.sql.session.timeZone": "UTC",
+    # Off by default; the source's option pushFilters needs it, and without that option nothing is pushed.
+    "spark.sql.python.filterPushdown.enabled": "true",
+    # The journal's batches are no larger; with Spark's 10,000 each would be cut in two.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # Progress is shown by `penstock pipeline status`.
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.stopTimeout": "20s",
+}
+
+# Nothing leaves this machine unless a master is named; workers elsewhere must reach the driver.
+LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+# Start-up is most of a short run: no second compiler, no parallel collector on two cores.
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
+# Error texts are matched by recursive regular expressions: with the default stack stopping a query overflows it.
+_LONG_JVM = "-XX:+UseSerialGC -Xss4m"
+
+
+# How long the JVM may take to end before it is killed.
+_LAST_SECONDS = 20
+
+
+def open_session(
+    name: str,
+    cache: Path,
+    *,
+    master: str = "local[*,4]",
+    memory: str = "1g",
+    quick: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start Spark, or reach one by Spark Connect (`sc://host:port`); takes several seconds.
+
+    `settings` go over those above. `quick` is for runs of less than a minute.
+    """
+    # Workers otherwise take whatever `python3` is first on the path.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    chosen = {**SETTINGS, **(LOCAL if master.startswith("local") else {}), **(settings or {})}
+    if master.startswith("sc://"):
+        session = SparkSession.builder.remote(master).getOrCreate()
+        for key, value in chosen.items():
+            # The others belong to the server, and are its owner's.
+            if session.conf.isModifiable(key):
+                session.conf.set(key, value)
+    else:
+        session = _start(name, cache, master, memory, _QUICK_JVM if quick else _LONG_JVM, chosen)
+    register(session)
+    return session
+
+
+def _start(name: str, cache: Path, master: str, memory: str, options: str, settings: Mapping[str, str]) -> SparkSession:
+    home = java_home(cache)
+    if home is not None:
+        os.environ["JAVA_HOME"] = str(home)
+    # Before the JVM starts: it looks for an address of its own, and complains, whatever the settings say.
+    if settings.get("spark.driver.bindAddress") == "127.0.0.1":
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    base = {
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": options,
+        "spark.local.dir": str(cache / "spark"),
+        "spark.sql.warehouse.dir": str(cache / "warehouse"),
+    }
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in {**base, **settings}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def close_session(session: SparkSession) -> None:
+    """Stop Spark and its JVM, and wait for both; `SparkSession.stop` alone leaves the JVM until Python ends.
+
+    A session of Spark Connect is only left: the server stays, and so do its queries.
+    """
+    gateway = SparkContext._gateway
+    session.stop()
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        # The JVM ends when nothing holds its standard input any more.
+        process.stdin.close()
+        try:
+            process.wait(_LAST_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    SparkContext._gateway = None
+    SparkContext._jvm = None

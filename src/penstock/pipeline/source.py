@@ -1,0 +1,361 @@
+"""`format("penstock")` for reading: the journal as a batch or streaming DataFrame, in Arrow batches.
+
+Offsets are sequence numbers: {"sequence": N} = everything up to and including N was read. Partitions are slices of
+segment files, as plain data; a task opens them itself. Not here: options (`options`), writing (`sink`).
+Read next: docs/pipeline.md, "The source".
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+    StringStartsWith,
+)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from penstock.journal.damage import Damage
+from penstock.journal.errors import Expired
+from penstock.journal.reader import Reader, Slice
+from penstock.journal.selection import Selection
+from penstock.pipeline import reports
+from penstock.pipeline.errors import BadOption, PipelineError
+from penstock.pipeline.options import SourceOptions, micros, micros_of, parse
+from penstock.pipeline.schema import EVENTS
+
+# A partition with less than this costs more to start than to read.
+EVENTS_PER_PARTITION = 25_000
+
+# {"sequence": N, "salt": S}: the salt, where known, is that of the segment N is in, and tells journals apart.
+Offset = dict[str, int]
+
+
+class JournalSource(DataSource):
+    """Registered by `penstock.pipeline.register`; `spark.read.format("penstock").load("…/journal")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "penstock"
+
+    def schema(self) -> StructType:
+        return EVENTS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        _check_schema(schema)
+        return JournalReader(parse(self.options, stream=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        _check_schema(schema)
+        return JournalStreamReader(parse(self.options, stream=True))
+
+    # Loaded when needed: reading must not wait for what only writing imports.
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from penstock.pipeline import sink
+
+        return sink.writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from penstock.pipeline import sink
+
+        return sink.stream_writer(self.options, schema, overwrite)
+
+
+@dataclass
+class Share(InputPartition):
+    """What one task reads."""
+
+    slices: list[Slice]
+
+
+class JournalReader(DataSourceReader):
+    """A range once. With option pushFilters, filters on entity, kind, timestamp and sequence go down to its index."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._selection = options.selection
+        self._first: int | None = None
+        self._stop: int | None = None
+
+    @property
+    def pushFilters(self) -> Callable[[list[Filter]], Iterator[Filter]]:
+        """A method, but for Spark's eyes: see `_Push`."""
+        return _Push(self)
+
+    def push(self, filters: list[Filter]) -> Iterator[Filter]:
+        """What comes back is checked by Spark again: whatever the journal only narrows down."""
+        for each in filters:
+            if not (self._options.push_filters and self._push(each)):
+                yield each
+
+    def partitions(self) -> Sequence[InputPartition]:
+        reader = _open(self._options)
+        start = _resolve(reader, "startingOffset", self._options.starting)
+        stop = self._end(reader)
+        if start > stop and self._options.ending != "latest":
+            raise BadOption(
+                f"option startingOffset is {self._options.starting} and endingOffset {self._options.ending}, which is "
+                "before it"
+            )
+        if self._first is not None:
+            start = max(start, self._first)
+        if self._stop is not None:
+            stop = min(stop, self._stop)
+        return _plan(reader, start, stop, self._options, self._selection)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read(self._options, self._selection, partition)
+
+    def _end(self, reader: Reader) -> int:
+        """The first sequence not wanted."""
+        ending = self._options.ending
+        if ending == "latest":
+            return reader.poll() + 1
+        if not ending.isdecimal():
+            return reader.sequence_at(micros_of("endingOffset", ending))
+        if int(ending) > reader.poll():
+            raise BadOption(f"option endingOffset is {ending}; the journal ends at {reader.poll()}")
+        return int(ending) + 1
+
+    def _push(self, each: Filter) -> bool:
+        """Whether the journal alone decides it."""
+        attribute = getattr(each, "attribute", None)
+        if attribute == ("entity",) and not self._selection.entities:
+            entities = _literals(each)
+            if isinstance(each, StringStartsWith):
+                entities = (f"{each.value}*",) if _plain(each.value) else ()
+            elif not all(map(_plain, entities)):
+                entities = ()
+            self._selection = replace(self._selection, entities=entities)
+            return bool(entities)
+        if attribute == ("kind",) and not self._selection.kinds:
+            self._selection = replace(self._selection, kinds=_literals(each))
+            return bool(self._selection.kinds)
+        if attribute == ("timestamp",):
+            return self._push_time(each)
+        if attribute == ("sequence",):
+            return self._push_sequence(each)
+        return False
+
+    def _push_time(self, each: Filter) -> bool:
+        value = getattr(each, "value", None)
+        # Without a zone nobody here knows which moment it is: Spark does.
+        if not isinstance(value, datetime) or value.tzinfo is None:
+            return False
+        if isinstance(each, GreaterThan | GreaterThanOrEqual):
+            since = _highest(micros(value) + isinstance(each, GreaterThan), self._selection.since)
+            self._selection = replace(self._selection, since=since)
+            return True
+        if isinstance(each, LessThan | LessThanOrEqual):
+            until = _lowest(micros(value) + isinstance(each, LessThanOrEqual), self._selection.until)
+            self._selection = replace(self._selection, until=until)
+            return True
+        return False
+
+    def _push_sequence(self, each: Filter) -> bool:
+        value = getattr(each, "value", None)
+        if not isinstance(value, int):
+            return False
+        if isinstance(each, GreaterThan | GreaterThanOrEqual | EqualTo):
+            self._first = _highest(value + isinstance(each, GreaterThan), self._first)
+        if isinstance(each, LessThan | LessThanOrEqual | EqualTo):
+            self._stop = _lowest(value + (not isinstance(each, LessThan)), self._stop)
+        return isinstance(each, GreaterThan | GreaterThanOrEqual | LessThan | LessThanOrEqual | EqualTo)
+
+
+class _Push:
+    """`JournalReader.pushFilters`, so made that a session without the setting for it can read, too.
+
+    Unless spark.sql.python.filterPushdown.enabled is true, and by default it is not, Spark refuses every reader that
+    has a pushFilters of its own; it would not have called it, and filters by itself. `__func__`, which is what it looks
+    at, says that there is only the inherited one.
+    """
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)
+
+    def __init__(self, reader: JournalReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterator[Filter]:
+        return self._reader.push(filters)
+
+
+class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The journal as it grows. One object per query, in a process of its own beside the driver."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        # Made where it is used: the object itself travels to the tasks.
+        self._reader: Reader | None = None
+        self._target: int | None = None
+
+    def initialOffset(self) -> Offset:
+        return self._offset(_resolve(self._journal(), "startingOffset", self._options.starting) - 1)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._options.max_events) if self._options.max_events else ReadAllAvailable()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        reader = self._journal()
+        begin = start["sequence"]
+        latest = reader.poll()
+        self._check_same(start, latest)
+        if self._options.on_expired == "earliest":
+            # What is gone counts for nothing: no batches without rows until the earliest is reached.
+            begin = max(begin, reader.earliest() - 1)
+        if self._target is not None:
+            latest = min(latest, self._target)
+        if isinstance(limit, ReadMaxRows):
+            latest = min(latest, begin + limit.max_rows)
+        # The very same where nothing is new: Spark compares.
+        return self._offset(latest) if latest > start["sequence"] else start
+
+    def reportLatestOffset(self) -> Offset:
+        return self._offset(self._journal().poll())
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._journal().poll()
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        first, stop = start["sequence"] + 1, end["sequence"] + 1
+        if first >= stop:
+            return []
+        reader = self._journal()
+        latest = reader.poll()
+        self._check_same(start, latest)
+        self._check_same(end, latest)
+        return _plan(reader, first, stop, self._options, self._options.selection)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read(self._options, self._options.selection, partition)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_reader": None}
+
+    def _journal(self) -> Reader:
+        if self._reader is None:
+            self._reader = _open(self._options)
+        return self._reader
+
+    def _offset(self, sequence: int) -> Offset:
+        salt = self._journal().salt_at(sequence)
+        return {"sequence": sequence} if salt is None else {"sequence": sequence, "salt": salt}
+
+    def _check_same(self, offset: Offset, latest: int) -> None:
+        """A checkpoint that was made with another journal in this place would skip or repeat what it must not."""
+        sequence = offset["sequence"]
+        advice = "it is another journal, or an older copy of it; start with a new checkpoint"
+        if sequence > latest:
+            raise BadOption(
+                f"the checkpoint knows sequence {sequence}, but the journal in {self._options.path} ends at {latest}: "
+                f"{advice}"
+            )
+        salt = self._journal().salt_at(sequence)
+        if salt is not None and offset.get("salt", salt) != salt:
+            raise BadOption(
+                f"the checkpoint was made with another segment for sequence {sequence} than the journal in "
+                f"{self._options.path} has: {advice}"
+            )
+
+
+def _check_schema(schema: StructType) -> None:
+    """A caller may name columns by `.schema(…)`, and would get an error of Arrow's much later."""
+    if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in EVENTS]:
+        raise BadOption(
+            f"schema is {schema.simpleString()}; the journal's columns are {EVENTS.simpleString()}: leave schema(…) "
+            "out and select what you need"
+        )
+
+
+def _open(options: SourceOptions) -> Reader:
+    def report(damage: Damage) -> None:
+        _warn(f"damaged: {options.path}/{damage}")
+        if options.reports is not None:
+            reports.tell(options.reports, damage)
+
+    return Reader(options.path, report=report)
+
+
+def _plan(reader: Reader, first: int, stop: int, options: SourceOptions, selection: Selection) -> list[Share]:
+    if first >= stop:
+        return []
+    parts = min(options.partitions, 1 + (stop - first - 1) // EVENTS_PER_PARTITION)
+    try:
+        shares = reader.plan(first, stop, parts, selection)
+    except Expired as error:
+        if options.on_expired == "stop":
+            hint = "option onExpired with the value earliest would go on from there"
+            raise Expired(f"{error}; {hint}", error.earliest) from None
+        _warn(f"{error}; going on from there")
+        shares = reader.plan(error.earliest, max(stop, error.earliest), parts, selection)
+    return [Share(slices) for slices in shares]
+
+
+def _read(options: SourceOptions, selection: Selection, partition: InputPartition | None) -> Iterator[Any]:
+    # Spark still makes one task of an empty plan, with None for its partition.
+    if not isinstance(partition, Share):
+        return iter(())
+    if not options.path.is_dir():
+        raise PipelineError(
+            f"option path is {options.path}; the driver sees that directory and this worker does not: a journal must "
+            "be on a file system that all workers share"
+        )
+    return _open(options).read_slices(partition.slices, selection)
+
+
+def _resolve(reader: Reader, name: str, value: str) -> int:
+    """The first sequence wanted."""
+    if value == "earliest":
+        return reader.earliest()
+    if value == "latest":
+        return reader.poll() + 1
+    if not value.isdecimal():
+        return reader.sequence_at(micros_of(name, value))
+    if int(value) > reader.poll() + 1:
+        raise BadOption(f"option {name} is {value}; the journal ends at {reader.poll()}")
+    return int(value)
+
+
+def _literals(each: Filter) -> tuple[str, ...]:
+    """What a column must be equal to; empty when the filter says something else."""
+    if isinstance(each, EqualTo) and isinstance(each.value, str):
+        return (each.value,)
+    if isinstance(each, In) and all(isinstance(value, str) for value in each.value):
+        return tuple(each.value)
+    return ()
+
+
+def _plain(value: str) -> bool:
+    """Whether a literal can stand in a pattern as it is."""
+    return not set("*?") & set(value)
+
+
+def _highest(value: int, other: int | None) -> int:
+    return value if other is None else max(value, other)
+
+
+def _lowest(value: int, other: int | None) -> int:
+    return value if other is None else min(value, other)
+
+
+def _warn(text: str) -> None:
+    """Tasks have no log but standard error, which Spark keeps with its own."""
+    print(f"penstock source: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,92 @@
+"""What Spark makes of an error, and what is left of it for people. The texts are Spark 4.3's own, shortened."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.pipeline.errors import BadOption, JavaMissing, explain
+
+INITIALIZE = """\
+[PYTHON_DATA_SOURCE_ERROR] Failed to initialize Python data source reader: Traceback (most recent call last):
+  File "/somewhere/penstock/pipeline/source.py", line 106, in reader
+    return JournalReader(parse(self.options))
+                         ^^^^^^^^^^^^^^^^^^^
+penstock.pipeline.errors.BadOption: option speed is not known; allowed are path, startingOffset
+ SQLSTATE: 38000"""
+
+STREAM = """[STREAM_FAILED] Query [id = a427fe95, runId = df15aef1] terminated with exception: \
+[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source initialize source: Traceback (most recent call last):
+  File "/somewhere/penstock/pipeline/options.py", line 311, in _number
+    raise BadOption(f"option {name} is {value!r}; it must be a whole number of at least {least}")
+penstock.pipeline.errors.BadOption: option partitions is '0'; it must be a whole number from 1 to 10000
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "pyspark.zip/pyspark/sql/streaming/python_streaming_source_runner.py", line 295, in main
+UnboundLocalError: cannot access local variable 'reader' where it is not associated with a value
+ SQLSTATE: 38000 SQLSTATE: XXKST
+=== Streaming Query ===
+Current State: INITIALIZING"""
+
+FOREACH = """[STREAM_FAILED] Query [id = 6fbba744, runId = 493c5d97] terminated with exception: \
+[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function in foreach batch sink. Reason: An \
+exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "/somewhere/job.py", line 28, in write
+    raise LakeConflict("two jobs write the lake")
+penstock.pipeline.errors.LakeConflict: two jobs write the lake
+ SQLSTATE: 39000 SQLSTATE: XXKST
+=== Streaming Query ==="""
+
+TASK = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "/somewhere/penstock/journal/reader.py", line 39, in f
+    raise _expired(piece.first, self.earliest()) from None
+penstock.journal.errors.Expired: sequence 3 was dropped by retention; the earliest left is 21"""
+
+OTHER_TASK = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "/somewhere/job.py", line 39, in f
+    raise ValueError("a value")
+ValueError: a value"""
+
+NOT_FOUND = """An error occurred while calling o211.load.
+: org.apache.spark.SparkClassNotFoundException: [DATA_SOURCE_NOT_FOUND] Failed to find the data source: nix. \
+SQLSTATE: 42K02
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.dataSourceNotFoundError(QueryExecutionErrors.scala:791)
+\tat java.base/java.lang.Thread.run(Thread.java:840)"""
+
+COLUMN = """[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `nope` cannot be resolved. SQLSTATE: 42703;
+'Project ['nope]
++- RelationV2[sequence#180L] penstock
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (INITIALIZE, "option speed is not known; allowed are path, startingOffset"),
+        (STREAM, "option partitions is '0'; it must be a whole number from 1 to 10000"),
+        (FOREACH, "two jobs write the lake"),
+        (TASK, "sequence 3 was dropped by retention; the earliest left is 21"),
+        (OTHER_TASK, "ValueError: a value"),
+        (NOT_FOUND, "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: nix."),
+        (COLUMN, "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `nope` cannot be resolved."),
+        ("no more than this", "no more than this"),
+        ("", "RuntimeError"),
+    ],
+    ids=["option", "stream", "foreachBatch", "task", "other task", "Java", "column", "plain", "empty"],
+)
+def test_an_error_is_one_line_for_people(text: str, expected: str) -> None:
+    assert explain(RuntimeError(text)) == expected
+
+
+def test_our_own_errors_say_what_they_say() -> None:
+    assert explain(BadOption("option x is 1; it must be 2")) == "option x is 1; it must be 2"
+    assert explain(JavaMissing()) == "JavaMissing"
+
+
+def test_a_text_that_only_mentions_our_package_is_not_taken_for_one_of_our_errors() -> None:
+    assert explain(ValueError("see penstock.pipeline.errors.BadOption: it explains")) == (
+        "see penstock.pipeline.errors.BadOption: it explains"
+    )

@@ -1,0 +1,69 @@
+"""The session that jobs share, and how it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.pipeline.session import SETTINGS
+
+OPEN_AND_CLOSE = """
+import subprocess, sys
+from pathlib import Path
+from penstock.pipeline.session import close_session, open_session
+from pyspark import SparkContext
+spark = open_session("test", Path(sys.argv[1]), master="local[1,4]", quick=True, settings={"spark.ui.enabled": "false"})
+process = SparkContext._gateway.proc
+assert spark.range(3).count() == 3
+close_session(spark)
+print(process.returncode is not None, SparkContext._gateway is None)
+"""
+
+
+def test_importing_the_package_does_not_load_spark() -> None:
+    """So that the command line can list jobs at once."""
+    script = "import sys, penstock.pipeline; print('pyspark' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_the_settings_are_in_force(spark: SparkSession) -> None:
+    for name, value in SETTINGS.items():
+        assert spark.conf.get(name) == value, name
+
+
+def test_the_file_manager_named_is_one_that_spark_has(spark: SparkSession) -> None:
+    """Its package has moved between versions, and a wrong name would only be noticed by a query."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    loaded = jvm.java.lang.Class.forName(SETTINGS["spark.sql.streaming.checkpointFileManagerClass"])
+    assert loaded.getSimpleName() == "FileSystemBasedCheckpointFileManager"
+
+
+def test_a_task_is_tried_again(spark: SparkSession, tmp_path: Path) -> None:
+    """With a plain local master the first dead Python worker would end the query."""
+    marker = tmp_path / "died"
+
+    def die_once(rows: object) -> object:
+        import os
+
+        if not marker.exists():
+            marker.touch()
+            os._exit(1)
+        return rows
+
+    assert spark.range(10).mapInArrow(die_once, "id long").count() == 10  # type: ignore[arg-type]
+    assert marker.exists()
+
+
+@pytest.mark.spark
+def test_closing_waits_for_the_jvm_to_end(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OPEN_AND_CLOSE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.stdout == "True True\n", done.stderr
+    # Nothing is left where it keeps its temporary files.
+    assert [path.name for path in tmp_path.glob("spark/*")] == []
