@@ -130,7 +130,9 @@ def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> No
     assert [part.kind for part in blocks[:4]] == ["sh server", "text", "sh stream", "text stream"]
     start, announced, *rest = blocks
     # The same command, on free ports; ARGS is what the page itself says to use for that.
-    with Terminal(ROOT, start.text, ARGS=" ".join([*PORTS, "--data-dir", str(tmp_path / "data")])) as server:
+    with Terminal(
+        ROOT, start.text, ARGS=" ".join([*PORTS, "--no-pipeline", "--data-dir", str(tmp_path / "data")])
+    ) as server:
         place, ready = announced.text.splitlines()
         while server.line().partition(" at ")[0] != place.partition(" at ")[0]:
             pass  # what make says while it sets something up

@@ -92,7 +92,7 @@ def test_without_a_configuration_the_demo_sets_are_served(tmp_path: Path, adapte
 def test_demo_says_where_the_page_is(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    with Command(tmp_path, "demo", "--port", str(port), "--api-port", "0") as command:
+    with Command(tmp_path, "demo", "--port", str(port), "--api-port", "0", "--no-pipeline") as command:
         assert command.line() == f"penstock: the page is at http://127.0.0.1:{port}/"
         assert READY.fullmatch(command.line())
         with urlopen(f"http://127.0.0.1:{port}/", timeout=TIMEOUT) as page:
@@ -101,7 +101,7 @@ def test_demo_says_where_the_page_is(tmp_path: Path) -> None:
 
 
 def test_demo_on_any_free_port_points_at_the_ready_line(tmp_path: Path) -> None:
-    with Command(tmp_path, "demo", *PORTS) as command:
+    with Command(tmp_path, "demo", *PORTS, "--no-pipeline") as command:
         assert command.line() == "penstock: the page is at the stream address of the ready line"
         assert READY.fullmatch(command.line())
         assert command.stop() == (0, "")

@@ -1,4 +1,4 @@
-// The client library as this page uses it: one client, one subscription, and the settings people may change.
+// The client library as this page uses it: one client, the subscription to all stocks, further ones, and the settings people may change.
 // Not here: anything visible (status.ts, table.ts, controls.ts).
 // Read next: lightstreamer-client-web, classes LightstreamerClient, ConnectionOptions and Subscription.
 
@@ -21,6 +21,17 @@ export interface Events {
   serverName(name: string | null): void;
   update(update: ItemUpdate): void;
   failure(what: string, code: number, message: string): void;
+}
+
+/** A subscription beside the one to the stocks. */
+export interface Wish {
+  readonly adapter: string;
+  readonly mode: "MERGE" | "DISTINCT" | "COMMAND";
+  readonly items: readonly string[];
+  readonly fields: readonly string[];
+  update(update: ItemUpdate): void;
+  /** Everything the item had is gone. */
+  cleared?(): void;
 }
 
 /** Where the server lives: the folder this page came from, so that a path prefix is kept. */
@@ -64,6 +75,23 @@ export class Connection {
   reconnect(): void {
     this.client.disconnect();
     this.client.connect();
+  }
+
+  /** Subscribe to something else as well. Returns what ends it. */
+  watch(wish: Wish): () => void {
+    const subscription = new Subscription(wish.mode, [...wish.items], [...wish.fields]);
+    subscription.setDataAdapter(wish.adapter);
+    subscription.setRequestedSnapshot("yes");
+    subscription.addListener({
+      onItemUpdate: (update) => wish.update(update),
+      onClearSnapshot: () => wish.cleared?.(),
+      // A server of one's own may not have it: the page goes on without.
+      onSubscriptionError: () => undefined,
+      // Subscribed anew, after a lost session: rows that went meanwhile are not told.
+      onSubscription: () => wish.cleared?.(),
+    });
+    this.client.subscribe(subscription);
+    return () => this.client.unsubscribe(subscription);
   }
 
   setTransport(transport: Transport): void {

@@ -2,6 +2,7 @@
 // Not here: how any of them works.
 // Read next: connection.ts, table.ts.
 
+import { Analytics } from "./analytics";
 import { Connection } from "./connection";
 import { frequencyControl, transportControl } from "./controls";
 import { element } from "./element";
@@ -15,11 +16,14 @@ import { showCommand } from "./terminal";
 const table = new StockTable(element("stocks", HTMLTableElement), ITEMS, COLUMNS);
 const rate = new Rate();
 const reconnect = element("reconnect", HTMLButtonElement);
+// Made from the connection, which may already speak while it is made.
+let analytics: Analytics | undefined;
 
 const connection = new Connection({
   status(status) {
     showStatus(status);
     table.setStale(!isLive(status));
+    analytics?.setConnected(isLive(status));
     reconnect.hidden = !isWaitingToConnect(status);
   },
   serverName(name) {
@@ -28,12 +32,17 @@ const connection = new Connection({
   update(update) {
     rate.add();
     const quiet = update.isSnapshot();
-    update.forEachChangedField((field, _position, value) => table.set(update.getItemName(), field, value, quiet));
+    update.forEachChangedField((field, _position, value) => {
+      table.set(update.getItemName(), field, value, quiet);
+      if (field === "stock_name") analytics?.setName(update.getItemName(), value);
+    });
   },
   failure(what, code, message) {
     showNotice(`${what}: ${message} (code ${code})`);
   },
 });
+
+analytics = new Analytics(connection);
 
 function connectNow(): void {
   hideNotice();
