@@ -124,9 +124,22 @@ def test_each_part_has_errors_of_its_own(path: str, missing: str, unwritable: st
         assert word in not_modifiable.message
 
 
-def test_the_parts_of_a_policy_are_missing_as_the_policy_is() -> None:
-    resource = parse_resource(Group.POLICIES, "/entries/E")
-    assert resource.not_found("a:b").code == "policies:policy.notfound"
+@pytest.mark.parametrize(
+    ("path", "code", "words"),
+    [
+        ("/", "policies:policy.notfound", ["'a:b'"]),
+        ("/entries", "policies:policy.notfound", ["'a:b'"]),
+        ("/entries/E", "policies:entry.notfound", ["'E'", "'a:b'"]),
+        ("/entries/E/subjects", "policies:entry.notfound", ["'E'", "'a:b'"]),
+        ("/entries/E/resources", "policies:entry.notfound", ["'E'", "'a:b'"]),
+        ("/entries/E/subjects/nginx:x", "policies:subject.notfound", ["'nginx:x'", "'E'", "'a:b'"]),
+        ("/entries/E/resources/thing:/a/b", "policies:resource.notfound", ["'thing:/a/b'", "'E'", "'a:b'"]),
+    ],
+)
+def test_each_part_of_a_policy_is_missing_by_its_own_name(path: str, code: str, words: list[str]) -> None:
+    resource = parse_resource(Group.POLICIES, path)
+    assert resource.not_found("a:b").code == code
+    assert all(word in resource.not_found("a:b").message for word in words)
     assert resource.not_modifiable("a:b").code == "policies:policy.notmodifiable"
 
 

@@ -251,6 +251,38 @@ THING_TIMESTAMP_NOT_FOUND: Final = Entry(
     " it.",
     _HISTORY.format("Thing"),
 )
+THING_POLICY_EXISTS: Final = Entry(
+    400,
+    "things:thing.notcreatable",
+    "The Thing with ID '{0}' could not be created because creation of its implicit Policy ID '{1}' failed.",
+    "If you want to use an existing Policy, specify it as 'policyId' in the Thing JSON you create.",
+)
+THING_RESERVED: Final = Entry(
+    400,
+    "things:thing.notcreatable",
+    "The Thing with ID '{0}' could not be created as its namespace is the one of a data adapter.",
+    "The items of a data adapter are Things already. Choose another namespace.",
+)
+THING_UNAVAILABLE: Final = Entry(
+    503,
+    "things:thing.unavailable",
+    "The Thing with ID '{0}' is not available, please try again later.",
+    "The requested Thing is temporarily not available, please retry the performed action in order to improve"
+    " resiliency.",
+)
+CONDITION_FAILED: Final = Entry(
+    412,
+    "things:condition.failed",
+    "The specified condition does not match the state of the requested Thing.",
+    "The provided condition did not match the actual Thing state. Please check your provided condition.",
+)
+CONDITION_NOT_READABLE: Final = Entry(
+    412,
+    "things:condition.failed",
+    "The specified resource in the condition could not be found or the requester had insufficient permissions to"
+    " access it.",
+    "Check if you have sufficient permissions to access the specified resource (READ permission is required).",
+)
 MERGE_INVALID: Final = Entry(
     400,
     "things:merge.invalid",
@@ -281,6 +313,12 @@ NOT_MODIFIED: Final = Entry(
     "The comparison of the provided precondition header 'if-none-match' with the current ETag value of the requested"
     " Thing resource evaluated to false. Check the value of your conditional header value.",
 )
+
+_EQUAL: Final = (
+    "The previous value was equal to the new value and the 'if-equal' header was set to 'skip'.",
+    "Your changes were not applied, which is probably the expected outcome.",
+)
+THING_EQUAL: Final = Entry(412, "things:precondition.failed", *_EQUAL)
 
 # -- parts of a thing: what is missing or may not be read, and what may not be written ---------------------------------
 
@@ -373,7 +411,7 @@ POLICY_TIMESTAMP_NOT_FOUND: Final = Entry(
     _HISTORY.format("Policy"),
 )
 POLICY_ENTRY_INVALID: Final = Entry(
-    400,
+    403,
     "policies:entry.modificationinvalid",
     "The PolicyEntry with Label '{0}' on the Policy with ID '{1}' could not be modified as the resulting Policy would"
     " be invalid.",
@@ -387,6 +425,50 @@ POLICY_ENTRY_NOT_FOUND: Final = Entry(
     "Check if the ID of the Policy and the Label of your requested PolicyEntry was correct and you have sufficient"
     " permissions.",
 )
+POLICY_INVALID: Final = Entry(
+    403,
+    "policies:policy.modificationinvalid",
+    "The Policy with ID '{0}' could not be modified as the resulting Policy would be invalid.",
+    "There must always be at least one PolicyEntry with 'WRITE' permissions on resource 'policy:/'.",
+)
+SUBJECT_NOT_FOUND: Final = Entry(
+    404,
+    "policies:subject.notfound",
+    "The Subject with ID '{0}' of the PolicyEntry with Label '{1}' on the Policy with ID '{2}' could not be found or"
+    " requester had insufficient permissions to access it.",
+    "Check if the ID of the Policy, the Label of the PolicyEntry and ID of your requested Subject was correct and you"
+    " have sufficient permissions.",
+)
+RESOURCE_NOT_FOUND: Final = Entry(
+    404,
+    "policies:resource.notfound",
+    "The Resource '{0}' of the PolicyEntry with Label '{1}' on the Policy with ID '{2}' could not be found or requester"
+    " had insufficient permissions to access it.",
+    "Check if the ID of the Policy, the Label of the PolicyEntry and the path of your requested Resource was correct"
+    " and you have sufficient permissions.",
+)
+POLICY_UNAVAILABLE: Final = Entry(
+    503,
+    "policies:policy.unavailable",
+    "The Policy with ID '{0}' is not available, please try again later.",
+    "The requested Policy is temporarily not available, please retry the performed action in order to improve"
+    " resiliency.",
+)
+POLICY_PRECONDITION_FAILED: Final = Entry(
+    412,
+    "policies:precondition.failed",
+    PRECONDITION_FAILED.message.replace("Thing", "Policy"),
+    "The comparison of the provided precondition header with the current ETag value of the requested Policy resource"
+    " evaluated to false. Check the value of your conditional header value.",
+)
+POLICY_NOT_MODIFIED: Final = Entry(
+    304,
+    "policies:precondition.notmodified",
+    NOT_MODIFIED.message.replace("Thing", "Policy"),
+    "The comparison of the provided precondition header 'if-none-match' with the current ETag value of the requested"
+    " Policy resource evaluated to false. Check the value of your conditional header value.",
+)
+POLICY_EQUAL: Final = Entry(412, "policies:precondition.failed", *_EQUAL)
 CONNECTION_NOT_FOUND: Final = Entry(
     404,
     "connectivity:connection.notfound",

@@ -12,8 +12,11 @@ from penstock.wire.ditto.document import Json, expect, text_of
 from penstock.wire.ditto.errors import (
     PART_NOT_FOUND,
     PART_NOT_MODIFIABLE,
+    POLICY_ENTRY_NOT_FOUND,
     POLICY_NOT_FOUND,
     POLICY_NOT_MODIFIABLE,
+    RESOURCE_NOT_FOUND,
+    SUBJECT_NOT_FOUND,
     THING_NOT_FOUND,
     THING_NOT_MODIFIABLE,
     UNKNOWN_PATH,
@@ -72,6 +75,11 @@ class Resource:
         """It is not there, or its reader must not know that it is."""
         if self.part in PART_NOT_FOUND:
             return PART_NOT_FOUND[self.part].of(entity, self.feature, print_pointer(self.inner))
+        if self.part in (Part.ENTRY, Part.SUBJECTS, Part.RESOURCES):
+            return POLICY_ENTRY_NOT_FOUND.of(self.pointer[1], entity)
+        if self.part in (Part.SUBJECT, Part.RESOURCE):
+            entry = SUBJECT_NOT_FOUND if self.part is Part.SUBJECT else RESOURCE_NOT_FOUND
+            return entry.of(self.pointer[3], self.pointer[1], entity)
         return (POLICY_NOT_FOUND if self.part in _OF_POLICIES else THING_NOT_FOUND).of(entity)
 
     def not_modifiable(self, entity: str) -> DittoError:

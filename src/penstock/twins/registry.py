@@ -1,0 +1,457 @@
+"""All things and policies there are now: a command goes in, its outcome comes out once it is on the disk.
+
+For one thread, the server's loop. Rules are in `things` and `policies`, permissions in `enforcement`, states that wait
+for the disk in `line`; how all comes back after a start in `state`. Read next: docs/ditto.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from msgspec import UNSET
+
+from penstock import log
+from penstock.journal.errors import DiskFailed, JournalClosed, Overload
+from penstock.journal.journal import Journal, Policy, Receipt
+from penstock.journal.record import Columns
+from penstock.twins import policies, things
+from penstock.twins.access import NO_RIGHTS, Access, Kind, Permission, Rights, Subjects
+from penstock.twins.caller import Caller
+from penstock.twins.decision import RETRIEVED, Decision, Outcome
+from penstock.twins.enforcement import enforce, has_history, not_found, readable
+from penstock.twins.line import Line, Step
+from penstock.twins.names import Key, Names, policy_key, thing_key
+from penstock.twins.preconditions import NOTHING, asks_for_tags, check_condition, check_tags
+from penstock.twins.record import Record
+from penstock.twins.retrieval import current, retrieve
+from penstock.twins.state import State
+from penstock.twins.told import Told
+from penstock.twins.twin import Twin, after, change_of
+from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, text_of
+from penstock.wire.ditto.envelope import Headers
+from penstock.wire.ditto.errors import (
+    POLICY_CONFLICT,
+    POLICY_NOT_MODIFIABLE,
+    POLICY_UNAVAILABLE,
+    THING_CONFLICT,
+    THING_NOT_CREATABLE,
+    THING_POLICY_EXISTS,
+    THING_RESERVED,
+    THING_UNAVAILABLE,
+    DittoError,
+    Entry,
+)
+from penstock.wire.ditto.resource import Part, Resource
+from penstock.wire.ditto.topic import Action, Group
+from penstock.wire.ditto.twin import Command, Event, RetrieveSeveral
+
+_log = log.get(__name__)
+
+# Called once, perhaps at once: with what a command came to, or with the error to answer.
+Answer = Callable[[Outcome | DittoError], None]
+Listener = Callable[[Told], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`reserved` says which namespaces are those of data adapters, whose items are things already."""
+
+    names: Names = field(default_factory=Names)
+    # Bytes of a thing or a policy; a larger one is refused with 413.
+    max_bytes: int = MAX_ENTITY_BYTES
+    # Headers of commands that are journaled with their events, by lower-case name.
+    kept_headers: tuple[str, ...] = ()
+    reserved: Callable[[str], bool] = field(default=lambda namespace: False)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one command gave to the journal, and all who wait until it is on the disk."""
+
+    sequence: int
+    steps: list[tuple[Key, Line, Step]]
+    headers: Headers
+    origin: object
+    waiting: list[tuple[Answer, Outcome | DittoError, Key]]
+
+
+class Twins:
+    """`defer` runs a call on the registry's thread, and may be called from any: `loop.call_soon_threadsafe`.
+
+    `now` gives microseconds since 1970. The journal must outlive the registry, and the loop the journal.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        defer: Callable[[Callable[[], None]], object],
+        now: Callable[[], int],
+        settings: Settings | None = None,
+    ) -> None:
+        self._journal = journal
+        self._defer = defer
+        self._now = now
+        self._settings = settings or Settings()
+        self._lines: dict[Key, Line] = {}
+        self._access: dict[str, tuple[Twin, Access]] = {}
+        self._listeners: list[Listener] = []
+        # Those that wait for the disk, by the entities in them; of several the newest.
+        self._newest: dict[Key, _Batch] = {}
+        self._waiting = 0
+        # The last record of ours that is on the disk and in the state.
+        self._applied = 0
+        # Figures for the monitor.
+        self.committed_changes = 0
+        self.failed_changes = 0
+        self.skipped_records = 0
+
+    # -- what doors ask --------------------------------------------------------------------------------------------
+
+    def submit(self, command: Command | RetrieveSeveral, caller: Caller, answer: Answer) -> None:
+        """Do what a command says. What rests on a state that is not on the disk yet is answered when it is.
+
+        A command that is about the past (`history.moment_of`) is not for here: it would be told of today.
+        """
+        batch: _Batch | None = None
+        result: Outcome | DittoError
+        looked_at: list[Key] = []
+        try:
+            if isinstance(command, RetrieveSeveral):
+                result = self._retrieve_several(command, caller, looked_at)
+            elif command.action is Action.RETRIEVE:
+                result = self._retrieve(command, caller, looked_at)
+            else:
+                work = self._policy if command.topic.group is Group.POLICIES else self._thing
+                result, batch = work(command, caller, looked_at)
+        except DittoError as error:
+            result = error
+        if batch is None:
+            batches = [self._newest[key] for key in looked_at if key in self._newest]
+            batch = max(batches, key=lambda each: each.sequence, default=None)
+        if batch is None:
+            answer(result)
+        else:
+            batch.waiting.append((answer, result, looked_at[0]))
+
+    def thing(self, id: str) -> Twin | None:
+        """The thing as it is on the disk."""
+        return self._committed(thing_key(id))
+
+    def policy(self, id: str) -> Twin | None:
+        return self._committed(policy_key(id))
+
+    def things(self) -> Iterator[str]:
+        """The identifiers of all things on the disk."""
+        return (key.id for key, line in self._lines.items() if key.group is Group.THINGS and line.committed)
+
+    def rights(self, key: Key, subjects: Subjects) -> Rights:
+        """What these subjects may do to a thing or a policy, by what is on the disk; nothing where there is none."""
+        twin = self._committed(key)
+        if twin is None:
+            return NO_RIGHTS
+        policy = twin if key.group is Group.POLICIES else self.policy(twin.document["policyId"])
+        return NO_RIGHTS if policy is None else self._access_by(policy).rights(subjects)
+
+    def check_history(self, key: Key, subjects: Subjects) -> Rights:
+        """Raises 404 unless these subjects may read all that ever happened to it; then their rights."""
+        rights = self.rights(key, subjects)
+        if not has_history(key.group, rights):
+            raise not_found(key.group, key.id)
+        return rights
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Be told of every change once it is on the disk, in order. Returns what ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    # -- coming back after a start ---------------------------------------------------------------------------------
+
+    def restore(self, state: State, records: Iterable[Record]) -> None:
+        """Begin with a saved state and all records after it, as `state.records_after` reads them."""
+        names = self._settings.names
+        for entity, twin in state.twins.items():
+            key = names.key(entity)
+            if key is not None:
+                self._lines[key] = Line(twin)
+        self._applied = state.sequence
+        for record in records:
+            key = names.key(record.entity)
+            change = None if key is None else change_of(key.group, record)
+            if key is None or change is None:
+                self.skipped_records += 1
+                continue
+            line = self._line(key)
+            line.committed = after(line.committed, change, record.revision, record.timestamp)
+            self._tidy(key, line)
+            self._applied = record.sequence
+
+    def capture(self) -> State:
+        """All that is on the disk, to be saved: cheap to take, and any thread may write it."""
+        entity = self._settings.names.entity
+        twins = {entity(key): line.committed for key, line in self._lines.items() if line.committed is not None}
+        # With nothing waiting, what others have journaled since needs no reading again either.
+        sequence = self._applied if self._waiting else max(self._applied, self._journal.committed)
+        return State(sequence, twins)
+
+    # -- things ----------------------------------------------------------------------------------------------------
+
+    def _thing(self, command: Command, caller: Caller, looked_at: list[Key]) -> tuple[Outcome, _Batch]:
+        key = thing_key(command.entity)
+        twin = self._look(key, looked_at)
+        if twin is None:
+            decisions, rights = self._decide_new_thing(command, caller, key, looked_at, is_hidden=False)
+            return self._carry_out(command, caller, decisions, rights)
+        rights = self._look_rights(twin, caller, looked_at)
+        if not readable(key.group, rights).touches(()) and things.may_create(command):
+            # What would be wrong with a new thing is wrong with this one: only who could make it learns that it is.
+            self._decide_new_thing(command, caller, key, looked_at, is_hidden=True)
+        if command.action is Action.CREATE:
+            raise THING_CONFLICT.of(key.id)
+        enforce(command, rights)
+        things.inline_policy(command, is_new=False)
+        check_condition(command.headers, twin, readable(key.group, rights), self._now())
+        self._check_tags(command, twin, rights)
+        policy_id = things.given_policy_id(command)
+        if policy_id is not None and policy_id != twin.document["policyId"]:
+            self._check_policy(key.id, policy_id, caller, looked_at)
+        decision = things.decide(command, twin.document, self._settings.max_bytes)
+        return self._carry_out(command, caller, [(key, decision)], rights)
+
+    def _decide_new_thing(
+        self, command: Command, caller: Caller, key: Key, looked_at: list[Key], *, is_hidden: bool
+    ) -> tuple[list[tuple[Key, Decision]], Rights]:
+        """The thing, after its policy where that is new, too; or what is wrong with it."""
+        if not things.may_create(command):
+            raise not_found(key.group, key.id)
+        if self._settings.reserved(command.entity.namespace):
+            raise THING_RESERVED.of(key.id)
+        check_tags(key.group, command.headers, NOTHING, reading=False)
+        inline = things.inline_policy(command, is_new=True)
+        policy_id = things.given_policy_id(command)
+        if policy_id is not None:
+            rights = self._check_policy(key.id, policy_id, caller, looked_at)
+            return [(key, things.decide_new(command, policy_id, self._settings.max_bytes))], rights
+        policy = policy_key(key.id)
+        if self._look(policy, looked_at) is not None and not is_hidden:
+            raise THING_POLICY_EXISTS.of(key.id, policy.id)
+        given = policies.default_policy(policy.id, caller.names[0]) if inline is None else inline
+        policy_decision, rights = self._decide_new_policy(policy.id, given, caller)
+        decision = things.decide_new(command, policy.id, self._settings.max_bytes)
+        return [(policy, policy_decision), (key, decision)], rights
+
+    def _check_policy(self, thing_id: str, policy_id: str, caller: Caller, looked_at: list[Key]) -> Rights:
+        """Things go only under policies that let their mover write them. Of others it is not told whether they are."""
+        policy = self._look(policy_key(policy_id), looked_at)
+        rights = NO_RIGHTS if policy is None else self._access_by(policy).rights(caller.subjects)
+        if not rights.scope(Kind.THING, Permission.WRITE).covers_all(()):
+            raise THING_NOT_CREATABLE.of(thing_id, policy_id)
+        return rights
+
+    # -- policies --------------------------------------------------------------------------------------------------
+
+    def _policy(self, command: Command, caller: Caller, looked_at: list[Key]) -> tuple[Outcome, _Batch]:
+        key = policy_key(command.entity)
+        twin = self._look(key, looked_at)
+        rights = NO_RIGHTS if twin is None else self._access_by(twin).rights(caller.subjects)
+        if not readable(key.group, rights).touches(()) and policies.may_create(command):
+            # As with things: what is wrong with it is told before whether it is there.
+            check_tags(key.group, command.headers, NOTHING, reading=False)
+            decision, new_rights = self._decide_new_policy(key.id, command.value, caller)
+            if twin is None:
+                return self._carry_out(command, caller, [(key, decision)], new_rights)
+        if twin is None:
+            raise not_found(key.group, key.id)
+        if command.action is Action.CREATE:
+            raise POLICY_CONFLICT.of(key.id)
+        enforce(command, rights)
+        self._check_tags(command, twin, rights)
+        decision = policies.decide(command, twin.document, self._settings.max_bytes)
+        return self._carry_out(command, caller, [(key, decision)], rights)
+
+    def _decide_new_policy(self, policy_id: str, value: Json, caller: Caller) -> tuple[Decision, Rights]:
+        """Nobody makes a policy that is not theirs to change."""
+        decision = policies.decide_new(policy_id, value, self._settings.max_bytes)
+        rights = Access(decision.document).rights(caller.subjects)
+        if not rights.scope(Kind.POLICY, Permission.WRITE).covers_all(()):
+            raise POLICY_NOT_MODIFIABLE.of(policy_id)
+        return decision, rights
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def _retrieve(self, command: Command, caller: Caller, looked_at: list[Key]) -> Outcome:
+        key = Key(command.topic.group, str(command.entity))
+        twin = self._look(key, looked_at)
+        if twin is None:
+            raise not_found(key.group, key.id)
+        if key.group is Group.POLICIES:
+            return retrieve(command, twin, self._access_by(twin).rights(caller.subjects), None)
+        rights = self._look_rights(twin, caller, looked_at)
+        policy = self._head(policy_key(twin.document["policyId"]))
+        enforce(command, rights)
+        check_condition(command.headers, twin, readable(key.group, rights), self._now())
+        return retrieve(command, twin, rights, None if policy is None else policy.document)
+
+    def _retrieve_several(self, command: RetrieveSeveral, caller: Caller, looked_at: list[Key]) -> Outcome:
+        found: list[Json] = []
+        whole = Resource(Part.THING, ())
+        for entity in command.entities:
+            one = Command(Action.RETRIEVE, command.topic, {}, command.path, entity, whole, UNSET, command.fields)
+            try:
+                found.append(self._retrieve(one, caller, looked_at).value)
+            except DittoError:
+                # Missing, or not to be known of.
+                continue
+        if not looked_at:
+            looked_at.append(thing_key(command.topic.entity))
+        return Outcome(RETRIEVED, found)
+
+    # -- states ----------------------------------------------------------------------------------------------------
+
+    def _head(self, key: Key) -> Twin | None:
+        line = self._lines.get(key)
+        return None if line is None else line.head
+
+    def _look(self, key: Key, looked_at: list[Key]) -> Twin | None:
+        looked_at.append(key)
+        return self._head(key)
+
+    def _look_rights(self, thing: Twin, caller: Caller, looked_at: list[Key]) -> Rights:
+        policy = self._look(policy_key(thing.document["policyId"]), looked_at)
+        return NO_RIGHTS if policy is None else self._access_by(policy).rights(caller.subjects)
+
+    def _committed(self, key: Key) -> Twin | None:
+        line = self._lines.get(key)
+        return None if line is None else line.committed
+
+    def _access_by(self, policy: Twin) -> Access:
+        """A policy that can be asked is remembered until there is a newer one."""
+        id = policy.document["policyId"]
+        known = self._access.get(id)
+        if known is None or known[0] is not policy:
+            known = self._access[id] = policy, Access(policy.document)
+        return known[1]
+
+    def _check_tags(self, command: Command, twin: Twin, rights: Rights) -> None:
+        if not asks_for_tags(command.headers):
+            return
+        group = command.topic.group
+        met = current(group, twin, rights, command.resource.pointer)
+        # Nothing is there to be deleted: that is the better answer.
+        if met.exists or command.action is not Action.DELETE:
+            check_tags(group, command.headers, met, reading=False)
+
+    def _line(self, key: Key) -> Line:
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = Line()
+        return line
+
+    def _tidy(self, key: Key, line: Line) -> None:
+        """Forget an entity that is not there; the journal remembers its revisions."""
+        if line.is_idle and line.committed is None:
+            self._lines.pop(key, None)
+            if key.group is Group.POLICIES:
+                self._access.pop(key.id, None)
+
+    # -- to the disk and back --------------------------------------------------------------------------------------
+
+    def _carry_out(
+        self, command: Command, caller: Caller, decisions: list[tuple[Key, Decision]], rights: Rights
+    ) -> tuple[Outcome, _Batch]:
+        """Give the changes of a command to the journal, all or none; the last of them is the command's own."""
+        now = self._now()
+        kept = {name: command.headers[name] for name in self._settings.kept_headers if name in command.headers}
+        columns = Columns()
+        for key, decision in decisions:
+            change = decision.change
+            entity = self._settings.names.entity(key)
+            columns.add(entity, now, change.kind.value, change.path, change.text, text_of(kept) if kept else None)
+        try:
+            receipt = self._journal.append(columns, Policy.ACK)
+        except (Overload, DiskFailed, JournalClosed):
+            raise _unavailable(decisions[-1][0]) from None
+        steps = []
+        for (key, decision), revision in zip(decisions, receipt.revisions, strict=True):
+            line = self._line(key)
+            steps.append((key, line, line.push(decision.change, revision, now)))
+        batch = _Batch(receipt.first, steps, command.headers, caller.origin, [])
+        for key, _, _ in steps:
+            self._newest[key] = batch
+        self._waiting += 1
+        self._await(receipt, batch)
+        decision, twin = decisions[-1][1], steps[-1][2].after
+        tag = None
+        if twin is not None:
+            tag = current(command.topic.group, twin, rights, command.resource.pointer).tag
+        return Outcome(decision.status, decision.value, tag), batch
+
+    def _await(self, receipt: Receipt, batch: _Batch) -> None:
+        assert receipt.done is not None
+
+        def settle(done: Future[None]) -> None:
+            self._defer(lambda: self._settle(batch, done.exception()))
+
+        receipt.done.add_done_callback(settle)
+
+    def _settle(self, batch: _Batch, failure: BaseException | None) -> None:
+        """The journal has decided. It does so in the order of sequences."""
+        self._waiting -= 1
+        for key, line, step in batch.steps:
+            if failure is None:
+                line.commit(step)
+            else:
+                line.drop(step)
+            if self._newest.get(key) is batch:
+                del self._newest[key]
+        if failure is None:
+            self._applied = batch.sequence + len(batch.steps) - 1
+            self.committed_changes += len(batch.steps)
+            for key, _, step in batch.steps:
+                self._tell(key, step, batch)
+        else:
+            self.failed_changes += len(batch.steps)
+        for answer, result, key in batch.waiting:
+            _hand_over(answer, result if failure is None else _unavailable(key), key)
+        for key, line, _ in batch.steps:
+            self._tidy(key, line)
+
+    def _tell(self, key: Key, step: Step, batch: _Batch) -> None:
+        if not self._listeners:
+            return
+        told = self._told(key, step, batch)
+        for listener in tuple(self._listeners):
+            _hand_over(listener, told, key)
+
+    def _told(self, key: Key, step: Step, batch: _Batch) -> Told:
+        correlation = batch.headers.get("correlation-id")
+        headers = {} if correlation is None else {"correlation-id": correlation}
+        change = step.change
+        topic = key.topic.event(change.kind)
+        event = Event(topic, change.path, change.value, step.revision, step.timestamp, headers)
+        return Told(key, change, event, step.before, step.after, self._access_to(key, step), batch.origin)
+
+    def _access_to(self, key: Key, step: Step) -> Access | None:
+        twin = step.after or step.before
+        if twin is None:
+            return None
+        policy = twin if key.group is Group.POLICIES else self.policy(twin.document["policyId"])
+        return None if policy is None else self._access_by(policy)
+
+
+_T = TypeVar("_T")
+
+
+def _hand_over(receiver: Callable[[_T], None], what: _T, key: Key) -> None:
+    """One who fails to take what is theirs keeps it from nobody else."""
+    try:
+        receiver(what)
+    except Exception:
+        _log.exception("an answer or an event of a twin was not taken", entity=key.id)
+
+
+def _unavailable(key: Key) -> DittoError:
+    entry: Entry = POLICY_UNAVAILABLE if key.group is Group.POLICIES else THING_UNAVAILABLE
+    return entry.of(key.id)

@@ -1,0 +1,70 @@
+"""What a reader gets to see of a thing or a policy: the part asked for, as far as it may be read, and of it the fields.
+
+The same for what is there now and for what was there at some moment of its history.
+"""
+
+from __future__ import annotations
+
+from penstock.twins import policies, things
+from penstock.twins.access import Kind, Permission, Rights
+from penstock.twins.decision import RETRIEVED, Outcome
+from penstock.twins.enforcement import enforce, readable
+from penstock.twins.preconditions import NOTHING, Current, check_tags, revision_tag, special_fields, value_tag
+from penstock.twins.twin import Document, Twin
+from penstock.wire.ditto.document import Json
+from penstock.wire.ditto.fields import Fields
+from penstock.wire.ditto.pointer import Missing, Pointer, get
+from penstock.wire.ditto.topic import Group
+from penstock.wire.ditto.twin import Command
+
+# The field by which an entity is named. Who may read anything of it may read that.
+_ID_FIELD = {Group.THINGS: "thingId", Group.POLICIES: "policyId"}
+
+
+def retrieve(command: Command, twin: Twin, rights: Rights, policy: Document | None) -> Outcome:
+    """The answer to a reader; raises 404, 304 and 412. `policy` is that of a thing, for those who ask for it."""
+    group, pointer = command.topic.group, command.resource.pointer
+    enforce(command, rights)
+    document = seen(group, twin, rights)
+    (policies if group is Group.POLICIES else things).check_there(command, document)
+    value = get(document, pointer)
+    tag = revision_tag(twin.revision) if not pointer else value_tag(value)
+    check_tags(group, command.headers, Current(True, tag), reading=True)
+    if command.fields is not None:
+        if not pointer:
+            value = {**document, **_special(group, twin, rights, policy, command.fields)}
+        value = command.fields.select(value)
+    return Outcome(RETRIEVED, value, tag)
+
+
+def seen(group: Group, twin: Twin, rights: Rights) -> Document:
+    """All that these rights let one see of an entity; {} if that is nothing."""
+    scope, name = readable(group, rights), _ID_FIELD[group]
+    if not scope.touches(()):
+        return {}
+    visible = scope.visible(twin.document)
+    if isinstance(visible, Missing):
+        return {name: twin.document[name]}
+    return visible if name in visible else {name: twin.document[name], **visible}
+
+
+def current(group: Group, twin: Twin, rights: Rights, pointer: Pointer) -> Current:
+    """What a command meets at its place, for its preconditions."""
+    if not pointer:
+        return Current(True, revision_tag(twin.revision))
+    value = get(twin.document, pointer)
+    if isinstance(value, Missing):
+        return NOTHING
+    visible = readable(group, rights).visible(value, pointer)
+    return Current(True, None if isinstance(visible, Missing) else value_tag(visible))
+
+
+def _special(group: Group, twin: Twin, rights: Rights, policy: Document | None, fields: Fields) -> dict[str, Json]:
+    """The fields that are shown only to those who name them."""
+    namespace = twin.document[_ID_FIELD[group]].partition(":")[0]
+    special = {**special_fields(twin), "_namespace": namespace}
+    if policy is not None and fields.names("_policy"):
+        visible = rights.scope(Kind.POLICY, Permission.READ).visible(policy)
+        if not isinstance(visible, Missing):
+            special["_policy"] = visible
+    return {name: value for name, value in special.items() if fields.names(name)}

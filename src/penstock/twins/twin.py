@@ -1,0 +1,90 @@
+"""A thing or a policy at one moment, and what one change makes of it. A history is folded by nothing else.
+
+Documents are never changed in place: a change copies what is on its way, so that moments share the rest and any thread
+may read them. Which changes are allowed is in `things` and `policies`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec import UNSET, UnsetType
+
+from penstock.twins.record import Record
+from penstock.wire.ditto.document import Json, decode, text_of
+from penstock.wire.ditto.errors import DittoError
+from penstock.wire.ditto.merge import merge_at
+from penstock.wire.ditto.pointer import Pointer, delete, print_pointer, put
+from penstock.wire.ditto.resource import parse_resource
+from penstock.wire.ditto.topic import Action, Group
+from penstock.wire.ditto.twin import EVENTS
+
+Document = dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an event says: something was created, modified, merged or deleted at a place. Only the last has no value."""
+
+    kind: Action
+    pointer: Pointer
+    value: Json | UnsetType = UNSET
+
+    @property
+    def path(self) -> str:
+        """The place as the journal and the events have it. In a policy the last key may have slashes of its own."""
+        if len(self.pointer) == 4 and self.pointer[0] == "entries":
+            return f"{print_pointer(self.pointer[:3])}/{self.pointer[3]}"
+        return print_pointer(self.pointer)
+
+    @property
+    def text(self) -> str | None:
+        """The value as the journal has it."""
+        return None if self.value is UNSET else text_of(self.value)
+
+    def applied(self, document: Document | None) -> Document | None:
+        """The document afterwards; None where none is left. A change that needs something to change needs it."""
+        if document is None and (self.pointer or self.kind is Action.MERGED):
+            return None
+        if self.kind is Action.DELETED:
+            return _object(delete(document, self.pointer))
+        if self.kind is Action.MERGED:
+            return _object(merge_at(document, self.pointer, self.value))
+        return _object(put(document, self.pointer, self.value))
+
+
+def _object(value: Json) -> Document | None:
+    return value if type(value) is dict else None
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """A thing or a policy that exists. Times are microseconds since 1970."""
+
+    document: Document
+    revision: int
+    created: int
+    modified: int
+
+
+def after(twin: Twin | None, change: Change, revision: int, timestamp: int) -> Twin | None:
+    """What a change leaves; None when it is not there, or no longer."""
+    document = change.applied(None if twin is None else twin.document)
+    if document is None:
+        return None
+    return Twin(document, revision, timestamp if twin is None else twin.created, timestamp)
+
+
+def change_of(group: Group, record: Record) -> Change | None:
+    """The change that a record tells; None for one that tells none that is known here."""
+    if record.kind not in EVENTS:
+        return None
+    try:
+        value = UNSET if record.value is None else decode(record.value)
+        pointer = parse_resource(group, record.path).pointer
+    except DittoError:
+        return None
+    kind = Action(record.kind)
+    if (kind is Action.DELETED) is not (value is UNSET):
+        return None
+    return Change(kind, pointer, value)
