@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.wire.tlex.datagrams import MONITOR_TYPE, IdentifiedPayload, Payload, decode
 from penstock.wire.tlex.errors import BadDatagram
 from penstock.wire.tlex.frames import PREAMBLE, FrameReader
-from penstock.wire.tlex.monitor import MonitorPayload, decode_monitor_payload, for_monitor
+from penstock.wire.tlex.monitor import MonitorPayload, decode_monitor_payload, for_monitor, restamped
 from tests.wire.tlex.cases import LARGEST_IDENTIFIED, LATEST, NOON, NOON_BYTES, TOKEN
 
 STAMP = st.integers(0, LATEST)
@@ -125,3 +125,14 @@ def test_no_monitor_payload_is_written_that_could_not_be_read(payload: MonitorPa
 
 def test_a_token_is_not_in_what_is_logged() -> None:
     assert TOKEN not in repr(MonitorPayload(TOKEN, 0, 0, 0, b""))
+
+
+@given(MONITOR_PAYLOAD, STAMP, STAMP)
+def test_a_frame_that_has_waited_gets_another_time_of_sending_and_nothing_else_changes(
+    payload: MonitorPayload, origin: int, later: int
+) -> None:
+    published = IdentifiedPayload("NLZH0023", payload.type, origin, payload.data).encode()
+    token = payload.token.encode()
+    before = for_monitor(published, b"NLZH0023", token, payload.published, payload.sent)
+    assert before is not None
+    assert restamped(before, later) == for_monitor(published, b"NLZH0023", token, payload.published, later)

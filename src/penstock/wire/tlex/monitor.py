@@ -18,6 +18,10 @@ _LABEL = f"Monitor payload (0x{MONITOR_TYPE:02x})"
 _FRAME_HEAD = Struct(">HHB8sB")
 _LENGTH = Struct(">I")
 _TAIL = Struct(">QQB")
+_STAMP = Struct(">Q")
+
+# Where the length of the token is in a frame: behind the origin timestamp.
+_LENGTH_AT = _FRAME_HEAD.size + _STAMP.size
 
 _IDENTIFIED = int(Kind.IDENTIFIED_PAYLOAD)
 
@@ -88,3 +92,10 @@ def for_monitor(frame: bytes, identifier: bytes, token: bytes, published: int, s
             frame[payload:],
         )
     )
+
+
+def restamped(frame: bytes, sent: int) -> bytes:
+    """A frame of `for_monitor` that has waited, with the time at which it is really passed on."""
+    (length,) = _LENGTH.unpack_from(frame, _LENGTH_AT)
+    at = _LENGTH_AT + _LENGTH.size + length + _STAMP.size
+    return frame[:at] + _STAMP.pack(sent) + frame[at + _STAMP.size :]

@@ -1,0 +1,26 @@
+"""What can go wrong in the store, apart from a database that is not there. Texts name the thing and what is allowed.
+
+Which answer a request gets for one is decided by the caller.
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """All of these."""
+
+
+class Exists(StoreError):
+    """Something of this name is there already."""
+
+
+class Missing(StoreError):
+    """Nothing of this name is there."""
+
+
+class Unfit(StoreError):
+    """No name of anything."""
+
+
+class WrongSchema(StoreError):
+    """The database was written by a newer version, and is left alone."""

@@ -1,0 +1,295 @@
+"""The database itself: SQLite in a file, or PostgreSQL by URL. Every call blocks and is a transaction of its own.
+
+May be asked from any thread, never from the event loop: see `thread`. Tables are in `schema`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from secrets import token_bytes, token_urlsafe
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import Connection, Engine, Row, Table, create_engine, delete, event, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from penstock.store import schema
+from penstock.store.digest import KEY_SIZE, MAX_SECRET, digest
+from penstock.store.errors import Exists, Missing, Unfit
+from penstock.store.records import Account, Authorization, NewToken, SessionLog, Token
+from penstock.store.roles import Role
+from penstock.wire.tlex.rest import Tlc, TlcType
+
+# Random bytes of a token: 43 characters.
+TOKEN_BYTES = 32
+
+# What is shown to people, and what is in frames.
+NAME = re.compile(
+    r"[^\s\x00-\x1f\x7f\ud800-\udfff]([^\x00-\x1f\x7f\ud800-\udfff]{0,253}[^\s\x00-\x1f\x7f\ud800-\udfff])?"
+)
+IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{8}")
+_WHAT = {
+    NAME: "1 to 255 printable characters without spaces around them",
+    IDENTIFIER: "8 characters of A-Z, a-z, 0-9, _ and -",
+}
+
+# How long a transaction waits for that of another process, such as a command that changes accounts.
+BUSY_SECONDS = 10
+
+
+class Store:
+    """Open it with `Store.open`; close it at the end."""
+
+    def __init__(self, engine: Engine, key: bytes) -> None:
+        self._engine = engine
+        # The same, for transactions that only read.
+        self._reader = engine.execution_options(reads=True)
+        self._key = key
+
+    @classmethod
+    def open(cls, url: str) -> Store:
+        """A database by its URL, as `sqlite:///store.db`; created if it is new, brought up to date if it is old."""
+        engine = create_engine(url, hide_parameters=True)
+        if engine.dialect.name == "sqlite":
+            event.listen(engine, "connect", _prepare_sqlite)
+            event.listen(engine, "begin", _begin_sqlite)
+        try:
+            with engine.begin() as connection:
+                key = schema.prepare(connection, token_bytes(KEY_SIZE))
+        except BaseException:
+            engine.dispose()
+            raise
+        return cls(engine, key)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    # -- accounts -------------------------------------------------------------------------------------------------
+
+    def add_account(self, name: str) -> Account:
+        account = Account(str(uuid4()), _checked("name", name))
+        self._insert(schema.accounts, f"Account {name!r}", uuid=account.uuid, name=name)
+        return account
+
+    def accounts(self) -> list[Account]:
+        with self._reader.connect() as connection:
+            found = connection.execute(select(schema.accounts).order_by(schema.accounts.c.name))
+            return [Account(row.uuid, row.name) for row in found]
+
+    def account(self, name: str) -> Account:
+        with self._reader.connect() as connection:
+            row = connection.execute(select(schema.accounts).where(schema.accounts.c.name == name)).one_or_none()
+        if row is None:
+            raise Missing(f"Account {name!r} does not exist")
+        return Account(row.uuid, row.name)
+
+    def remove_account(self, uuid: str) -> None:
+        """With its authorizations and tokens; raises Exists as long as it owns controllers."""
+        try:
+            with self._engine.begin() as connection:
+                gone = connection.execute(delete(schema.accounts).where(schema.accounts.c.uuid == uuid)).rowcount
+        except IntegrityError:
+            raise Exists(f"Account {uuid} still owns controllers; they must go first") from None
+        if not gone:
+            raise Missing(f"Account {uuid} does not exist")
+
+    # -- authorizations and their tokens --------------------------------------------------------------------------
+
+    def authorize(self, account: str, domain: str, role: Role, identifiers: Iterable[str] = ()) -> Authorization:
+        """Let an account be something in a domain, perhaps only for some controllers."""
+        scope = frozenset([_checked("identifier", each, IDENTIFIER) for each in identifiers])
+        made = Authorization(str(uuid4()), account, _checked("domain", domain).lower(), role, scope)
+        with self._engine.begin() as connection:
+            if connection.execute(select(schema.accounts).where(schema.accounts.c.uuid == account)).first() is None:
+                raise Missing(f"Account {account} does not exist")
+            connection.execute(
+                insert(schema.authorizations).values(
+                    uuid=made.uuid, account=account, domain=made.domain, role=role.value
+                )
+            )
+            for identifier in made.identifiers:
+                connection.execute(insert(schema.scopes).values(authorization=made.uuid, identifier=identifier))
+        return made
+
+    def authorizations(self, account: str) -> list[Authorization]:
+        table = schema.authorizations
+        with self._reader.connect() as connection:
+            found = connection.execute(select(table).where(table.c.account == account).order_by(table.c.domain)).all()
+            return [
+                Authorization(row.uuid, row.account, row.domain, Role(row.role), _scope(connection, row.uuid))
+                for row in found
+            ]
+
+    def add_token(self, authorization: str, now: int) -> NewToken:
+        """A new token; its secret is not kept."""
+        made = NewToken(str(uuid4()), token_urlsafe(TOKEN_BYTES))
+        with self._engine.begin() as connection:
+            found = select(schema.authorizations).where(schema.authorizations.c.uuid == authorization)
+            if connection.execute(found).first() is None:
+                raise Missing(f"Authorization {authorization} does not exist")
+            connection.execute(
+                insert(schema.tokens).values(
+                    uuid=made.uuid, authorization=authorization, digest=digest(self._key, made.secret), created=now
+                )
+            )
+        return made
+
+    def tokens(self, authorization: str) -> list[Token]:
+        table = schema.tokens
+        with self._reader.connect() as connection:
+            found = connection.execute(
+                select(table).where(table.c.authorization == authorization).order_by(table.c.created, table.c.uuid)
+            )
+            return [Token(row.uuid, row.authorization, row.created, row.revoked) for row in found]
+
+    def revoke(self, token: str, now: int) -> None:
+        """By its uuid. A second time changes nothing: the first counts."""
+        table = schema.tokens
+        with self._engine.begin() as connection:
+            if connection.execute(select(table.c.uuid).where(table.c.uuid == token)).first() is None:
+                raise Missing(f"Token {token} does not exist")
+            connection.execute(
+                update(table).where(table.c.uuid == token, table.c.revoked.is_(None)).values(revoked=now)
+            )
+
+    def find(self, secret: str) -> Authorization | None:
+        """Whose token this is; None if nobody's, or revoked."""
+        if len(secret) > MAX_SECRET:
+            return None
+        table = schema.authorizations
+        query = (
+            select(table, schema.tokens.c.uuid.label("token"))
+            .join(schema.tokens, schema.tokens.c.authorization == table.c.uuid)
+            .where(schema.tokens.c.digest == digest(self._key, secret), schema.tokens.c.revoked.is_(None))
+        )
+        with self._reader.connect() as connection:
+            row = connection.execute(query).one_or_none()
+            if row is None:
+                return None
+            scope = _scope(connection, row.uuid)
+            return Authorization(row.uuid, row.account, row.domain, Role(row.role), scope, row.token)
+
+    def good_tokens(self, among: Iterable[str]) -> set[str]:
+        """Those of these tokens, by uuid, that are there and not revoked."""
+        table = schema.tokens
+        query = select(table.c.uuid).where(table.c.uuid.in_(list(among)), table.c.revoked.is_(None))
+        with self._reader.connect() as connection:
+            return set(connection.execute(query).scalars())
+
+    # -- controllers ----------------------------------------------------------------------------------------------
+
+    def add_tlc(self, domain: str, identifier: str, type: TlcType, account: str) -> Tlc:
+        tlc = Tlc(
+            uuid=str(uuid4()),
+            identifier=_checked("identifier", identifier, IDENTIFIER),
+            type=type,
+            domain=_checked("domain", domain).lower(),
+            account=account,
+        )
+        what = f"Controller {identifier!r} in domain {tlc.domain!r}"
+        with self._reader.connect() as connection:
+            if connection.execute(select(schema.accounts).where(schema.accounts.c.uuid == account)).first() is None:
+                raise Missing(f"Account {account} does not exist")
+        self._insert(
+            schema.tlcs,
+            what,
+            uuid=tlc.uuid,
+            identifier=identifier,
+            type=type.value,
+            domain=tlc.domain,
+            account=account,
+        )
+        return tlc
+
+    def tlcs(self) -> list[Tlc]:
+        """All of them, of every domain."""
+        with self._reader.connect() as connection:
+            found = connection.execute(select(schema.tlcs).order_by(schema.tlcs.c.domain, schema.tlcs.c.identifier))
+            return [_tlc(row) for row in found]
+
+    def remove_tlc(self, uuid: str) -> None:
+        with self._engine.begin() as connection:
+            gone = connection.execute(delete(schema.tlcs).where(schema.tlcs.c.uuid == uuid)).rowcount
+        if not gone:
+            raise Missing(f"Controller {uuid} does not exist")
+
+    # -- past sessions --------------------------------------------------------------------------------------------
+
+    def log_sessions(self, ended: Sequence[SessionLog]) -> None:
+        rows = [
+            {
+                "id": each.id,
+                "account": each.account,
+                "domain": each.domain,
+                "type": each.type,
+                "protocol": each.protocol,
+                "identifiers": json.dumps(each.identifiers),
+                "created": each.created,
+                "connected": each.connected,
+                "ended": each.ended,
+                "end_reason": each.end_reason,
+            }
+            for each in ended
+        ]
+        if rows:
+            with self._engine.begin() as connection:
+                connection.execute(insert(schema.session_logs), rows)
+
+    def session_logs(self, since: int, until: int, account: str | None = None, limit: int = 10_000) -> list[SessionLog]:
+        """Sessions that were there at some time from `since` to `until`, the oldest first; of one account or of all."""
+        table = schema.session_logs
+        query = select(table).where(table.c.created <= until, table.c.ended >= since)
+        if account is not None:
+            query = query.where(table.c.account == account)
+        with self._reader.connect() as connection:
+            found = connection.execute(query.order_by(table.c.created, table.c.id).limit(limit))
+            return [_session_log(row) for row in found]
+
+    def forget_sessions(self, before: int) -> int:
+        """Delete the entries of sessions that ended before a time; returns how many."""
+        table = schema.session_logs
+        with self._engine.begin() as connection:
+            return connection.execute(delete(table).where(table.c.ended < before)).rowcount
+
+    def _insert(self, table: Table, what: str, **values: object) -> None:
+        try:
+            with self._engine.begin() as connection:
+                connection.execute(insert(table).values(**values))
+        except IntegrityError:
+            raise Exists(f"{what} exists already") from None
+
+
+def _checked(field: str, value: str, pattern: re.Pattern[str] = NAME) -> str:
+    if not pattern.fullmatch(value):
+        raise Unfit(f"{field}: {value!r:.60} is not {_WHAT[pattern]}")
+    return value
+
+
+def _scope(connection: Connection, authorization: str) -> frozenset[str]:
+    query = select(schema.scopes.c.identifier).where(schema.scopes.c.authorization == authorization)
+    return frozenset(connection.execute(query).scalars())
+
+
+def _tlc(row: Row[Any]) -> Tlc:
+    return Tlc(uuid=row.uuid, identifier=row.identifier, type=TlcType(row.type), domain=row.domain, account=row.account)
+
+
+def _session_log(row: Row[Any]) -> SessionLog:
+    values = row._asdict()
+    values["identifiers"] = tuple(json.loads(values["identifiers"]))
+    return SessionLog(**values)
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    # The driver would begin transactions by itself, and not before some statements: see `_begin_sqlite`.
+    connection.isolation_level = None
+    for pragma in (f"busy_timeout = {BUSY_SECONDS * 1000}", "journal_mode = WAL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # At once for writing: one that begins by reading could find itself outrun when it wants to write.
+    reads = connection.get_execution_options().get("reads")
+    connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from penstock.doors.tlex.clockwatch import MAX_UNANSWERED, ClockWatch
+from penstock.doors.tlex.moment import Moment
+from penstock.wire.tlex.datagrams import TimestampsRequest, TimestampsResponse, decode
+
+NOON = 1_700_000_000_000
+
+
+def ask(clock: ClockWatch, elapsed: float = 0.0, utc: int = NOON) -> int:
+    request = decode(clock.ask(Moment(elapsed, utc)))
+    assert isinstance(request, TimestampsRequest)
+    return request.sent
+
+
+@dataclass(frozen=True)
+class Case:
+    """A peer whose clock is ahead, on a line that is slow there or back, and that takes its time."""
+
+    what: str
+    ahead: int
+    there: int
+    took: int
+    back: int
+    latency: float
+    difference: float
+    counted: float
+
+
+CASES = [
+    Case("right, and no way at all", 0, 0, 0, 0, 0, 0, 0),
+    Case("ahead", 5_000, 0, 0, 0, 0, 5_000, 5_000),
+    Case("behind", -5_000, 0, 0, 0, 0, -5_000, 5_000),
+    Case("ahead on a slow line", 5_000, 200, 0, 200, 400, 5_000, 4_800),
+    Case("the time the peer takes is no latency", 5_000, 0, 1_000, 0, 0, 5_000, 5_000),
+    Case("right on a line that is slow in one direction", 0, 8_000, 0, 0, 8_000, 4_000, 0),
+    Case("right on a line that is slow in the other direction", 0, 0, 0, 8_000, 8_000, -4_000, 0),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.what)
+def test_only_what_the_latency_cannot_explain_counts_as_difference(case: Case) -> None:
+    clock = ClockWatch(60.0)
+    sent = ask(clock)
+    came = NOON + case.there + case.ahead
+    away = case.there + case.took + case.back
+    clock.answered(TimestampsResponse(sent, came, came + case.took), Moment(away / 1000, NOON + away))
+    assert (clock.latency, clock.difference, clock.average) == (case.latency, case.difference, case.counted)
+
+
+def test_the_peer_cannot_add_to_the_latency_by_claiming_to_have_answered_before_it_was_asked() -> None:
+    clock = ClockWatch(60.0)
+    sent = ask(clock)
+    clock.answered(TimestampsResponse(sent, NOON + 1_000_000, NOON), Moment(0.1, NOON + 100))
+    assert clock.latency == 100
+
+
+def test_the_peer_cannot_make_the_latency_negative() -> None:
+    clock = ClockWatch(60.0)
+    sent = ask(clock)
+    clock.answered(TimestampsResponse(sent, NOON, NOON + 1_000_000), Moment(0.1, NOON + 100))
+    assert clock.latency == 0
+
+
+def test_our_own_clock_may_be_set_between_request_and_answer() -> None:
+    clock = ClockWatch(60.0)
+    sent = ask(clock)
+    clock.answered(TimestampsResponse(sent, NOON, NOON), Moment(0.0, NOON - 3_600_000))
+    assert clock.average == 0
+
+
+def test_an_answer_to_no_request_is_ignored_and_so_is_the_second_one_to_the_same() -> None:
+    clock = ClockWatch(60.0)
+    clock.answered(TimestampsResponse(7, 8, 9), Moment(0.0, NOON))
+    assert clock.average is None
+    sent = ask(clock)
+    clock.answered(TimestampsResponse(sent, NOON, NOON), Moment(0.0, NOON))
+    clock.answered(TimestampsResponse(sent, 0, 0), Moment(0.0, NOON))
+    assert clock.average == 0
+
+
+def test_requests_of_the_same_time_can_be_told_apart() -> None:
+    clock = ClockWatch(60.0)
+    assert ask(clock) != ask(clock)
+
+
+def test_who_never_answers_is_not_remembered_for_ever() -> None:
+    clock = ClockWatch(60.0)
+    first = ask(clock)
+    for number in range(1, MAX_UNANSWERED + 1):
+        ask(clock, number * 15.0, NOON + number * 15_000)
+    clock.answered(TimestampsResponse(first, 0, 0), Moment(200.0, NOON + 200_000))
+    assert clock.average is None
+
+
+def test_the_average_is_that_of_absolute_values_within_the_window() -> None:
+    clock = ClockWatch(60.0)
+    averages = []
+    for number, ahead in enumerate([6_000, -2_000, 0, 0, 0]):
+        elapsed, utc = number * 15.0, NOON + number * 15_000
+        sent = ask(clock, elapsed, utc)
+        clock.answered(TimestampsResponse(sent, utc + ahead, utc + ahead), Moment(elapsed, utc))
+        averages.append(clock.average)
+    assert averages == [6_000, 4_000, pytest.approx(8_000 / 3), 2_000, 500]
