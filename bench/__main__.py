@@ -11,7 +11,7 @@ import sys
 
 import uvloop
 
-from bench import adapters, adapters_ari, fanout, idle, journal, wire_size
+from bench import adapters, adapters_ari, candles, fanout, idle, journal, lake, spark, wire_size
 from bench.child import ChildError
 from bench.machine import Cores, MachineError, allow_files, cores, facts, pin
 
@@ -20,8 +20,12 @@ BENCHES = {
     "fanout": fanout,
     "wire-size": wire_size,
     "journal": journal,
+    "lake": lake,
+    "spark": spark,
+    "candles": candles,
     "adapters": adapters,
     "adapters-ari": adapters_ari,
+    "tlex": tlex,
 }
 
 

@@ -33,6 +33,8 @@ class Child:
         self._process: subprocess.Popen[str]
         self.host = ""
         self.port = 0
+        # The line in which it says where it is.
+        self.ready = ""
 
     def __enter__(self) -> Child:
         with self._log.open("w") as log:
@@ -46,7 +48,7 @@ class Child:
             self._process.kill()
             self._process.wait()
             raise ChildError(f"{' '.join(self._command)} said {line!r} and not that it is ready; {self._end_of_log()}")
-        self.host, self.port = match[1], int(match[2])
+        self.host, self.port, self.ready = match[1], int(match[2]), line
         return self
 
     def __exit__(

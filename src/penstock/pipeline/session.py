@@ -20,8 +20,8 @@ from penstock.pipeline.java import java_home
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 SETTINGS: dict[str, str] = {
-    # Two cores: more partitions are more tasks of a few milliseconds each, and state stores to commit.
-    "spark.sql.shuffle.partitions": "2",
+    # Plans of a stream do not adapt, but looking whether they could costs 50 ms a batch.
+    "spark.sql.adaptive.enabled": "false",
     # Renaming checkpoint files through FileContext costs 100 ms a batch more than through FileSystem.
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
@@ -37,8 +37,13 @@ SETTINGS: dict[str, str] = {
     "spark.sql.streaming.stopTimeout": "20s",
 }
 
-# Nothing leaves this machine unless a master is named; workers elsewhere must reach the driver.
-LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+LOCAL = {
+    # Nothing leaves this machine unless a master is named; workers elsewhere must reach the driver.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # More are more tasks of a few milliseconds each, and state stores to commit: 40 ms a batch. A cluster has its own.
+    "spark.sql.shuffle.partitions": "1",
+}
 
 # Start-up is most of a short run: no second compiler, no parallel collector on two cores.
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
