@@ -20,8 +20,8 @@ from penstock.pipeline.outlet import (
     Refused,
     StageLost,
     Unreachable,
-    read_token,
 )
+from penstock.pipeline.token import read_token
 from tests.pipeline.sink_server import TOKEN, Fault, SinkServer
 
 

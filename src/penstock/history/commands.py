@@ -1,7 +1,7 @@
 """The commands `penstock history tail`, the journal as it is written, and `penstock history show`, one entity's past.
 
 Neither needs Spark nor a running server: both read files. Not here: how they are read (journal.reader, reader).
-Read next: docs/journal.md.
+Read next: docs/history.md.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ def stream_events(
         .option("kinds", ",".join(kinds))
         .option("startingOffset", starting)
         .option("maxEventsPerTrigger", str(max_events))
+        .option("damageReports", str(place.damage))
         .load(str(place.journal))
     )
 

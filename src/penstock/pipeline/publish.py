@@ -19,9 +19,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.errors import BadOption, PipelineError
-from penstock.pipeline.outlet import Outcome, Outlet, read_token
+from penstock.pipeline.outlet import Outcome, Outlet
 from penstock.pipeline.place import Place
 from penstock.pipeline.target import Target
+from penstock.pipeline.token import read_token
 
 QUERY = "sql.streaming.queryId"
 ONCE = "once"

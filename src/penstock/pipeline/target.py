@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.pipeline.errors import BadOption, PipelineError
-from penstock.pipeline.outlet import MODES, Outlet, read_token
+from penstock.pipeline.outlet import MODES, Outlet
+from penstock.pipeline.token import read_token
 
 ITEM = "item"
 KEY = "key"
