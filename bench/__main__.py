@@ -11,7 +11,7 @@ import sys
 
 import uvloop
 
-from bench import adapters, adapters_ari, candles, fanout, idle, journal, lake, spark, wire_size
+from bench import adapters, adapters_ari, candles, fanout, idle, journal, lake, spark, tlex, wire_size
 from bench.child import ChildError
 from bench.machine import Cores, MachineError, allow_files, cores, facts, pin
 

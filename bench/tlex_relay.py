@@ -7,7 +7,7 @@ connection it is, the first byte says. Not something to learn from.
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from typing import ClassVar, cast
 
 import uvloop
 
@@ -20,8 +20,8 @@ KEEP_ALIVE_SECONDS = 2.5
 
 
 class Connection(asyncio.Protocol):
-    everybody: set[asyncio.Transport] = set()
-    brokers: list[asyncio.Transport] = []
+    everybody: ClassVar[set[asyncio.Transport]] = set()
+    brokers: ClassVar[list[asyncio.Transport]] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)

@@ -28,7 +28,7 @@ def payloads() -> Columns:
     def add(controller: str, second: float, value: str | None, headers: dict[str, Any] | None = None) -> None:
         when = BEGIN + int(second * SECOND)
         text = None if headers is None else json.dumps(headers)
-        columns.add(f"tlex:city/{controller}", when, "payload", "04", value, text)
+        columns.add(f"TLEX/TLEX/{controller}", when, "payload", "04", value, text)
 
     def millis(second: float) -> int:
         return BEGIN // 1_000 + int(second * 1_000)
@@ -65,23 +65,23 @@ def test_rates_latencies_and_silences_are_those_of_the_payloads(spark: SparkSess
     ).toArrow()
     rows = {(row["size"], row["controller"], row["start"].second): row for row in batch.to_pylist()}
 
-    minute = rows["1m", "city/T1", 0]
+    minute = rows["1m", "T1", 0]
     assert (minute["payloads"], minute["bytes"], minute["missing"], minute["untimed"]) == (220, 220 * 8, 0, 0)
     assert minute["rate"] == pytest.approx(220 / 60)
     assert minute["latency_min"] == pytest.approx(50, abs=1)
     assert minute["latency_max"] == pytest.approx(250, abs=1)
     assert minute["latency_mean"] == pytest.approx((200 * 50 + 20 * 250) / 220, abs=1)
     assert minute["silence"] == 20
-    quiet = rows["1m", "city/T2", 0]
+    quiet = rows["1m", "T2", 0]
     assert (quiet["payloads"], quiet["untimed"], quiet["latency_min"], quiet["latency_max"]) == (4, 2, 100, 300)
     assert quiet["silence"] == 51
-    assert rows["10s", "city/T1", 0]["silence"] == 0
-    assert rows["10s", "city/T1", 50]["rate"] == 1.0
-    assert ("10s", "city/T1", 20) not in rows
+    assert rows["10s", "T1", 0]["silence"] == 0
+    assert rows["10s", "T1", 50]["rate"] == 1.0
+    assert ("10s", "T1", 20) not in rows
 
     # Live, each item ends with its newest window, and with the same figures.
-    assert seen.keys() == {f"traffic.{size}.city/{one}" for size in ("10s", "1m") for one in ("T1", "T2")}
+    assert seen.keys() == {f"traffic.{size}.{one}" for size in ("10s", "1m") for one in ("T1", "T2")}
     for item, start in (("T1", 50), ("T2", 0)):
-        live, past = seen[f"traffic.10s.city/{item}"], rows["10s", f"city/{item}", start]
+        live, past = seen[f"traffic.10s.{item}"], rows["10s", f"{item}", start]
         assert {name: live[name] for name in traffic.FIELDS} == {name: past[name] for name in traffic.FIELDS}
     assert sum(one["observedMetrics"]["traffic"]["dropped"] for one in query.recentProgress) == 1

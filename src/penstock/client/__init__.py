@@ -1,19 +1,23 @@
 """The client side of TLCP: `connect` for programs, `ClientState` for whoever brings the bytes along.
 
 `tlcp` is the protocol without any I/O, `connection` puts it on a WebSocket and keeps it there. The server side is in
-`penstock.doors.tlcp`.
+`penstock.doors.tlcp`. The client of a TLEX hub is `tlex`.
 """
 
-from penstock.client.connection import Client, ItemUpdate, Subscription, connect
-from penstock.client.errors import (
-    ClientError,
-    MessageRefused,
-    OutcomeUnknown,
-    ProtocolError,
-    SessionLost,
-    SubscriptionRefused,
-)
-from penstock.client.tlcp import ClientState
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.client.connection import Client, ItemUpdate, Subscription, connect
+    from penstock.client.errors import (
+        ClientError,
+        MessageRefused,
+        OutcomeUnknown,
+        ProtocolError,
+        SessionLost,
+        SubscriptionRefused,
+    )
+    from penstock.client.tlcp import ClientState
 
 __all__ = [
     "Client",
@@ -28,3 +32,15 @@ __all__ = [
     "SubscriptionRefused",
     "connect",
 ]
+
+_HOMES = {
+    **dict.fromkeys(("Client", "ItemUpdate", "Subscription", "connect"), "connection"),
+    "ClientState": "tlcp",
+}
+
+
+def __getattr__(name: str) -> object:
+    # When first asked for: commands live in this room too, and no other command shall wait for event loop and TLS.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from penstock.doors.tlex.registry import Registry
     from penstock.doors.tlex.session import Session
 
 
@@ -39,6 +40,8 @@ class Batch(NamedTuple):
     frames: list[bytes]
     # Milliseconds since 1970.
     received: int
+    # Of the controller; it may have been unregistered since.
+    uuid: str
 
 
 class Recorder(Protocol):
@@ -57,3 +60,10 @@ class Watcher(Protocol):
         """Its identifiers are others."""
 
     def ended(self, session: Session) -> None: ...
+
+
+class Display(Watcher, Recorder, Protocol):
+    """Shows the hub live to people."""
+
+    def refresh(self, registry: Registry) -> None:
+        """About once a second: figures may have changed. Must not raise."""

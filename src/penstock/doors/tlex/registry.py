@@ -49,6 +49,12 @@ class Controller:
         owner = self.owner
         return None if owner is None or owner.connection is None else owner.connection.clock
 
+    @property
+    def last_seen(self) -> int:
+        """When anything came from the controller, in milliseconds since 1970; 0: never."""
+        owner = self.owner
+        return self.up.last_seen if owner is None or owner.connection is None else owner.connection.last_seen
+
     def join(self, session: Session) -> Session | None:
         """Let a connected session take part; returns the one whose place it takes."""
         before = self.live.get(session.claim_key)

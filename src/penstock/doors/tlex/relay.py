@@ -82,7 +82,7 @@ def _deliver(session: Session, controller: Controller, frames: list[bytes], turn
     traffic.bytes += size - len(frames) * (head + BODY_HEAD_SIZE)
     traffic.last_seen = now.utc
     if turn.batches is not None:
-        turn.record(Batch(session, controller.tlc.identifier, frames, now.utc))
+        turn.record(Batch(session, controller.tlc.identifier, frames, now.utc, controller.tlc.uuid))
     if receivers:
         if session.is_singleplex:
             _put(receivers, [with_identifier(frame, controller.key) for frame in frames], now)

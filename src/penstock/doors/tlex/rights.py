@@ -32,12 +32,12 @@ RIGHTS: dict[Role, frozenset[Right]] = {
     Role.DOMAIN_ADMIN: frozenset(_OVERSEER),
     Role.TLC_ADMIN: frozenset({*_ADMIN, Right.CHANGE_TLCS}),
     Role.TLC_SYSTEM: frozenset(_SYSTEM),
-    Role.TLC_ANALYST: frozenset({Right.SEE_LOGS}),
+    Role.TLC_ANALYST: frozenset({Right.SEE_TLCS, Right.SEE_LOGS}),
     Role.BROKER_ADMIN: frozenset(_ADMIN),
     Role.BROKER_SYSTEM: frozenset({*_SYSTEM, Right.SEE_TLCS}),
     Role.BROKER_ANALYST: frozenset({Right.SEE_TLCS, Right.SEE_LOGS}),
     Role.MONITOR_ADMIN: frozenset(_ADMIN),
-    Role.MONITOR_SYSTEM: frozenset(_SYSTEM),
+    Role.MONITOR_SYSTEM: frozenset({*_SYSTEM, Right.SEE_TLCS, Right.SEE_LOGS}),
 }
 
 CATEGORIES: dict[Role, SessionType] = {

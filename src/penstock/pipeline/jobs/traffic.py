@@ -1,6 +1,6 @@
 """The job `traffic`: how much each controller sends, how long it takes to arrive, and where it falls silent.
 
-What is expected of a journaled payload: `entity` is the controller (`tlex:DOMAIN/ID`), `kind` is payload, `timestamp`
+What is expected of a journaled payload: `entity` is the controller (`TLEX/TLEX/ID`), `kind` is payload, `timestamp`
 is when it was received, `value` is the payload, base64 or a JSON object. When it was sent stands in that object as
 `sent`, or else in the headers' `origin`: milliseconds since 1970, as a number or text, or a time in ISO 8601.
 Out come MERGE items traffic.{size}.{controller}, the window as it grows. Read next: `penstock.pipeline.windows`.
@@ -56,10 +56,10 @@ SLOTS = 60
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[pipeline.jobs.traffic]`."""
 
-    entities: tuple[str, ...] = ("tlex:*",)
+    entities: tuple[str, ...] = ("TLEX/TLEX/*",)
     kinds: tuple[str, ...] = ("payload",)
     # Left out of the controller's name where an entity begins with it.
-    prefix: str = "tlex:"
+    prefix: str = "TLEX/TLEX/"
     sizes: tuple[str, ...] = ("10s", "1m")
     delay_seconds: float = 2.0
     # A payload that seems to have taken longer, or to have come before it was sent by more: no latency, but counted.

@@ -1,0 +1,10 @@
+"""The ready-made data adapter `tlex`: the TLEX hub as items, so that a page shows it live.
+
+The hub itself is a door, which this room does not know: it tells the `Board`. Items are made in `adapter`. Read next:
+docs/tlex.md, "Watching the hub".
+"""
+
+from penstock.adapters.tlex.adapter import TlexAdapter
+from penstock.adapters.tlex.board import Board, introduced
+
+__all__ = ["Board", "TlexAdapter", "introduced"]

@@ -1,0 +1,126 @@
+"""Where the hub writes what happens, and the adapters read it: active sessions, last payloads, figures.
+
+It belongs to the event loop and never raises into the hub. How items look is in `adapter`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from penstock.adapters.api import DataAdapter
+from penstock.adapters.loading import Plan
+from penstock.adapters.tlex.adapter import TlexAdapter
+from penstock.adapters.tlex.views import BatchView, ControllerView, RegistryView, SessionView
+from penstock.log import get
+
+log = get(__name__)
+
+# Of a controller's last payloads: how many are kept for those who come later, and of how many bytes.
+KEPT = 20
+KEPT_BYTES = 65_536
+
+
+class Kept(NamedTuple):
+    """A frame with the session that published it, and when it came: milliseconds since 1970."""
+
+    frame: bytes
+    publisher: SessionView
+    received: int
+
+
+class Board:
+    """The hub's `Display`. `is_on` says whether there is a hub at all."""
+
+    def __init__(self, is_on: bool) -> None:
+        self.is_on = is_on
+        # By their public ids.
+        self.sessions: dict[str, SessionView] = {}
+        self._registry: RegistryView | None = None
+        self._adapters: list[TlexAdapter] = []
+        self._last: dict[tuple[str, str], deque[Kept]] = {}
+
+    def add(self, adapter: TlexAdapter) -> None:
+        self._adapters.append(adapter)
+
+    def remove(self, adapter: TlexAdapter) -> None:
+        if adapter in self._adapters:
+            self._adapters.remove(adapter)
+
+    # -- what adapters ask for ------------------------------------------------------------------------------------
+
+    def controller(self, domain: str, identifier: str) -> ControllerView | None:
+        return None if self._registry is None else self._registry.find(domain, identifier)
+
+    def last(self, domain: str, identifier: str) -> Sequence[Kept]:
+        """Payloads of a controller and for it, the oldest first."""
+        return tuple(self._last.get((domain, identifier), ()))
+
+    # -- what the hub tells ---------------------------------------------------------------------------------------
+
+    def opened(self, session: SessionView) -> None:
+        self.sessions[session.id] = session
+        self._tell(lambda adapter: adapter.session_opened(session))
+
+    def connected(self, session: SessionView) -> None:
+        self._tell(lambda adapter: adapter.session_changed(session))
+
+    def changed(self, session: SessionView) -> None:
+        self._tell(lambda adapter: adapter.session_changed(session))
+
+    def ended(self, session: SessionView) -> None:
+        self.sessions.pop(session.id, None)
+        self._tell(lambda adapter: adapter.session_ended(session))
+
+    def record(self, batches: Sequence[BatchView]) -> None:
+        if not self._adapters:
+            return
+        for batch in batches:
+            publisher, received = batch.publisher, batch.received
+            place = publisher.domain, batch.identifier
+            kept = self._last.get(place)
+            if kept is None:
+                kept = self._last[place] = deque(maxlen=KEPT)
+            kept.extend([Kept(frame, publisher, received) for frame in batch.frames[-KEPT:]])
+            while len(kept) > 1 and sum([len(each.frame) for each in kept]) > KEPT_BYTES:
+                kept.popleft()
+            for adapter in self._adapters:
+                if adapter.wants_payloads(place):
+                    self._tell(partial(_publish, batch=batch))
+                    break
+
+    def refresh(self, registry: RegistryView) -> None:
+        self._registry = registry
+        for place in [each for each in self._last if registry.find(*each) is None]:
+            del self._last[place]
+        self._tell(lambda adapter: adapter.refresh())
+
+    def _tell(self, what: Callable[[TlexAdapter], None]) -> None:
+        for adapter in self._adapters:
+            try:
+                what(adapter)
+            except Exception:
+                log.exception("the adapter of the TLEX hub fails")
+
+
+def introduced(plan: Plan, board: Board) -> Plan:
+    """The same plan, whose TLEX adapters know the board; also those that are made later."""
+    for adapter in plan.adapter_set.data.values():
+        _introduce(adapter, board)
+    return Plan(plan.adapter_set, {name: partial(_made, make, board) for name, make in plan.optional.items()})
+
+
+def _made(make: Callable[[], DataAdapter], board: Board) -> DataAdapter:
+    return _introduce(make(), board)
+
+
+def _introduce(adapter: DataAdapter, board: Board) -> DataAdapter:
+    if isinstance(adapter, TlexAdapter):
+        adapter.board = board
+    return adapter
+
+
+def _publish(adapter: TlexAdapter, batch: BatchView) -> None:
+    adapter.payloads_came(batch)

@@ -1,0 +1,142 @@
+"""The REST side of a TLEX hub, as a client sees it: requests that wait, made on threads.
+
+The connection that a session is for is in `tlex`. Specification: TLEX 1.1.1, 5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import ssl
+from collections.abc import Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from penstock.client.errors import ClientError
+from penstock.wire.tlex.rest import (
+    ErrorBody,
+    Protocol,
+    RequestDetails,
+    SecurityMode,
+    Session,
+    SessionRequest,
+    SessionType,
+    Tlc,
+)
+
+BASE = "/api/v1"
+TIMEOUT = 20.0
+
+T = TypeVar("T")
+
+
+class TlexError(ClientError):
+    """The root of what can go wrong with a TLEX hub."""
+
+
+class TlexRefused(TlexError):
+    """The hub's answer to a request: its status, and its own words."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class TlexApi:
+    """`url` is that of the API port; `token` is an authorization token."""
+
+    def __init__(self, url: str, token: str, context: ssl.SSLContext | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is no address of an API port; expected http or https, a host and a port")
+        self._secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, parts.port
+        self._base = parts.path.rstrip("/").removesuffix(BASE) + BASE
+        self._token = token
+        self._context = context
+
+    async def create(
+        self,
+        domain: str,
+        type: SessionType,
+        identifiers: Sequence[str],
+        *,
+        singleplex: bool = False,
+        security: SecurityMode = SecurityMode.NONE,
+    ) -> Session:
+        """A new session; connect to it within seconds."""
+        if singleplex:
+            details = RequestDetails(security_mode=security, tlc_identifier=identifiers[0])
+        else:
+            details = RequestDetails(security_mode=security, tlc_identifiers=tuple(identifiers))
+        protocol = Protocol.SINGLEPLEX if singleplex else Protocol.MULTIPLEX
+        body = SessionRequest(domain=domain, type=type, protocol=protocol, details=details)
+        return await self._ask("POST", "/sessions", Session, body)
+
+    async def sessions(self, **filters: str) -> list[Session]:
+        query = f"?{urlencode(filters)}" if filters else ""
+        return await self._ask("GET", f"/sessions{query}", list[Session])
+
+    async def session(self, token: str) -> Session:
+        return await self._ask("GET", f"/sessions/{quote(token, safe='')}", Session)
+
+    async def update(self, session: Session, identifiers: Sequence[str]) -> Session:
+        """Other controllers for a session, from now on."""
+        body = RequestDetails(security_mode=session.details.security_mode, tlc_identifiers=tuple(identifiers))
+        return await self._ask("PUT", f"/sessions/{quote(session.token, safe='')}", Session, body)
+
+    async def delete(self, token: str) -> None:
+        await self._ask("DELETE", f"/sessions/{quote(token, safe='')}", None)
+
+    async def tlcs(self) -> list[Tlc]:
+        return await self._ask("GET", "/tlcs", list[Tlc])
+
+    async def tlc(self, uuid: str) -> Tlc:
+        return await self._ask("GET", f"/tlcs/{quote(uuid, safe='')}", Tlc)
+
+    async def register(self, identifier: str, type: str = "TCPStreaming") -> Tlc:
+        return await self._ask("POST", "/tlcs", Tlc, {"identifier": identifier, "type": type})
+
+    async def unregister(self, uuid: str) -> None:
+        await self._ask("DELETE", f"/tlcs/{quote(uuid, safe='')}", None)
+
+    async def session_logs(self, since: int | None = None, until: int | None = None) -> list[dict[str, Any]]:
+        given = {name: str(value) for name, value in (("from", since), ("until", until)) if value is not None}
+        query = f"?{urlencode(given)}" if given else ""
+        return await self._ask("GET", f"/sessionlogs{query}", list[dict[str, Any]])
+
+    async def _ask(self, method: str, path: str, answer: type[T] | None, body: object = None) -> T:
+        status, content = await asyncio.to_thread(self._exchange, method, path, body)
+        if status >= 400:
+            try:
+                message = msgspec.json.decode(content, type=ErrorBody).message
+            except msgspec.DecodeError:
+                message = f"HTTP {status}"
+            raise TlexRefused(status, message)
+        try:
+            return msgspec.json.decode(content or b"null", type=answer)
+        except msgspec.DecodeError as error:
+            raise TlexError(f"{method} {path.partition('/')[0]}: not the answer of a TLEX hub: {error}") from None
+
+    def _exchange(self, method: str, path: str, body: object) -> tuple[int, bytes]:
+        if self._secure:
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                self._host, self._port, timeout=TIMEOUT, context=self._context
+            )
+        else:
+            connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT)
+        headers = {"X-Authorization": self._token}
+        content = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            content = msgspec.json.encode(body)
+        try:
+            connection.request(method, self._base + path, content, headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise TlexError(f"the API port does not answer: {str(error) or type(error).__name__}") from error
+        finally:
+            connection.close()

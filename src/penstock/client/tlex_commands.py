@@ -1,0 +1,230 @@
+"""The commands `penstock tlex send|receive|monitor`: to try a TLEX hub out, and to see what passes through it.
+
+Not here: the protocol (`tlex`), accounts and tokens (store.commands). Read next: docs/tlex.md.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from penstock.client.tlex import Received, TlexStream
+    from penstock.wire.tlex.rest import SessionType
+
+FAILED = 1
+WRONG = 2
+
+app = typer.Typer(rich_markup_mode=None)
+
+Identifiers = Annotated[list[str], typer.Argument(metavar="ID…", help="Controllers.")]
+Domain = Annotated[str, typer.Option("--domain", metavar="DOMAIN", help="The domain of the token.")]
+# Not as a plain option only: what is on a command line everybody on the machine can see.
+AuthorizationToken = Annotated[
+    str,
+    typer.Option("--token", envvar="PENSTOCK_TLEX_TOKEN", metavar="TOKEN", help="Authorization token."),
+]
+Api = Annotated[str, typer.Option("--api", metavar="URL", help="The server's API port.")]
+Tls = Annotated[bool, typer.Option("--tls", help="Ask for a session with TLS.")]
+Authorities = Annotated[
+    Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, instead of the system's.")
+]
+As = Annotated[str, typer.Option("--as", metavar="TYPE", help="What to be: tlc or broker.")]
+Count = Annotated[int | None, typer.Option("--count", metavar="N", help="Leave after so many payloads.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, an object a line.")]
+
+DEFAULT_API = "http://127.0.0.1:8081"
+
+# What the commands stand on is imported inside them: no other command shall wait for it.
+
+
+@app.command()
+def send(
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="The controller.")],
+    domain: Domain,
+    token: AuthorizationToken,
+    payloads: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT…", help="Payloads. Without: the lines of standard input.")
+    ] = None,
+    api: Api = DEFAULT_API,
+    type_: Annotated[int, typer.Option("--type", metavar="N", help="Payload type, 0 to 239.", min=0, max=0xEF)] = 2,
+    hexadecimal: Annotated[bool, typer.Option("--hex", help="Payloads are bytes in hexadecimal.")] = False,
+    be: As = "tlc",
+    tls: Tls = False,
+    ca: Authorities = None,
+) -> None:
+    """Send payloads, of a controller or for one."""
+    session_type = _session_type(be)
+
+    def encoded(text: str) -> bytes:
+        try:
+            return bytes.fromhex(text) if hexadecimal else text.encode()
+        except ValueError:
+            raise _complaint(f"TEXT = {text[:60]}: expected bytes in hexadecimal", WRONG) from None
+
+    async def run() -> None:
+        import asyncio
+
+        from penstock.wire.tlex.rest import SessionType
+
+        # A controller is itself; a broker has one session for many.
+        singleplex = session_type is SessionType.TLC
+        given = None if payloads is None else [encoded(text) for text in payloads]
+        stream = await _open(api, token, domain, session_type, [identifier], tls, ca, singleplex=singleplex)
+        count = 0
+        async with stream:
+            if given is not None:
+                for payload in given:
+                    stream.send(payload, type_, identifier)
+                    count += 1
+            else:
+                while line := await asyncio.to_thread(sys.stdin.readline):
+                    stream.send(encoded(line.rstrip("\r\n")), type_, identifier)
+                    await stream.drain()
+                    count += 1
+            await stream.synchronize()
+        typer.echo(f"penstock: {count} sent")
+
+    _run(run())
+
+
+@app.command()
+def receive(
+    identifiers: Identifiers,
+    domain: Domain,
+    token: AuthorizationToken,
+    api: Api = DEFAULT_API,
+    be: As = "broker",
+    tls: Tls = False,
+    ca: Authorities = None,
+    count: Count = None,
+    as_json: Json = False,
+) -> None:
+    """Print payloads, of controllers or for them, as they come."""
+    _run(_print_all(_session_type(be), identifiers, domain, token, api, tls, ca, count, as_json))
+
+
+@app.command()
+def monitor(
+    identifiers: Identifiers,
+    domain: Domain,
+    token: AuthorizationToken,
+    api: Api = DEFAULT_API,
+    tls: Tls = False,
+    ca: Authorities = None,
+    count: Count = None,
+    as_json: Json = False,
+) -> None:
+    """Print all payloads of controllers and for them, with when the hub had them."""
+    from penstock.wire.tlex.rest import SessionType
+
+    _run(_print_all(SessionType.MONITOR, identifiers, domain, token, api, tls, ca, count, as_json))
+
+
+async def _print_all(
+    type_: SessionType,
+    identifiers: list[str],
+    domain: str,
+    token: str,
+    api: str,
+    tls: bool,
+    ca: Path | None,
+    count: int | None,
+    as_json: bool,
+) -> None:
+    from penstock.client.tlex import TlexError
+
+    left = count
+    while True:
+        async with await _open(api, token, domain, type_, identifiers, tls, ca) as stream:
+            await stream.synchronize()
+            typer.echo("penstock: connected", err=True)
+            if left != 0:
+                async for received in stream:
+                    typer.echo(json.dumps(_fields(received)) if as_json else _line(received))
+                    left = None if left is None else left - 1
+                    if left == 0 or stream.is_to_reconnect:
+                        break
+            if left == 0:
+                return
+            if not stream.is_to_reconnect:
+                raise TlexError(f"the hub has closed the connection: {stream.reason or 'without a reason'}")
+        typer.echo("penstock: the hub asks to reconnect", err=True)
+
+
+def _fields(received: Received) -> dict[str, Any]:
+    inner = received.monitor
+    fields: dict[str, Any] = {
+        "identifier": received.identifier,
+        "type": received.type if inner is None else inner.type,
+        "origin": received.origin,
+        "payload": (received.data if inner is None else inner.data).hex(),
+    }
+    if inner is not None:
+        fields |= {"published": inner.published, "sent": inner.sent, "session": inner.token}
+    return fields
+
+
+def _line(received: Received) -> str:
+    inner = received.monitor
+    data = received.data if inner is None else inner.data
+    text = data.decode("ascii") if data.isascii() and data.decode("ascii").isprintable() else data.hex()
+    type_ = received.type if inner is None else inner.type
+    times = f"{received.origin}" if inner is None else f"{received.origin} {inner.published} {inner.sent}"
+    return f"{received.identifier or '-'} {type_:02x} {times} {text}"
+
+
+async def _open(
+    api: str,
+    token: str,
+    domain: str,
+    type_: SessionType,
+    identifiers: list[str],
+    tls: bool,
+    ca: Path | None,
+    *,
+    singleplex: bool = False,
+) -> TlexStream:
+    import ssl
+
+    from penstock.client.tlex import TlexApi, connect
+    from penstock.wire.tlex.rest import SecurityMode
+
+    context = None if ca is None else ssl.create_default_context(cafile=ca)
+    security = SecurityMode.TLS if tls else SecurityMode.NONE
+    asked = TlexApi(api, token, context)
+    return await connect(
+        await asked.create(domain, type_, identifiers, singleplex=singleplex, security=security), context
+    )
+
+
+def _session_type(be: str) -> SessionType:
+    from penstock.wire.tlex.rest import SessionType
+
+    by_name = {"tlc": SessionType.TLC, "broker": SessionType.BROKER}
+    if be not in by_name:
+        raise _complaint(f"--as = {be}: expected one of {', '.join(by_name)}", WRONG)
+    return by_name[be]
+
+
+def _run(coroutine: Coroutine[Any, Any, None]) -> None:
+    import asyncio
+
+    from penstock.client.tlex import TlexError
+
+    try:
+        asyncio.run(coroutine)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+    except (TlexError, ValueError, OSError) as error:
+        raise _complaint(str(error), FAILED) from None
+
+
+def _complaint(text: str, code: int) -> typer.Exit:
+    typer.echo(f"penstock: {text}", err=True)
+    return typer.Exit(code)

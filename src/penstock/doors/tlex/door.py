@@ -1,0 +1,254 @@
+"""The door: the hub with its ports, its clock, its database and its journal, from the start to the way down.
+
+No rules here: those are in `hub`. `penstock.server` makes one, mounts `rest` and starts and stops it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.types import ASGIApp
+
+from penstock.config import Config
+from penstock.config.checks import EVERY_INTERFACE
+from penstock.config.schema import Tlex, TlexLimits
+from penstock.doors.tlex.hub import MEASURE_SECONDS, TICK_SECONDS, Hub
+from penstock.doors.tlex.ledger import Ledger
+from penstock.doors.tlex.listener import ListenError, Listeners, moment, tls_context
+from penstock.doors.tlex.ports import Display, Recorder
+from penstock.doors.tlex.rest import Rest
+from penstock.doors.tlex.settings import Limits, Settings
+from penstock.log import get
+from penstock.store.address import store_url
+from penstock.store.errors import StoreError
+from penstock.store.store import TOKEN_BYTES, Store
+from penstock.store.thread import StoreThread
+from penstock.wire.tlex.rest import SecurityMode
+
+if TYPE_CHECKING:
+    from penstock.doors.tlex.journaling import Journaling
+    from penstock.journal.recorder import Recording
+
+log = get(__name__)
+
+# Seconds for which payloads gather before they go to the journal.
+GATHERING = 0.005
+
+# Seconds between two looks for entries of sessions that ended too long ago.
+FORGET_PAUSE = 3_600.0
+
+# Seconds that the last connections have to take Bye when the server goes down.
+LAST_BYES = 1.0
+
+
+class DoorError(Exception):
+    """The door cannot be opened; the text is for the person who starts the server."""
+
+
+class _Chance:
+    def token(self) -> str:
+        return token_urlsafe(TOKEN_BYTES)
+
+    def uuid(self) -> str:
+        return str(uuid4())
+
+
+class TlexDoor:
+    """Opened by `open`, closed by `stop`."""
+
+    def __init__(
+        self, config: Config, store: StoreThread, display: Display | None = None, recording: Recording | None = None
+    ) -> None:
+        tlex = config.tlex
+        self._loop = asyncio.get_running_loop()
+        self._tlex = tlex
+        self._display = display
+        self._journaling = self._journaling_to(recording)
+        self.store = store
+        self.ledger = Ledger(store, tlex.session_log_days)
+        watchers = [self.ledger] if display is None else [self.ledger, display]
+        recorders: list[Recorder] = [each for each in (self._journaling, display) if each is not None]
+        self.hub = Hub(settings_of(tlex), _Chance(), self._wake, watchers, recorders)
+        self.listeners = Listeners(self.hub, tlex.max_strangers, tlex.handshake_millis / 1000)
+        self.port = 0
+        # None without a certificate.
+        self.tls_port: int | None = None
+        self.rest: ASGIApp = Rest(self).application
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ticks: asyncio.TimerHandle | None = None
+        self._refreshed_at = 0.0
+        self._trouble = False
+
+    @classmethod
+    async def open(
+        cls, config: Config, data_dir: Path | None, display: Display | None = None, recording: Recording | None = None
+    ) -> TlexDoor:
+        """Open the database and the ports; raises DoorError."""
+        url = store_url(config, data_dir)
+        if url is None:
+            raise DoorError("tlex.store: expected a database URL, for there is no data directory")
+        try:
+            store = StoreThread(await asyncio.to_thread(Store.open, url))
+        except (StoreError, SQLAlchemyError, ImportError, OSError) as error:
+            raise DoorError(f"tlex.store: the database cannot be opened: {_reason(error)}") from error
+        door = cls(config, store, display, recording)
+        try:
+            await door.synchronize()
+            await door._listen()
+        except (ListenError, SQLAlchemyError) as error:
+            await door._abandon()
+            raise DoorError(_reason(error)) from error
+        except BaseException:
+            await door._abandon()
+            raise
+        door._begin()
+        return door
+
+    def _journaling_to(self, recording: Recording | None) -> Journaling | None:
+        if recording is None or not self._tlex.journal:
+            return None
+        from penstock.doors.tlex.journaling import Journaling  # loaded with the journal, on its thread
+
+        later = functools.partial(self._loop.call_later, GATHERING)
+        return Journaling(recording, self._tlex.journal_policy, later)
+
+    async def _listen(self) -> None:
+        tlex = self._tlex
+        self.port = await self.listeners.listen(tlex.host, tlex.port, None)
+        if tlex.certificate:
+            context = tls_context(tlex.certificate, tlex.private_key)
+            self.tls_port = await self.listeners.listen(tlex.host, tlex.tls_port, context)
+
+    def _begin(self) -> None:
+        self._tick()
+        self._tasks = [self._loop.create_task(self._poll()), self._loop.create_task(self._forget())]
+
+    # -- where clients are sent -----------------------------------------------------------------------------------
+
+    def host_for(self, asked: str | None) -> str:
+        """What a client that has asked at a host is told to connect to."""
+        if self._tlex.announced_host:
+            return self._tlex.announced_host
+        return asked if asked and self._tlex.host in EVERY_INTERFACE else self._tlex.host
+
+    def port_for(self, security: SecurityMode) -> int:
+        return self.tls_port or 0 if security is SecurityMode.TLS else self.port
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        self._loop.call_soon(self._run_turn)
+
+    def _run_turn(self) -> None:
+        self.hub.run_turn(moment())
+
+    def _tick(self) -> None:
+        self._ticks = self._loop.call_later(TICK_SECONDS, self._tick)
+        now = moment()
+        self.hub.tick(now)
+        if self._display is not None and now.elapsed >= self._refreshed_at + MEASURE_SECONDS:
+            self._refreshed_at = now.elapsed
+            self._display.refresh(self.hub.registry)
+
+    async def _poll(self) -> None:
+        """The database is changed by others as well: by commands, and by other servers."""
+        while True:
+            await asyncio.sleep(self._tlex.poll_millis / 1000)
+            try:
+                await self.look()
+            except SQLAlchemyError as error:
+                if not self._trouble:
+                    log.error("the database does not answer; sessions go on", reason=_reason(error))
+                self._trouble = True
+            else:
+                if self._trouble:
+                    log.info("the database answers again")
+                self._trouble = False
+
+    async def look(self) -> None:
+        """Have what the database has: controllers, good tokens; write there what has ended."""
+        await self.synchronize()
+        known = self.hub.credentials()
+        if known:
+            good = await self.store.call(self.store.store.good_tokens, known)
+            for credential in known - good:
+                self.hub.revoke(credential, moment())
+        await self.ledger.write()
+
+    async def synchronize(self) -> None:
+        """Nothing may come between answer and use: the store answers in the order it was asked."""
+        tlcs = await self.store.call(self.store.store.tlcs)
+        self.hub.synchronize(tlcs, moment())
+
+    async def _forget(self) -> None:
+        while True:
+            try:
+                await self.ledger.forget()
+            except SQLAlchemyError as error:
+                log.error("old session log entries cannot be deleted", reason=_reason(error))
+            await asyncio.sleep(FORGET_PAUSE)
+
+    # -- the way down ---------------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Ask everybody to come again, wait for a while, send away who is left."""
+        self.listeners.close()
+        self.hub.go_down(moment())
+        await self.listeners.wait(self._tlex.reconnect_millis / 1000)
+        self.hub.shut(moment())
+        await self.listeners.wait(LAST_BYES)
+        self.listeners.abort()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        if self._journaling is not None:
+            self._journaling.flush()
+        try:
+            await self.ledger.write()
+        except SQLAlchemyError as error:
+            log.error("the last session log entries are lost", reason=_reason(error))
+        await self._abandon()
+
+    async def _abandon(self) -> None:
+        if self._ticks is not None:
+            self._ticks.cancel()
+        self.listeners.close()
+        await self.store.close()
+
+
+def settings_of(tlex: Tlex) -> Settings:
+    """The hub's settings, in its units."""
+    return Settings(
+        tlc=_limits(tlex.tlc),
+        broker=_limits(tlex.broker),
+        monitor=_limits(tlex.monitor),
+        token_seconds=tlex.token_millis / 1000,
+        handshake_seconds=tlex.handshake_millis / 1000,
+        timestamps_seconds=tlex.timestamps_millis / 1000,
+        reconnect_grace_seconds=tlex.reconnect_millis / 1000,
+        queue_frames=tlex.queue_frames,
+        queue_bytes=tlex.queue_bytes,
+    )
+
+
+def _limits(limits: TlexLimits) -> Limits:
+    return Limits(
+        keep_alive_seconds=limits.keep_alive_millis / 1000,
+        clock_difference_millis=limits.clock_difference_millis,
+        clock_difference_window_seconds=limits.clock_difference_seconds,
+        payloads_per_second=limits.payloads_per_second,
+        payloads_window_seconds=limits.payloads_seconds,
+        kilobytes_per_second=limits.kilobytes_per_second,
+        kilobytes_window_seconds=limits.kilobytes_seconds,
+        max_identifiers=limits.max_identifiers,
+    )
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "orig", None) or error) or type(error).__name__

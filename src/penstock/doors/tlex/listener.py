@@ -1,0 +1,187 @@
+"""The TCP ports: a `Link` for each connection, a thin shell around the hub's `Connection`.
+
+It knows bytes, sockets and TLS; what the bytes mean is in `connection`. Specification: 6.1 and 6.2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from typing import TYPE_CHECKING, cast
+
+from penstock.doors.tlex.moment import Moment
+from penstock.wire.tlex.rest import SecurityMode
+
+if TYPE_CHECKING:
+    from penstock.doors.tlex.connection import Connection
+    from penstock.doors.tlex.hub import Hub
+
+# The only one that the specification has; it is one of TLS 1.2.
+CIPHERS = "ECDHE-RSA-AES128-GCM-SHA256"
+
+# Bytes that may wait in the transport: what is dropped for a slow peer is decided in its queue, so little waits here.
+HIGH_WATER = 65_536
+LOW_WATER = 16_384
+
+# Seconds that a peer has to take the last bytes, Bye among them.
+CLOSE_PATIENCE = 5.0
+
+BACKLOG = 1_024
+
+
+def moment() -> Moment:
+    """Now."""
+    return Moment(time.monotonic(), time.time_ns() // 1_000_000)
+
+
+class ListenError(Exception):
+    """A port cannot be opened; the text names its address and the reason."""
+
+
+class Listeners:
+    """Opened by `listen`; `close` refuses newcomers, `wait` lets the others leave, `abort` breaks the rest."""
+
+    def __init__(self, hub: Hub, max_strangers: int, handshake_seconds: float) -> None:
+        self.hub = hub
+        # Closed to make room for others before they had shown a token.
+        self.crowded_out = 0
+        self._max_strangers = max_strangers
+        self._handshake_seconds = handshake_seconds
+        self._servers: list[asyncio.Server] = []
+        self._links: set[Link] = set()
+        # In the order in which they came.
+        self._strangers: dict[Link, None] = {}
+        self._all_gone = asyncio.Event()
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+        """Open a port, and return which one it is; raises ListenError."""
+        loop = asyncio.get_running_loop()
+        security = SecurityMode.NONE if tls is None else SecurityMode.TLS
+        try:
+            server = await loop.create_server(
+                lambda: Link(self, security),
+                host,
+                port,
+                backlog=BACKLOG,
+                ssl=tls,
+                ssl_handshake_timeout=None if tls is None else self._handshake_seconds,
+            )
+        except OSError as error:
+            raise ListenError(f"cannot listen on {host}:{port}: {error}") from error
+        self._servers.append(server)
+        return int(server.sockets[0].getsockname()[1])
+
+    def joined(self, link: Link) -> None:
+        self._links.add(link)
+        self._strangers[link] = None
+        if len(self._strangers) > self._max_strangers:
+            # The oldest, not the newest: who only holds connections open must not keep others out.
+            self.crowded_out += 1
+            next(iter(self._strangers)).give_up()
+
+    def known(self, link: Link) -> None:
+        """It has shown a token, or it never will."""
+        self._strangers.pop(link, None)
+
+    def left(self, link: Link) -> None:
+        self.known(link)
+        self._links.discard(link)
+        if not self._links:
+            self._all_gone.set()
+
+    def close(self) -> None:
+        """Let nobody in any more, nor those who have not shown a token."""
+        for server in self._servers:
+            server.close()
+        for link in list(self._strangers):
+            link.give_up()
+
+    async def wait(self, seconds: float) -> None:
+        """Until all connections are gone, or for this long."""
+        if self._links:
+            self._all_gone.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), seconds)
+
+    def abort(self) -> None:
+        for link in list(self._links):
+            link.abort()
+
+
+class Link(asyncio.Protocol):
+    """One connection; also the hub's `Channel` to it."""
+
+    __slots__ = ("_connection", "_listeners", "_patience", "_security", "_transport")
+
+    _connection: Connection
+    _transport: asyncio.Transport
+
+    def __init__(self, listeners: Listeners, security: SecurityMode) -> None:
+        self._listeners = listeners
+        self._security = security
+        self._patience: asyncio.TimerHandle | None = None
+
+    # -- what asyncio calls ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # TCP_NODELAY is what both loops set by themselves.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        self._connection = self._listeners.hub.accept(self, self._security, moment())
+        self._listeners.joined(self)
+
+    def data_received(self, data: bytes) -> None:
+        connection = self._connection
+        was_stranger = connection.session is None
+        connection.received(data, moment())
+        if was_stranger and connection.session is not None:
+            self._listeners.known(self)
+
+    def pause_writing(self) -> None:
+        self._connection.set_writable(False)
+
+    def resume_writing(self) -> None:
+        self._connection.set_writable(True)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        self._connection.lost(error is not None, moment())
+        self._listeners.left(self)
+
+    # -- what the hub calls ---------------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._listeners.known(self)
+        if self._connection.session is not None and self._transport.can_write_eof():
+            # Only this side: to close with bytes of the peer still unread would break the connection, and the peer
+            # might never see Bye. What it still sends is not looked at.
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+        self._patience = asyncio.get_running_loop().call_later(CLOSE_PATIENCE, self.abort)
+
+    # -- what the listeners call ----------------------------------------------------------------------------------
+
+    def give_up(self) -> None:
+        """Close a connection that has not shown a token."""
+        self._connection.lost(False, moment())
+        self.abort()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+
+def tls_context(certificate: str, private_key: str) -> ssl.SSLContext:
+    """TLS 1.2 with the one cipher suite, server side; clients show no certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    context.set_ciphers(CIPHERS)
+    context.load_cert_chain(certificate, private_key)
+    return context

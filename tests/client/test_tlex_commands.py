@@ -1,0 +1,177 @@
+"""The commands as a person types them, with a server process beside."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from penstock.cli import app
+
+CONFIGURATION = """
+[stream]
+port = 0
+[api]
+port = 0
+[tlex]
+enabled = true
+port = 0
+poll_millis = 50
+[demo]
+enabled = false
+"""
+
+
+class Place:
+    """A directory with a configuration and a database; `serve` runs the server there."""
+
+    def __init__(self, directory: Path) -> None:
+        self.configuration = directory / "penstock.toml"
+        self.configuration.write_text(f'{CONFIGURATION}[server]\ndata_dir = "{directory / "data"}"\n')
+        self.api = ""
+
+    def start(self, *arguments: str, token: str = "") -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "penstock.cli", *arguments]
+        environment = {**os.environ, "PENSTOCK_TLEX_TOKEN": token} if token else None
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def run(self, *arguments: str, token: str = "", given: str | None = None) -> tuple[int, str, str]:
+        process = self.start(*arguments, token=token)
+        out, err = process.communicate(given, 30)
+        return process.returncode, out, err
+
+    def typed(self, *arguments: str) -> Result:
+        """A command that needs no process of its own."""
+        return CliRunner().invoke(app, ["tlex", *arguments, "--config", str(self.configuration)])
+
+    def manage(self, *arguments: str) -> str:
+        result = self.typed(*arguments)
+        assert (result.exit_code, result.stderr) == (0, "")
+        return result.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    found = Place(tmp_path_factory.mktemp("place"))
+    server = found.start("serve", "--config", str(found.configuration))
+    assert server.stdout is not None
+    ready = re.search(r"api=(\S+)  tlex=127\.0\.0\.1:\d+", server.stdout.readline())
+    assert ready is not None
+    found.api = ready[1]
+    found.manage("account", "add", "City of Delft")
+    found.manage("tlc", "add", "City of Delft", "NLZH0023", "NLZH0024", "--domain", "Test")
+    yield found
+    server.terminate()
+    server.communicate(timeout=20)
+    assert server.returncode == 0
+
+
+def secret(place: Place, role: str, *options: str) -> str:
+    return place.manage("token", "add", "City of Delft", "--domain", "test", "--role", role, *options)
+
+
+def test_accounts_tokens_and_controllers_are_listed(place: Place) -> None:
+    made = secret(place, "BROKER_ANALYST", "--tlc", "NLZH0023")
+    assert re.fullmatch(r"[\w-]{43}", made)
+    listed = place.manage("token", "list", "City of Delft")
+    assert made not in listed
+    assert "City of Delft\ttest\tBROKER_ANALYST\tNLZH0023\tgood" in listed
+    controllers = json.loads(place.manage("tlc", "list", "--json"))
+    assert [(each["domain"], each["identifier"], each["account"]) for each in controllers][:2] == [
+        ("test", "NLZH0023", "City of Delft"),
+        ("test", "NLZH0024", "City of Delft"),
+    ]
+    assert [each["name"] for each in json.loads(place.manage("account", "list", "--json"))] == ["City of Delft"]
+
+
+def test_payloads_are_sent_received_and_watched(place: Place) -> None:
+    broker, monitor, own = [secret(place, role) for role in ("BROKER_SYSTEM", "MONITOR_SYSTEM", "TLC_SYSTEM")]
+    common = ("--domain", "test", "--api", place.api)
+    receiving = place.start("tlex", "receive", "NLZH0023", "NLZH0024", *common, "--count", "4", token=broker)
+    watching = place.start("tlex", "monitor", "NLZH0023", *common, "--count", "2", "--json", token=monitor)
+    connected(receiving)
+    connected(watching)
+    code, out, err = place.run("tlex", "send", "NLZH0023", "hello", "wide world", *common, token=own)
+    assert (code, out, err) == (0, "penstock: 2 sent\n", "")
+    sending = ("tlex", "send", "NLZH0024", *common, "--hex", "--type", "5")
+    assert place.run(*sending, token=own, given="00ff\n01\n")[:2] == (0, "penstock: 2 sent\n")
+    received = [re.sub(r" \d{13} ", " ORIGIN ", line) for line in receiving.communicate(timeout=20)[0].splitlines()]
+    assert received == [
+        "NLZH0023 02 ORIGIN hello",
+        "NLZH0023 02 ORIGIN wide world",
+        "NLZH0024 05 ORIGIN 00ff",
+        "NLZH0024 05 ORIGIN 01",
+    ]
+    watched = [json.loads(line) for line in watching.communicate(timeout=20)[0].splitlines()]
+    assert [bytes.fromhex(each["payload"]) for each in watched] == [b"hello", b"wide world"]
+    assert watched[0]["origin"] <= watched[0]["published"] <= watched[0]["sent"]
+
+
+def connected(process: subprocess.Popen[str]) -> None:
+    """Until a client says that it is."""
+    assert process.stderr is not None
+    assert process.stderr.readline() == "penstock: connected\n"
+
+
+def test_a_controller_may_be_sent_to_and_receive(place: Place) -> None:
+    own, broker = secret(place, "TLC_SYSTEM"), secret(place, "BROKER_SYSTEM")
+    common = ("--domain", "test", "--api", place.api)
+    receiving = place.start("tlex", "receive", "NLZH0024", *common, "--as", "tlc", "--count", "1", token=own)
+    connected(receiving)
+    assert place.run("tlex", "send", "NLZH0024", "green", *common, "--as", "broker", token=broker)[0] == 0
+    assert receiving.communicate(timeout=20)[0].endswith(" green\n")
+
+
+MISTAKES = [
+    (("account", "add", "City of Delft"), 1, "penstock: Account 'City of Delft' exists already\n"),
+    (("account", "remove", "City of Delft"), 1, "still owns controllers"),
+    (("account", "remove", "Nobody"), 1, "penstock: Account 'Nobody' does not exist\n"),
+    (("token", "add", "City of Delft", "--domain", "test", "--role", "KING"), 2, "--role = KING: expected one of "),
+    (("token", "revoke", "unknown"), 1, "penstock: Token unknown does not exist\n"),
+    (("tlc", "add", "City of Delft", "short", "--domain", "test"), 1, "identifier: 'short' is not 8 characters"),
+    (("tlc", "add", "City of Delft", "NLZH0099", "--domain", "test", "--type", "X"), 2, "--type = X: expected one of"),
+    (("tlc", "remove", "NOTTHERE", "--domain", "test"), 1, "Controller 'NOTTHERE' in domain 'test' does not exist"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "complaint"), MISTAKES)
+def test_mistakes_are_one_line_and_an_exit_code(
+    place: Place, arguments: tuple[str, ...], code: int, complaint: str
+) -> None:
+    result = place.typed(*arguments)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (code, "", 1)
+    assert complaint in result.stderr
+
+
+def test_a_client_that_is_refused_says_why_and_fails(place: Place) -> None:
+    common = ("--domain", "test", "--api", place.api)
+    code, _, err = place.run("tlex", "receive", "NLZH0023", *common, token="nobody's")
+    assert (code, err) == (1, "penstock: HTTP 401 Unauthorized\n")
+    code, _, err = place.run("tlex", "send", "NLZH0023", "zz", "--hex", *common, token="x")
+    assert (code, err) == (2, "penstock: TEXT = zz: expected bytes in hexadecimal\n")
+    code, _, err = place.run("tlex", "send", "NLZH0023", "x", *common, "--as", "king", token="x")
+    assert (code, err) == (2, "penstock: --as = king: expected one of tlc, broker\n")
+
+
+def test_a_revoked_token_is_of_no_use(place: Place) -> None:
+    made = secret(place, "TLC_SYSTEM", "--tlc", "NLZH0024")
+    (row,) = [each for each in json.loads(place.manage("token", "list", "--json")) if each["tlcs"] == "NLZH0024"]
+    place.manage("token", "revoke", row["uuid"])
+    code, _, err = place.run("tlex", "send", "NLZH0024", "x", "--domain", "test", "--api", place.api, token=made)
+    assert (code, err) == (1, "penstock: HTTP 401 Unauthorized\n")
+    (row,) = [each for each in json.loads(place.manage("token", "list", "--json")) if each["tlcs"] == "NLZH0024"]
+    assert row["state"] == "revoked"
+
+
+def test_a_controller_that_is_removed_is_gone(place: Place) -> None:
+    place.manage("tlc", "add", "City of Delft", "NLZH0077", "--domain", "test")
+    place.manage("tlc", "remove", "NLZH0077", "--domain", "TEST")
+    assert "NLZH0077" not in place.manage("tlc", "list")

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.config import load
+from penstock.doors.tlex.door import DoorError, TlexDoor, settings_of
+from penstock.doors.tlex.settings import Settings
+from penstock.server import Server, StartError
+from penstock.store.roles import Role
+from penstock.wire.tlex.rest import TlcType
+from tests.doors.tlex.site import Site
+
+
+def test_the_defaults_of_the_configuration_are_those_of_the_hub() -> None:
+    found = settings_of(load(None, {}).config.tlex)
+    expected = Settings(reconnect_grace_seconds=2.0)
+    assert found == expected
+
+
+@pytest.mark.config({"tlex.poll_millis": 50})
+def test_controllers_that_others_register_and_remove_are_there_and_gone_soon(site: Site) -> None:
+    uuid = site.store.add_tlc("test", "COMMAND1", TlcType.TCP_STREAMING, site.account("ours")).uuid
+    deadline = time.monotonic() + 10
+    while site.post("TLC", "COMMAND1").status_code != 200:
+        assert time.monotonic() < deadline
+    broker = site.join("Broker", "COMMAND1")
+    site.store.remove_tlc(uuid)
+    assert broker.bye() == "TLC deleted"
+
+
+@pytest.mark.config({"tlex.poll_millis": 50})
+def test_sessions_end_when_their_authorization_token_is_revoked(site: Site) -> None:
+    a, b = site.tlcs(2)
+    theirs, ours = site.join("Broker", a, account="others"), site.join("Broker", b)
+    for authorization in site.store.authorizations(site.account("others")):
+        for token in site.store.tokens(authorization.uuid):
+            site.store.revoke(token.uuid, 1)
+    assert theirs.bye() == "authorization token revoked"
+    ours.synchronize()
+
+
+@pytest.mark.config({"tlex.session_log_days": 1})
+def test_entries_of_sessions_that_ended_too_long_ago_are_deleted(site: Site) -> None:
+    (a,) = site.tlcs(1)
+    token = site.session("Broker", a)["token"]
+    site.ask("DELETE", f"/sessions/{token}", Role.BROKER_ADMIN)
+    assert len(site.ask("GET", "/sessionlogs", Role.BROKER_ADMIN).json()) == 1
+    asyncio.run_coroutine_threadsafe(site.door.ledger.forget(), site.background._loop).result(10)
+    assert len(site.store.session_logs(0, 2**53)) == 1
+
+    (entry,) = site.store.session_logs(0, 2**53)
+    site.store.forget_sessions(2**53)
+    site.store.log_sessions([replace(entry, created=1, ended=2)])
+    asyncio.run_coroutine_threadsafe(site.door.ledger.forget(), site.background._loop).result(10)
+    assert site.store.session_logs(0, 2**53) == []
+
+
+def test_what_ended_with_the_server_is_in_the_log(tmp_path: Path) -> None:
+    with Site(tmp_path, {"tlex.reconnect_millis": 50}) as site:
+        (a,) = site.tlcs(1)
+        site.join("Broker", a)
+        site.background.stop()
+        (entry,) = site.store.session_logs(0, 2**53)
+        assert entry.end_reason == "ADMIN_TERMINATION"
+
+
+def test_a_server_that_goes_down_creates_no_sessions(site: Site) -> None:
+    from penstock.doors.tlex.listener import moment
+
+    (a,) = site.tlcs(1)
+    site.background.call(lambda: site.door.hub.go_down(moment()))
+    answer = site.post("Broker", a)
+    assert (answer.status_code, answer.json()["status"]) == (503, 503)
+
+
+HOSTS = [
+    ("127.0.0.1", "", "api.example", "127.0.0.1"),
+    ("0.0.0.0", "", "api.example", "api.example"),
+    ("0.0.0.0", "hub.example", "api.example", "hub.example"),
+]
+
+
+@pytest.mark.parametrize(("host", "announced", "asked", "told"), HOSTS)
+def test_clients_are_told_a_host_that_they_can_reach(
+    site: Site, host: str, announced: str, asked: str, told: str
+) -> None:
+    config = load(None, {"tlex.host": host, "tlex.announced_host": announced}).config
+
+    async def host_for() -> str:
+        return TlexDoor(config, site.door.store).host_for(asked)
+
+    assert asyncio.run(host_for()) == told
+
+
+def test_a_database_that_cannot_be_opened_stops_the_start(tmp_path: Path) -> None:
+    overrides = {"tlex.enabled": True, "tlex.port": 0, "stream.port": 0, "api.port": 0}
+
+    async def start(url: str) -> None:
+        await Server(load(None, {**overrides, "tlex.store": url}).config, []).start()
+
+    with pytest.raises(StartError, match=r"tlex\.store: expected a database URL"):
+        asyncio.run(start(""))
+    with pytest.raises(StartError, match=r"tlex\.store: the database cannot be opened: unable to open database file"):
+        asyncio.run(start(f"sqlite:///{tmp_path}/missing/store.db"))
+    with pytest.raises(StartError, match=r"tlex\.store: the database cannot be opened: "):
+        asyncio.run(start("nonsense"))
+
+
+def test_a_port_that_is_taken_stops_the_start_and_leaves_nothing_open(site: Site, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    config = load(None, {"tlex.enabled": True, "tlex.port": site.door.port, "tlex.store": url}).config
+
+    async def start() -> None:
+        await TlexDoor.open(config, None)
+
+    with pytest.raises(DoorError, match=rf"cannot listen on 127\.0\.0\.1:{site.door.port}"):
+        asyncio.run(start())
