@@ -12,6 +12,7 @@ STAMPS := $(VENV)/.stamps
 INTEROP := .interop
 PAGES := src/penstock/pages
 NODE_TESTS := tests/interop/node
+NODE_DITTO := tests/interop/node-ditto
 NODE_ADAPTERS := tests/contract/node
 
 # Passed on to what a target runs: make demo ARGS="--port 9000", make test ARGS="-k recovery -x"
@@ -129,11 +130,16 @@ $(NODE_TESTS)/node_modules/.stamp: $(NODE_TESTS)/package.json $(NODE_TESTS)/pack
 	@cd $(NODE_TESTS) && $(NPM_CI)
 	@touch $@
 
+$(NODE_DITTO)/node_modules/.stamp: $(NODE_DITTO)/package.json $(NODE_DITTO)/package-lock.json $(STAMPS)/node
+	@cd $(NODE_DITTO) && $(NPM_CI)
+	@touch $@
+
 $(NODE_ADAPTERS)/node_modules/.stamp: $(NODE_ADAPTERS)/package.json $(NODE_ADAPTERS)/package-lock.json $(STAMPS)/node
 	@cd $(NODE_ADAPTERS) && $(NPM_CI)
 	@touch $@
 
-PUBLISHED_CLIENTS := $(INTEROP)/client-1/.stamp $(INTEROP)/client-2/.stamp $(NODE_TESTS)/node_modules/.stamp
+PUBLISHED_CLIENTS := $(INTEROP)/client-1/.stamp $(INTEROP)/client-2/.stamp $(NODE_TESTS)/node_modules/.stamp \
+    $(NODE_DITTO)/node_modules/.stamp
 PUBLISHED_ADAPTERS := $(INTEROP)/adapter-python/.stamp $(NODE_ADAPTERS)/node_modules/.stamp
 
 interop-setup: $(PUBLISHED_CLIENTS) $(PUBLISHED_ADAPTERS) ## the published clients and adapter SDKs, each in an environment of its own
@@ -154,6 +160,6 @@ lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes new
 	@scripts/check-locks.sh
 
 clean: ## back to a fresh checkout
-	rm -rf $(VENV) $(INTEROP) $(PAGES) web/node_modules $(NODE_TESTS)/node_modules $(NODE_ADAPTERS)/node_modules build dist
+	rm -rf $(VENV) $(INTEROP) $(PAGES) web/node_modules $(NODE_TESTS)/node_modules $(NODE_DITTO)/node_modules $(NODE_ADAPTERS)/node_modules build dist
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

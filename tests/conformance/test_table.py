@@ -4,11 +4,18 @@ from collections import Counter
 
 import pytest
 
+from penstock.doors.tlex.openapi import OPERATIONS
+from penstock.wire.ditto.control import Signals
+from penstock.wire.ditto.topic import Criterion, StreamingAction
+from penstock.wire.ditto.twin import COMMANDS
 from penstock.wire.text6 import requests as text6_requests
 from penstock.wire.text6.errors import Code
 from penstock.wire.tlcp.errors import ControlCode, SessionCode
 from penstock.wire.tlcp.requests import CONTROL_OPERATIONS, MPN_OPERATIONS
-from tests.conformance.table import document, rows, shown_rows
+from penstock.wire.tlex.datagrams import Kind
+from penstock.wire.tlex.reasons import EndReason
+from tests.conformance.ditto.test_twin import PARTS as DITTO_PARTS
+from tests.conformance.table import DOCUMENT, document, rows, shown_rows
 
 # Every code of the specification's appendices; the negative ones belong to the metadata adapter.
 SESSION_CODES = {*range(1, 12), 20, 21, *range(31, 36), 40, 48, 60, *range(64, 72)}
@@ -78,6 +85,10 @@ TEXT6_PUSHES = "update EOS OV MSG.DONE MSG.ERR PROBE LOOP"
 TEXT6_CODES = {1, 2, 3, 7, 8, 9, 10, 11, 13, 17, 19, *range(21, 31), 32, 33, 60}
 TEXT6_OUTCOMES = {34, 35, 38, 39}
 TEXT6_CAUSES = {7, 8, 31, 32, 33, 34, 35, 40, 48}
+
+# The rules of reactive streams that hold between a client and this server, and the options of a subscription.
+DITTO_RULES = "1.1 1.5 1.7 1.8 3.7 3.8 3.9 3.17"
+DITTO_RANGES = "fromHistoricalRevision toHistoricalRevision fromHistoricalTimestamp toHistoricalTimestamp"
 
 PRESENT, LATER = document()
 SHOWN = shown_rows()
@@ -178,6 +189,52 @@ def test_every_code_of_the_text_protocol_has_a_row() -> None:
 
 def test_rows_of_the_text_protocol_are_told_apart_by_their_names_and_their_place() -> None:
     assert [row.name for row in PRESENT if row.name.startswith("text6.") != row.last.startswith("text6/")] == []
+
+
+def test_every_operation_datagram_and_end_reason_of_tlex_has_a_row() -> None:
+    # `/sessions/{token}` is a session, `/sessions` are sessions.
+    paths = [
+        (each.method.upper(), each.path.strip("/").replace("s/{token}", "").replace("s/{uuid}", ""))
+        for each in OPERATIONS
+    ]
+    wanted = [f"{method}.{path}" for method, path in paths]
+    # What a datagram is for, or what it must look like; the token and the two payloads have rows of their own names.
+    named = {Kind.TOKEN: "token", Kind.TIMESTAMPS_RESPONSE: "0x07"}
+    wanted += [named.get(kind, f"0x{kind:02x}") for kind in Kind]
+    wanted += [f"size.0x{kind:02x}" for kind in Kind if kind not in (Kind.TOKEN, Kind.BYE)]
+    wanted += [f"endReason.{end}" for end in EndReason]
+    assert [name for name in wanted if not has_row(f"tlex.{name}")] == []
+
+
+def test_rows_of_tlex_are_told_apart_by_their_names_and_their_place() -> None:
+    assert [row.name for row in PRESENT if row.name.startswith("tlex.") != row.last.startswith("tlex/")] == []
+
+
+def test_every_message_rule_option_and_part_of_ditto_has_a_row() -> None:
+    wanted = [f"streaming.{action}" for action in StreamingAction if action is not StreamingAction.ERROR]
+    wanted += [f"rule.{rule}" for rule in DITTO_RULES.split()]
+    wanted += [f"range.{option}" for option in DITTO_RANGES.split()]
+    wanted += [f"live.{verb}-SEND-{signals}" for verb in ("START", "STOP") for signals in Signals]
+    known = (Criterion.COMMANDS, Criterion.STREAMING)
+    named = {Criterion.EVENTS: "event", Criterion.ERRORS: "error"}
+    wanted += [f"unsupported.{named.get(each, each.value)}" for each in Criterion if each not in known]
+    wanted += [f"http.{method}" for method in ("POST", "PUT", "PATCH", "DELETE", "GET", "policies", "connections")]
+    wanted += [f"sse.{side}-historical-{what}" for side in ("from", "to") for what in ("revision", "timestamp")]
+    wanted += [f"twin.{action}.{part}" for action in COMMANDS for part in ("thing", *DITTO_PARTS)]
+    # Only a whole thing is created.
+    created = [f"twin.create.{part}" for part in DITTO_PARTS]
+    assert [name for name in wanted if name not in created and not has_row(f"ditto.{name}")] == []
+
+
+def test_rows_of_ditto_are_told_apart_by_their_names_and_their_place() -> None:
+    assert [row.name for row in PRESENT if row.name.startswith("ditto.") != row.last.startswith("ditto/")] == []
+
+
+def test_the_rules_of_reactive_streams_are_listed_for_readers_each_with_its_test() -> None:
+    text = (DOCUMENT.parent / "ditto.md").read_text()
+    tests = {row.name.removeprefix("ditto.rule."): row.last for row in PRESENT if row.name.startswith("ditto.rule.")}
+    wrong = [rule for rule in DITTO_RULES.split() if f"`{tests[rule]}`" not in text]
+    assert wrong == []
 
 
 def test_a_row_is_read_from_its_line() -> None:

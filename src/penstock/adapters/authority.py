@@ -126,6 +126,16 @@ class SetAuthority:
         # All of them in one go: there may be thousands of items.
         return partial(self._caller.run, _answered)
 
+    @property
+    def vouches(self) -> bool:
+        """Whether the adapter finds out who somebody is: else what a client calls itself means nothing."""
+        return self._overrides("authenticate") and bool(getattr(self._metadata, "knows_names", True))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it decides about clients by user and password alone, so that its answer may be kept for a while."""
+        return bool(getattr(self._metadata, "decides_by_password", False))
+
     async def start(self) -> None:
         # Nobody waits for an answer yet: it may take its time, a remote one until its process has come up.
         starter = Caller(self._metadata, MetadataAdapter, self._metadata.quick, None, f"{self._name}-metadata")
@@ -222,16 +232,21 @@ class SetAuthority:
 
     # -- subscriptions --------------------------------------------------------------------------------------------
 
-    async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
-        facts = self._facts[session.id]
+    async def judge(self, session: SessionFacts, wish: Wish) -> Grant:
+        """What a session would be granted. For doors that have none, and want to know what is allowed all the same."""
         answer = (
-            self._caller.call("resolve", facts, wish)
+            self._caller.call("resolve", session, wish)
             if self._resolves
-            else self._answer_all(self._questions(facts, wish))
+            else self._answer_all(self._questions(session, wish))
         )
         grant = await self._guarded("about a subscription", answer, Reason.AUTHORITY_ERROR)
         if not isinstance(grant, Grant):
             raise self._wrong("resolve", grant)
+        return grant
+
+    async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
+        facts = self._facts[session.id]
+        grant = await self.judge(facts, wish)
         if not (self._follows_subscriptions and session.admission.follows_subscriptions):
             return grant
         subscription = SubscriptionFacts(

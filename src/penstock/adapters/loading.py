@@ -39,6 +39,7 @@ DATA_ADAPTERS: Mapping[str, str] = MappingProxyType(
         "replay": "penstock.adapters.replay:ReplayAdapter",
         "ingest": "penstock.adapters.ingest:IngestAdapter",
         "remote": "penstock.adapters.remote:RemoteDataAdapter",
+        "tlex": "penstock.adapters.tlex:TlexAdapter",
     }
 )
 

@@ -28,6 +28,16 @@ _REST = ["kind", "path", "value", "headers"]
 _SEQUENCE, _ENTITY, _REVISION, _TIMESTAMP = (RECORD.names.index(name) for name in _KEYS)
 
 
+def integers(column: Any) -> Any:
+    """A column without nulls as NumPy has it. Not by `to_numpy`, which first loads pandas: that takes a second."""
+    return np.from_dlpack(column.combine_chunks())
+
+
+def taken(table: Any, rows: Any) -> Any:
+    """Some rows of a table, by their indices as NumPy has them; for the same reason not by `pa.array`."""
+    return table.take(pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)]))
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Of one entity: revisions, both ends included; times in microseconds since 1970, `until` not included."""
@@ -49,7 +59,7 @@ class Wanted:
 
     def rows(self, keys: Any) -> Any:
         """The indices of the wanted rows; revisions rise, times need not."""
-        revisions = keys.column("revision").to_numpy()
+        revisions = integers(keys.column("revision"))
         start = 0 if self.first_revision is None else int(np.searchsorted(revisions, self.first_revision, "left"))
         end = (
             len(revisions)
@@ -58,7 +68,7 @@ class Wanted:
         )
         chosen = np.arange(start, max(start, end))
         if self.since is not None or self.until is not None:
-            times = keys.column("timestamp").to_numpy().astype("datetime64[us]").astype(np.int64)[start:end]
+            times = integers(keys.column("timestamp").cast(pa.int64()))[start:end]
             mask = np.ones(len(times), bool)
             if self.since is not None:
                 mask &= times >= self.since
@@ -125,7 +135,7 @@ class OpenFile:
         table = pa.table([columns[name] for name in RECORD.names], RECORD)
         if last - first + 1 == len(rows):
             return table.slice(first, len(rows))
-        return table.take(pa.array(rows))
+        return taken(table, rows)
 
     def last(self, entity: str) -> Any:
         """The entity's last row, as a table of one; None when it has none here."""
@@ -144,7 +154,7 @@ def _span(column: Any, entity: str) -> tuple[int, int] | None:
     for chunk in column.chunks:
         code = chunk.dictionary.index(entity).as_py()
         if code >= 0:
-            hits = np.flatnonzero(chunk.indices.to_numpy(zero_copy_only=False) == code)
+            hits = np.flatnonzero(np.from_dlpack(chunk.indices) == code)
             if len(hits):
                 start = position + int(hits[0]) if start is None else start
                 end = position + int(hits[-1]) + 1

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock import log
-from penstock.history.footers import Footers, Wanted
+from penstock.history.footers import Footers, Wanted, integers, taken
 from penstock.history.layout import RETENTION, SEQUENCE, SUMMARY, SUMMARY_FOLDER, bucket_of, has_lake
 from penstock.history.snapshot import DataFile, Snapshot, Snapshots
 from penstock.history.summary import facts, file_facts, joined
@@ -183,7 +183,7 @@ class History:
                 if table is not None:
                     heapq.heappush(heap, (table.column("sequence")[0].as_py(), number, table))
                 continue
-            sequences = table.column("sequence").to_numpy()
+            sequences = integers(table.column("sequence"))
             # Up to where the next source may begin: a sequence is in one place only, so its own is included.
             count = int(np.searchsorted(sequences, heap[0][0], "right")) if heap else len(sequences)
             skipped = int(np.searchsorted(sequences, after, "right"))
@@ -201,13 +201,13 @@ class History:
         # As a pattern it may match more, if there is a wildcard in the name itself.
         selection = Selection(entities=(wanted.entity,), since=wanted.since, until=wanted.until)
         with self._reader() as reader:
-            for batch in reader.read(after + 1, selection=selection):
+            for batch in reader.read(_start(reader, wanted, after + 1), selection=selection):
                 table = pa.Table.from_batches([batch])
                 if "*" in wanted.entity or "?" in wanted.entity:
                     table = table.filter(pc.equal(table.column("entity"), wanted.entity))
                 chosen = wanted.rows(table)
                 if len(chosen):
-                    yield table if len(chosen) == table.num_rows else table.take(pa.array(chosen))
+                    yield table if len(chosen) == table.num_rows else taken(table, chosen)
 
     def _last_in_lake(self, entity: str, snapshot: Snapshot) -> Any:
         best = None
@@ -294,6 +294,29 @@ def _events(tables: Iterable[Any]) -> Iterator[Event]:
                 for name in RECORD.names
             ]
             yield from map(Event._make, zip(*columns, strict=True))
+
+
+# Sequences among which searching on takes longer than reading them all.
+_NEAR = 8_192
+
+
+def _start(reader: Reader, wanted: Wanted, start: int) -> int:
+    """A sequence from `start` on before which the entity has no wanted revision: a range far into a long history is
+    found by halving, for revisions and sequences rise together. Raises Expired.
+    """
+    first = wanted.first_revision
+    if first is None or first <= 1 or "*" in wanted.entity or "?" in wanted.entity:
+        return start
+    selection = Selection(entities=(wanted.entity,))
+    low, high = start, reader.poll()
+    while high - low > _NEAR:
+        middle = (low + high) // 2
+        batch = next(reader.read(middle, high + 1, selection, rows=1), None)
+        if batch is not None and batch.column("revision")[0].as_py() < first:
+            low = batch.column("sequence")[0].as_py() + 1
+        else:
+            high = middle - 1
+    return low
 
 
 def _last_sequence(file: DataFile) -> int:

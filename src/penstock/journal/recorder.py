@@ -71,6 +71,8 @@ class Recording:
         self._latest: Future[None] | None = None
         # How many had been lost at the last `committed`.
         self._reported = 0
+        # Told of each append, on the loop, when its records are numbered: before they are on the disk.
+        self.listeners: list[Callable[[Columns, Receipt], None]] = []
 
     @property
     def lost_records(self) -> int:
@@ -95,8 +97,14 @@ class Recording:
         With ACK, `await asyncio.wrap_future(receipt.done)`. Raises what `Journal.append` raises: nothing was appended.
         """
         self.flush()
-        receipt = self.journal.append(columns, policy)
+        receipt = self._append(columns, policy)
         self._latest = receipt.done
+        return receipt
+
+    def _append(self, columns: Columns, policy: Policy) -> Receipt:
+        receipt = self.journal.append(columns, policy)
+        for listener in self.listeners:
+            listener(columns, receipt)
         return receipt
 
     async def committed(self, lost: int | None = None) -> None:
@@ -120,7 +128,7 @@ class Recording:
     def take(self, columns: Columns, policy: Policy) -> None:
         """Append a turn; what the journal refuses is counted. Halves of what does not fit are tried on their own."""
         try:
-            self._latest = self.journal.append(columns, policy).done
+            self._latest = self._append(columns, policy).done
         except BadRecord as bad:
             if len(columns) > 1:
                 for half in _halves(columns):

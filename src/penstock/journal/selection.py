@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.journal.arrays import text
+from penstock.journal.arrays import numbers, text
 from penstock.journal.segment import kind_bits
 
 _WILD = re.compile(r"[*?]")
@@ -77,9 +77,9 @@ class Selection:
         if self.since is not None or self.until is not None:
             times = batch.column("timestamp").cast(pa.int64())
             if self.since is not None:
-                masks.append(pc.greater_equal(times, self.since))
+                masks.append(pc.greater_equal(times, _scalar(self.since)))
             if self.until is not None:
-                masks.append(pc.less(times, self.until))
+                masks.append(pc.less(times, _scalar(self.until)))
         if self.kinds:
             masks.append(pc.is_in(batch.column("kind"), value_set=text(list(self.kinds))))
         if self.entities:
@@ -93,6 +93,11 @@ class Selection:
 
 
 EVERYTHING = Selection()
+
+
+def _scalar(value: int) -> Any:
+    """A number as Arrow has it: given a number of Python's, it would load pandas first."""
+    return numbers((value,), pa.int64())[0]
 
 
 def _expression(pattern: str) -> str:

@@ -51,6 +51,16 @@ def change_of_item(thing_id: str, record: Record) -> Change | None:
     return Change(Action.MERGED, (name,), patch)
 
 
+def fields_in(record: Record) -> list[str]:
+    """The fields of the item that a record has."""
+    if record.kind not in (UPDATE, SNAPSHOT) or record.value is None:
+        return []
+    try:
+        return list(_DECODER.decode(record.value))
+    except msgspec.DecodeError:
+        return []
+
+
 def _part(fields: dict[str, str | None]) -> tuple[str, Json]:
     """What of the thing the fields are about, and the merge patch for it."""
     key, command = fields.get("key"), fields.get("command")

@@ -73,6 +73,16 @@ class AccessMetadata(MetadataAdapter):
             raise AccessError("sessions_per_user without users or tokens: expected one of them, or nobody has a name")
         self._threads: ThreadPoolExecutor | None = None
 
+    @property
+    def knows_names(self) -> bool:
+        """Whether those who come in are who they say they are."""
+        return self._knows_names
+
+    @property
+    def decides_by_password(self) -> bool:
+        """Whether nothing but user and password counts; one who overrides `authenticate` may look at more."""
+        return type(self).authenticate is AccessMetadata.authenticate
+
     async def start(self) -> None:
         self._threads = ThreadPoolExecutor(MAX_CHECKS, thread_name_prefix="passwords")
         try:

@@ -1,0 +1,199 @@
+"""One WebSocket without its socket: text messages come in, text messages go out, and the time is asked for.
+
+Here is who answers which message, and when no more are taken. Not here: the socket (`websocket`), histories
+(`streaming`), live events (`live`). Read next: docs/ditto.md.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+
+from penstock.doors.ditto.identity import Login
+from penstock.doors.ditto.live import Edition, Watch
+from penstock.doors.ditto.ports import Channel, Service, Work
+from penstock.doors.ditto.service import as_answer
+from penstock.doors.ditto.streaming import Streams, answer_to
+from penstock.twins.decision import Outcome
+from penstock.wire.ditto import streaming, twin
+from penstock.wire.ditto.control import Control, RenewToken, Signals, Start, parse_control
+from penstock.wire.ditto.envelope import Envelope, Headers, Refused, error_response, parse_envelope
+from penstock.wire.ditto.errors import (
+    AUTHENTICATION_FAILED,
+    UNKNOWN_TOPIC,
+    UNSUPPORTED_SIGNAL,
+    DittoError,
+)
+from penstock.wire.ditto.topic import UNKNOWN, Criterion, Topic
+
+# Commands of one connection that have not been answered. With so many nothing more is read until there are fewer.
+MAX_UNANSWERED = 100
+
+# Codes of RFC 6455: the client's token is over or wrong.
+POLICY_VIOLATION = 1008
+
+
+class Connection:
+    """Give it messages with `received`, say what becomes of the socket, and call `run` when it is `due`."""
+
+    def __init__(
+        self,
+        service: Service,
+        edition: Edition,
+        login: Login,
+        channel: Channel,
+        work: Work,
+        clock: Callable[[], float],
+        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        self._service = service
+        self._login = login
+        self._channel = channel
+        self._clock = clock
+        self._new_id = new_id
+        self._work = work
+        self._streams = Streams(service, login, self._send, work, clock)
+        self._watch = Watch(service, edition, self._send, new_id)
+        self._expires = self._end_of(login)
+        self._is_open = True
+        self._writable = True
+        self._unanswered = 0
+        self._reading = True
+
+    # -- what the socket says --------------------------------------------------------------------------------------
+
+    def received(self, text: str) -> None:
+        """A text message of the client."""
+        if not self._is_open:
+            return
+        try:
+            control = parse_control(text)
+            if control is None:
+                self._take(parse_envelope(text))
+            else:
+                self._obey(control)
+        except Refused as refused:
+            self._refuse(refused.error, refused.topic, refused.headers)
+        except DittoError as error:
+            self._refuse(error, UNKNOWN, {})
+
+    def set_writable(self, writable: bool) -> None:
+        """Whether the socket takes more. While it does not, little more is made for it, and nothing is read."""
+        self._writable = writable
+        self._read_or_not()
+        self._watch.set_writable(writable)
+        self._streams.set_writable(writable)
+
+    def lost(self) -> None:
+        """The socket is gone. Whatever is still under way ends without an answer."""
+        self._is_open = False
+        self._watch.stop()
+        self._streams.close()
+
+    def due(self) -> float | None:
+        """When to call `run`, at the latest; it may become earlier with each message, and later without a word."""
+        times = [time for time in (self._streams.due(), self._expires) if time is not None]
+        return min(times, default=None)
+
+    def run(self) -> None:
+        """Do what the time has come for."""
+        if not self._is_open:
+            return
+        self._streams.run()
+        if self._expires is not None and self._clock() >= self._expires:
+            self._send_away(AUTHENTICATION_FAILED.of("The token has expired."))
+
+    # -- what a client says ----------------------------------------------------------------------------------------
+
+    def _take(self, envelope: Envelope) -> None:
+        if "correlation-id" not in envelope.headers:
+            envelope = replace(envelope, headers={**envelope.headers, "correlation-id": self._new_id()})
+        criterion = envelope.topic.criterion
+        try:
+            if criterion is Criterion.STREAMING:
+                self._streams.take(streaming.parse_command(envelope))
+            elif criterion is Criterion.COMMANDS:
+                self._command(envelope)
+            elif criterion in (Criterion.EVENTS, Criterion.ERRORS):
+                raise UNKNOWN_TOPIC.of(envelope.topic, description="The topic is not one that a client can send.")
+            else:
+                raise UNSUPPORTED_SIGNAL.of(envelope.topic)
+        except DittoError as error:
+            self._refuse(error, envelope.topic, envelope.headers)
+        except Exception as error:
+            self._refuse(as_answer(error, str(envelope.topic)), envelope.topic, envelope.headers)
+
+    def _command(self, envelope: Envelope) -> None:
+        required = envelope.response_required
+        try:
+            command = twin.parse_command(envelope)
+        except DittoError:
+            if required:
+                raise
+            return
+        self._unanswered += 1
+        self._read_or_not()
+
+        def answer(result: Outcome | Exception) -> None:
+            self._unanswered -= 1
+            if required:
+                if isinstance(result, Exception):
+                    self._refuse(answer_to(result, str(command.topic)), command.topic, command.headers)
+                else:
+                    self._send([result.response(command).to_bytes()])
+            self._read_or_not()
+
+        self._work.run(self._service.submit(command, self._login), answer)
+
+    def _obey(self, control: Control) -> None:
+        if isinstance(control, RenewToken):
+            self._work.run(self._service.renew(self._login, control.token), self._renewed)
+            return
+        if control.signals is Signals.EVENTS:
+            if isinstance(control, Start):
+                self._watch.start(self._login, control)
+            else:
+                self._watch.stop()
+        # Of the others there are none that could be sent; a client that waits for the word gets it all the same.
+        self._send([control.acknowledgement.encode()])
+
+    def _renewed(self, result: Login | Exception) -> None:
+        if not self._is_open:
+            return
+        if isinstance(result, Exception):
+            error = answer_to(result, "JWT-TOKEN")
+            if error.status == AUTHENTICATION_FAILED.status:
+                self._send_away(error)
+            else:
+                # Nobody could tell; the token that is here still lasts.
+                self._refuse(error, UNKNOWN, {})
+        else:
+            self._login = self._streams.login = result
+            self._expires = self._end_of(result)
+
+    def _end_of(self, login: Login) -> float | None:
+        return None if login.time_to_live is None else self._clock() + login.time_to_live
+
+    # -- what goes out ---------------------------------------------------------------------------------------------
+
+    def _refuse(self, error: DittoError, topic: Topic, headers: Headers) -> None:
+        if "correlation-id" not in headers:
+            headers = {**headers, "correlation-id": self._new_id()}
+        self._send([error_response(error, topic, headers).to_bytes()])
+
+    def _send_away(self, error: DittoError) -> None:
+        self._refuse(error, UNKNOWN, {})
+        self._channel.close(POLICY_VIOLATION, error.message)
+        self.lost()
+
+    def _send(self, messages: list[bytes]) -> None:
+        if self._is_open:
+            self._channel.send(messages)
+
+    def _read_or_not(self) -> None:
+        reading = self._writable and self._unanswered < MAX_UNANSWERED
+        if reading is not self._reading:
+            self._reading = reading
+            if self._is_open:
+                self._channel.set_reading(reading)

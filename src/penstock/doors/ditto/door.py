@@ -1,0 +1,149 @@
+"""The Ditto door as one object: things and policies as they come back from the disk, and the ways to them.
+
+What clients can ask for is in `service`. The state of things is saved beside the journal every minute, before files of
+the journal are dropped, and at the end. Read next: docs/ditto.md, "Durability".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+
+from penstock.config import Config
+from penstock.doors.ditto.http import ditto_routes
+from penstock.doors.ditto.identity import Identity, Judge
+from penstock.doors.ditto.items import Items, Sets
+from penstock.doors.ditto.past import Reader
+from penstock.doors.ditto.service import Service
+from penstock.doors.ditto.websocket import Sockets
+from penstock.journal.errors import Expired
+from penstock.journal.reader import Reader as JournalReader
+from penstock.journal.recorder import Recording
+from penstock.log import get
+from penstock.twins.names import Names
+from penstock.twins.registry import Settings, Twins
+from penstock.twins.state import load_state, records_after, save_state
+
+log = get(__name__)
+
+# Seconds between two times that the state of all things is saved.
+SAVE_PAUSE = 60.0
+
+# Threads that read histories. More of them wait: each keeps a processor busy.
+HISTORY_THREADS = 4
+
+
+class DoorError(Exception):
+    """The door cannot open; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterSets:
+    """Those that are being served, as this door asks about them."""
+
+    judge_of: Callable[[str], Judge | None]
+    has_adapter: Callable[[str, str], bool]
+
+
+class DittoDoor:
+    """Made on the event loop; `open` before the adapter sets, `close` after them and before the journal."""
+
+    def __init__(self, config: Config, recording: Recording, history: Reader, sets: AdapterSets) -> None:
+        loop = asyncio.get_running_loop()
+        self._config = config.ditto
+        self._recording = recording
+        self._judge_of = sets.judge_of
+        self._executor = ThreadPoolExecutor(HISTORY_THREADS, thread_name_prefix="ditto-history")
+        self._saving: asyncio.Task[None] | None = None
+        self._save_lock = asyncio.Lock()
+        # The last record that the saved state has.
+        self._saved = -1
+        names = Names()
+        known = Sets(sets.judge_of, sets.has_adapter, names.adapter_set)
+        self.twins = Twins(
+            recording.journal,
+            loop.call_soon_threadsafe,
+            lambda: time.time_ns() // 1000,
+            Settings(names=names, reserved=known.is_reserved),
+        )
+        self.identity = Identity(sets.judge_of, self._config.adapter_set, self._config.issuer)
+        items = Items(known, self.identity, recording, history, self._executor)
+        self.service = Service(self.twins, names, self.identity, items, history, self._executor)
+        self._sockets = Sockets(self.service, config.stream.allow_websocket_origins)
+        self._names = names
+
+    async def open(self) -> None:
+        """Bring all things back; raises DoorError."""
+        try:
+            await asyncio.to_thread(self._restore)
+        except Expired as expired:
+            raise DoorError(
+                f"the saved state of things is too old: {expired}; put twins.state back into the journal's directory"
+            ) from expired
+        self._saving = asyncio.get_running_loop().create_task(self._save_often())
+
+    def _restore(self) -> None:
+        disk = self._recording.journal.disk
+        state = load_state(disk)
+        self._saved = state.sequence
+        self.twins.restore(state, records_after(JournalReader(disk), self._names, state.sequence))
+
+    def check(self) -> None:
+        """With all adapter sets there: raises DoorError if the one that is to know the users does not."""
+        name = self._config.adapter_set
+        judge = self._judge_of(name) if name else None
+        if judge is not None and not judge.vouches:
+            raise DoorError(
+                f"ditto.adapter_set = {name}: expected a set whose metadata adapter finds out who clients are, such as"
+                ' "access" with users or tokens'
+            )
+
+    def routes(self) -> APIRouter:
+        """What it serves over HTTP."""
+        return ditto_routes(self.service, self._config.default_namespace)
+
+    @property
+    def socket_protocol(self) -> type[asyncio.Protocol]:
+        """What takes over connections that become WebSockets: for uvicorn."""
+        return self._sockets.protocol
+
+    # -- the saved state -------------------------------------------------------------------------------------------
+
+    async def save(self) -> None:
+        """Save the state of all things, if anything is new. Raises OSError, and then the old one is still there."""
+        async with self._save_lock:
+            state = self.twins.capture()
+            if state.sequence > self._saved:
+                await asyncio.to_thread(save_state, self._recording.journal.disk, state)
+                self._saved = state.sequence
+
+    async def _save_often(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_PAUSE)
+            try:
+                await self.save()
+            except OSError as error:
+                log.error("the state of things is not saved; the journal has it all", reason=str(error))
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def retire(self) -> None:
+        """What has no end of its own ends soon; before the API port closes."""
+        self.service.is_closing = True
+
+    async def close(self) -> None:
+        """Save the state a last time; nobody may send a command any more."""
+        if self._saving is not None:
+            self._saving.cancel()
+            await asyncio.wait([self._saving])
+            self._saving = None
+            try:
+                await self.save()
+            except OSError as error:
+                log.error("the state of things is not saved; the journal has it all", reason=str(error))
+        self._executor.shutdown(wait=False, cancel_futures=True)

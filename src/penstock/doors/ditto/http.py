@@ -1,0 +1,182 @@
+"""Things and policies over HTTP, on the API port: `/api/2/things…`, `/api/2/policies…`, and no connections.
+
+What a request asks for is in `http_request`, server-sent events in `sse`. Upstream documentation: "HTTP API".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request, Response
+from msgspec import UnsetType
+from starlette.requests import ClientDisconnect
+
+from penstock.doors.ditto.http_request import (
+    ROOT,
+    client_of,
+    command_of,
+    creation_of,
+    headers_of,
+    segments_of,
+    several_of,
+)
+from penstock.doors.ditto.identity import Login
+from penstock.doors.ditto.service import Service, as_answer
+from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
+from penstock.twins.decision import CREATED, Outcome
+from penstock.wire.ditto.document import encode
+from penstock.wire.ditto.envelope import JSON_TYPE
+from penstock.wire.ditto.errors import CONNECTION_NOT_FOUND, CONNECTION_REVISION_NOT_FOUND, DittoError
+from penstock.wire.ditto.topic import Action, Group
+from penstock.wire.ditto.twin import Command
+
+# How clients may say who they are.
+CHALLENGES = ('Basic realm="Penstock"', "Bearer")
+
+Handler = Callable[[Request, Login], Awaitable[Response]]
+
+_ABOUT = {
+    "GET": "Read {}, now or at a moment of the past",
+    "PUT": "Put {}",
+    "PATCH": "Merge {}",
+    "DELETE": "Delete {}",
+}
+
+
+def ditto_routes(service: Service, default_namespace: str) -> APIRouter:
+    """All of the HTTP API."""
+    router = APIRouter(prefix=ROOT, tags=["Ditto"])
+    door = _Door(service, default_namespace)
+
+    def add(path: str, method: str, handler: Handler, summary: str) -> None:
+        async def endpoint(request: Request) -> Response:
+            return await door.answer(request, handler)
+
+        router.add_api_route(
+            path, endpoint, methods=[method], summary=summary, operation_id=f"ditto {method} {path}".replace(" ", "_")
+        )
+
+    add("/things", "POST", door.create_thing, "Make a thing, whose ID is made up")
+    add("/things", "GET", door.several, "Read several things, or get their live events")
+    add("/policies", "POST", door.create_policy, "Make a policy, whose ID is made up")
+    for method, text in _ABOUT.items():
+        for path, what in (("/things/{thing_id}", "a thing"), ("/things/{thing_id}/{path:path}", "a part of a thing")):
+            add(path, method, door.thing, text.format(what))
+        for path, what in (
+            ("/policies/{policy_id}", "a policy"),
+            ("/policies/{policy_id}/{path:path}", "a part of a policy"),
+        ):
+            if method != "PATCH":
+                add(path, method, door.policy, text.format(what))
+        if method != "PATCH":
+            add("/connections/{path:path}", method, door.connection, "There are no connections here")
+    add("/connections", "GET", door.connection, "There are no connections here")
+    add("/connections", "POST", door.connection, "There are no connections here")
+    return router
+
+
+class _Door:
+    def __init__(self, service: Service, default_namespace: str) -> None:
+        self._service = service
+        self._default_namespace = default_namespace
+
+    async def answer(self, request: Request, handler: Handler) -> Response:
+        """What a client gets, whatever happens."""
+        try:
+            client = client_of(request)
+            login = await self._service.authenticate(client.headers, client)
+            return await handler(request, login)
+        except ClientDisconnect:
+            # Nobody is there to read it.
+            return Response(status_code=400)
+        except Exception as error:
+            refusal = _refusal(as_answer(error, f"{request.method} {request.url.path}"))
+            if "correlation-id" in request.headers:
+                refusal.headers["correlation-id"] = request.headers["correlation-id"]
+            return refusal
+
+    async def create_thing(self, request: Request, login: Login) -> Response:
+        command = await creation_of(request, Group.THINGS, self._default_namespace)
+        return _answer(await self._service.submit(command, login), command)
+
+    async def create_policy(self, request: Request, login: Login) -> Response:
+        command = await creation_of(request, Group.POLICIES, self._default_namespace)
+        return _answer(await self._service.submit(command, login), command)
+
+    async def thing(self, request: Request, login: Login) -> Response:
+        if request.method == "GET" and _wants_events(request):
+            return await past_stream(self._service, request, login)
+        return await self._one(request, login, Group.THINGS)
+
+    async def policy(self, request: Request, login: Login) -> Response:
+        return await self._one(request, login, Group.POLICIES)
+
+    async def _one(self, request: Request, login: Login, group: Group) -> Response:
+        command = await command_of(request, group)
+        try:
+            return _answer(await self._service.submit(command, login), command)
+        except DittoError as error:
+            if error.status != 304:
+                raise
+            # Whoever has the current value is told again which that is.
+            plain = {name: value for name, value in command.headers.items() if name != "if-none-match"}
+            outcome = await self._service.submit(replace(command, headers=plain), login)
+            return Response(status_code=304, headers=_headers(outcome, command))
+
+    async def several(self, request: Request, login: Login) -> Response:
+        if _wants_events(request):
+            return live_stream(self._service, request, login)
+        command = several_of(request)
+        outcome = await self._service.submit(command, login)
+        return Response(encode(outcome.value), headers=_correlation(command.headers), media_type=JSON_TYPE)
+
+    async def connection(self, request: Request, login: Login) -> Response:
+        """Said to be missing, whichever it is: there is nothing that connects this server to others."""
+        id = "/".join(segments_of(request, Group.CONNECTIONS))
+        revision = headers_of(request).get("at-historical-revision")
+        if revision is not None:
+            raise CONNECTION_REVISION_NOT_FOUND.of(id, revision)
+        raise CONNECTION_NOT_FOUND.of(id)
+
+
+def _wants_events(request: Request) -> bool:
+    """Only those who say so: anything will do for `*/*`, and a document is what it gets."""
+    kinds = [kind.partition(";")[0].strip().lower() for kind in request.headers.get("accept", "").split(",")]
+    return EVENT_STREAM in kinds
+
+
+def _answer(outcome: Outcome, command: Command) -> Response:
+    headers = _headers(outcome, command)
+    if outcome.status == CREATED:
+        headers["location"] = _location(command)
+    if isinstance(outcome.value, UnsetType):
+        return Response(status_code=outcome.status, headers=headers)
+    return Response(encode(outcome.value), outcome.status, headers, JSON_TYPE)
+
+
+def _headers(outcome: Outcome, command: Command) -> dict[str, str]:
+    headers = _correlation(command.headers)
+    if outcome.etag is not None:
+        headers["etag"] = outcome.etag
+    return headers
+
+
+def _correlation(headers: object) -> dict[str, str]:
+    assert isinstance(headers, dict)
+    return {"correlation-id": str(headers["correlation-id"])}
+
+
+def _location(command: Command) -> str:
+    """Where that which was made is found. An action that creates creates a whole, others a part."""
+    path = "" if command.action is Action.CREATE or command.path == "/" else command.path.replace("~1", "%2F")
+    return f"{ROOT}/{command.topic.group.value}/{quote(str(command.entity), safe=':')}{quote(path, safe='/:%')}"
+
+
+def _refusal(error: DittoError) -> Response:
+    response = Response(encode(error.as_value()), error.status, media_type=JSON_TYPE)
+    if error.status == 401:
+        for challenge in CHALLENGES:
+            response.headers.append("www-authenticate", challenge)
+    return response

@@ -1,0 +1,180 @@
+"""From a request over HTTP to the command it stands for: its path, its headers and parameters, its body.
+
+What the command comes to is in `service`, the answer in `http`. Upstream documentation: "HTTP API".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import unquote_to_bytes
+from uuid import uuid4
+
+from fastapi import Request
+from msgspec import UNSET, UnsetType
+
+from penstock.kernel.ports import ClientFacts
+from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, check_size, decode, expect
+from penstock.wire.ditto.envelope import JSON_TYPE, MERGE_PATCH_TYPE, PROTOCOL_TYPE, Envelope
+from penstock.wire.ditto.errors import (
+    FIELD_MISSING,
+    POLICY_ID_IN_MESSAGE,
+    THING_ID_IN_MESSAGE,
+    THING_ID_IN_POST,
+    THING_ID_IN_PUT,
+    UNKNOWN_PATH,
+    DittoError,
+    media_type_unsupported,
+)
+from penstock.wire.ditto.ids import EntityId, parse_policy_id, parse_thing_id
+from penstock.wire.ditto.topic import Action, Criterion, Group, Topic, policy_topic, thing_topic
+from penstock.wire.ditto.twin import Command, RetrieveSeveral, parse_command
+
+ROOT = "/api/2"
+
+# Headers that mean something to a command. As parameters of the address they mean the same; the header wins.
+HEADERS = (
+    "correlation-id",
+    "if-match",
+    "if-none-match",
+    "if-equal",
+    "condition",
+    "at-historical-revision",
+    "at-historical-timestamp",
+)
+
+ACTIONS: Mapping[str, Action] = {
+    "GET": Action.RETRIEVE,
+    "PUT": Action.MODIFY,
+    "PATCH": Action.MERGE,
+    "DELETE": Action.DELETE,
+}
+
+# The body may have space between its parts, so it may be larger than what it describes.
+MAX_BODY_BYTES = 4 * MAX_ENTITY_BYTES
+
+
+def client_of(request: Request) -> ClientFacts:
+    host, port = ("", 0) if request.client is None else (request.client.host, request.client.port)
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    return ClientFacts(host, request.url.scheme == "https", headers, port)
+
+
+def parameters_of(request: Request) -> dict[str, str]:
+    """The parameters of the address, by names in lower case."""
+    return {name.lower(): value for name, value in request.query_params.items()}
+
+
+def headers_of(request: Request) -> dict[str, Json]:
+    """Those that the command is to have."""
+    parameters = parameters_of(request)
+    headers: dict[str, Json] = {}
+    for name in HEADERS:
+        value = request.headers.get(name, parameters.get(name))
+        if value is not None:
+            headers[name] = value
+    headers.setdefault("correlation-id", str(uuid4()))
+    return headers
+
+
+def segments_of(request: Request, group: Group) -> list[str]:
+    """What follows the group in the path, each part on its own: a slash that is escaped belongs to its part."""
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    rest = raw.partition(b"?")[0].removeprefix(f"{ROOT}/{group.value}".encode()).strip(b"/")
+    try:
+        return [unquote_to_bytes(part).decode() for part in rest.split(b"/")] if rest else []
+    except UnicodeDecodeError:
+        raise UNKNOWN_PATH.of(request.url.path, description="The path is not UTF-8.") from None
+
+
+def entity_of(group: Group, text: str) -> EntityId:
+    """Raises that the ID is invalid."""
+    return parse_policy_id(text) if group is Group.POLICIES else parse_thing_id(text)
+
+
+def topic_of(group: Group, entity: EntityId, action: Action) -> Topic:
+    topic = policy_topic if group is Group.POLICIES else thing_topic
+    return topic(entity.namespace, entity.name, Criterion.COMMANDS, action)
+
+
+def path_of(group: Group, parts: list[str]) -> str:
+    """The path inside the entity. In that of a policy slashes are part of the last key; in things they are not."""
+    if group is Group.POLICIES:
+        return "/" + "/".join(parts)
+    return "/" + "/".join([part.replace("/", "~1") for part in parts])
+
+
+async def body_of(request: Request, action: Action, group: Group) -> Json | UnsetType:
+    """The value that a request brings; raises 413 before all of a body is read that is too large, and 415."""
+    if action not in (Action.CREATE, Action.MODIFY, Action.MERGE):
+        return UNSET
+    _check_type(request, action)
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit():
+        _check_length(int(declared), group)
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        _check_length(len(body), group)
+    if not body and action is Action.CREATE:
+        return {}
+    return decode(bytes(body))
+
+
+def _check_length(size: int, group: Group) -> None:
+    if size > MAX_BODY_BYTES:
+        check_size(size, group is Group.POLICIES)
+
+
+def _check_type(request: Request, action: Action) -> None:
+    given = request.headers.get("content-type")
+    kind = "" if given is None else given.partition(";")[0].strip().lower()
+    allowed = (MERGE_PATCH_TYPE,) if action is Action.MERGE else (JSON_TYPE, PROTOCOL_TYPE)
+    if (given is None and action is not Action.MERGE) or kind in allowed:
+        return
+    raise media_type_unsupported(given or "", ", ".join(allowed))
+
+
+async def command_of(request: Request, group: Group) -> Command:
+    """The command to one entity that a request is; raises what is wrong with it."""
+    action = ACTIONS[request.method]
+    id, *parts = segments_of(request, group)
+    topic = topic_of(group, entity_of(group, id), action)
+    value = await body_of(request, action, group)
+    fields = parameters_of(request).get("fields")
+    try:
+        return _one(parse_command(Envelope(topic, path_of(group, parts), headers_of(request), value, fields)))
+    except DittoError as error:
+        # The same said in the words of HTTP.
+        if error == THING_ID_IN_MESSAGE.of():
+            raise THING_ID_IN_PUT.of() from None
+        raise
+
+
+async def creation_of(request: Request, group: Group, default_namespace: str) -> Command:
+    """The command of a POST: the identifier is made here."""
+    value = expect(await body_of(request, Action.CREATE, group), dict, "/")
+    if group is Group.THINGS and "thingId" in value:
+        raise THING_ID_IN_POST.of()
+    if group is Group.POLICIES and "policyId" in value:
+        raise POLICY_ID_IN_MESSAGE.of()
+    namespace = parameters_of(request).get("namespace", default_namespace)
+    entity = entity_of(group, f"{namespace}:{uuid4()}")
+    return _one(parse_command(Envelope(topic_of(group, entity, Action.CREATE), "/", headers_of(request), value)))
+
+
+def several_of(request: Request) -> RetrieveSeveral:
+    """The command of a GET that names no thing, but several by `ids`."""
+    parameters = parameters_of(request)
+    if "ids" not in parameters:
+        raise FIELD_MISSING.of("ids", description="Name the things by the parameter 'ids', with commas between them.")
+    ids = [id.strip() for id in parameters["ids"].split(",") if id.strip()]
+    topic = thing_topic("_", "_", Criterion.COMMANDS, Action.RETRIEVE)
+    envelope = Envelope(topic, "/", headers_of(request), {"thingIds": ids}, parameters.get("fields"))
+    found = parse_command(envelope)
+    assert isinstance(found, RetrieveSeveral)
+    return found
+
+
+def _one(command: Command | RetrieveSeveral) -> Command:
+    assert isinstance(command, Command)
+    return command

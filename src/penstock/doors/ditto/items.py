@@ -1,0 +1,208 @@
+"""Items of data adapters as things: which identifiers are items, who may read them, and what they are now.
+
+The shape of such a thing is in `twins.items`, its name in `wire.ditto.items`. Nobody may write one. Read next:
+docs/ditto.md, "Items are things".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from itertools import chain
+
+from penstock.doors.ditto.identity import Identity, Judge, Login
+from penstock.doors.ditto.past import Reader
+from penstock.journal.entity import entity_of
+from penstock.journal.errors import JournalError
+from penstock.journal.recorder import Recording
+from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.item import Mode
+from penstock.kernel.ports import SessionFacts
+from penstock.twins.access import Access, Rights
+from penstock.twins.history import Moment
+from penstock.twins.items import base_of, changes_of_item, fields_in
+from penstock.twins.record import records_of
+from penstock.twins.twin import Twin
+from penstock.wire.ditto.ids import EntityId
+from penstock.wire.ditto.items import ItemName, item_of_thing
+
+# Events of an item whose fields must be granted to those who want its history: all there are may be very many.
+RECENT = 256
+
+# Items whose state is kept, so that only what came since is read.
+MAX_STATES = 1024
+
+# In which an item may be granted: one of them will do.
+_MODES = (Mode.MERGE, Mode.DISTINCT, Mode.COMMAND, Mode.RAW)
+
+_READER = "reader"
+# What those may do who may read an item: read all of it, and write nothing.
+READ_ALL: Rights = Access(
+    {"entries": {_READER: {"subjects": {_READER: {}}, "resources": {"thing:/": {"grant": ["READ"], "revoke": []}}}}}
+).rights(frozenset((_READER,)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A subscription to one item, as a client would ask for it."""
+
+    data_adapter: str
+    group: str
+    schema: str
+    mode: str
+    selector: str | None = None
+    buffer_size: int | None = None
+    max_frequency: float | None = None
+    unfiltered: bool = False
+    snapshot: bool = True
+    snapshot_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """The adapter sets that are being served. `own` is the one of things themselves, whose items are not meant here."""
+
+    judge_of: Callable[[str], Judge | None]
+    has_adapter: Callable[[str, str], bool]
+    own: str
+
+    def item(self, thing: EntityId) -> ItemName | None:
+        """The item that a thing is, if there is such a data adapter."""
+        name = item_of_thing(thing)
+        if name is None or name.adapter_set == self.own or not self.has_adapter(name.adapter_set, name.data_adapter):
+            return None
+        return name
+
+    def is_reserved(self, namespace: str) -> bool:
+        """Whether a namespace is a data adapter's: nobody makes things there."""
+        name = item_of_thing(EntityId(namespace, "x"))
+        return name is not None and (
+            name.adapter_set == self.own or self.has_adapter(name.adapter_set, name.data_adapter)
+        )
+
+
+@dataclass(slots=True)
+class Items:
+    """What this door knows of items. Belongs to the event loop."""
+
+    sets: Sets
+    identity: Identity
+    recording: Recording
+    reader: Reader
+    executor: Executor
+    _states: OrderedDict[str, Twin] = field(default_factory=OrderedDict)
+
+    def entity(self, item: ItemName) -> str:
+        return entity_of(item.adapter_set, item.data_adapter, item.item)
+
+    def latest(self, item: ItemName) -> int:
+        """Its last revision; 0 if it never had any."""
+        return self.recording.journal.revision(self.entity(item))
+
+    async def settle(self) -> None:
+        """Until all that was recorded so far can be read."""
+        self.recording.flush()
+        try:
+            await asyncio.wrap_future(self.recording.journal.flush())
+        except JournalError:
+            # Then it cannot; what came before can.
+            return
+
+    async def may_read(self, item: ItemName, login: Login, fields: Iterable[str]) -> bool:
+        """Whether the set's metadata adapter would grant a live subscription to the item with all of these fields.
+
+        The same credentials are shown to it that a client of that set would show.
+        """
+        judge = self.sets.judge_of(item.adapter_set)
+        if judge is None or not item.item:
+            return False
+        try:
+            admission = await self.identity.admit(item.adapter_set, login.credentials)
+        except Refusal:
+            return False
+        user = admission.user if admission.user is not None else login.credentials.user
+        client = login.credentials.client
+        session = SessionFacts(f"ditto-{secrets.token_hex(8)}", user, item.adapter_set, client, admission.roles)
+        schema = list(fields)
+        for mode in _MODES:
+            wish = _Wish(item.data_adapter, item.item, " ".join(schema) or "key", mode.value)
+            try:
+                grant = await judge.judge(session, wish)
+            except Refusal as refusal:
+                if refusal.reason is Reason.MODE:
+                    continue
+                return False
+            names = [granted.name for granted in grant.items]
+            return names == [item.item] and set(schema) <= set(grant.fields)
+        return False
+
+    async def is_open_to(self, item: ItemName, login: Login) -> bool:
+        """Whether there is such an item, with a history, and it may be read; by the fields that it has had of late."""
+        latest = self.latest(item)
+        if not latest:
+            return False
+        await self.settle()
+        entity = self.entity(item)
+
+        def fields() -> list[str] | None:
+            names: dict[str, None] = {}
+            found = False
+            for record in records_of(self.reader.read(entity, first=latest - RECENT + 1, last=latest)):
+                found = True
+                names |= dict.fromkeys(fields_in(record))
+            return list(names) if found else None
+
+        recent = await asyncio.get_running_loop().run_in_executor(self.executor, fields)
+        return recent is not None and await self.may_read(item, login, recent)
+
+    async def now(self, item: ItemName, thing_id: str) -> Twin | None:
+        """The thing as all of the item's events have made it; None if there are none."""
+        await self.settle()
+        entity = self.entity(item)
+        known = self._states.get(entity)
+        latest = self.latest(item)
+        if latest == 0:
+            return None
+        if known is not None and known.revision >= latest:
+            return known
+        found = await self._fold(entity, thing_id, Moment(revision=latest), known)
+        if found is not None and (known is None or found.revision > known.revision):
+            self._states[entity] = found
+            self._states.move_to_end(entity)
+            if len(self._states) > MAX_STATES:
+                self._states.popitem(last=False)
+        return found or known
+
+    async def at(self, item: ItemName, thing_id: str, moment: Moment) -> Twin | None:
+        """The thing at a moment of its past."""
+        await self.settle()
+        return await self._fold(self.entity(item), thing_id, moment, None)
+
+    async def _fold(self, entity: str, thing_id: str, moment: Moment, base: Twin | None) -> Twin | None:
+        def fold() -> Twin | None:
+            first = 1 if base is None else base.revision + 1
+            records = records_of(self.reader.read(entity, first=first, last=moment.revision))
+            if base is not None:
+                return moment.fold(changes_of_item(thing_id, records), base)
+            head = next(records, None)
+            if head is None:
+                return None
+            changes = changes_of_item(thing_id, chain((head,), records))
+            return moment.fold(changes, base_of(thing_id, head.timestamp))
+
+        return await asyncio.get_running_loop().run_in_executor(self.executor, fold)
+
+
+def fields_of(twin: Twin) -> list[str]:
+    """The fields that an item is known to have: what must be granted to those who read it."""
+    names: dict[str, None] = dict.fromkeys(twin.document.get("attributes", {}))
+    features = twin.document.get("features", {})
+    if features:
+        names |= dict.fromkeys(("key", "command"))
+    for feature in features.values():
+        names |= dict.fromkeys(feature.get("properties", {}))
+    return list(names)

@@ -1,0 +1,148 @@
+"""The history of one thing or policy on its way to a client: read in threads, filtered there, handed out in batches.
+
+One for each streaming subscription or stream of server-sent events. Who may read it is decided in `service`; where the
+records are is known to the reader that is handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+from msgspec import UNSET, Raw
+
+from penstock.twins.items import change_of_item
+from penstock.twins.record import Record
+from penstock.wire.ditto.envelope import Headers
+from penstock.wire.ditto.predicate import matches
+from penstock.wire.ditto.ranges import Range
+from penstock.wire.ditto.rql import Query
+from penstock.wire.ditto.topic import Action, Topic
+from penstock.wire.ditto.twin import Event
+
+# Events handed out at once.
+BATCH = 512
+
+_COLUMNS = ("kind", "path", "value", "revision", "timestamp")
+
+
+class Reader(Protocol):
+    """`penstock.history.reader.History`."""
+
+    def read(
+        self,
+        entity: str,
+        *,
+        first: int | None = None,
+        last: int | None = None,
+        since: int | None = None,
+        until: int | None = None,
+    ) -> Iterator[Any]: ...
+
+
+class Row(NamedTuple):
+    """One event, ready for `wire.ditto.twin.EventItems.item(*row)`: `value` is JSON, `timestamp` in microseconds."""
+
+    kind: str
+    path: str
+    value: str | None
+    revision: int
+    timestamp: int
+
+    def event(self, topic: Topic, headers: Headers) -> Event:
+        """The same as an object; `topic` is any of its entity's."""
+        value = UNSET if self.value is None else Raw(self.value.encode())
+        return Event(topic.event(Action(self.kind)), self.path, value, self.revision, self.timestamp, headers)
+
+
+class Past:
+    """Events of a range, ascending, each once: `await next()` until it is None, then or earlier `close()`.
+
+    `topic` is one of the entity's; its events have `topic.event(...)`.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        executor: Executor,
+        topic: Topic,
+        entity: str,
+        chosen: Range,
+        query: Query | None,
+        item: bool,
+    ) -> None:
+        self.topic = topic
+        self.range = chosen
+        self._executor = executor
+        self._lock = threading.Lock()
+        self._rows = _batches(reader, topic, entity, chosen, query, item)
+
+    async def next(self) -> list[Row] | None:
+        """The next events, at least one; None when there are no more. Look ahead: fetch while nothing is wanted yet,
+        and the last event can be followed by the news that it was the last.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._step)
+
+    def close(self) -> None:
+        """Let go of the files. Any number of times, also while `next` is under way."""
+        # Without threads the server has stopped, and the files go with it.
+        with suppress(RuntimeError):
+            self._executor.submit(self._close)
+
+    def _step(self) -> list[Row] | None:
+        with self._lock:
+            return next(self._rows, None)
+
+    def _close(self) -> None:
+        with self._lock:
+            self._rows.close()  # type: ignore[attr-defined]
+
+
+def _batches(
+    reader: Reader, topic: Topic, entity: str, chosen: Range, query: Query | None, item: bool
+) -> Iterator[list[Row]]:
+    if chosen.is_empty:
+        return
+    wanted: Callable[[Row], bool] | None = None
+    if query is not None:
+
+        def wanted(row: Row) -> bool:
+            return matches(query, row.event(topic, {}).partial())
+
+    # Not `until`: the stream ends at the first event that is not before it, whatever comes after.
+    for table in reader.read(entity, first=chosen.first, last=chosen.last, since=chosen.since):
+        for start in range(0, table.num_rows, BATCH):
+            rows = _rows(table.slice(start, BATCH))
+            over = None
+            if chosen.until is not None:
+                over = next((at for at, row in enumerate(rows) if chosen.is_over(row.timestamp)), None)
+            if over is not None:
+                rows = rows[:over]
+            if item:
+                rows = [told for row in rows if (told := _of_item(topic.entity, entity, row)) is not None]
+            if wanted is not None:
+                rows = [row for row in rows if wanted(row)]
+            if rows:
+                yield rows
+            if over is not None:
+                return
+
+
+def _rows(table: Any) -> list[Row]:
+    columns = [
+        (table.column(name).cast(pa.int64()) if name == "timestamp" else table.column(name)).to_pylist()
+        for name in _COLUMNS
+    ]
+    return list(map(Row._make, zip(*columns, strict=True)))
+
+
+def _of_item(thing_id: str, entity: str, row: Row) -> Row | None:
+    """A record of an item as the event of its thing; None if it is none."""
+    record = Record(0, entity, row.revision, row.timestamp, row.kind, row.path, row.value)
+    change = change_of_item(thing_id, record)
+    return None if change is None else Row(change.kind.value, change.path, change.text, row.revision, row.timestamp)

@@ -1,0 +1,273 @@
+"""All that Ditto clients can ask for, whichever way they come: the one object that the HTTP and WebSocket doors use.
+
+    login = await service.authenticate(headers, client, origin)    who it is; raises 401
+    outcome = await service.submit(command, login)                 any command of `wire.ditto.twin`, also about the past
+    past = await service.history_of(topic, selection, login)       then `await past.next()` until None, `past.close()`
+    stop = service.listen(login, listener)                         live events, as far as this login may know them
+
+Everything is for the server's event loop, and raises `DittoError` with the answer to give. Items of data adapters are
+things here like all others (`items`). Rules of things and policies are in `penstock.twins`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from penstock.doors.ditto.identity import Credentials, Identity, Login
+from penstock.doors.ditto.item_events import ItemEvents
+from penstock.doors.ditto.items import READ_ALL, Items, fields_of
+from penstock.doors.ditto.past import Past, Reader
+from penstock.kernel.ports import ClientFacts
+from penstock.log import get
+from penstock.twins.access import NO_RIGHTS
+from penstock.twins.caller import Caller
+from penstock.twins.decision import RETRIEVED, Outcome
+from penstock.twins.enforcement import enforce, not_found, readable
+from penstock.twins.history import Moment, moment_of
+from penstock.twins.names import Key, Names, policy_key, thing_key
+from penstock.twins.record import records_of
+from penstock.twins.registry import Twins
+from penstock.twins.retrieval import retrieve, seen
+from penstock.twins.told import Told
+from penstock.twins.twin import Document, Twin
+from penstock.twins.waiting import ask
+from penstock.wire.ditto.document import Json
+from penstock.wire.ditto.errors import AUTHENTICATION_FAILED, CONNECTION_NOT_FOUND, INTERNAL, DittoError
+from penstock.wire.ditto.ids import EntityId, entity_id
+from penstock.wire.ditto.items import ItemName
+from penstock.wire.ditto.ranges import Selection, resolve
+from penstock.wire.ditto.resource import Part, Resource
+from penstock.wire.ditto.rql import parse_rql
+from penstock.wire.ditto.topic import Action, Criterion, Group, Topic, thing_topic
+from penstock.wire.ditto.twin import Command, Event, RetrieveSeveral
+
+log = get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A live event, without what its listener may not read. Filters see `event.partial()`.
+
+    `told` is None for an event of an item.
+    """
+
+    event: Event
+    told: Told | None
+    _login: Login
+
+    @property
+    def namespace(self) -> str:
+        return self.event.topic.namespace
+
+    def entity(self) -> Document:
+        """The thing as it is now, as far as the listener may read it: for extra fields. {} if gone, or an item."""
+        told = self.told
+        if told is None or told.after is None:
+            return {}
+        rights = NO_RIGHTS if told.access is None else told.access.rights(self._login.caller.subjects)
+        return seen(told.key.group, told.after, rights)
+
+
+Listener = Callable[[Heard], None]
+
+
+class Service:
+    """`now` gives microseconds since 1970; `executor` is where histories are read."""
+
+    def __init__(
+        self,
+        twins: Twins,
+        names: Names,
+        identity: Identity,
+        items: Items,
+        reader: Reader,
+        executor: Executor,
+        now: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        self.twins = twins
+        self.identity = identity
+        self.items = items
+        self._item_events = ItemEvents(items)
+        self._names = names
+        self._reader = reader
+        self._executor = executor
+        self._now = now
+        # The server goes down: what has no end of its own is to end.
+        self.is_closing = False
+
+    # -- who it is -------------------------------------------------------------------------------------------------
+
+    async def authenticate(self, headers: Mapping[str, str], client: ClientFacts, origin: object = None) -> Login:
+        """Who sends a request with these headers, by names in lower case; raises 401 `gateway:authentication.failed`.
+
+        `origin` stands for the connection, and events that it causes are not told to it. `Login.time_to_live` says
+        when a token expires: a connection that outlasts it is to be closed.
+        """
+        return await self.identity.authenticate(headers, client, origin)
+
+    async def renew(self, login: Login, token: str) -> Login:
+        """The same user with another token, as `JWT-TOKEN` brings it; raises 401 also for another user's."""
+        credentials = Credentials(None, token, login.credentials.client)
+        renewed = await self.identity.login(credentials, login.caller.origin)
+        if renewed.caller.names != login.caller.names:
+            raise AUTHENTICATION_FAILED.of("The token is one of another subject.")
+        return renewed
+
+    # -- commands --------------------------------------------------------------------------------------------------
+
+    async def submit(self, command: Command | RetrieveSeveral, login: Login) -> Outcome:
+        """What a command comes to, once it is on the disk; `Outcome.response(command)` is the message that says so.
+
+        Retrieving understands `at-historical-revision` and `at-historical-timestamp` among the command's headers.
+        """
+        if isinstance(command, RetrieveSeveral):
+            return await self._retrieve_several(command, login)
+        item = self.items.sets.item(command.entity) if command.topic.group is Group.THINGS else None
+        if item is not None:
+            return await self._submit_to_item(command, item, login)
+        moment = moment_of(command.headers) if command.action is Action.RETRIEVE else None
+        if moment is not None:
+            return await self._retrieve_past(command, moment, login)
+        return await ask(self.twins, command, login.caller)
+
+    async def _retrieve_several(self, command: RetrieveSeveral, login: Login) -> Outcome:
+        """Those that can be read, in the order in which they were asked for."""
+        items = {entity: item for entity in command.entities if (item := self.items.sets.item(entity)) is not None}
+        if not items:
+            return await ask(self.twins, command, login.caller)
+        found: list[Json] = []
+        for entity in command.entities:
+            topic = thing_topic(entity.namespace, entity.name, Criterion.COMMANDS, Action.RETRIEVE)
+            whole = Resource(Part.THING, ())
+            one = Command(Action.RETRIEVE, topic, {}, command.path, entity, whole, fields=command.fields)
+            try:
+                found.append((await self.submit(one, login)).value)
+            except DittoError as error:
+                if error.status != 404:
+                    raise
+        return Outcome(RETRIEVED, found)
+
+    async def _retrieve_past(self, command: Command, moment: Moment, login: Login) -> Outcome:
+        key = Key(command.topic.group, str(command.entity))
+        rights = self.twins.check_history(key, login.caller.subjects)
+        twin = self._twin(key)
+        if twin is None:
+            raise not_found(key.group, key.id)
+        moment.check(key, twin.revision, self._now())
+        last = twin.revision if moment.revision is None else moment.revision
+
+        def fold() -> Twin:
+            records = records_of(self._reader.read(self._names.entity(key), last=last))
+            return moment.twin(key, records)
+
+        past = await asyncio.get_running_loop().run_in_executor(self._executor, fold)
+        policy = None if key.group is Group.POLICIES else self._twin(policy_key(twin.document["policyId"]))
+        return retrieve(command, past, rights, None if policy is None else policy.document)
+
+    def _twin(self, key: Key) -> Twin | None:
+        return self.twins.policy(key.id) if key.group is Group.POLICIES else self.twins.thing(key.id)
+
+    # -- items as things -------------------------------------------------------------------------------------------
+
+    async def _submit_to_item(self, command: Command, item: ItemName, login: Login) -> Outcome:
+        id = str(command.entity)
+        twin = await self._read_item(item, id, login)
+        if twin is None:
+            # Not there, or not for this caller: which of the two is not told, not even to those who would create it.
+            return await ask(self.twins, command, login.caller)
+        enforce(command, READ_ALL)
+        moment = moment_of(command.headers)
+        if moment is not None:
+            key = Key(Group.THINGS, id)
+            moment.check(key, twin.revision, self._now())
+            past = await self.items.at(item, id, moment)
+            if past is None:
+                raise moment.not_found(key)
+            twin = past
+        return retrieve(command, twin, READ_ALL, None)
+
+    async def _read_item(self, item: ItemName, thing_id: str, login: Login) -> Twin | None:
+        """The item as it is now; None for those who may not know."""
+        if not self.items.latest(item):
+            return None
+        twin = await self.items.now(item, thing_id)
+        if twin is None or not await self.items.may_read(item, login, fields_of(twin)):
+            return None
+        return twin
+
+    # -- history ---------------------------------------------------------------------------------------------------
+
+    async def history_of(self, topic: Topic, selection: Selection, login: Login) -> Past:
+        """The events of one entity that a selection means now; raises 404, and 400 for a filter that does not parse.
+
+        `topic` is any of the entity's. Events that come later are not among them. The filter of a policy's history is
+        ignored.
+        """
+        if topic.group is Group.CONNECTIONS:
+            raise CONNECTION_NOT_FOUND.of(topic.entity)
+        entity = entity_id(topic.namespace, topic.name)
+        if entity is None:
+            raise not_found(topic.group, topic.entity)
+        query = None
+        if selection.filter is not None and topic.group is Group.THINGS:
+            query = parse_rql(selection.filter)
+        item = self.items.sets.item(entity) if topic.group is Group.THINGS else None
+        if item is not None:
+            if not await self.items.is_open_to(item, login):
+                raise not_found(topic.group, str(entity))
+            chosen = resolve(selection, self.items.latest(item))
+            return Past(self._reader, self._executor, topic, self.items.entity(item), chosen, query, item=True)
+        key = Key(topic.group, str(entity))
+        self.twins.check_history(key, login.caller.subjects)
+        found = self._twin(key)
+        chosen = resolve(selection, 0 if found is None else found.revision)
+        return Past(self._reader, self._executor, topic, self._names.entity(key), chosen, query, item=False)
+
+    # -- live events -----------------------------------------------------------------------------------------------
+
+    async def check_readable(self, thing: EntityId, login: Login) -> None:
+        """Raises 404 for those who may read nothing of a thing, or if there is none."""
+        key = thing_key(thing)
+        item = self.items.sets.item(thing)
+        if item is not None and await self.items.is_open_to(item, login):
+            return
+        if not readable(key.group, self.twins.rights(key, login.caller.subjects)).touches(()):
+            raise not_found(key.group, key.id)
+
+    def listen(self, login: Login, listener: Listener, namespaces: Collection[str] = ()) -> Callable[[], None]:
+        """Be told of changes of things and policies, once they are on the disk. Returns what ends it.
+
+        Told is what the login may read, by the policies that then hold, and nothing that its own origin caused. The
+        events of items are many: they are told to those who name their namespaces, such as `WELCOME.STOCKS`. Naming
+        some leaves nothing else out, that is the listener's to do.
+        """
+        caller: Caller = login.caller
+
+        def hear(told: Told) -> None:
+            if caller.origin is not None and told.origin is caller.origin:
+                return
+            event = told.event_for(caller.subjects)
+            if event is not None:
+                listener(Heard(event, told, login))
+
+        end_things = self.twins.listen(hear)
+        end_items = self._item_events.listen(login, namespaces, lambda event: listener(Heard(event, None, login)))
+
+        def end() -> None:
+            end_things()
+            end_items()
+
+        return end
+
+
+def as_answer(error: Exception, what: str) -> DittoError:
+    """The answer to an exception that is being handled: what it says, or 500 with a number that the log has, too."""
+    if isinstance(error, DittoError):
+        return error
+    number = f"{time.time_ns():x}"
+    log.exception("a request of a Ditto client failed", number=number, request=what)
+    return INTERNAL.of(description=f"In the log it has the number {number}.")

@@ -1,0 +1,238 @@
+"""Server-sent events: the history of one thing, which ends when all of it was sent, or what happens to things now.
+
+Each event is the thing as far as it tells of it, with `_revision` and `_modified`. Upstream documentation:
+"HTTP API server sent events".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import dataclass
+
+from fastapi import Request
+from starlette.responses import StreamingResponse
+
+from penstock.doors.ditto.http_request import entity_of, parameters_of, path_of, segments_of, topic_of
+from penstock.doors.ditto.identity import Login
+from penstock.doors.ditto.past import Past
+from penstock.doors.ditto.service import Heard, Service
+from penstock.wire.ditto.document import MAX_LONG, Json, encode
+from penstock.wire.ditto.fields import Fields, parse_fields
+from penstock.wire.ditto.pointer import Missing, Pointer, get
+from penstock.wire.ditto.predicate import matches
+from penstock.wire.ditto.ranges import Selection, parse_revision, parse_timestamp
+from penstock.wire.ditto.resource import parse_resource
+from penstock.wire.ditto.rql import Query, parse_rql
+from penstock.wire.ditto.topic import Action, Group
+from penstock.wire.ditto.twin import Event
+
+EVENT_STREAM = "text/event-stream"
+
+# Seconds of silence after which an empty event shows that the connection lives.
+HEARTBEAT = 1.0
+_BEAT = b"data:\n\n"
+
+# Live events that may wait for a slow client. More of them are lost, and it is told how many.
+MAX_WAITING = 200
+
+_REVISIONS = ("from-historical-revision", "to-historical-revision")
+_TIMES = ("from-historical-timestamp", "to-historical-timestamp")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What of an event a client wants: the value at a place, or these fields of it all."""
+
+    pointer: Pointer
+    fields: Fields | None
+
+    def data(self, event: Event) -> bytes | None:
+        """The event as text; None if it has nothing of that."""
+        value: Json = event.partial()
+        if self.pointer:
+            value = get(value, self.pointer)
+            if isinstance(value, Missing):
+                return None
+        if self.fields is not None:
+            if not self.pointer and self.fields.names("_context"):
+                value = {**value, "_context": _context(event)}
+            value = self.fields.select(value)
+            if value == {}:
+                return None
+        return b"data:" + encode(value) + b"\n\n"
+
+
+def _context(event: Event) -> Json:
+    message = event.envelope().to_json()
+    return {name: message[name] for name in ("topic", "path", "value", "headers") if name in message}
+
+
+def shape_of(request: Request, parts: list[str]) -> Shape:
+    """Raises what is wrong with the path or the fields."""
+    text = parameters_of(request).get("fields")
+    pointer = parse_resource(Group.THINGS, path_of(Group.THINGS, parts)).pointer
+    return Shape(pointer, None if text is None else parse_fields(text))
+
+
+def selection_of(request: Request) -> Selection | None:
+    """The part of a history that is asked for; None if none is. Where both are given, revisions win over times."""
+    given = {name: value for name in (*_REVISIONS, *_TIMES) if (value := _given(request, name)) is not None}
+    text = parameters_of(request).get("filter")
+    if _REVISIONS[0] in given:
+        first = parse_revision(given[_REVISIONS[0]], _REVISIONS[0])
+        last = parse_revision(given[_REVISIONS[1]], _REVISIONS[1]) if _REVISIONS[1] in given else MAX_LONG
+        return Selection(first, last, filter=text)
+    if _TIMES[0] in given:
+        after = parse_timestamp(given[_TIMES[0]], _TIMES[0])
+        before = parse_timestamp(given[_TIMES[1]], _TIMES[1]) if _TIMES[1] in given else None
+        return Selection(after=after, before=before, filter=text)
+    return None
+
+
+def _given(request: Request, name: str) -> str | None:
+    return request.headers.get(name, parameters_of(request).get(name))
+
+
+async def past_stream(service: Service, request: Request, login: Login) -> StreamingResponse:
+    """The events of one thing: of its history if a part of that is asked for, else from now on.
+
+    Raises what is wrong before anything is sent.
+    """
+    id, *parts = segments_of(request, Group.THINGS)
+    entity = entity_of(Group.THINGS, id)
+    shape = shape_of(request, parts)
+    selection = selection_of(request)
+    if selection is None:
+        await service.check_readable(entity, login)
+        query, id = query_of(request), str(entity)
+        return _live(service, login, shape, query, {entity.namespace}, lambda heard: heard.event.topic.entity == id)
+    past = await service.history_of(topic_of(Group.THINGS, entity, Action.RETRIEVE), selection, login)
+    return _stream(_past_events(service, past, shape))
+
+
+async def _past_events(service: Service, past: Past, shape: Shape) -> AsyncIterator[bytes]:
+    try:
+        coming: asyncio.Future[list[bytes] | None]
+        while not service.is_closing:
+            coming = asyncio.ensure_future(_next(past, shape))
+            while not (await asyncio.wait((coming,), timeout=HEARTBEAT))[0]:
+                yield _BEAT
+            lines = coming.result()
+            if lines is None:
+                return
+            if lines:
+                yield b"".join(lines)
+    finally:
+        past.close()
+
+
+async def _next(past: Past, shape: Shape) -> list[bytes] | None:
+    rows = await past.next()
+    if rows is None:
+        return None
+    lines = [shape.data(row.event(past.topic, {})) for row in rows]
+    return [line for line in lines if line is not None]
+
+
+# -- live --------------------------------------------------------------------------------------------------------------
+
+
+def query_of(request: Request) -> Query | None:
+    """Raises `rql.expression.invalid`."""
+    text = parameters_of(request).get("filter")
+    return None if text is None else parse_rql(text)
+
+
+def live_stream(service: Service, request: Request, login: Login) -> StreamingResponse:
+    """What happens to things from now on: to all that the client may read, or to those in `ids` and `namespaces`."""
+    parameters = parameters_of(request)
+    ids = _names(parameters.get("ids"))
+    namespaces = _names(parameters.get("namespaces"))
+
+    def is_wanted(heard: Heard) -> bool:
+        return (ids is None or heard.event.topic.entity in ids) and (
+            namespaces is None or heard.namespace in namespaces
+        )
+
+    named = {id.partition(":")[0] for id in ids or ()} if namespaces is None else namespaces
+    return _live(service, login, shape_of(request, []), query_of(request), named, is_wanted)
+
+
+def _names(text: str | None) -> frozenset[str] | None:
+    return None if not text else frozenset(name.strip() for name in text.split(","))
+
+
+def _live(
+    service: Service,
+    login: Login,
+    shape: Shape,
+    query: Query | None,
+    namespaces: Collection[str],
+    is_wanted: Callable[[Heard], bool],
+) -> StreamingResponse:
+    queue = _Queue()
+
+    def hear(heard: Heard) -> None:
+        if heard.event.topic.group is not Group.THINGS or not is_wanted(heard):
+            return
+        if query is not None and not matches(query, heard.event.partial()):
+            return
+        line = shape.data(heard.event)
+        if line is not None:
+            queue.put(line)
+
+    return _stream(_live_events(service, login, queue, lambda: service.listen(login, hear, namespaces)))
+
+
+class _Queue:
+    """What waits for a client."""
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque()
+        self._lost = 0
+        self._filled = asyncio.Event()
+
+    def put(self, line: bytes) -> None:
+        if len(self._lines) >= MAX_WAITING:
+            self._lost += 1
+        else:
+            self._lines.append(line)
+        self._filled.set()
+
+    async def take(self) -> bytes:
+        """All that waits, once something does."""
+        await self._filled.wait()
+        self._filled.clear()
+        taken = b"".join(self._lines)
+        self._lines.clear()
+        if self._lost:
+            taken += b'event:lost\ndata:{"lost":%d}\n\n' % self._lost
+            self._lost = 0
+        return taken
+
+
+async def _live_events(
+    service: Service, login: Login, queue: _Queue, listen: Callable[[], Callable[[], None]]
+) -> AsyncIterator[bytes]:
+    """Until the client goes, its token expires or the server stops."""
+    loop = asyncio.get_running_loop()
+    end = None if login.time_to_live is None else loop.time() + login.time_to_live
+    stop = listen()
+    try:
+        # Whoever has read this hears of all that happens from now on.
+        yield _BEAT
+        while not service.is_closing and (end is None or loop.time() < end):
+            try:
+                async with asyncio.timeout(HEARTBEAT):
+                    taken = await queue.take()
+            except TimeoutError:
+                taken = _BEAT
+            yield taken
+    finally:
+        stop()
+
+
+def _stream(events: AsyncIterator[bytes]) -> StreamingResponse:
+    return StreamingResponse(events, media_type=EVENT_STREAM, headers={"cache-control": "no-cache"})

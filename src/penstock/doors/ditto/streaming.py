@@ -1,0 +1,251 @@
+"""The streaming subscriptions of one connection, each with the history it reads: read on as it is asked for, and as the
+socket takes it.
+
+Who may say what when is in `wire.ditto.subscriptions`; where histories come from, `service` knows. One is looked up at
+the first request, and is then as long as it was at that moment. Specification: "Interaction pattern".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from penstock.doors.ditto.identity import Login
+from penstock.doors.ditto.past import Row
+from penstock.doors.ditto.ports import Past, Service, Work
+from penstock.doors.ditto.service import as_answer
+from penstock.wire.ditto.errors import INTERNAL, DittoError
+from penstock.wire.ditto.streaming import Cancel, Command, Event, Request, SubscribeForPersistedEvents
+from penstock.wire.ditto.subscriptions import Subscription, Subscriptions
+from penstock.wire.ditto.twin import EventItems
+
+# Seconds that a history may take to be found, and then its first events unless they are filtered; or it is error 500.
+FIRST_SECONDS = 15.0
+
+# Items sent at once, and about how many bytes of them: others have their turn in between.
+SOME_ITEMS = 512
+SOME_BYTES = 262_144
+
+
+class Streams:
+    """`say` takes messages to send; `clock` gives seconds. Call `run` when it is `due`."""
+
+    def __init__(
+        self,
+        service: Service,
+        login: Login,
+        say: Callable[[list[bytes]], None],
+        work: Work,
+        clock: Callable[[], float],
+    ) -> None:
+        self._service = service
+        self.login = login
+        self._say = say
+        self._work = work
+        self._clock = clock
+        self._subscriptions = Subscriptions()
+        self._streams: dict[str, _Stream] = {}
+        self._writable = True
+
+    # -- what a client says ----------------------------------------------------------------------------------------
+
+    def take(self, command: Command) -> None:
+        """Raises the error to answer with."""
+        now = self._clock()
+        if isinstance(command, SubscribeForPersistedEvents):
+            self._tell(self._subscriptions.subscribe(command, now))
+        elif isinstance(command, Request):
+            self._request(command, now)
+        else:
+            self._cancel(command, now)
+
+    def _request(self, command: Request, now: float) -> None:
+        found = self._subscriptions.request(command, now)
+        if not isinstance(found, Subscription):
+            self._close(found.subscription)
+            self._tell(found)
+            return
+        stream = self._streams.get(found.id)
+        if stream is None:
+            stream = self._streams[found.id] = _Stream(found, now + FIRST_SECONDS)
+            self._begin(stream)
+        else:
+            self._pump(stream)
+
+    def _cancel(self, command: Cancel, now: float) -> None:
+        found = self._subscriptions.cancel(command, now)
+        if isinstance(found, Subscription):
+            self._close(found.id)
+        elif found is not None:
+            self._tell(found)
+
+    # -- what the world says ---------------------------------------------------------------------------------------
+
+    def set_writable(self, writable: bool) -> None:
+        """Whether the socket takes more."""
+        self._writable = writable
+        if writable:
+            for stream in list(self._streams.values()):
+                self._pump(stream)
+
+    def due(self) -> float | None:
+        """When to call `run`, at the latest."""
+        times = [stream.first_by for stream in self._streams.values() if stream.first_by is not None]
+        deadline = self._subscriptions.deadline()
+        if deadline is not None:
+            times.append(deadline)
+        return min(times, default=None)
+
+    def run(self) -> None:
+        now = self._clock()
+        for stream in list(self._streams.values()):
+            if stream.first_by is not None and now >= stream.first_by:
+                self._fail(stream, INTERNAL.of(description=f"The history was not found within {FIRST_SECONDS:g} s."))
+            elif stream.is_reading:
+                # To search is not to be silent.
+                stream.subscription.since = now
+        for subscription, failed in self._subscriptions.expire(now):
+            self._close(subscription.id)
+            self._tell(failed)
+
+    def close(self) -> None:
+        """The connection is gone, and all subscriptions with it."""
+        for number in list(self._streams):
+            self._close(number)
+
+    # -- one history -----------------------------------------------------------------------------------------------
+
+    def _begin(self, stream: _Stream) -> None:
+        """The first request: now it is looked whether the client may read the history, and how long it is."""
+        subscription = stream.subscription
+        opening = self._service.history_of(subscription.topic, subscription.selection, self.login)
+        self._work.run(opening, partial(self._opened, stream))
+
+    def _opened(self, stream: _Stream, found: Past | Exception) -> None:
+        if isinstance(found, Exception):
+            self._broken(stream, found)
+        elif stream.is_closed:
+            found.close()
+        else:
+            stream.past = found
+            stream.first_by = None
+            self._pump(stream)
+
+    def _pump(self, stream: _Stream) -> None:
+        """One turn: send what is wanted and at hand, and see to it that what comes next is known, be it the end."""
+        if stream.is_closed or stream.is_reading or stream.is_due or stream.past is None or not self._writable:
+            return
+        subscription = stream.subscription
+        messages: list[bytes] = []
+        count = min(subscription.wanted, stream.left, SOME_ITEMS)
+        if count:
+            messages = subscription.next_frames(stream.take(count), self._clock())
+        if not stream.left:
+            if stream.is_exhausted:
+                complete = subscription.complete(self._clock())
+                if complete is not None:
+                    messages.append(complete.envelope().to_bytes())
+                self._close(subscription.id)
+            else:
+                # Even if nothing is wanted: that the last event was the last can be said without being asked.
+                stream.is_reading = True
+                if not stream.has_begun and subscription.selection.filter is None:
+                    stream.first_by = self._clock() + FIRST_SECONDS
+                self._work.run(stream.past.next(), partial(self._read, stream))
+        elif subscription.wanted:
+            stream.is_due = True
+            self._work.later(partial(self._go_on, stream))
+        if messages:
+            self._say(messages)
+
+    def _go_on(self, stream: _Stream) -> None:
+        stream.is_due = False
+        self._pump(stream)
+
+    def _read(self, stream: _Stream, found: list[Row] | Exception | None) -> None:
+        stream.is_reading = False
+        if stream.is_closed:
+            return
+        if isinstance(found, Exception):
+            self._broken(stream, found)
+            return
+        stream.first_by = None
+        stream.has_begun = True
+        stream.give(found)
+        self._pump(stream)
+
+    def _broken(self, stream: _Stream, error: Exception) -> None:
+        """There is no such history, or reading it failed."""
+        self._fail(stream, answer_to(error, str(stream.subscription.topic)))
+
+    def _fail(self, stream: _Stream, error: DittoError) -> None:
+        failed = stream.subscription.fail(error, self._clock())
+        self._close(stream.subscription.id)
+        if failed is not None:
+            self._tell(failed)
+
+    def _close(self, number: str) -> None:
+        stream = self._streams.pop(number, None)
+        if stream is not None:
+            stream.close()
+
+    def _tell(self, event: Event) -> None:
+        self._say([event.envelope().to_bytes()])
+
+
+class _Stream:
+    """A subscription and how far its history has been read."""
+
+    def __init__(self, subscription: Subscription, first_by: float) -> None:
+        self.subscription = subscription
+        # When the history, and then its first events, must be there; None when they are, or nobody looks for them.
+        self.first_by: float | None = first_by
+        self.has_begun = False
+        self.past: Past | None = None
+        # Nothing comes after what is left.
+        self.is_exhausted = False
+        # More is being read, and somebody will say so.
+        self.is_reading = False
+        # The loop will come back to it.
+        self.is_due = False
+        self.is_closed = False
+        self._items = EventItems(subscription.topic, subscription.origin)
+        self._rows: list[Row] = []
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        """Events at hand that were not sent."""
+        return len(self._rows) - self._at
+
+    def take(self, most: int) -> list[bytes]:
+        """The next ones as items."""
+        items: list[bytes] = []
+        size = 0
+        item_of = self._items.item
+        for row in self._rows[self._at : self._at + most]:
+            item = item_of(*row)
+            items.append(item)
+            size += len(item)
+            if size >= SOME_BYTES:
+                break
+        self._at += len(items)
+        return items
+
+    def give(self, rows: list[Row] | None) -> None:
+        self._rows, self._at = rows or [], 0
+        self.is_exhausted = rows is None
+
+    def close(self) -> None:
+        self.is_closed = True
+        self._rows, self._at = [], 0
+        if self.past is not None:
+            self.past.close()
+
+
+def answer_to(error: Exception, what: str) -> DittoError:
+    """The answer to an exception that came as a result: it is raised once more, so that the log can tell from where."""
+    try:
+        raise error
+    except Exception as raised:
+        return as_answer(raised, what)

@@ -1,0 +1,382 @@
+"""The socket of /ws/2 on a whole server: handshake, credentials, frames, compression, and how much may wait."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from penstock.doors.ditto import websocket
+from penstock.doors.ditto.streaming import SOME_BYTES
+from tests.adapters.access.world import AUDIENCE, password_of
+from tests.doors.ditto.site import SECRET, Site
+from tests.doors.ditto.world import Message, command, kind, kinds, revisions, streaming
+
+LONG = 20.0
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with Site(tmp_path_factory.mktemp("site")) as running:
+        yield running
+
+
+def basic(user: str, password: str | None = None) -> str:
+    given = f"{user}:{password_of(user) if password is None else password}"
+    return "Basic " + base64.b64encode(given.encode()).decode()
+
+
+def bearer(user: str, seconds: float = 60.0) -> str:
+    return jwt.encode({"aud": AUDIENCE, "sub": user, "exp": time.time() + seconds}, SECRET, "HS256")
+
+
+class Client:
+    """A connected client that speaks JSON."""
+
+    def __init__(self, link: ClientConnection) -> None:
+        self.link = link
+
+    def send(self, message: Message | str) -> None:
+        self.link.send(message if isinstance(message, str) else json.dumps(message))
+
+    def hear(self) -> Any:
+        text = self.link.recv(timeout=LONG)
+        assert isinstance(text, str)
+        return json.loads(text) if text.startswith("{") else text
+
+    def ask(self, message: Message | str) -> Any:
+        self.send(message)
+        return self.hear()
+
+    def request(self, number: str, demand: int, id: str) -> None:
+        self.send(streaming(id, "request", {"subscriptionId": number, "demand": demand}))
+
+
+@contextmanager
+def client(site: Site, authorization: str | None = None, path: str = "/ws/2", **options: Any) -> Iterator[Client]:
+    headers = dict(options.pop("headers", {}))
+    if authorization is not None:
+        headers["Authorization"] = authorization
+    address = f"ws://127.0.0.1:{site.server.api_port}{path}"
+    with connect(address, additional_headers=headers, max_size=None, **options) as link:
+        yield Client(link)
+
+
+def refused(site: Site, authorization: str | None = None, **options: Any) -> tuple[int, Any]:
+    with pytest.raises(InvalidStatus) as caught, client(site, authorization, **options):
+        pass
+    return caught.value.response.status_code, caught.value.response
+
+
+# -- who may come in ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        pytest.param(None, id="none"),
+        pytest.param(basic("alice", "wrong"), id="wrong password"),
+        pytest.param(basic("nobody", "secret"), id="unknown user"),
+        pytest.param("Basic !!!", id="no base64"),
+        pytest.param("Bearer nonsense", id="no token"),
+        pytest.param("Digest alice", id="another scheme"),
+    ],
+)
+def test_without_the_right_credentials_it_is_401_before_the_upgrade(site: Site, authorization: str | None) -> None:
+    status, response = refused(site, authorization)
+    assert status == 401
+    assert response.headers.get_all("WWW-Authenticate") == ['Basic realm="Ditto", charset="UTF-8"', "Bearer"]
+    assert json.loads(bytes(response.body))["error"] == "gateway:authentication.failed"
+
+
+@pytest.mark.parametrize("path", ["/ws/2", "/ws/2/", "/ws/2?x=y"])
+def test_a_user_with_a_password_is_let_in(site: Site, path: str) -> None:
+    with client(site, basic("alice"), path) as alice:
+        assert alice.ask("START-SEND-EVENTS") == "START-SEND-EVENTS:ACK"
+
+
+def test_a_user_with_a_token_is_let_in_and_is_another_subject_than_one_with_a_password(site: Site) -> None:
+    with client(site, f"Bearer {bearer('alice')}") as alice:
+        created = alice.ask(command("create", value={}, id="ws:token"))
+        assert created["status"] == 201
+        policy = alice.ask(command("retrieve", id="ws:token", group="policies"))
+        assert list(policy["value"]["entries"]["DEFAULT"]["subjects"]) == ["idp:alice"]
+
+
+def test_there_is_no_websocket_elsewhere(site: Site) -> None:
+    assert refused(site, basic("alice"), path="/ws/1")[0] == 404
+    assert refused(site, basic("alice"), path="/api/2/things")[0] == 404
+
+
+def test_a_handshake_that_is_none_is_refused(site: Site) -> None:
+    request = (
+        "GET /ws/2 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        f"Authorization: {basic('alice')}\r\nSec-WebSocket-Version: 7\r\nSec-WebSocket-Key: AAAA\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", site.server.api_port), LONG) as link:
+        link.sendall(request.encode())
+        assert link.recv(65_536).split(b"\r\n")[0] in (b"HTTP/1.1 400 Bad Request", b"HTTP/1.1 426 Upgrade Required")
+
+
+def test_pages_of_other_origins_are_refused_where_that_is_configured(tmp_path: Path) -> None:
+    with Site(tmp_path, {"stream.allow_websocket_origins": ["https://good.example"]}) as strict:
+        assert refused(strict, basic("alice"), headers={"Origin": "https://bad.example"})[0] == 403
+        with client(strict, basic("alice"), headers={"Origin": "https://good.example"}) as alice:
+            assert alice.ask("STOP-SEND-EVENTS") == "STOP-SEND-EVENTS:ACK"
+
+
+def test_a_connection_ends_with_its_token_unless_a_new_one_comes(site: Site) -> None:
+    with client(site, f"Bearer {bearer('alice', -26.0)}") as alice:
+        # The server grants half a minute, of which three seconds are left: time enough to come in on a busy machine.
+        error = alice.hear()
+        assert (error["status"], error["value"]["message"]) == (401, "The token has expired.")
+        with pytest.raises(ConnectionClosed) as caught:
+            alice.hear()
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 1008
+
+
+def test_a_token_of_somebody_else_ends_the_connection(site: Site) -> None:
+    with client(site, f"Bearer {bearer('alice')}") as alice:
+        assert alice.ask(f"JWT-TOKEN?jwtToken={bearer('bob')}")["status"] == 401
+        with pytest.raises(ConnectionClosed):
+            alice.hear()
+
+
+def test_a_new_token_of_the_same_user_is_taken(site: Site) -> None:
+    with client(site, f"Bearer {bearer('alice')}") as alice:
+        alice.send(f"JWT-TOKEN?jwtToken={bearer('alice', 600)}")
+        assert alice.ask("STOP-SEND-EVENTS") == "STOP-SEND-EVENTS:ACK"
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
+
+
+def test_binary_messages_are_ignored_also_in_pieces(site: Site) -> None:
+    with client(site, basic("alice")) as alice:
+        alice.link.send(b"START-SEND-EVENTS")
+        alice.link.send([b"START-", b"SEND-", b"EVENTS"])
+        assert alice.ask("STOP-SEND-EVENTS") == "STOP-SEND-EVENTS:ACK"
+
+
+def test_a_message_may_come_in_pieces(site: Site) -> None:
+    with client(site, basic("alice")) as alice:
+        alice.link.send(["START-", "", "SEND-", "EVENTS"])
+        assert alice.hear() == "START-SEND-EVENTS:ACK"
+
+
+@pytest.mark.parametrize("compression", ["deflate", None])
+def test_a_message_that_is_too_long_ends_the_connection(site: Site, compression: str | None) -> None:
+    with client(site, basic("alice"), compression=compression) as alice:
+        alice.send("x" * (websocket.MAX_MESSAGE_BYTES + 1))
+        with pytest.raises(ConnectionClosed) as caught:
+            alice.hear()
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 1009
+
+
+def test_text_that_is_none_ends_the_connection(site: Site) -> None:
+    with client(site, basic("alice"), compression=None) as alice:
+        alice.link.send(b"\xff\xfe", text=True)
+        with pytest.raises(ConnectionClosed) as caught:
+            alice.hear()
+        assert caught.value.rcvd is not None
+        assert caught.value.rcvd.code == 1007
+
+
+@pytest.mark.parametrize("size", [10, websocket.COMPRESSED_BYTES * 3, 90_000])
+def test_messages_of_any_size_come_whole_with_and_without_compression(site: Site, size: int) -> None:
+    text = "".join(chr(97 + number % 26) for number in range(size))
+    for compression in ("deflate", None):
+        id = f"ws:size-{size}-{compression}"
+        with client(site, basic("alice"), compression=compression) as alice:
+            assert alice.ask(command("create", value={"attributes": {"t": text}}, id=id))["status"] == 201
+            assert alice.ask(command("retrieve", "/attributes/t", id=id))["value"] == text
+
+
+def test_long_messages_are_compressed_for_clients_that_offer_it(site: Site) -> None:
+    with client(site, basic("alice")) as alice:
+        assert alice.link.response is not None
+        assert "permessage-deflate" in alice.link.response.headers["Sec-WebSocket-Extensions"]
+        received = _bytes_received(site, "deflate"), _bytes_received(site, None)
+    assert received[0] < received[1] / 10
+
+
+def _bytes_received(site: Site, compression: str | None) -> int:
+    """By the frames that a long answer takes."""
+    id = f"ws:compressed-{compression}"
+    with client(site, basic("alice"), compression=compression) as alice:
+        assert alice.ask(command("create", value={"attributes": {"t": "x" * 80_000}}, id=id))["status"] == 201
+        sizes: list[int] = []
+        protocol = alice.link.protocol
+        receive = protocol.receive_data
+
+        def count(data: bytes | bytearray) -> None:
+            sizes.append(len(data))
+            receive(data)
+
+        protocol.receive_data = count  # type: ignore[method-assign]
+        assert alice.ask(command("retrieve", id=id))["status"] == 200
+        return sum(sizes)
+
+
+def test_messages_that_are_short_only_while_they_are_compressed_are_all_answered(site: Site) -> None:
+    with client(site, basic("alice")) as alice:
+        for _ in range(30):
+            alice.send("x" * 1_000_000)
+        for _ in range(30):
+            assert alice.hear()["value"]["error"] == "json.invalid"
+        assert alice.ask("STOP-SEND-EVENTS") == "STOP-SEND-EVENTS:ACK"
+
+
+def test_pings_are_answered(site: Site) -> None:
+    with client(site, basic("alice")) as alice:
+        assert alice.link.ping().wait(LONG)
+
+
+def test_a_client_that_answers_no_ping_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "PING_SECONDS", 0.05)
+    request = (
+        f"GET /ws/2 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: {basic('alice')}"
+        "\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", site.server.api_port), LONG) as link:
+        link.sendall(request.encode())
+        received = b""
+        try:
+            while data := link.recv(65_536):
+                received += data
+        except ConnectionResetError:
+            pass
+    assert received.startswith(b"HTTP/1.1 101 ")
+    assert received.endswith(b"\x89\x00")
+
+
+# -- histories and events over a real socket ---------------------------------------------------------------------------
+
+
+def test_a_history_is_streamed_as_it_is_asked_for(site: Site) -> None:
+    id = "ws:history"
+    with client(site, basic("alice")) as alice:
+        alice.ask(command("create", value={"attributes": {"n": 0}}, id=id))
+        for number in range(1, 10):
+            assert alice.ask(command("modify", "/attributes/n", number, id=id))["status"] == 204
+        number = alice.ask(streaming(id, "subscribeForPersistedEvents", {}))["value"]["subscriptionId"]
+        alice.request(number, 4, id)
+        assert revisions([alice.hear() for _ in range(4)]) == [1, 2, 3, 4]
+        alice.request(number, 100, id)
+        *items, end = [alice.hear() for _ in range(7)]
+        assert revisions(items) == [5, 6, 7, 8, 9, 10]
+        assert kind(end) == "complete"
+
+
+def test_changes_over_http_are_events_on_the_socket(site: Site) -> None:
+    with client(site, basic("alice")) as alice:
+        alice.ask("START-SEND-EVENTS?namespaces=ws.live")
+        http = site.of("alice")
+        assert http.put("/things/ws.live:x", json={"attributes": {"a": 1}}).status_code == 201
+        assert http.put("/things/ws.live:x/attributes/a", json=2).status_code == 204
+        events = [alice.hear(), alice.hear()]
+        assert kinds(events) == ["created", "modified"]
+        assert events[1]["value"] == 2
+
+
+def test_an_item_s_history_is_streamed_like_a_thing_s(site: Site) -> None:
+    site.feed('{"item":"boiler","fields":{"t":"20"}}\n{"item":"boiler","fields":{"t":"21"}}\n')
+    id = "SITE.SENSORS:boiler"
+    with client(site, basic("alice")) as alice, client(site, basic("bob")) as bob:
+        for each, expected in ((alice, ["next", "next", "complete"]), (bob, ["failed"])):
+            number = each.ask(streaming(id, "subscribeForPersistedEvents", {}))["value"]["subscriptionId"]
+            each.request(number, 9, id)
+            answers = [each.hear() for _ in expected]
+            assert kinds(answers) == expected
+
+
+def test_an_item_s_updates_are_events_for_those_who_name_its_namespace_and_may_see_it(site: Site) -> None:
+    with client(site, basic("alice")) as alice, client(site, basic("bob")) as bob:
+        for each in (alice, bob):
+            assert each.ask("START-SEND-EVENTS?namespaces=SITE.SENSORS") == "START-SEND-EVENTS:ACK"
+        site.feed('{"item":"pump","fields":{"t":"1"}}\n{"item":"public","fields":{"t":"2"}}\n')
+        heard = sorted([alice.hear(), alice.hear()], key=lambda event: str(event["topic"]))
+        assert [event["topic"] for event in heard] == [
+            "SITE.SENSORS/public/things/twin/events/created",
+            "SITE.SENSORS/pump/things/twin/events/created",
+        ]
+        assert heard[1]["value"] == {"thingId": "SITE.SENSORS:pump", "attributes": {"t": "1"}}
+        assert bob.hear()["topic"] == "SITE.SENSORS/public/things/twin/events/created"
+
+
+def test_a_client_that_does_not_read_is_not_sent_more_and_holds_up_nobody(site: Site) -> None:
+    id = "ws:slow"
+    text = "x" * 50_000
+    with client(site, basic("alice")) as alice:
+        alice.ask(command("create", value={"attributes": {"t": text}}, id=id))
+        for _ in range(200):
+            assert alice.ask(command("modify", "/attributes/t", text, id=id))["status"] == 204
+    # A client of this library reads no more than it has room for: here, one message.
+    options: dict[str, Any] = {"compression": None, "max_queue": 1}
+    with client(site, basic("alice"), **options) as slow, client(site, basic("alice")) as other:
+        numbers = [slow.ask(streaming(id, "subscribeForPersistedEvents", {}))["value"]["subscriptionId"] for _ in "ab"]
+        for number in numbers:
+            slow.request(number, 2**62, id)
+        assert 0 < waiting(site) <= websocket.HIGH_WATER + 2 * SOME_BYTES
+        assert other.ask("START-SEND-EVENTS") == "START-SEND-EVENTS:ACK"
+        heard = [slow.hear() for _ in range(2 * 202)]
+        for number in numbers:
+            own = [message for message in heard if message["value"]["subscriptionId"] == number]
+            assert revisions(own[:-1]) == list(range(1, 202))
+            assert kind(own[-1]) == "complete"
+
+
+def test_a_client_that_never_reads_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "WRITE_SECONDS", 0.05)
+    id = "ws:stuck"
+    with client(site, basic("alice")) as alice:
+        alice.ask(command("create", value={"attributes": {"t": "x" * 90_000}}, id=id))
+        for _ in range(80):
+            assert alice.ask(command("modify", "/attributes/t", "y" * 90_000, id=id))["status"] == 204
+    with client(site, basic("alice"), compression=None, max_queue=1) as stuck:
+        number = stuck.ask(streaming(id, "subscribeForPersistedEvents", {}))["value"]["subscriptionId"]
+        stuck.request(number, 2**62, id)
+        assert waiting(site) > websocket.HIGH_WATER
+        deadline = time.monotonic() + LONG
+        while site.call(_unsent, site):
+            assert time.monotonic() < deadline, "it was never cut off"
+
+
+def waiting(site: Site) -> int:
+    """Bytes that wait to be sent on all sockets, once one of them takes no more."""
+    deadline = time.monotonic() + LONG
+    while time.monotonic() < deadline:
+        sizes = site.call(_unsent, site)
+        if any(size > websocket.HIGH_WATER for size in sizes):
+            # Whatever was going to come on top of it has had its turn.
+            return max(site.call(_unsent, site))
+    raise AssertionError("no socket was ever full")
+
+
+def _unsent(site: Site) -> list[int]:
+    assert site.server.ditto is not None
+    return [each._transport.get_write_buffer_size() for each in site.server.ditto._sockets.open]
+
+
+def test_the_server_closes_its_sockets_when_it_stops(tmp_path: Path) -> None:
+    with Site(tmp_path) as site:
+        context = client(site, basic("alice"))
+        alice = context.__enter__()
+        assert alice.ask("STOP-SEND-EVENTS") == "STOP-SEND-EVENTS:ACK"
+    with pytest.raises(ConnectionClosed) as caught:
+        alice.hear()
+    assert caught.value.rcvd is not None
+    assert caught.value.rcvd.code == 1012
+    context.__exit__(None, None, None)
