@@ -1,5 +1,5 @@
 """The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, and those that rooms bring along:
-`penstock user`, `penstock pipeline`, `penstock history`.
+`penstock user`, `penstock pipeline`, `penstock history`, `penstock tlex`.
 
 Not here: what the options mean (config/), what a server is made of (server.py, imported only to serve).
 Read next: docs/configuration.md.
@@ -13,11 +13,13 @@ import typer
 
 from penstock import __version__, log
 from penstock.adapters.access.commands import app as user_app
+from penstock.client.tlex_commands import app as tlex_client_app
 from penstock.config import Config, ConfigError, Loaded, as_json, as_toml, load
 from penstock.history.commands import app as history_app
 from penstock.pipeline.commands import SPARK_LOG
 from penstock.pipeline.commands import app as pipeline_app
 from penstock.pipeline.companion import Companion, is_possible
+from penstock.store.commands import app as tlex_app
 
 WRONG_CONFIGURATION = 2
 """Exit code, the same as for a wrong option."""
@@ -49,6 +51,8 @@ app.add_typer(config_app, name="config")
 app.add_typer(user_app, name="user")
 app.add_typer(pipeline_app, name="pipeline")
 app.add_typer(history_app, name="history")
+tlex_app.add_typer(tlex_client_app)
+app.add_typer(tlex_app, name="tlex")
 
 
 def main() -> None:

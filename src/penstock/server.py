@@ -25,13 +25,15 @@ import uvicorn
 import uvloop
 
 from penstock.adapters.api import AdapterSet, DataAdapter
+from penstock.adapters.authority import SetAuthority
 from penstock.adapters.demo import demo_sets
 from penstock.adapters.demo.token import kept_token
 from penstock.adapters.ingest import ingest_routes
 from penstock.adapters.loading import Loader, Plan
 from penstock.adapters.running import RunningSet, StartFailure
+from penstock.adapters.tlex import Board, introduced
 from penstock.config import Config, ConfigError, Loaded
-from penstock.config.checks import DEMO_SETS
+from penstock.config.checks import DEMO_SETS, serves_ditto
 from penstock.config.keys import all_keys, value_of
 from penstock.doors.reception import OpenSet, Reception
 from penstock.doors.stream.door import ListenError, StreamDoor
@@ -45,6 +47,8 @@ from penstock.log import configure, get
 from penstock.monitor.api import build_api
 
 if TYPE_CHECKING:
+    from penstock.doors.ditto.door import DittoDoor
+    from penstock.doors.tlex.door import TlexDoor
     from penstock.journal.journal import Journal
     from penstock.journal.recorder import Recording
 
@@ -52,6 +56,9 @@ log = get(__name__)
 
 # Seconds that threads of adapters have to end after everything else.
 LAST_THREADS = 1.0
+
+# Seconds that requests at the API port have to end when the server stops; a stream may have a reader who reads nothing.
+LAST_REQUESTS = 3.0
 
 # Seconds for which events gather that nobody waits for, before they go to the journal.
 GATHERING = 0.005
@@ -195,7 +202,12 @@ class Server:
         reception = Reception(config, self.kernel, self._open_sets)
         self.tlcp = TlcpDoor(reception)
         self.stream = StreamDoor(config, self.turns, self.tlcp, Text6Door(reception), self.is_ready)
-        self._api: uvicorn.Server | None = None
+        # Open while the server runs, if it is enabled; adapters see it on the board.
+        self.tlex: TlexDoor | None = None
+        self._tlex_board = Board(config.tlex.enabled)
+        # Open while the server runs, if the configuration says so and there is a journal.
+        self.ditto: DittoDoor | None = None
+        self._api: _ApiServer | None = None
         self._api_task: asyncio.Task[None] | None = None
         self._api_port = 0
         self._ready = False
@@ -207,11 +219,16 @@ class Server:
         """Start the adapters, then open the ports; raises StartError with the reason."""
         try:
             await self._open_journal()
+            await self._open_ditto()
             await self._start_sets()
+            await self._open_tlex()
             await self.stream.listen()
             await self._start_api()
         except BaseException as error:
+            if self.tlex is not None:
+                await self.tlex.stop()
             await self._stop_sets()
+            await self._close_ditto()
             await self._close_journal()
             if isinstance(error, ConfigError | StartFailure | ListenError):
                 raise StartError(str(error)) from error
@@ -241,6 +258,9 @@ class Server:
         while True:
             await asyncio.sleep(RETENTION_PAUSE)
             try:
+                if self.ditto is not None:
+                    # Its state is to be newer than all that is dropped.
+                    await self.ditto.save()
                 dropped = await asyncio.to_thread(drop_expired, journal, lake, self.config)
             except Exception:
                 # Whatever is wrong with the lake or the disk: everything is kept until it is right again.
@@ -259,6 +279,44 @@ class Server:
             await asyncio.to_thread(self.recording.journal.close)
             self.recording = None
 
+    async def _open_tlex(self) -> None:
+        if not self.config.tlex.enabled:
+            return
+        from penstock.doors.tlex.door import DoorError, TlexDoor  # takes its time to load, and not all want it
+
+        try:
+            self.tlex = await TlexDoor.open(self.config, self._data_dir, self._tlex_board, self.recording)
+        except DoorError as error:
+            raise StartError(str(error)) from error
+
+    async def _open_ditto(self) -> None:
+        if self.recording is None or self._data_dir is None or not serves_ditto(self.config):
+            return
+        from penstock.doors.ditto.door import AdapterSets, DittoDoor, DoorError  # loaded with the journal
+        from penstock.history.reader import History
+
+        history = History(self._data_dir / "journal", self._data_dir / "lake")
+        sets = AdapterSets(self._judge_of, self._has_adapter)
+        self.ditto = DittoDoor(self.config, self.recording, history, sets)
+        try:
+            await self.ditto.open()
+        except DoorError as error:
+            raise StartError(str(error)) from error
+
+    def _judge_of(self, adapter_set: str) -> SetAuthority | None:
+        running = self._running.get(adapter_set)
+        return None if running is None else running.authority
+
+    def _has_adapter(self, adapter_set: str, name: str) -> bool:
+        """Whether there is such a data adapter, or will be: one that is optional may not be up yet."""
+        table = self.config.adapters.get(adapter_set)
+        return (table is not None and name in table.data) or self._data_adapter(adapter_set, name) is not None
+
+    async def _close_ditto(self) -> None:
+        if self.ditto is not None:
+            await self.ditto.close()
+            self.ditto = None
+
     # -- adapter sets ---------------------------------------------------------------------------------------------
 
     async def _start_sets(self) -> None:
@@ -268,6 +326,15 @@ class Server:
         for plan in await self._plans(self.config, tables.keys()):
             await self._open_set(plan)
         self._tables = tables
+        if self.ditto is not None:
+            from penstock.adapters.things import things_set
+            from penstock.doors.ditto.door import DoorError
+
+            try:
+                self.ditto.check()
+            except DoorError as error:
+                raise StartError(str(error)) from error
+            await self._open_set(Plan(things_set(self.ditto.twins, self.ditto.identity.admission)))
 
     def _configured(self, config: Config) -> dict[str, object]:
         """The sets of a configuration by name, each with that which it is made from."""
@@ -292,6 +359,7 @@ class Server:
 
     async def _open_set(self, plan: Plan) -> None:
         directory = None if self._data_dir is None else self._data_dir / "items"
+        plan = introduced(plan, self._tlex_board)
         running = RunningSet(self.kernel, plan.adapter_set, plan.optional, self.recording, directory)
         await running.start()
         self._running[running.name] = running
@@ -359,13 +427,18 @@ class Server:
         except OSError as error:
             raise StartError(f"cannot listen on {api.host}:{api.port}: {error}") from error
         self._api_port = listener.getsockname()[1]
+        application = build_api(self.is_ready, [ingest_routes(self._data_adapter, self.is_ready)])
+        if self.ditto is not None:
+            application.include_router(self.ditto.routes())
+        if self.tlex is not None:
+            application.mount("/api/v1", self.tlex.rest)
         settings = uvicorn.Config(
-            build_api(self.is_ready, [ingest_routes(self._data_adapter, self.is_ready)]),
+            application,
             loop="none",
             log_config=None,
             access_log=False,
             lifespan="off",
-            ws="none",
+            ws="none" if self.ditto is None else self.ditto.socket_protocol,
         )
         self._api = _ApiServer(settings)
         self._api_task = asyncio.get_running_loop().create_task(self._api.serve(sockets=[listener]))
@@ -396,18 +469,26 @@ class Server:
         stream = [f"stream=http://{_address(self.config.stream.host, self.stream_ports[0])}"]
         if len(self.stream_ports) > 1:
             stream.append(f"tls=https://{_address(self.config.stream.host, self.stream_ports[1])}")
-        return "  ".join(["penstock: ready", *stream, f"api={self.api_address}"])
+        others = [] if self.tlex is None else [f"tlex={_address(self.config.tlex.host, self.tlex.port)}"]
+        return "  ".join(["penstock: ready", *stream, f"api={self.api_address}", *others])
 
     async def stop(self) -> None:
         """Ask every client to bind again, close the ports, stop the adapters."""
-        await self.stream.stop(self.kernel.stop)
+        tlex = asyncio.sleep(0) if self.tlex is None else self.tlex.stop()
+        await asyncio.gather(self.stream.stop(self.kernel.stop), tlex)
         self.turns.stop()
         for name in list(self._coming):
             await self._close_set(name, "")
         await self._stop_sets()
+        if self.ditto is not None:
+            self.ditto.retire()
         if self._api is not None and self._api_task is not None:
             self._api.should_exit = True
+            ended, _ = await asyncio.wait([self._api_task], timeout=LAST_REQUESTS)
+            if not ended:
+                self._api.abort()
             await self._api_task
+        await self._close_ditto()
         await self._close_journal()
 
 
@@ -417,6 +498,13 @@ class _ApiServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    def abort(self) -> None:
+        """Cut what is left of connections; requests of theirs end by that."""
+        for connection in list(self.server_state.connections):
+            transport = getattr(connection, "transport", None)
+            if transport is not None:
+                transport.abort()
 
 
 def session_limits(config: Config) -> SessionLimits:

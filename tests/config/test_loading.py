@@ -195,7 +195,8 @@ UNKNOWN = [
     ),
     (
         "[log]\nport = 1",
-        "log.port: unknown key (did you mean stream.port or stream.tls.port or api.port?); allowed here: level, format",
+        "log.port: unknown key (did you mean stream.port or stream.tls.port or api.port or tlex.port?); "
+        "allowed here: level, format",
     ),
     ("[log]\nzzz = 1", "log.zzz: unknown key; allowed here: level, format"),
     ("[log.level]\nzzz = 1", "log.level = { zzz = 1 }: " + LEVEL),

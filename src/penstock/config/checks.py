@@ -21,6 +21,8 @@ ORDERED = (
 )
 # Clients know the demo adapter sets by these names.
 DEMO_SETS = ("WELCOME", "DEMO")
+# And the one of things by this.
+DITTO_SET = "DITTO"
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})
 
 Places = Mapping[str, str]
@@ -34,6 +36,8 @@ def check(config: Config, places: Places) -> None:
     _check_tls_files(config, places)
     _check_set_names(config, places)
     _check_journal(config, places)
+    _check_ditto(config, places)
+    _check_tlex(config, places)
 
 
 def _check_order(config: Config, places: Places) -> None:
@@ -52,6 +56,10 @@ def _check_listeners(config: Config, places: Places) -> None:
     ]
     if config.stream.tls.enabled:
         listeners.append((config.stream.host, config.stream.tls.port, "stream.tls.port"))
+    if config.tlex.enabled:
+        listeners.append((config.tlex.host, config.tlex.port, "tlex.port"))
+        if config.tlex.certificate:
+            listeners.append((config.tlex.host, config.tlex.tls_port, "tlex.tls_port"))
     for (host, port, key), (other_host, other_port, other_key) in combinations(listeners, 2):
         overlap = host == other_host or bool(EVERY_INTERFACE & {host, other_host})
         if port == 0 or port != other_port or not overlap:
@@ -122,6 +130,63 @@ def _check_journal(config: Config, places: Places) -> None:
                 raise ConfigError(
                     places[policy], f"expected {items} to be set as well", key=policy, value=data.journal.policy
                 )
+
+
+def _check_tlex(config: Config, places: Places) -> None:
+    tlex = config.tlex
+    if tlex.journal and not config.journal.enabled:
+        raise _wrong(config, places, "tlex.journal", "false, for journal.enabled is false")
+    for key, value, partner in (
+        ("tlex.certificate", tlex.certificate, "tlex.private_key"),
+        ("tlex.private_key", tlex.private_key, "tlex.certificate"),
+    ):
+        if value:
+            _check_readable(config, places, key, value)
+        elif value_of(config, partner):
+            raise _wrong(config, places, partner, f"{key} to be set as well")
+    if not tlex.certificate:
+        return
+
+    import ssl  # only those who use TLS wait for these
+
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+    from cryptography.x509 import load_pem_x509_certificate
+
+    try:
+        # Without the password OpenSSL would stop and ask for one on the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tlex.certificate, tlex.private_key, password="")
+    except ssl.SSLError as error:
+        other = _reference(config, places, "tlex.private_key")
+        allowed = f"a PEM certificate chain that fits {other}, not encrypted ({error.reason or 'not PEM'})"
+        raise _wrong(config, places, "tlex.certificate", allowed) from None
+    with open(tlex.certificate, "rb") as file:
+        public_key = load_pem_x509_certificate(file.read()).public_key()
+    if not isinstance(public_key, RSAPublicKey):
+        # The only cipher suite of the protocol is one for such keys: nobody could connect.
+        raise _wrong(config, places, "tlex.certificate", "a certificate with an RSA key")
+
+
+def _check_ditto(config: Config, places: Places) -> None:
+    ditto = config.ditto
+    if not ditto.enabled:
+        return
+    if ditto.adapter_set and ditto.adapter_set not in config.adapters:
+        known = ", ".join(config.adapters)
+        allowed = f"one of {known}, or empty" if known else "an adapter set of this configuration, or empty"
+        raise _wrong(config, places, "ditto.adapter_set", allowed)
+    if ditto.adapter_set and not config.journal.enabled:
+        raise _wrong(
+            config, places, "journal.enabled", f"true, for {_reference(config, places, 'ditto.adapter_set')} is set"
+        )
+    if DITTO_SET in config.adapters and serves_ditto(config):
+        key = "ditto.adapter_set" if ditto.adapter_set else "demo.enabled"
+        raise _wrong(config, places, key, f"ditto.enabled = false, or another name for adapters.{DITTO_SET}")
+
+
+def serves_ditto(config: Config) -> bool:
+    """Whether the Ditto door is open: there is somebody to say who clients are, and a journal to keep things in."""
+    ditto = config.ditto
+    return ditto.enabled and config.journal.enabled and (bool(ditto.adapter_set) or config.demo.enabled)
 
 
 def _check_readable(config: Config, places: Places, key: str, path: str) -> None:

@@ -47,6 +47,10 @@ Host = Annotated[
     str,
     Meta(pattern=r"^[A-Za-z0-9._:%-]+\Z", extra={"allowed": "a host name or address, without port"}),
 ]
+OptionalHost = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9._:%-]*\Z", extra={"allowed": "a host name or address, without port, or empty"}),
+]
 Address = Annotated[
     str,
     Meta(pattern=r"^[A-Za-z0-9._:\[\]-]*\Z", extra={"allowed": "host or host:port, or empty"}),
@@ -353,7 +357,7 @@ class Journal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     interval_millis: Annotated[
         int,
         Meta(ge=1, le=60_000),
-        about("Longest time that events of policies `interval` and `off` wait for others; a crash loses that much."),
+        about("Longest time that events of policies `interval` and `off` wait for others; a crash loses 5 ms more."),
     ] = 50
     segment_bytes: Annotated[
         int,
@@ -432,6 +436,139 @@ class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __hash__(self) -> int:
         fixed = [getattr(self, name) for name in self.__struct_fields__ if name not in ("spark", "jobs")]
         return hash((*fixed, *self.spark, *self.jobs))
+
+
+class TlexLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a session may do before it is ended; clients are told all but the last."""
+
+    keep_alive_millis: Annotated[
+        Positive, about("A session that nothing is received from for this long is ended (with 10 % slack).")
+    ] = 5_000
+    clock_difference_millis: Annotated[
+        Positive, about("The most that the peer's clock may be off, on average over the next key's time.")
+    ] = 3_000
+    clock_difference_seconds: Annotated[Positive, about("The time over which clock differences are averaged.")] = 60
+    payloads_per_second: Annotated[
+        Positive, about("Payloads received a second, on average over the next key's time.")
+    ] = 1_200
+    payloads_seconds: Annotated[Positive, about("The time over which payloads are averaged.")] = 5
+    kilobytes_per_second: Annotated[
+        Positive, about("KB (1024 bytes) of payloads received a second, on average over the next key's time.")
+    ] = 120
+    kilobytes_seconds: Annotated[Positive, about("The time over which KB are averaged.")] = 5
+    max_identifiers: Annotated[
+        Positive, about("Controllers that one session may ask for; a request for more is refused.")
+    ] = 10_000
+
+
+class TlexTlc(TlexLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of sessions of type `TLC`: what a session may do before it is ended; clients are told all but the last."""
+
+    payloads_per_second: Annotated[
+        Positive, about("Payloads received a second, on average over the next key's time.")
+    ] = 12
+    kilobytes_per_second: Annotated[
+        Positive, about("KB (1024 bytes) of payloads received a second, on average over the next key's time.")
+    ] = 60
+    max_identifiers: Annotated[
+        Positive, about("Controllers that one session may ask for; a request for more is refused.")
+    ] = 100
+
+
+class TlexBroker(TlexLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of sessions of type `Broker`."""
+
+
+class TlexMonitor(TlexLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of sessions of type `Monitor`, which may not send payloads at all."""
+
+
+class Tlex(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The TLEX door: payloads between traffic-light controllers, brokers and monitors. REST is on the API port."""
+
+    enabled: Annotated[bool, about("Whether the door is open: its TCP ports, and `/api/v1` on the API port.")] = False
+    host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
+    port: Annotated[Port, about("Port for sessions of security mode `NONE`; 0 takes any free one.")] = 8090
+    tls_port: Annotated[Port, about("Port for sessions of security mode `TLSv1.2`; 0 takes any free one.")] = 8091
+    certificate: Annotated[
+        OptionalPath, about("File of the certificate chain, with an RSA key; empty offers no TLS.")
+    ] = ""
+    private_key: Annotated[
+        OptionalPath,
+        about("File of the certificate's private key, not encrypted; needed when `certificate` is set."),
+    ] = ""
+    announced_host: Annotated[
+        OptionalHost, about("Host that clients are told to connect to; empty: `host`, or the one of their request.")
+    ] = ""
+    store: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": 'a database URL such as "postgresql+psycopg://host/name", or empty'}),
+        about("Database of accounts, tokens, controllers and past sessions; empty: `data_dir/store.db`."),
+    ] = ""
+    journal: Annotated[bool, about("Whether all payloads go into the journal.")] = False
+    journal_policy: Annotated[
+        Literal["ack", "interval", "off"],
+        about("When they are on the disk: `ack` at once, `interval` soon, `off` when the system likes."),
+    ] = "interval"
+    token_millis: Annotated[
+        Positive, about("A session must be connected within this time, or it is gone with its token.")
+    ] = 5_000
+    handshake_millis: Annotated[
+        Positive, about("A connection that has not shown a token within this time is closed.")
+    ] = 5_000
+    timestamps_millis: Annotated[Positive, about("Time between two requests for the timestamps of a peer.")] = 15_000
+    reconnect_millis: Annotated[
+        Positive, about("Time that clients have to leave when the server goes down, from Reconnect to Bye.")
+    ] = 2_000
+    queue_frames: Annotated[
+        Positive, about("Payloads that may wait for a slow receiver; beyond it the oldest are dropped and counted.")
+    ] = 10_000
+    queue_bytes: Annotated[
+        int,
+        Meta(ge=65_539, le=LARGEST),
+        about("Bytes that may wait for a slow receiver; beyond it the oldest payloads are dropped and counted."),
+    ] = 1_048_576
+    max_strangers: Annotated[
+        Positive, about("Connections that have not shown a token; one more closes the oldest of them.")
+    ] = 1_000
+    poll_millis: Annotated[
+        Positive, about("How often the database is looked at for controllers and tokens that others have changed.")
+    ] = 2_000
+    session_log_days: Annotated[
+        ZeroOrMore, about("Entries of sessions that ended longer ago are deleted. 0 = never.")
+    ] = 90
+    tlc: TlexTlc = TlexTlc()
+    broker: TlexBroker = TlexBroker()
+    monitor: TlexMonitor = TlexMonitor()
+
+
+class Ditto(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The Ditto door: digital twins and their history, `/api/2` and `/ws/2` on the API port. It needs the journal."""
+
+    enabled: Annotated[
+        bool, about("Whether the door is open; without `adapter_set` and without the demo it is closed all the same.")
+    ] = True
+    adapter_set: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": "the name of an adapter set, or empty"}),
+        about(
+            "The adapter set whose metadata adapter knows the users. Empty: with the demo, user `ditto` with password"
+            " `ditto`, for clients on this machine only."
+        ),
+    ] = ""
+    issuer: Annotated[
+        str,
+        Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z", extra={"allowed": '1 to 64 letters, digits, ".", "_" or "-"'}),
+        about("What policies call users with a token: `ISSUER:USER`. Users with a password are `nginx:USER`."),
+    ] = "token"
+    default_namespace: Annotated[
+        str,
+        Meta(
+            pattern=r"^[a-zA-Z]\w*([.-][a-zA-Z]\w*)*\Z",
+            extra={"allowed": 'words with dots between them, such as "com.example"'},
+        ),
+        about("The namespace of things whose ID is made up by the server."),
+    ] = "org.eclipse.ditto"
 
 
 class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -518,6 +655,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     demo: Demo = Demo()
     journal: Journal = Journal()
     pipeline: Pipeline = Pipeline()
+    tlex: Tlex = Tlex()
+    ditto: Ditto = Ditto()
     adapters: Mapping[Line, AdapterSet] = {}
 
     def __post_init__(self) -> None:
