@@ -20,6 +20,7 @@ from typing import IO
 import pyspark
 
 from penstock.pipeline.java import java_home
+from tests.e2e.command import PENSTOCK
 
 ROOT = Path(__file__).parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -159,6 +160,24 @@ class Cluster:
         )
         assert done.returncode == 0, done.stderr[-20_000:]
         return done.stdout
+
+    def command(self, directory: Path, *arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+        """`penstock pipeline …` as people type it, with the data directory `directory`/data and its penstock.toml."""
+        written = "".join(f'"{name}" = "{value}"\n' for name, value in SETTINGS.items())
+        configuration = directory / "penstock.toml"
+        with configuration.open("a") as file:
+            file.write(f"[pipeline.spark]\n{written}")
+        places = ("--config", str(configuration), "--data-dir", str(directory / "data"), "--master", self.url)
+        return subprocess.run(
+            [str(PENSTOCK), "pipeline", *arguments, *places],
+            cwd=directory,
+            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
 
     def close(self) -> None:
         for daemon in reversed(self._daemons):

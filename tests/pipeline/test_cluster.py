@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from penstock.history.reader import History
+from penstock.pipeline.lake import Lake
+from tests.history.world import rows, whole_lake
 from tests.pipeline.cluster import Cluster
-from tests.pipeline.world import append, journal, make_journal, some
+from tests.pipeline.sink_server import TOKEN, SinkServer
+from tests.pipeline.test_candles import SIZES, assert_same, candle, expected, market, trades
+from tests.pipeline.world import SECOND, append, held, journal, make_journal, some
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_long, pytest.mark.timeout(1_200)]
 
@@ -62,3 +68,45 @@ def test_a_stream_goes_on_from_its_checkpoint_with_another_driver(cluster: Clust
         assert last(cluster.run(STREAM, str(tmp_path), str(path))) == [50_000, 50_000, 1, 50_000]
         append(opened, some(20_000, first=50_001), frame=5_000)
         assert last(cluster.run(STREAM, str(tmp_path), str(path))) == [70_000, 70_000, 1, 70_000]
+
+
+CONFIG = f"""
+[pipeline]
+token = "{TOKEN}"
+status = ""
+restart = "never"
+[pipeline.jobs.history]
+max_events = 4_000
+[pipeline.jobs.candles]
+adapter_set = "SET"
+adapter = "OUT"
+max_events = 1_000
+"""
+
+
+def test_the_command_runs_history_and_candles_there(cluster: Cluster, tmp_path: Path) -> None:
+    path = make_journal(tmp_path / "data" / "journal", market(6_000, too_late=False), frame=500)
+    (tmp_path / "penstock.toml").write_text(CONFIG)
+    with SinkServer() as sink:
+        done = cluster.command(tmp_path, "run", "history", "candles", "--once", "--api", sink.url)
+        assert done.returncode == 0, done.stderr[-5_000:]
+
+    events = rows(held(path))
+    assert whole_lake(Lake(tmp_path / "data" / "lake")) == events
+    history = History(path, tmp_path / "data" / "lake")
+    for entity in sorted({event.entity for event in events}):
+        assert list(history.events(entity)) == [event for event in events if event.entity == entity]
+
+    # Two seconds are what an event may be late: what ends after that is still open.
+    good = trades(path)
+    wanted = {
+        key: figures
+        for key, figures in expected(good).items()
+        if (key[2] + SIZES[key[0]] + 2) * SECOND <= good["micros"].max()
+    }
+    closed = [row for row in sink.rows() if row["item"].startswith("candles.")]
+    assert len(closed) == len(wanted)
+    assert_same(dict(map(candle, closed)), wanted)
+    # Not by the driver alone.
+    for worker in cluster.workers:
+        assert re.search("Asked to launch executor .* for penstock history candles", worker.log.read_text())

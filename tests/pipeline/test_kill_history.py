@@ -14,10 +14,11 @@ import pytest
 from penstock.history.reader import History
 from penstock.pipeline.lake import Lake
 from tests.history.world import World, whole_lake
+from tests.pipeline.kill_world import descendants
 
 LONG = os.environ.get("PENSTOCK_PROFILE") == "long"
 RANDOM_KILLS = 60 if LONG else 4
-SPARK_KILLS = 30 if LONG else 1
+SPARK_KILLS = 30 if LONG else 3
 WORKER_KILLS = 10 if LONG else 2
 
 POINTS = ("written", "committed", "between", "merged", "replaced", "summarized")
@@ -84,8 +85,10 @@ def test_the_lake_is_whole_after_kills_at_any_moment(tmp_path: Path) -> None:
     same(world)
 
 
+# What ordinary runs show of a killed driver and of killed workers is in `test_end_to_end_kill`.
 @pytest.mark.spark
-@pytest.mark.timeout(7200 if LONG else 400)
+@pytest.mark.spark_long
+@pytest.mark.timeout(7200 if LONG else 600)
 def test_the_lake_is_whole_after_kills_of_spark_s_driver(tmp_path: Path) -> None:
     random = Random(11)
     world = World(tmp_path, segment_bytes=1 << 20)
@@ -132,29 +135,10 @@ def finish(world: World, root: Path, kills: int) -> None:
 
 def kill_worker(driver: int) -> int:
     """The youngest Python worker of the driver's Spark; 0 when there is none just now."""
-    parents: dict[int, int] = {}
-    daemons: set[int] = set()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            status = (entry / "stat").read_text()
-            command = (entry / "cmdline").read_bytes()
-        except OSError:
-            continue
-        pid = int(entry.name)
-        parents[pid] = int(status.rpartition(")")[2].split()[1])
-        if b"pyspark.daemon" in command:
-            daemons.add(pid)
-
-    def is_mine(pid: int) -> bool:
-        while pid in parents and pid != driver:
-            pid = parents[pid]
-        return pid == driver
-
+    daemons = {each.pid: each.parent for each in descendants(driver) if b"pyspark.daemon" in each.command}
     # The daemon forks its workers: they look like it, and it is their parent.
-    workers = sorted(pid for pid in daemons if parents[pid] in daemons and is_mine(pid))
+    workers = [pid for pid, parent in daemons.items() if parent in daemons]
     if not workers:
         return 0
-    os.kill(workers[-1], signal.SIGKILL)
+    os.kill(max(workers), signal.SIGKILL)
     return 1

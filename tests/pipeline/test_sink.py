@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.pipeline import sink as sinks
+from penstock.pipeline.engine import Spark
 from penstock.pipeline.errors import BadOption
 from penstock.pipeline.outlet import Outlet, Refused, StageLost
 from penstock.pipeline.target import BadRow, Target
+from tests.pipeline.conftest import TIMEOUT
 from tests.pipeline.real_server import RealServer
 from tests.pipeline.sink_server import TOKEN, Fault, SinkServer
 from tests.pipeline.world import make_journal, some
@@ -169,6 +172,23 @@ def test_a_stream_and_a_batch_are_published_by_a_real_server_once(spark: SparkSe
             ("c.table", {"key": "x", "price": "1.5", "command": "ADD"}),
             ("c.table", {"key": "y", "price": None, "command": "ADD"}),
         ]
+
+
+def test_a_query_that_a_thread_of_the_runner_starts_finds_the_sink(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark looks for the format of a sink in the session of the calling thread, and a new thread has none."""
+    journal = make_journal(tmp_path / "journal", some(5))
+    engine = Spark("tests", tmp_path, master="", memory="", settings={})
+    engine.session = spark
+
+    def run() -> None:
+        stream = engine.here().readStream.format("penstock").load(str(journal)).select("entity", "value").writeStream
+        given = {"server": server.url, "adapterSet": "SET", "adapter": "OUT", "token": TOKEN, "item": "entity"}
+        query = stream.format("penstock").options(**given).option("checkpointLocation", str(tmp_path / "check"))
+        query.trigger(availableNow=True).start().awaitTermination()
+
+    with SinkServer() as server, ThreadPoolExecutor(1) as pool:
+        pool.submit(run).result(TIMEOUT)
+        assert [row["value"] for row in server.rows()] == ["1", "2", "3", "4", "5"]
 
 
 def test_what_is_wrong_is_said_by_name(spark: SparkSession, tmp_path: Path) -> None:

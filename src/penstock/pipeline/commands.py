@@ -76,7 +76,8 @@ def list_jobs(as_json: Json = False) -> None:
 @app.command()
 def status(config: ConfigFile = None, data_dir: DataDir = None, as_json: Json = False) -> None:
     """Print how the queries are doing: rates, lag behind the journal, last batch, state."""
-    from penstock.pipeline.status import read, table
+    from penstock.pipeline.reports import told
+    from penstock.pipeline.status import damage_lines, read, table
 
     with one_line_on_error():
         place = Place.of(loaded(config, data_dir))
@@ -84,7 +85,7 @@ def status(config: ConfigFile = None, data_dir: DataDir = None, as_json: Json = 
     if as_json:
         typer.echo(json.dumps([msgspec.to_builtins(each.status) | {"gone": each.gone} for each in found]))
     elif found:
-        typer.echo(table(found))
+        typer.echo("\n".join([table(found), *damage_lines(told(place.damage), place.damage)]))
     else:
         typer.echo(f"penstock: no query has run in {place.data_dir} yet")
 
@@ -319,7 +320,7 @@ def _run(
 
         def task(each: Plan) -> Task:
             def start() -> Any:
-                return each.module.start(spark.session, place.with_token(), each.settings, once=once)
+                return each.module.start(spark.here(), place.with_token(), each.settings, once=once)
 
             def obstacle() -> str | None:
                 if not any(place.journal.glob(f"*{SEGMENT_SUFFIX}")):
@@ -338,6 +339,7 @@ def _run(
             restart=config.pipeline.restart == "always",
             once=once,
             pid=os.getpid(),
+            damage=place.damage,
             publisher=Publisher(place, *config.pipeline.status.split("/")) if config.pipeline.status else None,
             announce=streams.announce,
         )

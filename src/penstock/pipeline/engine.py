@@ -38,6 +38,18 @@ class Spark:
             settings=self._settings,
         )
 
+    def here(self) -> SparkSession:
+        """The session for the calling thread.
+
+        Classic Spark looks for the format of a sink in the session that its thread has, and a new one has none.
+        """
+        session = self.session
+        java = getattr(session, "_jsparkSession", None)
+        if java is not None:
+            # As `createDataFrame` does; pyspark has no public word for it.
+            session._get_j_spark_session_class(session._jvm).setActiveSession(java)
+        return session
+
     def is_alive(self) -> bool:
         """Whether the JVM is there. One behind Spark Connect is somebody else's: its queries say when it is gone."""
         process = self._process()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from penstock.config import Config
 from penstock.pipeline.errors import BadOption
+from penstock.pipeline.token import read_token
 
 _EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -40,13 +41,9 @@ class Place:
         """The same with the token that its file has now: the server may have been started meanwhile."""
         if self.token_file is None:
             return self
-        try:
-            found = self.token_file.read_text(encoding="utf-8").strip()
-        except FileNotFoundError:
+        if not self.token_file.exists():
             return self
-        except OSError as error:
-            raise BadOption(f"the token file {self.token_file} cannot be read: {error.strerror}") from None
-        return replace(self, token=found or None)
+        return replace(self, token=read_token(None, self.token_file))
 
     @property
     def journal(self) -> Path:
@@ -60,6 +57,11 @@ class Place:
     def status_dir(self) -> Path:
         """One file for each query, and what Spark itself has to say."""
         return self.data_dir / "pipeline"
+
+    @property
+    def damage(self) -> Path:
+        """Notes about places of the journal that could not be read."""
+        return self.status_dir / "damage"
 
     @property
     def cache(self) -> Path:

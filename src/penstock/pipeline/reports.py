@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+import msgspec
+
 from penstock.journal.damage import Damage
 
 _SUFFIX = ".damage.json"
@@ -32,5 +34,9 @@ def tell(directory: Path, damage: Damage) -> None:
 
 def told(directory: Path) -> list[Damage]:
     """Every place noted so far, in the order of file and position; empty when there is none, or no directory."""
-    found = [Damage(**json.loads(path.read_text(encoding="utf-8"))) for path in directory.glob(f"*{_SUFFIX}")]
+    found = []
+    for path in directory.glob(f"*{_SUFFIX}"):
+        # A file that is no note is nobody's loss.
+        with suppress(OSError, msgspec.DecodeError):
+            found.append(msgspec.json.decode(path.read_bytes(), type=Damage))
     return sorted(found, key=lambda damage: (damage.file, damage.position))

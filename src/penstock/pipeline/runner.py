@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from penstock.journal.damage import Damage
 from penstock.log import get
 from penstock.pipeline.errors import BadOption, PipelineError, explain
 from penstock.pipeline.progress import Meter, Publisher
+from penstock.pipeline.reports import told
 from penstock.pipeline.status import Status, now, write
 
 log = get(__name__)
@@ -99,6 +101,7 @@ class Runner:
         restart: bool,
         once: bool = False,
         pid: int = 0,
+        damage: Path | None = None,
         publisher: Publisher | None = None,
         announce: Callable[[str], None] = lambda text: None,
         pace: Pace = USUAL,
@@ -108,6 +111,9 @@ class Runner:
         self._announce = announce
         self._pace = pace
         self._status_dir = status_dir
+        # Where tasks leave notes about places of the journal that they cannot read, and those that were told.
+        self._damage = damage
+        self._told: set[Damage] = set()
         # Set to end everything, whatever the reason.
         self._ending = threading.Event()
         # Something for the waiting thread to look at.
@@ -254,7 +260,20 @@ class Runner:
         if self._publisher is not None:
             self._publisher.close()
 
+    def _look_for_damage(self) -> None:
+        """Each place is told once, those from before as well: somebody has to do something about them."""
+        if self._damage is None:
+            return
+        damaged = told(self._damage)
+        for place in damaged:
+            if place not in self._told:
+                self._told.add(place)
+                log.error("journal damaged", place=str(place), notes=str(self._damage))
+        for watch in self._watches:
+            watch.status.damaged = len(damaged)
+
     def _write(self) -> None:
+        self._look_for_damage()
         for watch in self._watches:
             watch.status.updated = now()
             try:

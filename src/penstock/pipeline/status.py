@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +16,16 @@ from typing import Literal
 
 import msgspec
 
+from penstock.journal.damage import Damage
 from penstock.pipeline.errors import BadOption
 
 State = Literal["starting", "running", "failed", "stopped"]
 
 # Longer reasons are cut in tables; the file has them whole.
 _REASON_WIDTH = 100
+
+# Damaged places that are shown one by one.
+_PLACES = 10
 
 
 class Status(msgspec.Struct, kw_only=True):
@@ -46,6 +50,8 @@ class Status(msgspec.Struct, kw_only=True):
     # What the query keeps between batches: rows and bytes.
     state_rows: int | None = None
     state_bytes: int | None = None
+    # Places of the journal that could not be read, whichever query met them.
+    damaged: int = 0
 
 
 class Found(msgspec.Struct):
@@ -138,6 +144,18 @@ def table(found: list[Found]) -> str:
         if each is not None and each.status.reason:
             lines.append(f"    {_cut(each.status.reason)}")
     return "\n".join(lines)
+
+
+def damage_lines(damaged: Sequence[Damage], directory: Path) -> list[str]:
+    """What there is to say about notes in a directory; nothing if there are none."""
+    if not damaged:
+        return []
+    places = "1 place" if len(damaged) == 1 else f"{len(damaged)} places"
+    lines = [f"The journal is damaged in {places}, which queries step over; notes are in {directory}:"]
+    lines += [f"    {place}" for place in damaged[:_PLACES]]
+    if len(damaged) > _PLACES:
+        lines.append(f"    … and {len(damaged) - _PLACES} more")
+    return lines
 
 
 def _row(found: Found) -> tuple[str, ...]:

@@ -109,6 +109,7 @@ def _start(
         .option("maxEventsPerTrigger", settings.max_events)
         .option("onExpired", "stop" if settings.on_gap == "stop" else "earliest")
         .option("startingOffset", "earliest" if gap is not None or not after else str(after + 1))
+        .option("damageReports", str(place.damage))
         .load(str(place.journal))
     )
     write = _Write(lake, place.journal, settings, crash)

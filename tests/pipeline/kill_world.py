@@ -1,0 +1,368 @@
+"""All that takes part when processes are killed: a server, a pipeline, somebody who feeds and somebody who looks on.
+
+Server and pipeline are processes as users start them. Read next: `test_end_to_end_kill`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from types import TracebackType
+
+import pyarrow as pa
+
+from penstock.client import Subscription, connect
+from penstock.history import lake_sequence
+from penstock.pipeline.outlet import Outlet
+from tests.pipeline.kill_driver import KEYS
+from tests.pipeline.sink_server import TOKEN
+from tests.support.process import ServerProcess
+
+ROOT = Path(__file__).parents[2]
+
+# The feed's items: a number is in the one of its remainder.
+ITEMS = 3
+# Numbers in one request, and seconds between two: some 200 events a second, each journaled three times.
+ROWS = 10
+PAUSE = 0.05
+# Of what was copied, a new session asks for so many.
+SNAPSHOT = 300
+
+# For anything to come back after a kill, on a busy machine.
+PATIENCE = 240.0
+
+# Starting is most of what a JVM does here.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
+
+SETTINGS: dict[str, object] = {
+    "demo.enabled": False,
+    "adapters.SET.data.FEED.adapter": "ingest",
+    "adapters.SET.data.FEED.parameters.tokens": [TOKEN],
+    'adapters.SET.data.FEED.parameters.items."e.*"': "MERGE",
+    "adapters.SET.data.FEED.journal.items": ["*"],
+    "adapters.SET.data.FEED.journal.policy": "ack",
+    "adapters.SET.data.OUT.adapter": "ingest",
+    "adapters.SET.data.OUT.parameters.tokens": [TOKEN],
+    'adapters.SET.data.OUT.parameters.items."d.*"': "DISTINCT",
+    'adapters.SET.data.OUT.parameters.items."c.*"': "COMMAND",
+    "adapters.SET.data.OUT.journal.items": ["*"],
+    "adapters.SET.data.OUT.journal.policy": "ack",
+    "pipeline.master": "local[2,4]",
+    "pipeline.token": TOKEN,
+    "pipeline.status": "",
+    'pipeline.spark."spark.driver.extraJavaOptions"': QUICK_JVM,
+    # Small and frequent, so that there is always a commit or a compaction to be killed in.
+    "pipeline.jobs.history.trigger": "500 milliseconds",
+    "pipeline.jobs.history.max_small_files": 2,
+}
+
+
+class Pipeline:
+    """`penstock pipeline run history copy rows`, to be killed and started again."""
+
+    def __init__(self, directory: Path, api: str) -> None:
+        self._directory = directory
+        self._api = api
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "tests.pipeline.kill_driver", "run", "history", "copy", "rows"]
+        places = ["--config", str(self._directory / "penstock.toml"), "--data-dir", str(self._directory / "data")]
+        with open(self._directory / "pipeline.log", "ab") as log:
+            self._process = subprocess.Popen(
+                [*command, *places, "--api", self._api],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill_driver(self, chance: Random) -> None:
+        """Its two halves, the Python process and the JVM, one after the other."""
+        assert self._process is not None
+        assert self._process.poll() is None, self.log
+        virtual_machines = [each.pid for each in descendants(self._process.pid) if b"SparkSubmit" in each.command]
+        halves = [self._process.pid, *virtual_machines[: chance.randrange(2)]]
+        chance.shuffle(halves)
+        for pid in halves:
+            os.kill(pid, signal.SIGKILL)
+        # A JVM that was left alive sees that its standard input has ended, and ends.
+        assert self._process.wait(PATIENCE) == -signal.SIGKILL
+
+    def kill_worker(self, chance: Random) -> bool:
+        """One of the Python processes that the JVM has started: a worker, what forks them, or a source's planner."""
+        assert self._process is not None
+        assert self._process.poll() is None, self.log
+        found = [each.pid for each in descendants(self._process.pid) if b"\0pyspark." in each.command]
+        if not found:
+            return False
+        try:
+            os.kill(chance.choice(found), signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def stop(self) -> int:
+        """Orderly; the exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        try:
+            return self._process.wait(PATIENCE)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def log(self) -> str:
+        """The end of what it said, for messages of tests."""
+        return (self._directory / "pipeline.log").read_text(errors="replace")[-6_000:]
+
+
+@dataclass(frozen=True)
+class Descendant:
+    """A process below another one."""
+
+    pid: int
+    parent: int
+    command: bytes
+
+
+def descendants(ancestor: int) -> list[Descendant]:
+    """Every process below this one, by number."""
+    found: dict[int, Descendant] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                status, command = (entry / "stat").read_text(), (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            parent = int(status.rpartition(")")[2].split()[1])
+            found[int(entry.name)] = Descendant(int(entry.name), parent, command)
+
+    def is_below(pid: int) -> bool:
+        while pid in found and pid != ancestor:
+            pid = found[pid].parent
+        return pid == ancestor
+
+    return sorted((each for each in found.values() if is_below(each.parent)), key=lambda each: each.pid)
+
+
+class Feeder:
+    """Publishes 1, 2, 3, … in numbered batches, one after the other, and repeats each until it is acknowledged."""
+
+    def __init__(self, api: str) -> None:
+        self.acknowledged = 0
+        self._outlet = Outlet(api, "SET", "FEED", TOKEN, retry_timeout=PATIENCE)
+        self._changed = threading.Condition()
+        self._ending = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            batch = 0
+            while not self._ending.wait(PAUSE):
+                numbers = range(batch * ROWS + 1, (batch + 1) * ROWS + 1)
+                items = [f"e.{number % ITEMS}" for number in numbers]
+                self._outlet.put_batch("feeder", batch, pa.table({"item": items, "n": list(numbers)}), "MERGE")
+                batch += 1
+                with self._changed:
+                    self.acknowledged = batch * ROWS
+                    self._changed.notify_all()
+        except BaseException as error:
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
+        finally:
+            self._outlet.close()
+
+    def wait_for_more(self, batches: int) -> int:
+        """Until so many more were acknowledged, which is also how a test waits for a moment; the last number."""
+        goal = self.acknowledged + batches * ROWS
+        with self._changed:
+            done = self._changed.wait_for(lambda: self._failure or self.acknowledged >= goal, PATIENCE)
+        assert self._failure is None, self._failure
+        assert done, f"{self.acknowledged} of {goal}"
+        return self.acknowledged
+
+    def stop(self) -> int:
+        """How many numbers there are."""
+        self._ending.set()
+        self._thread.join(PATIENCE)
+        assert self._failure is None, self._failure
+        return self.acknowledged
+
+
+# Of an update: item, number, key.
+Sent = tuple[str, int, str | None]
+
+# The last number copied, the number of each item of the feed, the number of each row of the table.
+Known = tuple[int, dict[str, int], dict[str, int]]
+
+
+def known_after(count: int) -> Known:
+    return (
+        count,
+        {f"e.{number % ITEMS}": number for number in range(count - ITEMS + 1, count + 1)},
+        {str(number % KEYS): number for number in range(count - KEYS + 1, count + 1)},
+    )
+
+
+class Viewer:
+    """A client that is subscribed to everything, in whatever session, until it is closed."""
+
+    def __init__(self, url: str) -> None:
+        # By kind of subscription, then by session.
+        self.sent: dict[str, dict[int, list[Sent]]] = {"feed": {}, "copy": {}, "rows": {}}
+        self.lost = 0
+        self._url = url
+        self._newest = dict.fromkeys(self.sent, 0)
+        self._changed = threading.Condition()
+        self._failure: BaseException | None = None
+        self._loop = asyncio.new_event_loop()
+        self._ending = asyncio.Event()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="viewer", daemon=True)
+        self._thread.start()
+        assert self._ready.wait(PATIENCE)
+        self._check()
+
+    def wait_for(self, number: int) -> None:
+        """Until everything that came of this number, or of a later one, has been sent."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure or min(self._newest.values()) >= number, PATIENCE)
+        self._check()
+        assert min(self._newest.values()) >= number, self._newest
+
+    def wait_to_know(self, count: int) -> None:
+        """Until it knows what there is to know after `count` numbers."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure or self.known() == known_after(count), PATIENCE)
+            assert self.known() == known_after(count)
+        self._check()
+
+    def known(self) -> Known:
+        """As a page would show it now: what the last session was sent."""
+        copied, fed, kept = (
+            self.sent[name].get(max(self.sent[name], default=0), []) for name in ("copy", "feed", "rows")
+        )
+        return (
+            copied[-1][1] if copied else 0,
+            {item: number for item, number, _ in fed},
+            {key: number for _, number, key in kept if key is not None},
+        )
+
+    def close(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._ending.set)
+            self._thread.join(PATIENCE)
+        self._check()
+
+    def _check(self) -> None:
+        assert self._failure is None, self._failure
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                runner.run(self._look_on())
+        except BaseException as error:
+            with self._changed:
+                self._failure = error
+                self._changed.notify_all()
+        self._ready.set()
+
+    async def _look_on(self) -> None:
+        async with connect(self._url, adapter_set="SET", proxy=None) as client:
+            items = [f"e.{remainder}" for remainder in range(ITEMS)]
+            subscriptions = {
+                "feed": client.subscribe(items, ["n"], mode="MERGE", data_adapter="FEED"),
+                "copy": client.subscribe("d.all", ["n"], mode="DISTINCT", data_adapter="OUT", snapshot=SNAPSHOT),
+                "rows": client.subscribe("c.rows", ["key", "command", "n"], mode="COMMAND", data_adapter="OUT"),
+            }
+            self._ready.set()
+            async with asyncio.TaskGroup() as group:
+                for name, subscription in subscriptions.items():
+                    group.create_task(self._take(name, subscription))
+                await self._ending.wait()
+                for subscription in subscriptions.values():
+                    subscription.close()
+
+    async def _take(self, name: str, subscription: Subscription) -> None:
+        async for update in subscription:
+            if update.values.get("command") == "DELETE":
+                raise AssertionError(f"nobody has deleted {update}")
+            number = int(update.values["n"] or 0)
+            with self._changed:
+                session = self.sent[name].setdefault(subscription.restarts, [])
+                session.append((update.item, number, update.values.get("key")))
+                self._newest[name] = max(self._newest[name], number)
+                self._changed.notify_all()
+        self.lost += subscription.lost
+
+
+class KillWorld:
+    """`kill` one of them at a random moment, and start it again."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.data = directory / "data"
+        self.chance = Random(seed)
+        self.killed: list[str] = []
+        self.server = ServerProcess(directory, SETTINGS)
+        self.server.start()
+        try:
+            self.api = f"http://{self.server.host}:{self.server.api_port}"
+            self.pipeline = Pipeline(directory, self.api)
+            self.viewer = Viewer(self.server.url)
+            self.feeder = Feeder(self.api)
+            # The pipeline waits for a journal; so it has one at once.
+            self.feeder.wait_for_more(1)
+            self.pipeline.start()
+        except BaseException:
+            self.server.stop()
+            raise
+
+    def settle(self) -> None:
+        """Until what is fed from now on has gone all the way round."""
+        self.viewer.wait_for(self.feeder.wait_for_more(1))
+
+    def wait_for_lake(self, sequence: int) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while (reached := lake_sequence(self.data / "lake")) != sequence:
+            assert time.monotonic() < deadline, f"the lake ends at {reached}, not at {sequence}: {self.pipeline.log}"
+            threading.Event().wait(0.1)
+
+    def kill(self, victim: str) -> None:
+        self.feeder.wait_for_more(self.chance.randrange(1, 40))
+        if victim == "server":
+            self.server.kill()
+            self.server.start()
+        elif victim == "driver":
+            self.pipeline.kill_driver(self.chance)
+            self.pipeline.start()
+        else:
+            # There is none for a moment after the one before was killed.
+            while not self.pipeline.kill_worker(self.chance):
+                self.feeder.wait_for_more(1)
+        self.killed.append(victim)
+
+    def __enter__(self) -> KillWorld:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.pipeline.close()
+        self.server.__exit__(kind, error, trace)
