@@ -100,7 +100,7 @@ PROFILE ?= ci
 WORKERS ?= 2
 
 test: setup interop-setup system-setup ## all tests but test-spark, with the published clients and a browser; PROFILE=long searches longer
-	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscopereorder \
+	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	    -m "not spark_long" $(ARGS)
 
 test-spark: setup ## the long Spark tests: Spark Connect, a cluster of processes, many kills

@@ -26,7 +26,7 @@ class OneWorkerForSpark(LoadFileScheduling):  # type: ignore[misc]  # xdist has 
         return "tests/pipeline" if nodeid.startswith("tests/pipeline/") else str(super()._split_scope(nodeid))
 
 
-# What takes longest begins first, so that both workers end at about the same time (`--no-loadscopereorder`).
+# What takes longest begins first, so that both workers end at about the same time (`--no-loadscope-reorder`).
 LONGEST = ("tests/pipeline/", "tests/e2e/", "tests/doors/", "tests/interop/")
 
 
