@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.pipeline.errors import BadOption, PipelineError
 from penstock.pipeline.outlet import MODES, Outlet
+from penstock.pipeline.place import Place
 from penstock.pipeline.token import read_token
 
 ITEM = "item"
@@ -83,6 +84,12 @@ class Target:
             name = "key" if self.key is not None else "command"
             raise BadOption(f"{name} is {self.key or self.command!r}; only mode COMMAND has keys and commands")
         self.outlet().close()
+
+    @classmethod
+    def at(cls, place: Place, adapter_set: str, adapter: str, **options: Any) -> Target:
+        """The server of a place, opened by its token as that is now; `options` are the fields below it."""
+        found = place.with_token()
+        return cls(found.api, adapter_set, adapter, found.token, **options)
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Target:

@@ -94,14 +94,12 @@ def start(spark: SparkSession, place: Place, settings: Settings, *, once: bool =
 
 def targets(place: Place, settings: Settings) -> tuple[Target, Target]:
     """For candles as they grow, and for closed ones."""
-    found = place.with_token()
 
     def target(name: str, mode: str) -> Target:
-        return Target(
-            found.api,
+        return Target.at(
+            place,
             settings.adapter_set,
             settings.adapter,
-            found.token,
             item_template=f"{name}.{{size}}.{{stock}}",
             mode=mode,
             fields=FIELDS,

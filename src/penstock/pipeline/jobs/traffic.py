@@ -143,12 +143,10 @@ def start(spark: SparkSession, place: Place, settings: Settings, *, once: bool =
 
 
 def target(place: Place, settings: Settings) -> Target:
-    found = place.with_token()
-    return Target(
-        found.api,
+    return Target.at(
+        place,
         settings.adapter_set,
         settings.adapter,
-        found.token,
         item_template="traffic.{size}.{controller}",
         fields=FIELDS,
     )
