@@ -81,6 +81,25 @@ def test_an_error_is_one_line_for_people(text: str, expected: str) -> None:
     assert explain(RuntimeError(text)) == expected
 
 
+WORDLESS = "[STREAM_FAILED] Query [id = 6fbba744] terminated with exception: (no cause message) SQLSTATE: XXKST"
+TRACE = """org.apache.spark.sql.streaming.StreamingQueryException: (no cause message)
+\tat org.apache.spark.sql.execution.streaming.runtime.StreamExecution.run(StreamExecution.scala:412)
+Caused by: java.io.EOFException
+\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:397)
+\tat org.apache.spark.api.python.PythonWorkerUtils$.readBytes(PythonWorkerUtils.scala:72)"""
+
+
+def test_of_an_exception_without_a_text_its_class_is_told() -> None:
+    error = RuntimeError(WORDLESS)
+    assert explain(error) == "Spark failed and gave no reason; its own log has the trace"
+    # As PySpark keeps it.
+    error._stackTrace = TRACE  # type: ignore[attr-defined]
+    assert explain(error) == (
+        "java.io.EOFException in java.base/java.io.DataInputStream.readInt(DataInputStream.java:397); "
+        "Spark's own log has the trace"
+    )
+
+
 def test_our_own_errors_say_what_they_say() -> None:
     assert explain(BadOption("option x is 1; it must be 2")) == "option x is 1; it must be 2"
     assert explain(JavaMissing()) == "JavaMissing"

@@ -63,7 +63,7 @@ def journal(tmp_path: Path) -> Path:
 def test_the_figures_are_the_same_whatever_kind_of_spark_tells_them(journal: Path, progress: dict[str, Any]) -> None:
     status = Status(name="any")
     meter = Meter(journal, clock=lambda: 0.0, wall=lambda: 1_010.0)
-    meter.take(status, progress)
+    meter.take(status, [progress])
     assert (status.batch, status.batch_time, status.batch_millis) == (3, "2026-01-31T12:00:00.000Z", 120)
     assert (status.state_rows, status.state_bytes) == (5, 30)
     # The oldest that has not been taken in is sequence 5, written at 1,004 s.
@@ -72,13 +72,13 @@ def test_the_figures_are_the_same_whatever_kind_of_spark_tells_them(journal: Pat
 
 def test_a_query_without_progress_has_no_figures(journal: Path) -> None:
     status = Status(name="any")
-    Meter(journal).take(status, None)
+    Meter(journal).take(status, [])
     assert status == Status(name="any")
 
 
 def test_a_query_that_does_not_read_a_journal_has_no_lag(journal: Path) -> None:
     status = Status(name="any")
-    Meter(journal).take(status, CLASSIC | {"sources": [{"endOffset": "17"}], "stateOperators": []})
+    Meter(journal).take(status, [CLASSIC | {"sources": [{"endOffset": "17"}], "stateOperators": []}])
     assert (status.lag_events, status.lag_seconds, status.rows_per_second, status.state_rows) == (None, None, None, 0)
 
 
@@ -90,11 +90,23 @@ def test_the_rate_is_that_of_the_last_ten_seconds(journal: Path) -> None:
     for second in range(31):
         time[0] = float(second)
         sequence = 100 * min(second, 20)
-        meter.take(status, CLASSIC | {"sources": [{"endOffset": {"sequence": sequence}}]})
+        meter.take(status, [CLASSIC | {"sources": [{"endOffset": {"sequence": sequence}}]}])
         rates.append(status.rows_per_second)
     assert rates[1:21] == [100.0] * 20
     assert rates[25] == 50.0
     assert rates[30] == 0.0
+
+
+def test_rows_that_came_too_late_are_counted_once_for_each_batch(journal: Path) -> None:
+    def batch(number: int, late: int) -> dict[str, Any]:
+        return CLASSIC | {"batchId": number, "stateOperators": [{"numRowsDroppedByWatermark": late}]}
+
+    status = Status(name="any")
+    meter = Meter(journal)
+    meter.take(status, [batch(0, 0), batch(1, 2)])
+    meter.take(status, [batch(1, 2)])
+    meter.take(status, [batch(1, 2), batch(2, 1), batch(3, 4)])
+    assert status.late_rows == 7
 
 
 def test_the_lag_of_events_that_retention_dropped_is_told_by_those_that_are_left(tmp_path: Path) -> None:
@@ -106,7 +118,7 @@ def test_the_lag_of_events_that_retention_dropped_is_told_by_those_that_are_left
     meter = Meter(directory, clock=lambda: 0.0, wall=lambda: 1_010.0)
     for path in directory.glob(f"{segments[0].stem}*"):
         path.unlink()
-    meter.take(status, CLASSIC | {"sources": [{"endOffset": {"sequence": 0}}]})
+    meter.take(status, [CLASSIC | {"sources": [{"endOffset": {"sequence": 0}}]}])
     assert status.lag_events == 2
     assert status.lag_seconds == 6.0
 
@@ -165,7 +177,7 @@ def test_the_table_has_a_line_for_each_query_and_says_why_one_failed(tmp_path: P
         lines = table(read(tmp_path)).splitlines()
     assert lines[0].split()[:5] == ["QUERY", "STATE", "ROWS/S", "LAG", "BEHIND"]
     assert lines[1].split() == [
-        *("history", "stopped", "12,346", "1,000", "1.2", "s", "1,234", "-", "250", "ms", "-", "3.0", "MB", "0"),
+        *("history", "stopped", "12,346", "1,000", "1.2", "s", "1,234", "-", "250", "ms", "-", "3.0", "MB", "0", "0"),
     ]
     assert lines[2].split()[:2] == ["movers", "failed"]
     assert lines[3].strip() == "the disk is full"

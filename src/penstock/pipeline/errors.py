@@ -55,6 +55,9 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)
 _PY4J = re.compile(r"^An error occurred while calling [\w.]+\.\s*:?\s*")
 _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ")
 _FAILED_QUERY = re.compile(r"^\[STREAM_FAILED\] .*? terminated with exception: ", re.DOTALL)
+# What Spark says of a Java exception that came without a text; its class is only in the trace.
+_WORDLESS = "(no cause message)"
+_CAUSED = re.compile(r"^Caused by: ([\w.$]+)(?:: (.*))?$\s*(?:at (\S+))?", re.MULTILINE)
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+;?")
 
 
@@ -72,8 +75,19 @@ def explain(error: BaseException) -> str:
         return _one_line(raised[0])
     text = _PY4J.sub("", text.strip())
     text = _FAILED_QUERY.sub("", text)
-    first = _JAVA_CLASS.sub("", text).partition("\n")[0]
-    return _one_line(first) or type(error).__name__
+    first = _one_line(_JAVA_CLASS.sub("", text).partition("\n")[0])
+    if first == _WORDLESS:
+        return _deepest_cause(error)
+    return first or type(error).__name__
+
+
+def _deepest_cause(error: BaseException) -> str:
+    """PySpark keeps the Java trace of what it raises; through Spark Connect there may be none."""
+    causes = _CAUSED.findall(str(getattr(error, "_stackTrace", "")))
+    if not causes:
+        return "Spark failed and gave no reason; its own log has the trace"
+    kind, text, place = causes[-1]
+    return f"{kind}: {text}" if text else f"{kind} in {place or 'Spark'}; Spark's own log has the trace"
 
 
 def _one_line(text: str) -> str:

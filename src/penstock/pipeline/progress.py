@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -53,25 +53,38 @@ class Meter:
         self._wall = wall
         # Where the query stood at a time: (clock, sequence).
         self._points: deque[tuple[float, int]] = deque()
+        # The last batch whose late rows were counted.
+        self._counted = -1
 
     def restarted(self) -> None:
         """A query that was started again may begin before where it ended."""
         self._points.clear()
 
-    def take(self, status: Status, progress: Mapping[str, Any] | None) -> None:
-        """Bring a status up to date with the latest progress of its query, if it has made any."""
-        if progress is None:
+    def take(self, status: Status, recent: Sequence[Mapping[str, Any]]) -> None:
+        """Bring a status up to date with what its query did of late, the oldest first; nothing if it did nothing."""
+        if not recent:
             return
+        status.late_rows += self._late(recent)
+        progress = recent[-1]
         status.batch = progress.get("batchId")
         status.batch_time = progress.get("timestamp")
         status.batch_millis = progress.get("batchDuration")
-        operators = progress.get("stateOperators") or []
-        status.state_rows = sum(int(_member(each, "numRowsTotal") or 0) for each in operators)
-        status.state_bytes = sum(int(_member(each, "memoryUsedBytes") or 0) for each in operators)
+        status.state_rows = _of_states(progress, "numRowsTotal")
+        status.state_bytes = _of_states(progress, "memoryUsedBytes")
         sequence = _sequence(progress.get("sources") or [])
         if sequence is not None:
             status.rows_per_second = self._rate(sequence)
             status.lag_events, status.lag_seconds = self._lag(sequence)
+
+    def _late(self, recent: Sequence[Mapping[str, Any]]) -> int:
+        """Rows that came too late for their window, in batches that were not counted yet."""
+        late = 0
+        for progress in recent:
+            batch = int(progress.get("batchId") or 0)
+            if batch > self._counted:
+                self._counted = batch
+                late += _of_states(progress, "numRowsDroppedByWatermark")
+        return late
 
     def _rate(self, sequence: int) -> float:
         now = self._clock()
@@ -99,6 +112,10 @@ class Meter:
         if batch is None:
             return self._wall()
         return float(batch.column("timestamp").cast("int64")[0].as_py()) / 1e6
+
+
+def _of_states(progress: Mapping[str, Any], figure: str) -> int:
+    return sum(int(_member(each, figure) or 0) for each in progress.get("stateOperators") or [])
 
 
 def _sequence(sources: Iterable[Any]) -> int | None:

@@ -38,7 +38,7 @@ class Query(Protocol):
     @property
     def isActive(self) -> bool: ...  # noqa: N802
     @property
-    def lastProgress(self) -> Mapping[str, Any] | None: ...  # noqa: N802
+    def recentProgress(self) -> Sequence[Mapping[str, Any]]: ...  # noqa: N802
     def exception(self) -> Exception | None: ...
     def stop(self) -> None: ...
 
@@ -358,14 +358,14 @@ class _Watch:
         """Until it ends: why, or None if it is at its end or was told to stop."""
         while not self._runner.wait(self._pace.look):
             active = query.isActive
-            progress = query.lastProgress
-            if progress is not None or (self._turn_ends is not None and time.monotonic() >= self._turn_ends):
+            recent = query.recentProgress
+            if recent or (self._turn_ends is not None and time.monotonic() >= self._turn_ends):
                 self._pass_turn()
-            if progress is not None and self.status.state != "running":
+            if recent and self.status.state != "running":
                 self._set("running", None)
                 log.info("query runs", query=self.status.name, restarts=self.status.restarts)
             try:
-                self._meter.take(self.status, progress)
+                self._meter.take(self.status, recent)
             except Exception:
                 # Figures are not worth a query.
                 log.exception("figures of a query cannot be read", query=self.status.name)
@@ -401,6 +401,7 @@ class _Watch:
             batch=status.batch,
             batch_millis=status.batch_millis,
             state_rows=status.state_rows,
+            late_rows=status.late_rows,
         )
 
     def _set(self, state: Any, reason: str | None) -> None:

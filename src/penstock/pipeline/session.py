@@ -34,6 +34,8 @@ SETTINGS: dict[str, str] = {
     # Progress is shown by `penstock pipeline status`.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # All of them are asked for once a second; the shortest batches are far longer than 50 ms.
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.streaming.stopTimeout": "20s",
 }
 

@@ -50,6 +50,8 @@ class Status(msgspec.Struct, kw_only=True):
     # What the query keeps between batches: rows and bytes.
     state_rows: int | None = None
     state_bytes: int | None = None
+    # Rows that came too late for their window and were left out, since the process started.
+    late_rows: int = 0
     # Places of the journal that could not be read, whichever query met them.
     damaged: int = 0
 
@@ -129,7 +131,20 @@ def _is_held(path: Path) -> bool:
 
 # -- for people ----------------------------------------------------------------------------------------------------
 
-_HEAD = ("QUERY", "STATE", "ROWS/S", "LAG", "BEHIND", "BATCH", "LAST BATCH", "TOOK", "STATE ROWS", "MEMORY", "RESTARTS")
+_HEAD = (
+    "QUERY",
+    "STATE",
+    "ROWS/S",
+    "LAG",
+    "BEHIND",
+    "BATCH",
+    "LAST BATCH",
+    "TOOK",
+    "STATE ROWS",
+    "MEMORY",
+    "LATE",
+    "RESTARTS",
+)
 
 
 def table(found: list[Found]) -> str:
@@ -171,6 +186,7 @@ def _row(found: Found) -> tuple[str, ...]:
         "-" if status.batch_millis is None else f"{status.batch_millis} ms",
         _number(status.state_rows),
         "-" if status.state_bytes is None else f"{status.state_bytes / 1_048_576:.1f} MB",
+        _number(status.late_rows),
         str(status.restarts),
     )
 
