@@ -20,6 +20,7 @@ from penstock.client import (
     SubscriptionRefused,
     connect,
 )
+from penstock.client import subscription as subscriptions
 from penstock.client.events import Update
 from penstock.client.subscription import MAX_WAITING, SubscriptionWishes
 from penstock.kernel.session import Session
@@ -55,6 +56,12 @@ def cut(server: BackgroundServer) -> None:
 
 async def values(subscription: Subscription, count: int, field: str = "x") -> list[str | None]:
     return [(await anext(subscription)).values[field] for _ in range(count)]
+
+
+def publish_numbers(server: BackgroundServer, item: str, count: int) -> None:
+    """All at once, in the server's own thread."""
+    for number in range(count):
+        server.adapter.publish(item, {"x": str(number)})
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
@@ -348,6 +355,45 @@ def test_messages_under_way_during_cuts_are_processed_once(server: BackgroundSer
                 await asyncio.to_thread(cut, server)
             assert await under_way == [f"got {text}" for text in texts]
             assert server.metadata.messages == texts
+
+    run(test())
+
+
+def test_a_reader_that_keeps_up_gets_all_of_a_batch_larger_than_what_may_wait(server: BackgroundServer) -> None:
+    count = 8 * MAX_WAITING
+
+    async def test() -> None:
+        async with client_of(server) as client:
+            subscription = client.subscribe(["a"], ["x"], mode="RAW")
+            await client.send_message("wait until the subscription is there")
+            server.call(publish_numbers, server, "a", count)
+            got: list[str | None] = []
+            while len(got) < count:
+                got += await values(subscription, 1)
+                # Something else to do for each.
+                await asyncio.sleep(0)
+            assert got == [str(number) for number in range(count)]
+            assert subscription.lost == 0
+
+    run(test())
+
+
+def test_a_subscription_that_nobody_reads_does_not_hold_up_the_others(
+    server: BackgroundServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "READER_SECONDS", 0.01)
+    count = 2 * MAX_WAITING
+
+    async def test() -> None:
+        async with client_of(server) as client:
+            unread = client.subscribe(["a"], ["x"], mode="RAW")
+            read = client.subscribe(["b"], ["x"], mode="RAW")
+            await client.send_message("wait until both are there")
+            server.call(publish_numbers, server, "a", count)
+            server.update("b", x="last")
+            assert await values(read, 1) == ["last"]
+            assert unread.lost == count - MAX_WAITING
+            assert await values(unread, 1) == [str(count - MAX_WAITING)]
 
     run(test())
 

@@ -40,8 +40,6 @@ def numbers(spark: SparkSession, place: Place) -> DataFrame:
         spark.readStream.format("penstock")
         .option("entities", "SET/FEED/*")
         .option("kinds", "update")
-        # After a long pause, too, a batch stays within what waits for one client.
-        .option("maxEventsPerTrigger", "5000")
         .load(str(place.journal))
     )
     return events.selectExpr("sequence", "CAST(get_json_object(value, '$.n') AS BIGINT) AS n")

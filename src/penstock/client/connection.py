@@ -144,6 +144,8 @@ class Client:
         # All subscriptions that are wanted, and those the server knows, by number in this session.
         self._subscriptions: list[Subscription] = []
         self._numbers: dict[int, Subscription] = {}
+        # One whose reader is behind what has come.
+        self._crowded: Subscription | None = None
         # Requests without an answer, by identifier, to be sent again after a cut; and what some of them are about.
         self._unanswered: dict[str, Request] = {}
         self._adding: dict[str, int] = {}
@@ -298,6 +300,9 @@ class Client:
                     await socket.send(self._stream_request().message())
                 elif event is not None:
                     self._handle(event)
+                    if self._crowded is not None:
+                        crowded, self._crowded = self._crowded, None
+                        await crowded.catch_up()
                     if isinstance(event, SessionOpened) and not opened.done():
                         opened.set_result(None)
 
@@ -308,6 +313,8 @@ class Client:
             subscription = self._numbers.get(event.subscription)
             if subscription is not None:
                 subscription.take(event)
+                if subscription.is_crowded:
+                    self._crowded = subscription
         elif isinstance(event, SessionOpened):
             self._session_bound(is_new=not isinstance(event, SessionBound))
         elif isinstance(event, SessionRefused | Ended):

@@ -13,8 +13,13 @@ from dataclasses import dataclass
 from penstock.client.errors import ClientError
 from penstock.client.events import Update
 
-# Updates that wait for a slow reader; beyond it the oldest are dropped and counted as lost.
+# Updates that wait for a reader; beyond it the oldest are dropped and counted as lost.
 MAX_WAITING = 10_000
+
+# From here on nothing more is read from the server until the reader has made room. A reader that takes nothing for so
+# many seconds is not waited for: others share the connection.
+CROWDED = MAX_WAITING // 2
+READER_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,9 @@ class Subscription:
         self._on_close = on_close
         self._waiting: deque[ItemUpdate] = deque()
         self._arrived = asyncio.Event()
+        # Set while there is room, and whether its reader let time run out when there was none.
+        self._room = asyncio.Event()
+        self._abandoned = False
         self._closed = False
         self._failure: ClientError | None = None
 
@@ -65,6 +73,9 @@ class Subscription:
                 raise StopAsyncIteration
             self._arrived.clear()
             await self._arrived.wait()
+        self._abandoned = False
+        if len(self._waiting) <= CROWDED:
+            self._room.set()
         return self._waiting.popleft()
 
     def close(self) -> None:
@@ -72,6 +83,7 @@ class Subscription:
         if not self._closed:
             self._closed = True
             self._arrived.set()
+            self._room.set()
             self._on_close(self)
 
     # -- for the connection ---------------------------------------------------------------------------------------
@@ -88,6 +100,22 @@ class Subscription:
             self.lost += 1
         self._waiting.append(ItemUpdate(self.wishes.items[update.item - 1], values, changed, update.is_snapshot))
         self._arrived.set()
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether its reader should be waited for."""
+        return len(self._waiting) > CROWDED and not self._abandoned and not self._closed
+
+    async def catch_up(self) -> None:
+        """Until the reader has made room, or has let its time run out."""
+        while self.is_crowded:
+            before = self._waiting[0]
+            self._room.clear()
+            try:
+                async with asyncio.timeout(READER_SECONDS):
+                    await self._room.wait()
+            except TimeoutError:
+                self._abandoned = self._waiting[0] is before
 
     def end(self, failure: ClientError | None) -> None:
         """Nothing will come any more."""
