@@ -9,11 +9,12 @@ from random import Random
 
 import pytest
 
-from penstock.history import reader as room
 from penstock.history.reader import History
+from penstock.journal.errors import Expired
 from penstock.journal.journal import Journal, Policy, Settings
 from penstock.journal.reader import Reader
 from penstock.journal.record import Columns
+from penstock.journal.selection import Selection
 
 EVENTS = 600
 
@@ -41,9 +42,9 @@ def revisions(history: History, entity: str, first: int) -> list[int]:
     return [event.revision for event in history.events(entity, first)]
 
 
-@pytest.mark.parametrize("near", [0, 1, 16, 10_000])
-def test_every_range_begins_where_it_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, near: int) -> None:
-    monkeypatch.setattr(room, "_NEAR", near)
+@pytest.mark.parametrize("block", [1, 1_000, 10_000])
+def test_every_range_begins_where_it_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr("penstock.journal.index.BLOCK_BYTES", block)
     directory = written(tmp_path)
     history = History(directory / "journal", directory / "lake")
     for entity in ("S/D/often", "S/D/seldom", "S/D/late"):
@@ -55,20 +56,36 @@ def test_every_range_begins_where_it_should(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_little_is_read_before_the_first_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "_NEAR", 8)
+    monkeypatch.setattr("penstock.journal.index.BLOCK_BYTES", 1_000)
     directory = written(tmp_path)
-    looked_at: list[int] = []
-    read = Reader.read
+    decoded = 0
+    decode = Reader._decode
 
-    def counting(self: Reader, *arguments: object, **more: object) -> object:
-        for batch in read(self, *arguments, **more):  # type: ignore[arg-type]
-            looked_at.append(batch.num_rows)
-            yield batch
+    def counting(self: Reader, *arguments: object) -> object:
+        nonlocal decoded
+        batch = decode(self, *arguments)  # type: ignore[arg-type]
+        decoded += batch.num_rows
+        return batch
 
-    monkeypatch.setattr(Reader, "read", counting)
+    monkeypatch.setattr(Reader, "_decode", counting)
     found = next(History(directory / "journal", directory / "lake").events("S/D/often", EVENTS - 5))
     assert found.revision == EVENTS - 5
-    assert sum(looked_at) < EVENTS // 4
+    assert 0 < decoded < EVENTS // 4
+
+
+def test_a_range_of_which_something_was_dropped_is_not_taken_for_one_that_begins_later(tmp_path: Path) -> None:
+    reader = Reader(written(tmp_path) / "journal")
+    (segment, *_) = sorted((tmp_path / "journal").glob("*.segment"))
+    segment.unlink()
+    earliest = reader.earliest()
+    (batch,) = reader.read(earliest, earliest + 1, Selection(entities=("S/D/often",)))
+    revision = batch.column("revision")[0].as_py()
+    for wanted in (2, revision):
+        with pytest.raises(Expired):
+            list(reader.read(reader.seek(1, "S/D/often", wanted)))
+    assert reader.seek(1, "S/D/often", revision + 200) > earliest
+    (tmp_path / "empty").mkdir()
+    assert Reader(tmp_path / "empty").seek(7, "S/D/often", 9) == 7
 
 
 def test_the_first_read_does_not_load_pandas(tmp_path: Path) -> None:

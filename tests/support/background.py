@@ -1,4 +1,4 @@
-"""A whole server, real sockets included, on a thread of the test process, with a data adapter that the test drives."""
+"""A whole server, real sockets included, on a thread of the test process; one with a data adapter that tests drive."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import uvloop
 
@@ -109,21 +109,20 @@ def _is_odd(event: Event) -> bool:
     return int(event.get("x") or 0) % 2 == 1
 
 
-class BackgroundServer:
-    """Adapter set TEST has data adapter HAND (and DEFAULT, the same); the demo sets are there too."""
+class ServerThread:
+    """A server on a thread of its own, used as a context manager. Which server, `make` says."""
 
-    def __init__(self, overrides: Mapping[str, object]) -> None:
-        settings = {"stream.port": 0, "api.port": 0, "log.level": "error", **overrides}
-        self.config = load(None, settings).config
-        self.adapter = HandAdapter()
-        self.plain = HandAdapter(snapshots=False)
-        self.metadata = HandMetadata()
+    def __init__(self) -> None:
         self.server: Server
         self._loop: asyncio.AbstractEventLoop
         self._started = threading.Event()
         self._failure: BaseException | None = None
         self._stop: asyncio.Event
         self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def make(self) -> Server:
+        """Called on that thread, where a loop is running."""
+        raise NotImplementedError
 
     def _run(self) -> None:
         try:
@@ -135,14 +134,13 @@ class BackgroundServer:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        hand = AdapterSet("TEST", self.metadata, {"HAND": self.adapter, "PLAIN": self.plain, "DEFAULT": self.adapter})
-        self.server = Server(self.config, [hand, *demo_sets(seed=7)])
+        self.server = self.make()
         await self.server.start()
         self._started.set()
         await self._stop.wait()
         await self.server.stop()
 
-    def __enter__(self) -> BackgroundServer:
+    def __enter__(self) -> Self:
         self._thread.start()
         self._started.wait(20)
         if self._failure is not None:
@@ -170,10 +168,6 @@ class BackgroundServer:
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
 
-    def update(self, item: str, snapshot: bool = False, **fields: str | None) -> None:
-        """Publish one event of the HAND adapter."""
-        self.call(self.adapter.publish, item, fields, snapshot)
-
     @property
     def host(self) -> str:
         return "127.0.0.1"
@@ -193,3 +187,23 @@ class BackgroundServer:
     @property
     def url(self) -> str:
         return f"http://{self.host}:{self.port}"
+
+
+class BackgroundServer(ServerThread):
+    """Adapter set TEST has data adapter HAND (and DEFAULT, the same); the demo sets are there too."""
+
+    def __init__(self, overrides: Mapping[str, object]) -> None:
+        super().__init__()
+        settings = {"stream.port": 0, "api.port": 0, "log.level": "error", **overrides}
+        self.config = load(None, settings).config
+        self.adapter = HandAdapter()
+        self.plain = HandAdapter(snapshots=False)
+        self.metadata = HandMetadata()
+
+    def make(self) -> Server:
+        hand = AdapterSet("TEST", self.metadata, {"HAND": self.adapter, "PLAIN": self.plain, "DEFAULT": self.adapter})
+        return Server(self.config, [hand, *demo_sets(seed=7)])
+
+    def update(self, item: str, snapshot: bool = False, **fields: str | None) -> None:
+        """Publish one event of the HAND adapter."""
+        self.call(self.adapter.publish, item, fields, snapshot)

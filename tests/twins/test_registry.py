@@ -251,8 +251,13 @@ def test_history_is_for_those_who_may_read_all_of_a_thing_and_any_of_a_policy(wo
 
 
 def test_headers_are_journaled_only_when_configured() -> None:
-    headers = {"correlation-id": "c", "ditto-originator": "o"}
-    for kept, expected in (((), None), (("ditto-originator",), '{"ditto-originator":"o"}')):
+    headers = {"correlation-id": "c", "reason": "r", "ditto-originator": "made up"}
+    originator = OWNER.names[0]
+    for kept, expected in (
+        ((), None),
+        (("reason",), '{"reason":"r"}'),
+        (("ditto-originator", "missing"), f'{{"ditto-originator":"{originator}"}}'),
+    ):
         world = World(settings=Settings(kept_headers=kept))
         world.ask(command("create", value={}, headers=headers))
         assert {record.headers for record in world.records()} == {expected}

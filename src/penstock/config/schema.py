@@ -569,6 +569,13 @@ class Ditto(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
         about("The namespace of things whose ID is made up by the server."),
     ] = "org.eclipse.ditto"
+    historical_headers: Annotated[
+        tuple[HeaderName, ...],
+        about(
+            "Headers of commands that are journaled with their changes and come back with their history, as"
+            " `historical-headers`. `ditto-originator` is the subject that sent the command."
+        ),
+    ] = ()
 
 
 class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -137,9 +137,8 @@ class OpenFile:
             return table.slice(first, len(rows))
         return taken(table, rows)
 
-    def last(self, entity: str) -> Any:
-        """The entity's last row, as a table of one; None when it has none here."""
-        wanted = Wanted(entity)
+    def last(self, wanted: Wanted) -> Any:
+        """The last row that is wanted, as a table of one; None when there is none here."""
         for number in reversed(self.groups(wanted)):
             table = self.read(number, wanted)
             if table is not None:

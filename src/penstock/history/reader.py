@@ -33,6 +33,10 @@ from penstock.journal.selection import Selection
 _log = log.get(__name__)
 
 
+# Records of the journal that are enough to be handed out: with more to a table the first would come late.
+_SOON_ROWS = 512
+
+
 class Event(NamedTuple):
     """A journaled event; `timestamp` in microseconds since 1970."""
 
@@ -78,18 +82,25 @@ class History:
         """The oldest that retention has left."""
         return next(self.events(entity), None)
 
-    def last(self, entity: str) -> Event | None:
-        """The newest."""
+    def last(self, entity: str, until: int | None = None) -> Event | None:
+        """The newest; with `until`, in microseconds since 1970, that of those before it. Read backwards."""
+        wanted = Wanted(entity, until=until)
         floor = 0
         while True:
             snapshot = self._snapshots.current()
             try:
-                table = deque(self._hot(Wanted(entity), max(snapshot.sequence, floor)), maxlen=1)
-                newest = table[0] if table else self._last_in_lake(entity, snapshot)
+                newest = self._last_hot(wanted, max(snapshot.sequence, floor))
+                if newest is None:
+                    newest = self._last_in_lake(wanted, snapshot)
             except (Expired, FileNotFoundError) as error:
                 floor = self._again(snapshot, error, floor)
                 continue
-            return None if newest is None else next(_events([newest.slice(newest.num_rows - 1)]))
+            return None if newest is None else next(_events([newest]))
+
+    def last_revision(self, entity: str, until: int | None = None) -> int:
+        """Of the event that is `last`; 0 if there is none."""
+        newest = self.last(entity, until)
+        return 0 if newest is None else newest.revision
 
     def read(
         self,
@@ -120,6 +131,13 @@ class History:
                 floor = self._again(snapshot, error, floor)
 
     # -- all of them ----------------------------------------------------------------------------------------------
+
+    def check_whole(self) -> None:
+        """Raises Expired if there are sequences that the journal has dropped and the lake does not have."""
+        snapshot = self._snapshots.refresh()
+        if self._journal.is_dir():
+            with self._reader() as reader:
+                reader.plan(snapshot.sequence + 1, snapshot.sequence + 2, 1)
 
     def summary(self) -> Any:
         """First and last revision, earliest and latest time, and how many, of each entity, as of now: an Arrow table.
@@ -200,22 +218,38 @@ class History:
             return
         # As a pattern it may match more, if there is a wildcard in the name itself.
         selection = Selection(entities=(wanted.entity,), since=wanted.since, until=wanted.until)
+        start = after + 1
         with self._reader() as reader:
-            for batch in reader.read(_start(reader, wanted, after + 1), selection=selection):
+            if wanted.first_revision is not None and wanted.first_revision > 1 and not _is_pattern(wanted.entity):
+                start = reader.seek(start, wanted.entity, wanted.first_revision)
+            for batch in reader.read(start, selection=selection, rows=_SOON_ROWS):
                 table = pa.Table.from_batches([batch])
-                if "*" in wanted.entity or "?" in wanted.entity:
+                if _is_pattern(wanted.entity):
                     table = table.filter(pc.equal(table.column("entity"), wanted.entity))
                 chosen = wanted.rows(table)
                 if len(chosen):
                     yield table if len(chosen) == table.num_rows else taken(table, chosen)
 
-    def _last_in_lake(self, entity: str, snapshot: Snapshot) -> Any:
+    def _last_hot(self, wanted: Wanted, after: int) -> Any:
+        """The journal's last row, as a table of one; None when it has none. Raises Expired."""
+        if not self._journal.is_dir():
+            return None
+        if _is_pattern(wanted.entity):
+            tables = deque(self._hot(wanted, after), maxlen=1)
+            return tables[0].slice(tables[0].num_rows - 1) if tables else None
+        with self._reader() as reader:
+            batch = reader.last(after + 1, Selection(entities=(wanted.entity,), until=wanted.until))
+        return None if batch is None else pa.Table.from_batches([batch])
+
+    def _last_in_lake(self, wanted: Wanted, snapshot: Snapshot) -> Any:
         best = None
         found = 0
-        for file in sorted(snapshot.buckets[bucket_of(entity)], key=_last_sequence, reverse=True):
+        for file in sorted(snapshot.buckets[bucket_of(wanted.entity)], key=_last_sequence, reverse=True):
             if file.last <= found:
                 break
-            row = self._footers.get(file.path).last(entity)
+            if not wanted.may_hold((file.first_revision, file.last_revision), (file.earliest, file.latest)):
+                continue
+            row = self._footers.get(file.path).last(wanted)
             if row is not None and row.column("sequence")[0].as_py() > found:
                 best, found = row, row.column("sequence")[0].as_py()
         return best
@@ -268,8 +302,8 @@ class AsyncHistory:
     async def first(self, entity: str) -> Event | None:
         return await asyncio.to_thread(self._history.first, entity)
 
-    async def last(self, entity: str) -> Event | None:
-        return await asyncio.to_thread(self._history.last, entity)
+    async def last(self, entity: str, until: int | None = None) -> Event | None:
+        return await asyncio.to_thread(self._history.last, entity, until)
 
     async def summary(self) -> Any:
         return await asyncio.to_thread(self._history.summary)
@@ -296,27 +330,9 @@ def _events(tables: Iterable[Any]) -> Iterator[Event]:
             yield from map(Event._make, zip(*columns, strict=True))
 
 
-# Sequences among which searching on takes longer than reading them all.
-_NEAR = 8_192
-
-
-def _start(reader: Reader, wanted: Wanted, start: int) -> int:
-    """A sequence from `start` on before which the entity has no wanted revision: a range far into a long history is
-    found by halving, for revisions and sequences rise together. Raises Expired.
-    """
-    first = wanted.first_revision
-    if first is None or first <= 1 or "*" in wanted.entity or "?" in wanted.entity:
-        return start
-    selection = Selection(entities=(wanted.entity,))
-    low, high = start, reader.poll()
-    while high - low > _NEAR:
-        middle = (low + high) // 2
-        batch = next(reader.read(middle, high + 1, selection, rows=1), None)
-        if batch is not None and batch.column("revision")[0].as_py() < first:
-            low = batch.column("sequence")[0].as_py() + 1
-        else:
-            high = middle - 1
-    return low
+def _is_pattern(entity: str) -> bool:
+    """Whether the journal would take the name for others as well."""
+    return "*" in entity or "?" in entity
 
 
 def _last_sequence(file: DataFile) -> int:

@@ -7,7 +7,7 @@ Imports neither the writer's thread nor kernel nor server: pipelines use this. R
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +29,10 @@ from penstock.journal.sidecar import SidecarDamaged
 # Small frames are joined until a batch has this many records, or bytes: what one step of a consumer is made for.
 BATCH_ROWS = 16_384
 BATCH_BYTES = 8 * 1024 * 1024
+
+# Small frames are also looked through together, as soon as they have this many bytes: a look costs as much as decoding
+# ten of them.
+SELECTED_BYTES = 256 * 1024
 
 # Indexes of sealed segments kept in memory.
 CACHED_INDEXES = 16
@@ -143,6 +147,51 @@ class Reader:
         """
         return _joined(self._pieces(start, stop, selection), rows)
 
+    def last(self, start: int, selection: Selection) -> Any:
+        """The last record from `start` on, as a batch of one; None when there is none. Read backwards: soon found.
+
+        Raises Expired as `read` does.
+        """
+        for tile in reversed(list(self._slices(start, None, selection, tiled=True))):
+            newest = deque(self._read_slice(tile, selection), maxlen=1)
+            if newest:
+                return newest[0].slice(newest[0].num_rows - 1)
+        return None
+
+    def seek(self, start: int, entity: str, revision: int) -> int:
+        """A sequence from `start` on before which an entity has neither this revision nor a later one.
+
+        Found by halving, for revisions and sequences rise together: first among segments, then among blocks of one.
+        """
+        selection = Selection(entities=(entity,))
+        segments = [each for each in self._segments() if each.last >= start and each.header is not None]
+
+        def tiles(number: int) -> Iterator[Slice]:
+            segment = segments[number]
+            return self._in_segment(segment, max(start, segment.base), segment.last, selection, tiled=True)
+
+        number = self._halve(len(segments), lambda number: next(tiles(number), None), selection, revision)
+        places = list(tiles(number)) if segments else []
+        place = self._halve(len(places), places.__getitem__, selection, revision)
+        # In the first place, what was dropped may be wanted, too: who reads from `start` is told.
+        return places[place].first if number or place else start
+
+    def _halve(self, count: int, place: Callable[[int], Slice | None], selection: Selection, revision: int) -> int:
+        """Of places in their order the last that begins with an earlier revision; the first if there is none."""
+        low, high = 0, count
+        while high - low > 1:
+            middle = at = (low + high) // 2
+            batch = None
+            while batch is None and at < high:
+                piece = place(at)
+                batch = None if piece is None else next(self._read_slice(piece, selection), None)
+                at += 1
+            if batch is not None and batch.column("revision")[0].as_py() < revision:
+                low = at - 1
+            else:
+                high = middle
+        return low
+
     def plan(
         self, start: int | None, stop: int | None, parts: int, selection: Selection = EVERYTHING
     ) -> list[list[Slice]]:
@@ -201,16 +250,21 @@ class Reader:
             if segment.header is None:
                 self._tell(Damage(segment_name(segment.base), 0, segment.end, first, last, "the header cannot be read"))
                 continue
-            whole = Slice(segment.base, DATA_START, segment.end, segment.base, first, last)
-            blocks = self._blocks(segment, selection)
-            if blocks is None:
-                yield whole
-            elif not selection.is_everything:
-                yield from _chosen(whole, blocks, tiled)
-            elif tiled:
-                yield from _tiles(whole, blocks)
-            else:
-                yield _from_block(whole, blocks)
+            yield from self._in_segment(segment, first, last, selection, tiled=tiled)
+
+    def _in_segment(
+        self, segment: _Segment, first: int, last: int, selection: Selection, *, tiled: bool
+    ) -> Iterator[Slice]:
+        whole = Slice(segment.base, DATA_START, segment.end, segment.base, first, last)
+        blocks = self._blocks(segment, selection)
+        if blocks is None:
+            yield whole
+        elif not selection.is_everything:
+            yield from _chosen(whole, blocks, tiled)
+        elif tiled:
+            yield from _tiles(whole, blocks)
+        else:
+            yield _from_block(whole, blocks)
 
     def _read_slice(self, piece: Slice, selection: Selection) -> Iterator[Any]:
         name = segment_name(piece.segment)
@@ -229,15 +283,21 @@ class Reader:
             def wanted(frame: FrameHeader) -> bool:
                 return frame.last >= piece.first and perhaps(frame)
 
+            waiting: list[Any] = []
+            size, enough = 0, 0
             for entry in scan(file, name, header.salt, piece.position, piece.end, piece.expected, piece.last, wanted):
                 if isinstance(entry, Damage):
                     self._tell(entry)
                 elif entry.payload is not None:
                     batch = self._decode(name, entry, header)
                     if batch is not None:
-                        batch = selection.apply(_clipped(batch, entry.header, piece))
-                        if batch.num_rows:
-                            yield batch
+                        waiting.append(_clipped(batch, entry.header, piece))
+                        size += entry.header.length
+                    if size > enough:
+                        yield from _selected(waiting, selection)
+                        # The first frame at once, for those who want one record; then ever more of them together.
+                        waiting, size, enough = [], 0, min(enough * 2 + size, SELECTED_BYTES)
+            yield from _selected(waiting, selection)
         finally:
             file.close()
 
@@ -398,19 +458,22 @@ def _tiles(whole: Slice, blocks: list[Block]) -> Iterator[Slice]:
 
 def _chosen(whole: Slice, blocks: list[Block], tiled: bool) -> Iterator[Slice]:
     """Slices of neighbouring blocks, or of each one."""
-    run: Slice | None = None
+    run: list[Block] = []
     for block in blocks:
-        first, last = max(whole.first, block.first), min(whole.last, block.last)
-        if first > last:
+        if block.last < whole.first or block.first > whole.last:
             continue
-        if run is not None and not tiled and run.end == block.position:
-            run = replace(run, end=block.end, last=last)
-            continue
-        if run is not None:
-            yield run
-        run = Slice(whole.segment, block.position, block.end, block.first, first, last)
-    if run is not None:
-        yield run
+        if run and (tiled or run[-1].end != block.position):
+            yield _slice_of(whole, run)
+            run = []
+        run.append(block)
+    if run:
+        yield _slice_of(whole, run)
+
+
+def _slice_of(whole: Slice, run: list[Block]) -> Slice:
+    first, last = run[0], run[-1]
+    bounds = max(whole.first, first.first), min(whole.last, last.last)
+    return Slice(whole.segment, first.position, last.end, first.first, *bounds)
 
 
 def _clipped(batch: Any, frame: FrameHeader, piece: Slice) -> Any:
@@ -418,6 +481,20 @@ def _clipped(batch: Any, frame: FrameHeader, piece: Slice) -> Any:
         return batch
     first = max(piece.first, frame.first)
     return batch.slice(first - frame.first, min(piece.last, frame.last) - first + 1)
+
+
+def _selected(batches: list[Any], selection: Selection) -> Iterator[Any]:
+    """What is wanted of some batches, none of them empty."""
+    if selection.is_everything:
+        yield from batches
+    elif batches:
+        chosen = selection.apply(_one(batches))
+        if chosen.num_rows:
+            yield chosen
+
+
+def _one(batches: list[Any]) -> Any:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _joined(batches: Iterator[Any], rows: int) -> Iterator[Any]:
@@ -428,7 +505,7 @@ def _joined(batches: Iterator[Any], rows: int) -> Iterator[Any]:
         count += batch.num_rows
         size += batch.nbytes
         if count >= rows or size >= BATCH_BYTES:
-            yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+            yield _one(waiting)
             waiting, count, size = [], 0, 0
     if waiting:
-        yield waiting[0] if len(waiting) == 1 else pa.concat_batches(waiting)
+        yield _one(waiting)

@@ -20,6 +20,9 @@ SUFFIX = ".revisions"
 # The newest, and one to fall back to should it be damaged.
 KEPT = 2
 
+# Up to so many records, as a group commit mostly has, are counted one by one: to group them would take longer.
+FEW_ROWS = 512
+
 
 def revisions_name(base: int) -> str:
     return f"{base:020d}{SUFFIX}"
@@ -62,7 +65,11 @@ def load_revisions(disk: Disk) -> tuple[int | None, dict[str, int], list[str]]:
 
 def count_batch(revisions: dict[str, int], batch: Any) -> None:
     """Take a batch read from a segment into account."""
-    highest = pa.Table.from_batches([batch]).group_by("entity").aggregate([("revision", "max")])
-    for entity, revision in zip(highest["entity"].to_pylist(), highest["revision_max"].to_pylist(), strict=True):
+    if batch.num_rows > FEW_ROWS:
+        table = pa.Table.from_batches([batch]).group_by("entity").aggregate([("revision", "max")])
+        names, highest = table["entity"], table["revision_max"]
+    else:
+        names, highest = batch.column("entity"), batch.column("revision")
+    for entity, revision in zip(names.to_pylist(), highest.to_pylist(), strict=True):
         if revision > revisions.get(entity, 0):
             revisions[entity] = revision

@@ -16,7 +16,7 @@ from penstock.wire.ditto.envelope import Envelope
 from penstock.wire.ditto.errors import JSON_INVALID
 from penstock.wire.ditto.pointer import MISSING, Missing, Pointer, get
 from penstock.wire.ditto.topic import Action
-from penstock.wire.ditto.twin import Command, RetrieveSeveral
+from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral
 
 RETRIEVED = 200
 CREATED = 201
@@ -35,11 +35,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The answer to a command that succeeded. `etag` is that of what is at its place now, if anything is."""
+    """The answer to a command that succeeded. `etag` is that of what is at its place now, if anything is.
+
+    `kept_headers` are those journaled with the change that led to what was retrieved, which then is of the past.
+    """
 
     status: int
     value: Json | UnsetType = UNSET
     etag: str | None = None
+    kept_headers: Json | None = None
 
     def response(self, command: Command | RetrieveSeveral) -> Envelope:
         """The message that says so."""
@@ -47,7 +51,10 @@ class Outcome:
             answer = messages.retrieved(command, self.value)
         else:
             answer = messages.created(command, self.value) if self.status == CREATED else messages.done(command)
-        return answer if self.etag is None else replace(answer, headers={**answer.headers, "etag": self.etag})
+        more: dict[str, Json] = {} if self.etag is None else {"etag": self.etag}
+        if self.kept_headers is not None:
+            more[HISTORICAL_HEADERS] = self.kept_headers
+        return replace(answer, headers={**answer.headers, **more}) if more else answer
 
 
 def put_at(document: Document, pointer: Pointer, value: Json) -> Decision:

@@ -1,17 +1,20 @@
 """What an entity was at some moment of its past, by folding its records, and its records as the events they tell.
 
-Pure: who reads the records, from the journal or the lake, hands them in by ascending revision, each once.
+A fold begins at the last milestone before the moment, so that it is short. Who has the records, the journal or the
+lake, is behind `Archive`: it hands them out by ascending revision, each once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from msgspec import UNSET, Raw
 
+from penstock.twins.milestone import milestone_in, places
 from penstock.twins.names import Key
-from penstock.twins.record import Record
+from penstock.twins.record import Record, records_of
 from penstock.twins.twin import Change, Twin, after, change_of
 from penstock.wire.ditto.envelope import Headers, text_header
 from penstock.wire.ditto.errors import (
@@ -25,6 +28,16 @@ from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
 from penstock.wire.ditto.ranges import parse_revision, parse_timestamp
 from penstock.wire.ditto.topic import Action, Group, Topic
 from penstock.wire.ditto.twin import Event
+
+
+class Archive(Protocol):
+    """`penstock.history.reader.History`. Blocks: not for a loop."""
+
+    def read(self, entity: str, *, first: int | None = None, last: int | None = None) -> Iterator[Any]:
+        """Arrow tables with the journal's columns; both revisions are included."""
+
+    def last_revision(self, entity: str, until: int | None = None) -> int:
+        """Of the last event, in the order of revisions, before a time in microseconds since 1970; 0 if none is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,17 @@ class Moment:
         elif self.before is not None and self.before > now * NANOS_PER_MICRO:
             raise self.not_found(key)
 
+    def find(self, archive: Archive, key: Key, entity: str) -> Twin:
+        """What there was, from an archive that knows it as `entity`; raises 404 if there was nothing.
+
+        Reads some hundred records, wherever in a history that is.
+        """
+        until = self._until
+        last = self.revision if until is None else archive.last_revision(entity, until)
+        base = None if not last else _base(archive, entity, last)
+        first = None if base is None else base.revision + 1
+        return self.twin(key, records_of(archive.read(entity, first=first, last=last)), base)
+
     def twin(self, key: Key, records: Iterable[Record], base: Twin | None = None) -> Twin:
         """What there was; raises 404 if nothing. `base` is the state before the first of the records.
 
@@ -62,8 +86,7 @@ class Moment:
 
     def fold(self, changes: Iterable[tuple[Record, Change | None]], base: Twin | None = None) -> Twin | None:
         """The same for records whose changes are known."""
-        # Instants are compared with whole microseconds: before one is before it rounded up.
-        until = None if self.before is None else -(-self.before // NANOS_PER_MICRO)
+        until = self._until
         state, found = base, None
         for record, change in changes:
             if self.revision is not None and record.revision > self.revision:
@@ -74,6 +97,41 @@ class Moment:
             if until is None or record.timestamp < until:
                 found = state
         return found
+
+    @property
+    def _until(self) -> int | None:
+        """Instants are compared with whole microseconds: before one is before it rounded up."""
+        return None if self.before is None else -(-self.before // NANOS_PER_MICRO)
+
+
+def _base(archive: Archive, entity: str, revision: int) -> Twin | None:
+    """The last milestone at or before a revision, or one of those before it; None if there is none."""
+    for place in places(revision):
+        for record in records_of(archive.read(entity, first=place, last=place)):
+            found = milestone_in(record.headers)
+            if found is not None:
+                return found
+    return None
+
+
+def last_state(
+    archive: Archive, key: Key, entity: str, revision: int, old: Twin | None = None
+) -> tuple[Twin | None, bool]:
+    """What an entity is after its last revision; None if it is not there, and whether that is known.
+
+    `old` is what it was at some time, if anything is known of that.
+    """
+    base = _base(archive, entity, revision)
+    if base is None or (old is not None and old.revision > base.revision):
+        base = old
+    is_known, state = base is not None, base
+    for record in records_of(archive.read(entity, first=1 if base is None else base.revision + 1, last=revision)):
+        change = change_of(key.group, record)
+        if change is not None:
+            state = after(state, change, record.revision, record.timestamp)
+            is_gone = change.kind is Action.DELETED and not change.pointer
+            is_known = is_known or is_gone or state is not None or record.revision == 1
+    return state, is_known
 
 
 def moment_of(headers: Headers) -> Moment | None:

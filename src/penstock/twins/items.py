@@ -35,6 +35,19 @@ _ROW = ("ADD", "UPDATE", "DELETE")
 _DECODER = msgspec.json.Decoder(dict[str, str | None])
 
 
+class _Row(msgspec.Struct):
+    properties: dict[str, msgspec.Raw]
+
+
+class _Told(msgspec.Struct):
+    attributes: dict[str, msgspec.Raw] = {}
+    features: dict[str, _Row | None] = {}
+
+
+_ATTRIBUTES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_FEATURES = msgspec.json.Decoder(_Told)
+
+
 def change_of_item(thing_id: str, record: Record) -> Change | None:
     """The change of the thing that a record of the item tells; None for one that tells none."""
     if record.kind == CLEAR:
@@ -59,6 +72,22 @@ def fields_in(record: Record) -> list[str]:
         return list(_DECODER.decode(record.value))
     except msgspec.DecodeError:
         return []
+
+
+def fields_told(path: str, value: str | None) -> list[str]:
+    """The fields of the item that an event of its thing tells, by the path and the text that `change_of_item` gave."""
+    if value is None:
+        return []
+    if path == "/attributes":
+        return list(_ATTRIBUTES.decode(value))
+    told = _FEATURES.decode(f'{{"features":{value}}}' if path == "/features" else value)
+    fields = list(told.attributes)
+    if told.features:
+        fields += ("key", "command")
+    for row in told.features.values():
+        if row is not None:
+            fields += row.properties
+    return fields
 
 
 def _part(fields: dict[str, str | None]) -> tuple[str, Json]:

@@ -6,18 +6,12 @@ Columns and their meaning: docs/journal.md, "A record".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-# In the order of the attributes below.
-_COLUMNS = ("sequence", "entity", "revision", "timestamp", "kind", "path", "value", "headers")
-_TIMESTAMP = _COLUMNS.index("timestamp")
 
-
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """`timestamp` is in microseconds since 1970; `value` and `headers` are JSON texts, or None."""
 
     sequence: int
@@ -30,9 +24,12 @@ class Record:
     headers: str | None = None
 
 
+_TIMESTAMP = Record._fields.index("timestamp")
+
+
 def records_of(batches: Iterable[Any]) -> Iterator[Record]:
     """The records of Arrow batches with the journal's columns, one batch in memory at a time."""
     for batch in batches:
-        columns = [batch.column(name) for name in _COLUMNS]
+        columns = [batch.column(name) for name in Record._fields]
         columns[_TIMESTAMP] = columns[_TIMESTAMP].cast(pa.int64())
-        yield from map(Record, *(column.to_pylist() for column in columns))
+        yield from map(Record._make, zip(*(column.to_pylist() for column in columns), strict=True))

@@ -22,7 +22,9 @@ from penstock.twins.access import NO_RIGHTS, Access, Kind, Permission, Rights, S
 from penstock.twins.caller import Caller
 from penstock.twins.decision import RETRIEVED, Decision, Outcome
 from penstock.twins.enforcement import enforce, has_history, not_found, readable
+from penstock.twins.headers import to_keep
 from penstock.twins.line import Line, Step
+from penstock.twins.milestone import milestone_in, with_milestone
 from penstock.twins.names import Key, Names, policy_key, thing_key
 from penstock.twins.preconditions import NOTHING, asks_for_tags, check_condition, check_tags
 from penstock.twins.record import Record
@@ -49,6 +51,9 @@ from penstock.wire.ditto.topic import Action, Group
 from penstock.wire.ditto.twin import Command, Event, RetrieveSeveral
 
 _log = log.get(__name__)
+
+# Records that wait at a start, to be folded: a milestone that comes after them makes that needless.
+MAX_WAITING_RECORDS = 16_384
 
 # Called once, perhaps at once: with what a command came to, or with the error to answer.
 Answer = Callable[[Outcome | DittoError], None]
@@ -136,6 +141,11 @@ class Twins:
         else:
             batch.waiting.append((answer, result, looked_at[0]))
 
+    @property
+    def kept_headers(self) -> tuple[str, ...]:
+        """Those that are journaled, by lower-case name."""
+        return self._settings.kept_headers
+
     def thing(self, id: str) -> Twin | None:
         """The thing as it is on the disk."""
         return self._committed(thing_key(id))
@@ -172,21 +182,50 @@ class Twins:
     def restore(self, state: State, records: Iterable[Record]) -> None:
         """Begin with a saved state and all records after it, as `state.records_after` reads them."""
         names = self._settings.names
+        # A second time, if the records turned out not to be there.
+        self._lines.clear()
         for entity, twin in state.twins.items():
             key = names.key(entity)
             if key is not None:
                 self._lines[key] = Line(twin)
         self._applied = state.sequence
+        # Looked up once for each: there may be a million records.
+        keys: dict[str, Key | None] = {}
+        waiting: dict[Key, list[Record]] = {}
+        count = 0
         for record in records:
-            key = names.key(record.entity)
-            change = None if key is None else change_of(key.group, record)
-            if key is None or change is None:
+            if record.entity not in keys:
+                keys[record.entity] = names.key(record.entity)
+            key = keys[record.entity]
+            if key is None:
                 self.skipped_records += 1
                 continue
+            some = waiting.setdefault(key, [])
+            some.append(record)
+            count += 1
+            known = milestone_in(record.headers)
+            # Not one from before the state, for then some records between the two are not here.
+            if known is not None and some[0].revision <= known.revision + 1:
+                self._line(key).committed = known
+                count -= len(some)
+                some[:] = [each for each in some if each.revision > known.revision]
+                count += len(some)
+            if count >= MAX_WAITING_RECORDS:
+                self._fold(waiting)
+                waiting, count = {}, 0
+        self._fold(waiting)
+
+    def _fold(self, waiting: dict[Key, list[Record]]) -> None:
+        for key, records in waiting.items():
             line = self._line(key)
-            line.committed = after(line.committed, change, record.revision, record.timestamp)
+            for record in records:
+                change = change_of(key.group, record)
+                if change is None:
+                    self.skipped_records += 1
+                    continue
+                line.committed = after(line.committed, change, record.revision, record.timestamp)
+                self._applied = max(self._applied, record.sequence)
             self._tidy(key, line)
-            self._applied = record.sequence
 
     def capture(self) -> State:
         """All that is on the disk, to be saved: cheap to take, and any thread may write it."""
@@ -363,12 +402,13 @@ class Twins:
     ) -> tuple[Outcome, _Batch]:
         """Give the changes of a command to the journal, all or none; the last of them is the command's own."""
         now = self._now()
-        kept = {name: command.headers[name] for name in self._settings.kept_headers if name in command.headers}
+        kept = to_keep(command.headers, caller, self._settings.kept_headers)
         columns = Columns()
         for key, decision in decisions:
             change = decision.change
             entity = self._settings.names.entity(key)
-            columns.add(entity, now, change.kind.value, change.path, change.text, text_of(kept) if kept else None)
+            headers = with_milestone(kept, self._journal.revision(entity) + 1, self._committed(key))
+            columns.add(entity, now, change.kind.value, change.path, change.text, text_of(headers) if headers else None)
         try:
             receipt = self._journal.append(columns, Policy.ACK)
         except (Overload, DiskFailed, JournalClosed):

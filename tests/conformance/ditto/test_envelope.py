@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from tests.conformance.ditto.phrases import row
 from tests.doors.ditto.world import THING, World, command, refusal
 
 UNKNOWN = "unknown/unknown/things/twin/errors"
 TOPIC = (400, "protocoladapter:unknown.topicpath")
-
-
-def row(name: str, *values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.conformance(f"ditto.{name}"), id=f"ditto.{name}")
 
 
 @pytest.mark.parametrize(
@@ -66,11 +61,13 @@ def test_a_message_without_a_path_is_refused_on_its_own_topic(world: World) -> N
     ],
 )
 def test_a_topic_that_is_none_is_refused_naming_the_part_at_fault(world: World, topic: str, description: str) -> None:
-    (answer,) = world.connect().say({"topic": topic, "path": "/", "headers": {"correlation-id": "c"}})
+    peer = world.connect()
+    (answer,) = peer.say({"topic": topic, "path": "/", "headers": {"correlation-id": "c"}})
     assert refusal([answer]) == TOPIC
     assert answer["topic"] == UNKNOWN
     assert answer["headers"]["correlation-id"] == "c"
     assert answer["value"]["description"] == description
+    assert peer.command("create", value={})["status"] == 201
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.conformance.ditto.phrases import row
 from tests.doors.ditto.site import EVENTS, MERGE, Site
 
 NAMES = (f"ns:http-{number}" for number in itertools.count())
-
-
-def row(name: str, *values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.conformance(f"ditto.{name}"), id=f"ditto.{name}")
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,10 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from penstock.doors.ditto.live import MAX_WAITING_EVENTS
-from tests.conformance.ditto.test_streaming import NO_READ, READ, shared
-from tests.doors.ditto.world import THING, Renewing, World, command, kinds, refusal
-
-
-def row(name: str, *values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.conformance(f"ditto.{name}"), id=f"ditto.{name}")
+from penstock.doors.ditto.backlog import MAX_WAITING_EVENTS
+from tests.conformance.ditto.phrases import NO_READ, row, shared
+from tests.doors.ditto.world import READ, THING, Renewing, World, command, kinds, refusal
 
 
 @pytest.mark.parametrize(
@@ -189,7 +183,7 @@ def test_a_slow_reader_is_told_how_many_events_it_has_lost_and_where(world: Worl
     for number in range(MAX_WAITING_EVENTS + 7):
         peer.command("modify", "/attributes/counter", number)
     assert watcher.hear() == []
-    assert world.edition.lost == 7
+    assert world.service.losses.events == 7
     watcher.connection.set_writable(True)
     *events, complaint = watcher.hear()
     assert [event["revision"] for event in events] == list(range(2, MAX_WAITING_EVENTS + 2))

@@ -6,26 +6,14 @@ import pytest
 
 from penstock.doors.ditto.streaming import FIRST_SECONDS
 from penstock.wire.ditto.subscriptions import IDLE_SECONDS, MAX_SUBSCRIPTIONS, REMEMBERED_SECONDS
-from tests.doors.ditto.world import (
-    THING,
-    World,
-    command,
-    failure,
-    kind,
-    kinds,
-    refusal,
-    revisions,
-    streaming,
-)
+from tests.conformance.ditto.phrases import row
+from tests.doors.ditto.world import THING, World, command, failure, kinds, refusal, revisions, streaming
 
+SUBSCRIBE = "subscribeForPersistedEvents"
 PROTOCOL_ERROR = (400, "streaming.subscription.protocol.error")
 NOT_FOUND = (404, "streaming.subscription.not.found")
 TIMEOUT = (408, "streaming.subscription.timeout")
 TOPIC = "ns/thing/things/twin/streaming"
-
-
-def row(name: str, *values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.conformance(f"ditto.{name}"), id=f"ditto.{name}")
 
 
 # -- the seven messages ------------------------------------------------------------------------------------------------
@@ -40,7 +28,7 @@ def test_subscribe_is_answered_with_created_whatever_it_is_about(world: World) -
 
 @pytest.mark.conformance("ditto.streaming.created")
 def test_created_tells_the_number_and_carries_the_headers_of_subscribe(world: World) -> None:
-    answer = world.connect().ask(streaming(THING, "subscribeForPersistedEvents", {}, {"correlation-id": "a", "x": "y"}))
+    answer = world.connect().ask(streaming(THING, SUBSCRIBE, {}, {"correlation-id": "a", "x": "y"}))
     assert answer == {
         "topic": f"{TOPIC}/created",
         "headers": {"correlation-id": "a", "x": "y", "content-type": "application/json"},
@@ -53,22 +41,19 @@ def test_created_tells_the_number_and_carries_the_headers_of_subscribe(world: Wo
 def test_subscribe_without_a_value_is_for_all_of_the_history(world: World) -> None:
     world.make(events=3)
     peer = world.connect()
-    number = peer.ask(streaming(THING, "subscribeForPersistedEvents"))["value"]["subscriptionId"]
+    number = peer.ask(streaming(THING, SUBSCRIBE))["value"]["subscriptionId"]
     assert revisions(peer.request(number, 3)[:-1]) == [1, 2, 3]
 
 
 @pytest.mark.conformance("ditto.streaming.request")
 def test_a_request_is_answered_with_as_many_items_as_it_asks_for(world: World) -> None:
-    world.make(events=5)
-    peer = world.connect()
-    assert revisions(peer.request(peer.subscribe(), 2)) == [1, 2]
+    peer, number = world.subscribed(events=5)
+    assert revisions(peer.request(number, 2)) == [1, 2]
 
 
 @pytest.mark.conformance("ditto.streaming.next")
 def test_next_carries_one_event_as_a_whole_message_and_the_headers_of_the_request(world: World) -> None:
-    world.make(events=2)
-    peer = world.connect()
-    number = peer.subscribe(headers={"correlation-id": "a"})
+    peer, number = world.subscribed(events=2, headers={"correlation-id": "a"})
     first, second, _ = peer.request(number, 9, headers={"correlation-id": "b"})
     assert first["topic"] == f"{TOPIC}/next"
     assert first["headers"] == {"correlation-id": "b", "content-type": "application/json"}
@@ -88,9 +73,7 @@ def test_next_carries_one_event_as_a_whole_message_and_the_headers_of_the_reques
 
 @pytest.mark.conformance("ditto.streaming.complete")
 def test_complete_comes_after_the_last_item_with_the_number_and_the_headers_of_the_request(world: World) -> None:
-    world.make(events=2)
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed(events=2)
     peer.request(number, 1)
     assert peer.request(number, 9, headers={"correlation-id": "c"})[-1] == {
         "topic": f"{TOPIC}/complete",
@@ -126,9 +109,7 @@ def test_failed_carries_the_error_and_the_headers_of_the_request(world: World) -
 
 @pytest.mark.conformance("ditto.streaming.cancel")
 def test_cancel_is_not_answered_and_nothing_comes_after_it(world: World) -> None:
-    world.make(events=5)
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed(events=5)
     peer.request(number, 2)
     assert peer.cancel(number) == []
     assert failure(peer.request(number, 2)) == PROTOCOL_ERROR
@@ -139,9 +120,7 @@ def test_cancel_is_not_answered_and_nothing_comes_after_it(world: World) -> None
 
 @pytest.mark.conformance("ditto.rule.1.1")
 def test_never_more_items_than_were_requested(world: World) -> None:
-    world.make(events=20)
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed(events=20)
     sent = []
     for demand in (1, 3, 2, 7):
         items = peer.request(number, demand)
@@ -150,19 +129,35 @@ def test_never_more_items_than_were_requested(world: World) -> None:
     assert sent == list(range(1, 14))
 
 
-@pytest.mark.conformance("ditto.rule.1.5")
-def test_fewer_items_than_requested_are_followed_by_complete(world: World) -> None:
-    world.make(events=3)
-    peer = world.connect()
-    assert kinds(peer.request(peer.subscribe(), 100)) == ["next", "next", "next", "complete"]
+@pytest.mark.parametrize(
+    ("options", "demand", "expected"),
+    [
+        row("rule.1.5", {}, 100, [1, 2, 3]),
+        row("complete.no-extra-demand", {}, 3, [1, 2, 3]),
+        row("complete.filtered", {"filter": "lt(attributes/counter,2)"}, 2, [1, 2]),
+        row("complete.empty", {"fromHistoricalRevision": 4}, 1, []),
+    ],
+)
+def test_complete_follows_the_last_item_without_being_asked_for(
+    world: World, options: dict[str, Any], demand: int, expected: list[int]
+) -> None:
+    peer, number = world.subscribed(events=3, **options)
+    *items, end = peer.request(number, demand)
+    assert (revisions(items), kinds([end])) == (expected, ["complete"])
 
 
-@pytest.mark.conformance("ditto.rule.1.7")
-def test_nothing_comes_after_the_end(world: World) -> None:
+@pytest.mark.parametrize(
+    ("id", "demand", "end"),
+    [
+        row("rule.1.7", THING, 5, "complete"),
+        row("failed.last", "no:such", 5, "failed"),
+        row("failed.last.demand", THING, 0, "failed"),
+    ],
+)
+def test_nothing_comes_after_the_end(world: World, id: str, demand: int, end: str) -> None:
     world.make(events=2)
     peer = world.connect()
-    number = peer.subscribe()
-    assert kind(peer.request(number, 5)[-1]) == "complete"
+    assert kinds(peer.request(peer.subscribe(id), demand, id))[-1] == end
     peer.command("modify", "/attributes/counter", 9)
     world.advance(IDLE_SECONDS * 2)
     assert peer.hear() == []
@@ -185,20 +180,17 @@ def test_a_cancelled_subscription_stops_sending_even_while_items_are_wanted(worl
 
 @pytest.mark.conformance("ditto.rule.3.7")
 def test_after_cancel_another_cancel_does_nothing_and_a_request_is_told_that_it_is_over(world: World) -> None:
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed()
     assert [peer.cancel(number), peer.cancel(number)] == [[], []]
     (failed,) = peer.request(number, 1)
-    error = failed["value"]["error"]
-    assert (error["status"], error["error"]) == PROTOCOL_ERROR
-    assert error["message"] == "This subscription is considered cancelled. No more messages are processed."
+    assert failure([failed]) == PROTOCOL_ERROR
+    message = "This subscription is considered cancelled. No more messages are processed."
+    assert failed["value"]["error"]["message"] == message
 
 
 @pytest.mark.conformance("ditto.rule.3.8")
 def test_demand_adds_up(world: World) -> None:
-    world.make(events=6)
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed(events=6)
     world.work.stands_still = True
     peer.request(number, 2)
     peer.request(number, 3)
@@ -210,9 +202,7 @@ def test_demand_adds_up(world: World) -> None:
     "demand", [row("rule.3.17", 2**63 - 1), row("demand.beyond", 2**63 + 5), row("demand.1e30", 1e30)]
 )
 def test_demand_beyond_the_largest_number_is_all_there_is(world: World, demand: float) -> None:
-    world.make(events=3)
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed(events=3)
     world.work.stands_still = True
     peer.request(number, demand)
     peer.request(number, demand)
@@ -222,9 +212,7 @@ def test_demand_beyond_the_largest_number_is_all_there_is(world: World, demand: 
 
 @pytest.mark.parametrize("demand", [row("rule.3.9", 0), row("demand.negative", -1), row("demand.missing", None)])
 def test_a_demand_below_one_ends_the_subscription_with_failed(world: World, demand: int | None) -> None:
-    world.make(events=3)
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed(events=3)
     value = {"subscriptionId": number} | ({} if demand is None else {"demand": demand})
     (failed,) = peer.say(streaming(THING, "request", value))
     assert failed["value"]["error"] == {
@@ -248,42 +236,16 @@ def test_nothing_ends_before_the_first_request(world: World) -> None:
 # -- order, time and identity ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.conformance("ditto.complete.no-extra-demand")
-def test_complete_needs_no_extra_demand(world: World) -> None:
-    world.make(events=3)
-    peer = world.connect()
-    assert kinds(peer.request(peer.subscribe(), 3)) == ["next", "next", "next", "complete"]
-
-
-@pytest.mark.conformance("ditto.complete.filtered")
-def test_complete_needs_no_extra_demand_even_if_a_filter_leaves_out_all_that_is_left(world: World) -> None:
-    world.make(events=6)
-    peer = world.connect()
-    number = peer.subscribe(filter="lt(attributes/counter,2)")
-    assert kinds(peer.request(number, 2)) == ["next", "next", "complete"]
-
-
-@pytest.mark.conformance("ditto.complete.empty")
-def test_an_empty_history_is_complete_at_the_first_request(world: World) -> None:
-    world.make(events=2)
-    peer = world.connect()
-    assert kinds(peer.request(peer.subscribe(fromHistoricalRevision=3), 1)) == ["complete"]
-
-
 @pytest.mark.conformance("ditto.streaming.lazy")
 def test_what_is_written_before_the_first_request_is_included(world: World) -> None:
-    world.make(events=1)
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed()
     peer.command("modify", "/attributes/counter", 7)
     assert revisions(peer.request(number, 9)[:-1]) == [1, 2]
 
 
 @pytest.mark.conformance("ditto.streaming.finite")
 def test_what_is_written_after_the_first_request_is_not_included(world: World) -> None:
-    world.make(events=2)
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed(events=2)
     assert revisions(peer.request(number, 1)) == [1]
     peer.command("modify", "/attributes/counter", 7)
     assert kinds(peer.request(number, 9)) == ["next", "complete"]
@@ -301,31 +263,27 @@ def test_numbers_count_from_zero_for_each_connection_and_are_not_used_again(worl
 
 @pytest.mark.conformance("ditto.streaming.foreign")
 def test_a_number_of_another_connection_is_unknown(world: World) -> None:
-    world.make()
-    first, second = world.connect(), world.connect()
-    number = first.subscribe()
+    first, number = world.subscribed()
+    second = world.connect()
     (failed,) = second.request(number, 1)
-    error = failed["value"]["error"]
-    assert (error["status"], error["error"]) == NOT_FOUND
-    assert error["message"] == f"No subscription with ID '{number}' exists."
+    assert failure([failed]) == NOT_FOUND
+    assert failed["value"]["error"]["message"] == f"No subscription with ID '{number}' exists."
     assert failure(second.cancel(number)) == NOT_FOUND
+    assert second.subscribe() == "0"
     assert kinds(first.request(number, 1)) == ["next", "complete"]
 
 
 @pytest.mark.conformance("ditto.streaming.other-entity")
 def test_the_entity_in_the_topic_of_a_request_does_not_matter(world: World) -> None:
-    world.make()
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed()
     answers = peer.request(number, 1, id="an:other")
     assert [answer["topic"] for answer in answers] == [f"{TOPIC}/next", f"{TOPIC}/complete"]
 
 
 @pytest.mark.conformance("ditto.streaming.interleaved")
 def test_several_subscriptions_are_read_side_by_side(world: World) -> None:
-    world.make(events=4)
-    peer = world.connect()
-    one, other = peer.subscribe(), peer.subscribe(fromHistoricalRevision=3)
+    peer, one = world.subscribed(events=4)
+    other = peer.subscribe(fromHistoricalRevision=3)
     assert revisions(peer.request(one, 2)) == [1, 2]
     assert revisions(peer.request(other, 1)) == [3]
     assert revisions(peer.request(one, 1)) == [3]
@@ -335,9 +293,7 @@ def test_several_subscriptions_are_read_side_by_side(world: World) -> None:
 
 @pytest.mark.conformance("ditto.streaming.zombie")
 def test_for_ten_seconds_a_request_is_told_that_it_is_over_and_a_cancel_is_silent(world: World) -> None:
-    world.make()
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed()
     assert kinds(peer.request(number, 1)) == ["next", "complete"]
     world.advance(REMEMBERED_SECONDS - 0.1)
     assert failure(peer.request(number, 1)) == PROTOCOL_ERROR
@@ -347,41 +303,39 @@ def test_for_ten_seconds_a_request_is_told_that_it_is_over_and_a_cancel_is_silen
     assert failure(peer.cancel(number)) == NOT_FOUND
 
 
-@pytest.mark.conformance("ditto.idle.before-request")
-def test_a_subscription_without_a_request_fails_after_sixty_seconds(world: World) -> None:
-    peer = world.connect()
-    number = peer.subscribe(headers={"correlation-id": "a"})
+@pytest.mark.parametrize("demand", [row("idle.before-request", 0), row("idle.after-request", 1)])
+def test_a_subscription_in_which_nothing_is_said_fails_after_sixty_seconds(world: World, demand: int) -> None:
+    peer, number = world.subscribed(events=3, headers={"correlation-id": "last"})
+    if demand:
+        world.advance(IDLE_SECONDS - 1)
+        assert revisions(peer.request(number, demand, headers={"correlation-id": "last"})) == [1]
     world.advance(IDLE_SECONDS - 0.1)
     assert peer.hear() == []
     world.advance(0.1)
     (failed,) = peer.hear()
-    assert failed["headers"]["correlation-id"] == "a"
-    error = failed["value"]["error"]
-    assert (error["status"], error["error"]) == TIMEOUT
-    assert error["message"] == f"The subscription '{number}' stopped due to a lack of interaction."
+    assert failure([failed]) == TIMEOUT
+    assert failed["headers"]["correlation-id"] == "last"
+    message = f"The subscription '{number}' stopped due to a lack of interaction."
+    assert failed["value"]["error"]["message"] == message
 
 
-@pytest.mark.conformance("ditto.idle.after-request")
-def test_a_subscription_whose_demand_is_met_fails_after_sixty_seconds(world: World) -> None:
-    world.make(events=3)
-    peer = world.connect()
-    number = peer.subscribe()
-    world.advance(IDLE_SECONDS - 1)
-    assert revisions(peer.request(number, 1)) == [1]
-    world.advance(IDLE_SECONDS - 1)
-    assert peer.hear() == []
-    world.advance(1)
-    assert failure(peer.hear()) == TIMEOUT
-
-
-@pytest.mark.conformance("ditto.streaming.patience")
-def test_a_history_that_is_not_found_in_time_fails_with_500(world: World) -> None:
-    world.make()
-    peer = world.connect()
-    number = peer.subscribe()
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        row("streaming.patience", {}, FIRST_SECONDS),
+        row("streaming.timeout", {"timeout": "500ms"}, 0.5),
+        row("streaming.timeout.number", {"timeout": 2}, 2.0),
+    ],
+)
+def test_a_history_that_is_not_found_in_time_fails_with_500(
+    world: World, headers: dict[str, Any], seconds: float
+) -> None:
+    peer, number = world.subscribed(headers=headers)
     world.work.stands_still = True
     peer.request(number, 1)
-    world.advance(FIRST_SECONDS)
+    world.advance(seconds - 0.1)
+    assert peer.hear() == []
+    world.advance(0.1)
     assert failure(peer.hear()) == (500, "internalerror")
     world.work.stands_still = False
     assert peer.hear() == []
@@ -392,7 +346,7 @@ def test_more_than_a_hundred_subscriptions_are_an_error_and_no_created(world: Wo
     peer = world.connect()
     for _ in range(MAX_SUBSCRIPTIONS):
         peer.subscribe()
-    answers = peer.say(streaming(THING, "subscribeForPersistedEvents", {}))
+    answers = peer.say(streaming(THING, SUBSCRIBE, {}))
     assert refusal(answers) == (429, "too.many.requests")
     peer.cancel("0")
     assert peer.subscribe() == str(MAX_SUBSCRIPTIONS)
@@ -400,17 +354,13 @@ def test_more_than_a_hundred_subscriptions_are_an_error_and_no_created(world: Wo
 
 @pytest.mark.conformance("ditto.streaming.response-required")
 def test_response_required_does_not_matter_to_streaming(world: World) -> None:
-    world.make()
-    peer = world.connect()
-    number = peer.subscribe(headers={"response-required": False})
+    peer, number = world.subscribed(headers={"response-required": False})
     assert kinds(peer.request(number, 1, headers={"response-required": "false"})) == ["next", "complete"]
 
 
 @pytest.mark.conformance("ditto.streaming.close")
 def test_a_closed_socket_ends_its_subscriptions(world: World) -> None:
-    world.make(events=3)
-    peer = world.connect()
-    number = peer.subscribe()
+    peer, number = world.subscribed(events=3)
     peer.request(number, 1)
     peer.connection.lost()
     assert peer.request(number, 1) == []
@@ -418,275 +368,85 @@ def test_a_closed_socket_ends_its_subscriptions(world: World) -> None:
     assert peer.hear() == []
 
 
-# -- ranges and filters ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        row("range.all", {}, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
-        row("range.fromHistoricalRevision", {"fromHistoricalRevision": 8}, [8, 9, 10]),
-        row("range.toHistoricalRevision", {"toHistoricalRevision": 3}, [1, 2, 3]),
-        row("range.both", {"fromHistoricalRevision": 5, "toHistoricalRevision": 7}, [5, 6, 7]),
-        row("range.from-zero", {"fromHistoricalRevision": 0, "toHistoricalRevision": 2}, [1, 2]),
-        row("range.from-negative", {"fromHistoricalRevision": -3}, [8, 9, 10]),
-        row("range.from-before-the-first", {"fromHistoricalRevision": -99, "toHistoricalRevision": 2}, [1, 2]),
-        row("range.to-zero", {"fromHistoricalRevision": 9, "toHistoricalRevision": 0}, [9, 10]),
-        row("range.to-negative", {"toHistoricalRevision": -7}, [1, 2, 3]),
-        row("range.upside-down", {"fromHistoricalRevision": 7, "toHistoricalRevision": 5}, []),
-        row("range.outside", {"fromHistoricalRevision": 11}, []),
-        row("range.before-everything", {"toHistoricalRevision": -99}, []),
-        row("filter.partial", {"filter": "ge(attributes/counter,7)"}, [8, 9, 10]),
-        row(
-            "filter.ne",
-            {"fromHistoricalRevision": 5, "toHistoricalRevision": 9, "filter": "ne(attributes/counter,6)"},
-            [5, 6, 8, 9],
-        ),
-    ],
-)
-def test_a_range_selects_events(world: World, options: dict[str, Any], expected: list[int]) -> None:
-    world.make(events=10)
-    assert world.connect().read(**options) == expected
-
-
-@pytest.fixture
-def dated(world: World) -> World:
-    """Ten events, each a second after the one before."""
-    world.make(events=10)
-    return world
-
-
-def moment(world: World, revision: int) -> str:
-    peer = world.connect()
-    (item, _) = peer.request(peer.subscribe(fromHistoricalRevision=revision, toHistoricalRevision=revision), 1)
-    return str(item["value"]["item"]["timestamp"])
-
-
-@pytest.mark.conformance("ditto.range.fromHistoricalTimestamp")
-def test_from_a_timestamp_is_after_it_and_not_at_it(dated: World) -> None:
-    assert dated.connect().read(fromHistoricalTimestamp=moment(dated, 7)) == [8, 9, 10]
-
-
-@pytest.mark.conformance("ditto.range.toHistoricalTimestamp")
-def test_to_a_timestamp_is_before_it_and_not_at_it(dated: World) -> None:
-    assert dated.connect().read(toHistoricalTimestamp=moment(dated, 4)) == [1, 2, 3]
-
-
-@pytest.mark.conformance("ditto.range.combined")
-def test_revisions_and_timestamps_restrict_together(dated: World) -> None:
-    chosen: dict[str, Any] = {"fromHistoricalTimestamp": moment(dated, 2), "toHistoricalTimestamp": moment(dated, 9)}
-    assert dated.connect().read(**chosen, fromHistoricalRevision=5, toHistoricalRevision=-4) == [5, 6]
-
-
-@pytest.mark.conformance("ditto.range.timestamps-upside-down")
-def test_timestamps_upside_down_are_an_empty_history(dated: World) -> None:
-    chosen: dict[str, Any] = {"fromHistoricalTimestamp": moment(dated, 7), "toHistoricalTimestamp": moment(dated, 3)}
-    assert dated.connect().read(**chosen) == []
-
-
-@pytest.mark.conformance("ditto.range.clock-stepped-back")
-def test_the_stream_ends_at_the_first_event_that_is_not_before_the_timestamp(world: World) -> None:
-    world.make(events=3)
-    end = moment(world, 3)
-    peer = world.connect()
-    world.now -= 60_000_000
-    assert peer.command("modify", "/attributes/counter", 3)["status"] == 204
-    assert peer.read(toHistoricalTimestamp=end) == [1, 2]
-    assert peer.read() == [1, 2, 3, 4]
-
-
-@pytest.mark.conformance("ditto.filter.demand")
-def test_what_a_filter_leaves_out_takes_no_demand(world: World) -> None:
-    world.make(events=10)
-    peer = world.connect()
-    number = peer.subscribe(filter="or(eq(attributes/counter,3),eq(attributes/counter,8))")
-    assert revisions(peer.request(number, 1)) == [4]
-    assert kinds(peer.request(number, 1)) == ["next", "complete"]
-
-
-@pytest.mark.conformance("ditto.filter.invalid")
-def test_a_filter_that_does_not_parse_fails_at_the_first_request(world: World) -> None:
-    world.make()
-    peer = world.connect()
-    number = peer.subscribe(filter="eq(attributes/counter")
-    assert failure(peer.request(number, 1)) == (400, "rql.expression.invalid")
-
-
-# -- who may read, and what --------------------------------------------------------------------------------------------
-
-
-def policy(**readers: dict[str, Any]) -> dict[str, Any]:
-    entries = {"OWNER": {"subjects": {"nginx:owner": {"type": "t"}}, "resources": ALL_OF_IT}}
-    for name, resources in readers.items():
-        entries[name] = {"subjects": {f"nginx:{name}": {"type": "t"}}, "resources": resources}
-    return {"policyId": "ns:policy", "entries": entries}
-
-
-ALL = {"grant": ["READ", "WRITE"], "revoke": []}
-READ = {"grant": ["READ"], "revoke": []}
-NO_READ = {"grant": [], "revoke": ["READ"]}
-ALL_OF_IT = {"thing:/": ALL, "policy:/": ALL}
-
-
-def shared(world: World, **readers: dict[str, Any]) -> None:
-    peer = world.connect()
-    assert peer.command("create", value=policy(**readers), id="ns:policy", group="policies")["status"] == 201
-    assert peer.command("create", value={"policyId": "ns:policy", "attributes": {"x": 1}})["status"] == 201
-
-
-@pytest.mark.conformance("ditto.access.missing")
-def test_the_history_of_a_thing_that_is_not_there_fails_with_404(world: World) -> None:
-    peer = world.connect()
-    assert failure(peer.request(peer.subscribe("no:such"), 1)) == (404, "things:thing.notfound")
-
-
-@pytest.mark.conformance("ditto.access.forbidden")
-def test_outsiders_are_told_the_same_as_of_a_thing_that_is_not_there(world: World) -> None:
-    world.make()
-    peer = world.connect("outsider")
-    assert failure(peer.request(peer.subscribe(), 1)) == (404, "things:thing.notfound")
-
-
-@pytest.mark.conformance("ditto.access.restricted")
-def test_who_may_not_read_all_of_a_thing_does_not_read_its_history(world: World) -> None:
-    shared(world, reader={"thing:/": READ, "thing:/attributes/secret": NO_READ}, whole={"thing:/": READ})
-    restricted, whole = world.connect("reader"), world.connect("whole")
-    assert failure(restricted.request(restricted.subscribe(), 1)) == (404, "things:thing.notfound")
-    assert whole.read() == [1]
-
-
-@pytest.mark.conformance("ditto.access.deleted")
-def test_the_history_of_a_deleted_thing_is_there_again_when_it_is(world: World) -> None:
-    world.make()
-    peer = world.connect()
-    assert peer.command("delete")["status"] == 204
-    assert failure(peer.request(peer.subscribe(), 1)) == (404, "things:thing.notfound")
-    assert peer.command("create", value={"policyId": THING})["status"] == 201
-    assert peer.read() == [1, 2, 3]
-
-
-@pytest.mark.conformance("ditto.policy.streaming")
-def test_the_history_of_a_policy_has_no_channel_in_its_topics(world: World) -> None:
-    shared(world)
-    peer = world.connect()
-    entry = {"subjects": {"nginx:new": {"type": "t"}}, "resources": {"thing:/": READ}}
-    assert peer.command("modify", "/entries/NEW", entry, "ns:policy", "policies")["status"] == 201
-    id = "policy ns:policy"
-    first, second, end = peer.request(peer.subscribe(id), 5, id)
-    assert first["topic"] == "ns/policy/policies/streaming/next"
-    assert first["value"]["item"]["topic"] == "ns/policy/policies/events/created"
-    assert second["value"]["item"]["topic"] == "ns/policy/policies/events/created"
-    assert (second["value"]["item"]["path"], second["value"]["item"]["revision"]) == ("/entries/NEW", 2)
-    assert end["topic"] == "ns/policy/policies/streaming/complete"
-
-
-@pytest.mark.conformance("ditto.policy.partial")
-def test_who_may_read_any_of_a_policy_reads_its_history_and_others_get_404(world: World) -> None:
-    shared(world, reader={"policy:/entries/OWNER": READ})
-    reader, outsider = world.connect("reader"), world.connect("outsider")
-    id = "policy ns:policy"
-    assert reader.read(id=id) == [1]
-    assert failure(outsider.request(outsider.subscribe(id), 1, id)) == (404, "policies:policy.notfound")
-
-
-@pytest.mark.conformance("ditto.policy.filter")
-def test_the_filter_of_a_policy_is_not_looked_at(world: World) -> None:
-    shared(world)
-    assert world.connect().read(id="policy ns:policy", filter="not RQL") == [1]
-
-
-@pytest.mark.conformance("ditto.connection.refused")
-def test_connections_have_no_history(world: World) -> None:
-    peer = world.connect()
-    id = "connection c"
-    number = peer.subscribe(id)
-    (failed,) = peer.request(number, 1, id)
-    assert failed["topic"] == "_/c/connections/streaming/failed"
-    assert failure([failed]) == (404, "connectivity:connection.notfound")
-
-
 # -- bad input: the documented error, and the socket goes on -----------------------------------------------------------
+
+INVALID = (400, "json.invalid")
+MISSING = (400, "json.field.missing")
+UNKNOWN = (400, "protocoladapter:unknown.topicpath")
 
 
 @pytest.mark.parametrize(
     ("action", "value", "expected"),
     [
-        row("bad.request.no-value", "request", None, (400, "json.field.missing")),
-        row("bad.request.no-id", "request", {"demand": 1}, (400, "json.field.missing")),
-        row("bad.request.id-number", "request", {"subscriptionId": 0, "demand": 1}, (400, "json.invalid")),
-        row("bad.request.demand-text", "request", {"subscriptionId": "0", "demand": "5"}, (400, "json.invalid")),
-        row("bad.request.demand-true", "request", {"subscriptionId": "0", "demand": True}, (400, "json.invalid")),
-        row("bad.request.demand-fraction", "request", {"subscriptionId": "0", "demand": 1.5}, (400, "json.invalid")),
-        row("bad.request.list", "request", [], (400, "json.invalid")),
-        row("bad.cancel.no-value", "cancel", None, (400, "json.field.missing")),
-        row("bad.cancel.id-null", "cancel", {"subscriptionId": None}, (400, "json.field.missing")),
-        row("bad.subscribe.text", "subscribeForPersistedEvents", "all", (400, "json.invalid")),
-        row(
-            "bad.subscribe.revision-text",
-            "subscribeForPersistedEvents",
-            {"fromHistoricalRevision": "1"},
-            (400, "json.invalid"),
-        ),
-        row(
-            "bad.subscribe.revision-fraction",
-            "subscribeForPersistedEvents",
-            {"toHistoricalRevision": 0.5},
-            (400, "json.invalid"),
-        ),
-        row(
-            "bad.subscribe.timestamp",
-            "subscribeForPersistedEvents",
-            {"fromHistoricalTimestamp": "yesterday"},
-            (400, "json.invalid"),
-        ),
-        row(
-            "bad.subscribe.timestamp-number",
-            "subscribeForPersistedEvents",
-            {"toHistoricalTimestamp": 1700000000},
-            (400, "json.invalid"),
-        ),
-        row("bad.subscribe.filter-number", "subscribeForPersistedEvents", {"filter": 1}, (400, "json.invalid")),
-        row("bad.streaming.created", "created", {"subscriptionId": "0"}, (400, "protocoladapter:unknown.topicpath")),
-        row("bad.streaming.next", "next", {"subscriptionId": "0"}, (400, "protocoladapter:unknown.topicpath")),
-        row("bad.streaming.unknown", "pause", {}, (400, "protocoladapter:unknown.topicpath")),
+        row("bad.request.no-value", "request", None, MISSING),
+        row("bad.request.no-id", "request", {"demand": 1}, MISSING),
+        row("bad.request.id-number", "request", {"subscriptionId": 0, "demand": 1}, INVALID),
+        row("bad.request.demand-text", "request", {"subscriptionId": "0", "demand": "5"}, INVALID),
+        row("bad.request.demand-true", "request", {"subscriptionId": "0", "demand": True}, INVALID),
+        row("bad.request.demand-fraction", "request", {"subscriptionId": "0", "demand": 1.5}, INVALID),
+        row("bad.request.list", "request", [], INVALID),
+        row("bad.cancel.no-value", "cancel", None, MISSING),
+        row("bad.cancel.id-null", "cancel", {"subscriptionId": None}, MISSING),
+        row("bad.subscribe.text", SUBSCRIBE, "all", INVALID),
+        row("bad.subscribe.revision-text", SUBSCRIBE, {"fromHistoricalRevision": "1"}, INVALID),
+        row("bad.subscribe.revision-fraction", SUBSCRIBE, {"toHistoricalRevision": 0.5}, INVALID),
+        row("bad.subscribe.timestamp", SUBSCRIBE, {"fromHistoricalTimestamp": "yesterday"}, INVALID),
+        row("bad.subscribe.timestamp-number", SUBSCRIBE, {"toHistoricalTimestamp": 1700000000}, INVALID),
+        row("bad.subscribe.filter-number", SUBSCRIBE, {"filter": 1}, INVALID),
+        row("bad.streaming.created", "created", {"subscriptionId": "0"}, UNKNOWN),
+        row("bad.streaming.next", "next", {"subscriptionId": "0"}, UNKNOWN),
+        row("bad.streaming.unknown", "pause", {}, UNKNOWN),
     ],
 )
 def test_a_bad_streaming_message_is_an_error_response_and_the_subscription_goes_on(
     world: World, action: str, value: Any, expected: tuple[int, str]
 ) -> None:
-    world.make()
-    peer = world.connect()
-    assert peer.subscribe() == "0"
+    peer, number = world.subscribed()
     answers = peer.say(streaming(THING, action, value, {"correlation-id": "bad"}))
     assert refusal(answers) == expected
     assert answers[0]["headers"]["correlation-id"] == "bad"
-    assert kinds(peer.request("0", 1)) == ["next", "complete"]
+    assert kinds(peer.request(number, 1)) == ["next", "complete"]
 
 
 @pytest.mark.parametrize(
-    "demand",
-    [row("unknown.request", 1), row("unknown.request-zero", 0)],
+    ("message", "expected"),
+    [
+        row(
+            "bad.streaming.path",
+            streaming(THING, SUBSCRIBE, {}) | {"path": "/attributes"},
+            (400, "protocoladapter:unknown.path"),
+        ),
+        row(
+            "bad.streaming.id",
+            command("x") | {"topic": f"0bad/x/things/twin/streaming/{SUBSCRIBE}"},
+            (400, "things:id.invalid"),
+        ),
+        row("bad.streaming.timeout", streaming(THING, SUBSCRIBE, {}, {"timeout": "soon"}), (400, "header.invalid")),
+        row("bad.streaming.timeout.zero", streaming(THING, SUBSCRIBE, {}, {"timeout": 0}), (400, "header.invalid")),
+        row("bad.streaming.timeout.long", streaming(THING, SUBSCRIBE, {}, {"timeout": "2m"}), (400, "header.invalid")),
+    ],
 )
+def test_a_subscription_that_makes_no_sense_is_refused_and_takes_no_number(
+    world: World, message: Any, expected: tuple[int, str]
+) -> None:
+    peer = world.connect()
+    assert refusal(peer.say(message)) == expected
+    assert peer.subscribe() == "0"
+
+
+@pytest.mark.parametrize("demand", [row("unknown.request", 1), row("unknown.request-zero", 0)])
 def test_a_request_to_an_unknown_subscription_fails_with_404_and_the_topic_of_the_request(
     world: World, demand: int
 ) -> None:
-    (failed,) = world.connect().request("17", demand, "an:other")
+    peer, number = world.subscribed()
+    (failed,) = peer.request("17", demand, "an:other")
     assert failed["topic"] == "an/other/things/twin/streaming/failed"
     assert failure([failed]) == NOT_FOUND
+    assert kinds(peer.request(number, 1)) == ["next", "complete"]
 
 
 @pytest.mark.conformance("ditto.unknown.cancel")
 def test_a_cancel_of_an_unknown_subscription_fails_with_404(world: World) -> None:
-    assert failure(world.connect().cancel("17")) == NOT_FOUND
-
-
-@pytest.mark.conformance("ditto.bad.streaming.path")
-def test_a_streaming_message_with_another_path_is_refused(world: World) -> None:
-    message = streaming(THING, "subscribeForPersistedEvents", {}) | {"path": "/attributes"}
-    assert refusal(world.connect().say(message)) == (400, "protocoladapter:unknown.path")
-
-
-@pytest.mark.conformance("ditto.bad.streaming.id")
-def test_a_subscription_to_what_is_no_identifier_is_refused(world: World) -> None:
-    message = command("x") | {"topic": "0bad/x/things/twin/streaming/subscribeForPersistedEvents"}
-    assert refusal(world.connect().say(message)) == (400, "things:id.invalid")
+    peer, number = world.subscribed()
+    assert failure(peer.cancel("17")) == NOT_FOUND
+    assert kinds(peer.request(number, 1)) == ["next", "complete"]

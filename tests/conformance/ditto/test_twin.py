@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.wire.ditto.merge import merge
-from tests.conformance.ditto.test_streaming import NO_READ, READ, policy, shared
-from tests.doors.ditto.world import THING, World, command, refusal, revisions
+from tests.conformance.ditto.phrases import NO_READ, policy, row, shared
+from tests.doors.ditto.world import READ, THING, World, command, refusal, revisions
 
 FEATURE = {"properties": {"p": 1}, "desiredProperties": {"d": 2}, "definition": ["a:b:1"]}
 DOCUMENT = {"attributes": {"a": {"b": 1}}, "features": {"F": FEATURE}, "definition": "x:y:1"}
@@ -24,10 +24,6 @@ PARTS: dict[str, tuple[str, Any, Any]] = {
     "desiredProperty": ("/features/F/desiredProperties/d", 2, [3]),
     "definition": ("/definition", "x:y:1", "x:y:2"),
 }
-
-
-def row(name: str, *values: Any) -> Any:
-    return pytest.param(*values, marks=pytest.mark.conformance(f"ditto.{name}"), id=f"ditto.{name}")
 
 
 def rows(action: str) -> list[Any]:

@@ -330,8 +330,10 @@ def test_readers_see_what_their_policy_grants(alice: httpx.Client, bob: httpx.Cl
 def test_there_are_no_connections(alice: httpx.Client) -> None:
     for answer in (alice.get("/connections/c"), alice.put("/connections/c", json={}), alice.get("/connections")):
         assert refused(answer) == (404, "connectivity:connection.notfound")
-    past = alice.get("/connections/c", params={"at-historical-revision": 1})
-    assert refused(past) == (404, "connectivity:connection.history.notfound")
+    for moment in ({"at-historical-revision": "1"}, {"at-historical-timestamp": "2020-01-01T00:00:00Z"}):
+        past = alice.get("/connections/c", params=moment)
+        assert refused(past) == (404, "connectivity:connection.history.notfound")
+        assert f"'{next(iter(moment.values()))}'" in past.json()["message"]
 
 
 # -- the past ----------------------------------------------------------------------------------------------------------

@@ -92,14 +92,13 @@ def test_tokens_that_expired_or_are_of_others_are_not_let_in(site: Site) -> None
         assert client.get("/things/ns:a").status_code == 401
 
 
-def test_a_set_that_does_not_know_its_users_does_not_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_that_does_not_know_its_users_does_not_do(tmp_path: Path) -> None:
     nameless = CONFIGURATION.replace('users = "users"\n', "").replace(
         'tokens = { secret_file = "secret", audience = "penstock" }\n', ""
     )
     nameless = nameless.replace('users = ["alice"]\n', "").replace('users = ["bob"]\n', "")
-    monkeypatch.setattr("tests.doors.ditto.site.CONFIGURATION", nameless)
     with pytest.raises(StartError, match=r"ditto\.adapter_set = SITE: expected a set whose metadata adapter finds out"):
-        Site(tmp_path).__enter__()
+        Site(tmp_path, configuration=nameless).__enter__()
 
 
 # -- the demo ----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import threading
@@ -13,6 +14,8 @@ import httpx
 import pytest
 
 from penstock.doors.ditto import sse
+from penstock.doors.ditto.backlog import MAX_WAITING_EVENTS, Backlog, Losses
+from penstock.doors.ditto.past import Past
 from tests.doors.ditto.site import EVENTS, MERGE, Site, entry, policy
 
 numbers = itertools.count(1)
@@ -82,6 +85,13 @@ def test_revisions_are_inclusive_and_count_from_either_end(
     more = {} if last is None else {"to_historical_revision": last}
     found = history(alice, thing, from_historical_revision=first, **more)
     assert [event["_revision"] for event in found] == expected
+
+
+def test_a_history_that_only_has_an_end_begins_with_the_first_event(alice: httpx.Client, thing: str) -> None:
+    found = history(alice, thing, to_historical_revision=2)
+    assert [event["_revision"] for event in found] == [1, 2]
+    found = history(alice, thing, to_historical_timestamp=found[1]["_modified"])
+    assert [event["_revision"] for event in found] == [1]
 
 
 def test_times_exclude_both_ends(alice: httpx.Client, thing: str) -> None:
@@ -167,6 +177,21 @@ def test_a_long_history_comes_whole_and_in_order(site: Site, alice: httpx.Client
     assert found == [str(number) for number in range(3_000)]
 
 
+def test_a_history_that_cannot_be_read_on_says_so(
+    site: Site, alice: httpx.Client, thing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(past: Past) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr(Past, "next", broken)
+    answer = alice.get(thing, params={"from-historical-revision": 1}, headers=EVENTS)
+    kind, data = answer.text.strip().split("\n")
+    assert kind == "event:failed"
+    told = json.loads(data.removeprefix("data:"))
+    assert (told["status"], told["error"]) == (500, "internalerror")
+    assert "disk" not in data
+
+
 # -- live --------------------------------------------------------------------------------------------------------------
 
 
@@ -228,18 +253,27 @@ def test_a_quiet_stream_shows_that_it_lives(alice: httpx.Client, thing: str, mon
         assert [next(lines) for _ in range(6)] == ["data:", ""] * 3
 
 
-def test_a_slow_reader_is_told_how_much_was_lost() -> None:
-    import asyncio
+def test_a_filter_of_live_events_may_ask_for_action_and_path(alice: httpx.Client, thing: str) -> None:
+    wanted = 'and(eq(topic:action,"created"),like(resource:path,"/attributes/*"))'
+    following = Following(alice, thing, filter=wanted, fields="attributes")
+    alice.put(f"{thing}/attributes/n", json=9)
+    alice.put(f"{thing}/attributes/n", json=10)
+    alice.put(f"{thing}/attributes/m", json=11)
+    assert following.next() == 'data:{"attributes":{"n":9}}'
+    assert following.next() == 'data:{"attributes":{"m":11}}'
+    following.close()
 
+
+def test_a_slow_reader_is_told_how_much_was_lost() -> None:
     async def slow() -> bytes:
-        queue = sse._Queue()
-        for number in range(sse.MAX_WAITING + 3):
+        queue = sse._Queue(Backlog(Losses(), "nginx:slow"))
+        for number in range(MAX_WAITING_EVENTS + 3):
             queue.put(b"data:%d\n\n" % number)
         return await queue.take()
 
     lines = asyncio.run(slow()).decode().split("\n\n")
-    assert lines[: sse.MAX_WAITING] == [f"data:{number}" for number in range(sse.MAX_WAITING)]
-    assert lines[sse.MAX_WAITING] == 'event:lost\ndata:{"lost":3}'
+    assert lines[:MAX_WAITING_EVENTS] == [f"data:{number}" for number in range(MAX_WAITING_EVENTS)]
+    assert lines[MAX_WAITING_EVENTS] == 'event:lost\ndata:{"lost":3}'
 
 
 def test_live_streams_end_when_the_server_stops(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -1,16 +1,35 @@
-"""The conversation in docs/ditto.md, held with a connection."""
+"""The commands and the conversation in docs/ditto.md, as they are written there."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 from tests.doors.ditto.world import running
+from tests.e2e.curl import program
+from tests.support.process import ServerProcess
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "ditto.md"
 ANYTHING = "…"
+
+
+def test_the_commands_do_what_they_say(process: ServerProcess) -> None:
+    (block,) = re.findall(r"^```sh\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    outputs = []
+    for line in block.splitlines():
+        typed = line.replace("localhost:8081", f"127.0.0.1:{process.api_port}")
+        assert typed != line
+        silent = typed.replace("curl ", f"{program()} --silent --show-error --fail --noproxy '*' ", 1)
+        done = subprocess.run(["sh", "-c", silent], capture_output=True, text=True, timeout=30, check=True)
+        outputs.append(done.stdout)
+    made, changed, past, events = outputs
+    assert json.loads(made)["attributes"] == json.loads(past)["attributes"] == {"watts": 7}
+    assert changed == ""
+    told = [json.loads(each.removeprefix("data:")) for each in events.strip().split("\n\n")]
+    assert [(each["_revision"], each["attributes"]) for each in told] == [(1, {"watts": 7}), (2, {"watts": 9})]
 
 
 def conversation() -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from penstock.doors.ditto import websocket
 from penstock.doors.ditto.streaming import SOME_BYTES
 from tests.adapters.access.world import AUDIENCE, password_of
 from tests.doors.ditto.site import SECRET, Site
-from tests.doors.ditto.world import Message, command, kind, kinds, revisions, streaming
+from tests.doors.ditto.world import Message, command, failure, kind, kinds, revisions, streaming
 
 LONG = 20.0
 
@@ -280,6 +280,60 @@ def test_a_history_is_streamed_as_it_is_asked_for(site: Site) -> None:
         assert kind(end) == "complete"
 
 
+# What a client may get wrong, by the status and code of the answer: an error response, or a subscription that failed.
+BAD: dict[str, tuple[Message | str, tuple[int, str]]] = {
+    "no JSON": ("{bad", (400, "json.invalid")),
+    "unknown topic": ({"topic": "a/b/c", "path": "/"}, (400, "protocoladapter:unknown.topicpath")),
+    "wrong type": (streaming("ws:bad", "request", {"subscriptionId": 0, "demand": 1}), (400, "json.invalid")),
+    "no id": (streaming("ws:bad", "request", {"demand": 1}), (400, "json.field.missing")),
+    "foreign id": (
+        streaming("ws:bad", "request", {"subscriptionId": "7", "demand": 1}),
+        (404, "streaming.subscription.not.found"),
+    ),
+    "bad timestamp": (
+        streaming("ws:bad", "subscribeForPersistedEvents", {"fromHistoricalTimestamp": "soon"}),
+        (400, "json.invalid"),
+    ),
+    "bad path": (command("modify", "/nowhere", 1, id="ws:bad"), (400, "protocoladapter:unknown.path")),
+    "bad control": ("START-SEND-EVENTS?filter=eq(", (400, "rql.expression.invalid")),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_after_bad_input_the_socket_stays_usable(site: Site, name: str) -> None:
+    message, expected = BAD[name]
+    with client(site, basic("alice")) as alice:
+        value = alice.ask(message)["value"]
+        error = value.get("error") if isinstance(value.get("error"), dict) else value
+        assert (error["status"], error["error"]) == expected
+        assert alice.ask(streaming("ws:bad", "subscribeForPersistedEvents", {}))["value"] == {"subscriptionId": "0"}
+
+
+@pytest.mark.parametrize(
+    ("options", "demand", "expected"),
+    [
+        ({}, 0, (400, "streaming.subscription.protocol.error")),
+        ({}, -1, (400, "streaming.subscription.protocol.error")),
+        ({}, 1e30, None),
+        ({"fromHistoricalRevision": 2, "toHistoricalRevision": 1}, 1, None),
+        ({"filter": "eq(attributes/x"}, 1, (400, "rql.expression.invalid")),
+    ],
+)
+def test_after_a_bad_subscription_the_socket_stays_usable(
+    site: Site, options: Message, demand: float, expected: tuple[int, str] | None
+) -> None:
+    id = "ws:wrong"
+    site.of("alice").put(f"/things/{id}", json={})
+    with client(site, basic("alice")) as alice:
+        alice.ask(streaming(id, "subscribeForPersistedEvents", options))
+        alice.send(streaming(id, "request", {"subscriptionId": "0", "demand": demand}))
+        last = alice.hear()
+        while kind(last) == "next":
+            last = alice.hear()
+        assert (failure([last]) if expected else kind(last)) == (expected or "complete")
+        assert alice.ask(command("retrieve", id=id))["status"] == 200
+
+
 def test_changes_over_http_are_events_on_the_socket(site: Site) -> None:
     with client(site, basic("alice")) as alice:
         alice.ask("START-SEND-EVENTS?namespaces=ws.live")
@@ -336,6 +390,29 @@ def test_a_client_that_does_not_read_is_not_sent_more_and_holds_up_nobody(site: 
             own = [message for message in heard if message["value"]["subscriptionId"] == number]
             assert revisions(own[:-1]) == list(range(1, 202))
             assert kind(own[-1]) == "complete"
+
+
+def test_a_client_that_reads_live_events_too_slowly_is_told_how_many_it_has_lost(site: Site) -> None:
+    http, path = site.of("alice"), "/things/ws.lossy:x"
+    assert site.server.ditto is not None
+    losses = site.server.ditto.service.losses
+    before = losses.events
+    with client(site, basic("alice"), compression=None, max_queue=1) as slow:
+        slow.ask("START-SEND-EVENTS?namespaces=ws.lossy")
+        assert http.put(path, json={}).status_code == 201
+        sent = 1
+        while losses.events < before + 5:
+            assert http.put(f"{path}/attributes/t", json="x" * 90_000).status_code in (201, 204)
+            sent += 1
+        heard: list[Any] = []
+        while not heard or "revision" in heard[-1]:
+            heard.append(slow.hear())
+        *events, complaint = heard
+        assert [event["revision"] for event in events] == list(range(1, sent - 4))
+        assert (complaint["status"], complaint["value"]["error"]) == (429, "too.many.requests")
+        assert complaint["value"]["message"].startswith("5 events were lost here")
+        assert http.put(f"{path}/attributes/t", json="y").status_code == 204
+        assert slow.hear()["revision"] == sent + 1
 
 
 def test_a_client_that_never_reads_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

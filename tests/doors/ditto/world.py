@@ -22,13 +22,14 @@ from penstock.doors.ditto.ports import Service as ServicePort
 from penstock.doors.ditto.ports import Work
 from penstock.doors.ditto.service import Service
 from penstock.history.reader import History
-from penstock.journal.journal import Journal, Policy
+from penstock.journal.journal import Journal, Policy, Settings
 from penstock.journal.record import Columns
 from penstock.journal.recorder import Recording
 from penstock.kernel.ports import ClientFacts
 from penstock.testing.clock import Clock
 from penstock.twins.caller import Caller
 from penstock.twins.names import Names, thing_key
+from penstock.twins.registry import Settings as TwinSettings
 from penstock.twins.registry import Twins
 from penstock.wire.ditto.errors import AUTHENTICATION_FAILED
 from penstock.wire.ditto.instant import print_instant
@@ -248,16 +249,16 @@ class World:
     """One service, and who is connected to it. Each message comes a second after the one before, by the journal's
     clock, which is not the one that connections have."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Settings | None = None, kept_headers: tuple[str, ...] = ()) -> None:
         self.clock = Clock(1000.0)
         self.now = NOON
         self.work = Loop()
-        self.edition = Edition()
         loop = self.work.loop
         self._executor = ThreadPoolExecutor(2)
-        self.journal = Journal(directory / "journal")
+        self.journal = Journal(directory / "journal", settings)
         self.names = Names()
-        self.twins = Twins(self.journal, loop.call_soon_threadsafe, self._time)
+        kept = TwinSettings(names=self.names, kept_headers=kept_headers)
+        self.twins = Twins(self.journal, loop.call_soon_threadsafe, self._time, kept)
         reader = History(directory / "journal", directory / "lake")
         identity = Identity(lambda name: None, "", "jwt")
         sets = Sets(lambda name: None, lambda adapter_set, adapter: False, self.names.adapter_set)
@@ -265,6 +266,7 @@ class World:
         items = Items(sets, identity, recording, reader, self._executor)
         self.service = Service(self.twins, self.names, identity, items, reader, self._executor, lambda: self.now)
         self.port: ServicePort = self.service
+        self.edition = Edition(self.service.losses)
         self._peers: list[Peer] = []
 
     def _time(self) -> int:
@@ -292,6 +294,12 @@ class World:
             assert peer.command("modify", "/attributes/counter", number, id=id)["status"] == 204
         peer.connection.lost()
 
+    def subscribed(self, events: int = 1, **options: Any) -> tuple[Peer, str]:
+        """A client that has subscribed to the history of a thing with so many events, and the number of that."""
+        self.make(events=events)
+        peer = self.connect()
+        return peer, peer.subscribe(**options)
+
     def journaled(self, count: int, id: str = THING) -> None:
         """Many events of a thing that is there, past the registry: for histories that are long."""
         columns = Columns()
@@ -312,8 +320,8 @@ class World:
 
 
 @contextmanager
-def running(directory: Path) -> Iterator[World]:
-    world = World(directory)
+def running(directory: Path, settings: Settings | None = None, kept_headers: tuple[str, ...] = ()) -> Iterator[World]:
+    world = World(directory, settings, kept_headers)
     try:
         yield world
     finally:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from penstock.doors.ditto.backlog import Losses
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition
 from penstock.doors.ditto.past import Row
@@ -79,7 +80,11 @@ class Histories:
         return login
 
     def listen(
-        self, login: Login, listener: Callable[[Heard], None], namespaces: Collection[str]
+        self,
+        login: Login,
+        listener: Callable[[Heard], None],
+        namespaces: Collection[str],
+        miss: Callable[[int], None],
     ) -> Callable[[], None]:
         return lambda: None
 
@@ -123,7 +128,7 @@ class MemoryWorld:
         self.clock = Clock(1000.0)
         self.now = NOON
         self.work = Turns()
-        self.edition = Edition()
+        self.edition = Edition(Losses())
         self.port = Histories(size=size)
         self._peers: list[Peer] = []
 

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from penstock.wire.ditto.envelope import Envelope, Refused, boolean_header, parse_envelope, parse_item, text_header
+from penstock.wire.ditto.envelope import (
+    Envelope,
+    Refused,
+    boolean_header,
+    duration_header,
+    parse_envelope,
+    parse_item,
+    text_header,
+)
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.topic import Action, Criterion, thing_topic
 
@@ -150,6 +158,21 @@ def test_any_bytes_are_a_message_or_refused(text: bytes) -> None:
 )
 def test_a_boolean_header_may_be_a_text(value: Any, meant: bool) -> None:
     assert boolean_header({"response-required": value}, "response-required", True) is meant
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [(None, 15.0), (10, 10.0), ("10", 10.0), ("10s", 10.0), ("500ms", 0.5), ("1m", 60.0)]
+)
+def test_a_time_may_be_in_seconds_milliseconds_and_minutes(value: Any, seconds: float) -> None:
+    assert duration_header({"timeout": value}, "timeout", 15.0) == seconds
+
+
+@pytest.mark.parametrize("value", [0, "0ms", -1, 1.5, 61, "2m", "1h", "soon", "", "999999999999", [], True])
+def test_a_time_that_is_none_or_too_long_is_error_400(value: Any) -> None:
+    with pytest.raises(DittoError) as caught:
+        duration_header({"timeout": value}, "timeout", 15.0)
+    assert (caught.value.status, caught.value.code) == (400, "header.invalid")
+    assert "'timeout'" in caught.value.message
 
 
 def test_headers_of_other_types_are_error_400() -> None:

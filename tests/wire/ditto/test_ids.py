@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -80,6 +83,15 @@ def test_an_item_is_called_as_documented(item: tuple[str, str, str], thing: str)
     name = ItemName(*item)
     assert str(thing_of_item(name)) == thing
     assert item_of_thing(parse_thing_id(thing)) == name
+
+
+def test_the_examples_for_readers_are_right() -> None:
+    lines = (Path(__file__).parents[3] / "docs" / "ditto.md").read_text().splitlines()
+    start = lines.index("| adapter set | data adapter | item | thing |") + 2
+    examples = [re.findall("`([^`]*)`", line) for line in lines[start : lines.index("", start)]]
+    assert len(examples) == 3
+    for *item, thing in examples:
+        assert str(thing_of_item(ItemName(*item))) == thing
 
 
 @given(ITEMS)

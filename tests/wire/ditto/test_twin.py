@@ -13,7 +13,6 @@ from penstock.wire.ditto.document import text_of
 from penstock.wire.ditto.envelope import error_response, parse_envelope
 from penstock.wire.ditto.errors import THING_NOT_FOUND, DittoError
 from penstock.wire.ditto.ids import EntityId
-from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.resource import Part
 from penstock.wire.ditto.rql import parse_rql
 from penstock.wire.ditto.topic import Action, Criterion, parse_topic, thing_topic
@@ -314,9 +313,38 @@ def test_an_event_is_a_thing_as_far_as_it_tells(action: Action, path: str, value
 
 def test_a_filter_is_asked_of_what_the_event_tells_only() -> None:
     query = parse_rql("ge(attributes/counter,50)")
-    assert matches(query, event(Action.MODIFIED, "/attributes/counter", 50).partial())
-    assert not matches(query, event(Action.MODIFIED, "/attributes/other", 50).partial())
-    assert matches(parse_rql('eq(_namespace,"org.eclipse.ditto")'), event(Action.DELETED, "/", UNSET).partial())
+    assert event(Action.MODIFIED, "/attributes/counter", 50).fits(query)
+    assert not event(Action.MODIFIED, "/attributes/other", 50).fits(query)
+    assert event(Action.DELETED, "/", UNSET).fits(parse_rql('eq(_namespace,"org.eclipse.ditto")'))
+
+
+def test_a_filter_is_asked_of_extra_fields_and_the_event_is_newer() -> None:
+    told = event(Action.MODIFIED, "/attributes/counter", 50)
+    extra = {"attributes": {"counter": 1, "kind": "meter"}}
+    assert told.fits(parse_rql('and(eq(attributes/counter,50),eq(attributes/kind,"meter"))'), extra)
+    assert not told.fits(parse_rql("eq(attributes/counter,1)"), extra)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("topic:full", "org.eclipse.ditto/thing-2/things/twin/events/modified"),
+        ("topic:namespace", "org.eclipse.ditto"),
+        ("topic:entityName", "thing-2"),
+        ("topic:entityId", "org.eclipse.ditto:thing-2"),
+        ("topic:group", "things"),
+        ("topic:channel", "twin"),
+        ("topic:criterion", "events"),
+        ("topic:action", "modified"),
+        ("topic:action-subject", "modified"),
+        ("resource:type", "thing"),
+        ("resource:path", "/attributes/counter"),
+    ],
+)
+def test_a_filter_may_ask_for_topic_and_resource(name: str, value: str) -> None:
+    told = event(Action.MODIFIED, "/attributes/counter", 50)
+    assert told.fits(parse_rql(f'eq({name},"{value}")'))
+    assert not told.fits(parse_rql(f'eq({name},"other")'))
 
 
 @given(
@@ -326,16 +354,19 @@ def test_a_filter_is_asked_of_what_the_event_tells_only() -> None:
     st.integers(1, 2**63 - 1),
     st.integers(0, 10**16),
     st.dictionaries(st.sampled_from(["correlation-id", "x"]), TEXT),
+    st.none() | st.dictionaries(TEXT, VALUES, max_size=2),
 )
 def test_an_item_that_is_put_together_is_the_event_that_is_encoded(
-    kind: str, path: str, value: Any, revision: int, timestamp: int, headers: Any
+    kind: str, path: str, value: Any, revision: int, timestamp: int, headers: Any, kept: Any
 ) -> None:
     topic = parse_topic("a/b/things/twin/streaming/subscribeForPersistedEvents")
     items = EventItems(topic, headers)
     text = None if kind == "deleted" else text_of(value)
-    encoded = Event(topic.event(Action(kind)), path, UNSET if text is None else value, revision, timestamp, headers)
+    told = UNSET if text is None else value
+    encoded = Event(topic.event(Action(kind)), path, told, revision, timestamp, headers, kept)
+    journaled = None if kept is None else text_of(kept)
     for _ in range(2):
-        assert items.item(kind, path, text, revision, timestamp) == encoded.envelope().to_bytes()
+        assert items.item(kind, path, text, revision, timestamp, journaled) == encoded.envelope().to_bytes()
 
 
 def test_however_many_paths_there_are_the_items_are_right_and_few_are_kept() -> None:

@@ -54,7 +54,7 @@ class Connection:
         self._new_id = new_id
         self._work = work
         self._streams = Streams(service, login, self._send, work, clock)
-        self._watch = Watch(service, edition, self._send, new_id)
+        self._watch = Watch(service, edition, login.caller.names[0], self._send, new_id)
         self._expires = self._end_of(login)
         self._is_open = True
         self._writable = True

@@ -26,6 +26,7 @@ from penstock.journal.reader import Reader as JournalReader
 from penstock.journal.recorder import Recording
 from penstock.log import get
 from penstock.twins.names import Names
+from penstock.twins.rebuilding import rebuilt
 from penstock.twins.registry import Settings, Twins
 from penstock.twins.state import load_state, records_after, save_state
 
@@ -57,6 +58,7 @@ class DittoDoor:
         loop = asyncio.get_running_loop()
         self._config = config.ditto
         self._recording = recording
+        self._history = history
         self._judge_of = sets.judge_of
         self._executor = ThreadPoolExecutor(HISTORY_THREADS, thread_name_prefix="ditto-history")
         self._saving: asyncio.Task[None] | None = None
@@ -64,12 +66,13 @@ class DittoDoor:
         # The last record that the saved state has.
         self._saved = -1
         names = Names()
+        kept = tuple([name.lower() for name in self._config.historical_headers])
         known = Sets(sets.judge_of, sets.has_adapter, names.adapter_set)
         self.twins = Twins(
             recording.journal,
             loop.call_soon_threadsafe,
             lambda: time.time_ns() // 1000,
-            Settings(names=names, reserved=known.is_reserved),
+            Settings(names=names, kept_headers=kept, reserved=known.is_reserved),
         )
         self.identity = Identity(sets.judge_of, self._config.adapter_set, self._config.issuer)
         items = Items(known, self.identity, recording, history, self._executor)
@@ -88,10 +91,14 @@ class DittoDoor:
         self._saving = asyncio.get_running_loop().create_task(self._save_often())
 
     def _restore(self) -> None:
-        disk = self._recording.journal.disk
-        state = load_state(disk)
+        journal = self._recording.journal
+        state = load_state(journal.disk)
         self._saved = state.sequence
-        self.twins.restore(state, records_after(JournalReader(disk), self._names, state.sequence))
+        try:
+            self.twins.restore(state, records_after(JournalReader(journal.disk), self._names, state.sequence))
+        except Expired as expired:
+            log.warning("the saved state of things is lost or too old: made again from the lake", reason=str(expired))
+            self.twins.restore(rebuilt(self._history, self._names, state, journal.committed), ())
 
     def check(self) -> None:
         """With all adapter sets there: raises DoorError if the one that is to know the users does not."""

@@ -5,6 +5,7 @@ What a request asks for is in `http_request`, server-sent events in `sse`. Upstr
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from urllib.parse import quote
@@ -28,9 +29,14 @@ from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
 from penstock.twins.decision import CREATED, Outcome
 from penstock.wire.ditto.document import encode
 from penstock.wire.ditto.envelope import JSON_TYPE
-from penstock.wire.ditto.errors import CONNECTION_NOT_FOUND, CONNECTION_REVISION_NOT_FOUND, DittoError
+from penstock.wire.ditto.errors import (
+    CONNECTION_NOT_FOUND,
+    CONNECTION_REVISION_NOT_FOUND,
+    CONNECTION_TIMESTAMP_NOT_FOUND,
+    DittoError,
+)
 from penstock.wire.ditto.topic import Action, Group
-from penstock.wire.ditto.twin import Command
+from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command
 
 # How clients may say who they are.
 CHALLENGES = ('Basic realm="Penstock"', "Bearer")
@@ -98,11 +104,13 @@ class _Door:
             return refusal
 
     async def create_thing(self, request: Request, login: Login) -> Response:
-        command = await creation_of(request, Group.THINGS, self._default_namespace)
-        return _answer(await self._service.submit(command, login), command)
+        return await self._create(request, login, Group.THINGS)
 
     async def create_policy(self, request: Request, login: Login) -> Response:
-        command = await creation_of(request, Group.POLICIES, self._default_namespace)
+        return await self._create(request, login, Group.POLICIES)
+
+    async def _create(self, request: Request, login: Login, group: Group) -> Response:
+        command = await creation_of(request, group, self._default_namespace, self._service.twins.kept_headers)
         return _answer(await self._service.submit(command, login), command)
 
     async def thing(self, request: Request, login: Login) -> Response:
@@ -114,7 +122,7 @@ class _Door:
         return await self._one(request, login, Group.POLICIES)
 
     async def _one(self, request: Request, login: Login, group: Group) -> Response:
-        command = await command_of(request, group)
+        command = await command_of(request, group, self._service.twins.kept_headers)
         try:
             return _answer(await self._service.submit(command, login), command)
         except DittoError as error:
@@ -135,9 +143,11 @@ class _Door:
     async def connection(self, request: Request, login: Login) -> Response:
         """Said to be missing, whichever it is: there is nothing that connects this server to others."""
         id = "/".join(segments_of(request, Group.CONNECTIONS))
-        revision = headers_of(request).get("at-historical-revision")
-        if revision is not None:
-            raise CONNECTION_REVISION_NOT_FOUND.of(id, revision)
+        headers = headers_of(request)
+        if "at-historical-revision" in headers:
+            raise CONNECTION_REVISION_NOT_FOUND.of(id, headers["at-historical-revision"])
+        if "at-historical-timestamp" in headers:
+            raise CONNECTION_TIMESTAMP_NOT_FOUND.of(id, headers["at-historical-timestamp"])
         raise CONNECTION_NOT_FOUND.of(id)
 
 
@@ -160,6 +170,9 @@ def _headers(outcome: Outcome, command: Command) -> dict[str, str]:
     headers = _correlation(command.headers)
     if outcome.etag is not None:
         headers["etag"] = outcome.etag
+    if outcome.kept_headers is not None:
+        # ASCII only: a header of HTTP has no other letters for sure.
+        headers[HISTORICAL_HEADERS] = json.dumps(outcome.kept_headers, separators=(",", ":"))
     return headers
 
 

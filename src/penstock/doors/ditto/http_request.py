@@ -64,10 +64,10 @@ def parameters_of(request: Request) -> dict[str, str]:
     return {name.lower(): value for name, value in request.query_params.items()}
 
 
-def headers_of(request: Request) -> dict[str, Json]:
-    """Those that the command is to have."""
+def headers_of(request: Request, kept: tuple[str, ...] = ()) -> dict[str, Json]:
+    """Those that the command is to have; `kept` are the names of those that are journaled with it."""
     parameters = parameters_of(request)
-    headers: dict[str, Json] = {}
+    headers: dict[str, Json] = {name: request.headers[name] for name in kept if name in request.headers}
     for name in HEADERS:
         value = request.headers.get(name, parameters.get(name))
         if value is not None:
@@ -134,7 +134,7 @@ def _check_type(request: Request, action: Action) -> None:
     raise media_type_unsupported(given or "", ", ".join(allowed))
 
 
-async def command_of(request: Request, group: Group) -> Command:
+async def command_of(request: Request, group: Group, kept: tuple[str, ...] = ()) -> Command:
     """The command to one entity that a request is; raises what is wrong with it."""
     action = ACTIONS[request.method]
     id, *parts = segments_of(request, group)
@@ -142,7 +142,7 @@ async def command_of(request: Request, group: Group) -> Command:
     value = await body_of(request, action, group)
     fields = parameters_of(request).get("fields")
     try:
-        return _one(parse_command(Envelope(topic, path_of(group, parts), headers_of(request), value, fields)))
+        return _one(parse_command(Envelope(topic, path_of(group, parts), headers_of(request, kept), value, fields)))
     except DittoError as error:
         # The same said in the words of HTTP.
         if error == THING_ID_IN_MESSAGE.of():
@@ -150,7 +150,7 @@ async def command_of(request: Request, group: Group) -> Command:
         raise
 
 
-async def creation_of(request: Request, group: Group, default_namespace: str) -> Command:
+async def creation_of(request: Request, group: Group, default_namespace: str, kept: tuple[str, ...] = ()) -> Command:
     """The command of a POST: the identifier is made here."""
     value = expect(await body_of(request, Action.CREATE, group), dict, "/")
     if group is Group.THINGS and "thingId" in value:
@@ -159,7 +159,7 @@ async def creation_of(request: Request, group: Group, default_namespace: str) ->
         raise POLICY_ID_IN_MESSAGE.of()
     namespace = parameters_of(request).get("namespace", default_namespace)
     entity = entity_of(group, f"{namespace}:{uuid4()}")
-    return _one(parse_command(Envelope(topic_of(group, entity, Action.CREATE), "/", headers_of(request), value)))
+    return _one(parse_command(Envelope(topic_of(group, entity, Action.CREATE), "/", headers_of(request, kept), value)))
 
 
 def several_of(request: Request) -> RetrieveSeveral:

@@ -1,7 +1,7 @@
 """Live events of items, for those who ask for their namespaces: what goes into the journal, as events of things.
 
-Whether a listener may read an item is asked once, when its first event comes, as a subscription would be granted once.
-Their history is in `past`. Read next: docs/ditto.md, "Items are things".
+Whether a listener may read an item is asked when its first event comes, as for a subscription, and again when one has a
+field that was not asked about. Their history is in `past`. Read next: docs/ditto.md, "Items are things".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.journal.entity import entity_of, parts_of
 from penstock.journal.journal import Receipt
 from penstock.journal.record import Columns
 from penstock.log import get
-from penstock.twins.items import event_of_item
+from penstock.twins.items import event_of_item, fields_in
 from penstock.twins.record import Record
 from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.items import ItemName, item_of_thing, thing_of_item
@@ -29,7 +29,7 @@ log = get(__name__)
 # Items that a listener is known to be allowed to read, or not; with more, all are asked about anew.
 MAX_KNOWN = 10_000
 
-# Events of an item that wait for the answer. More of them are left out.
+# Events of an item that wait for the answer. More of them are lost, and the listener is told how many.
 MAX_UNDECIDED = 1_000
 
 
@@ -40,12 +40,18 @@ class ItemEvents:
         self._items = items
         self._followers: list[_Follower] = []
 
-    def listen(self, login: Login, namespaces: Collection[str], take: Callable[[Event], None]) -> Callable[[], None]:
-        """Be told of the events of items in these namespaces. Returns what ends it."""
+    def listen(
+        self,
+        login: Login,
+        namespaces: Collection[str],
+        take: Callable[[Event], None],
+        miss: Callable[[int], None],
+    ) -> Callable[[], None]:
+        """Be told of the events of items in these namespaces, and how many were lost. Returns what ends it."""
         prefixes = tuple([prefix for each in namespaces if (prefix := self._prefix(each)) is not None])
         if not prefixes:
             return lambda: None
-        follower = _Follower(self._items, login, prefixes, take)
+        follower = _Follower(self._items, login, prefixes, take, miss)
         if not self._followers:
             self._items.recording.listeners.append(self._hear)
         self._followers.append(follower)
@@ -94,16 +100,38 @@ class ItemEvents:
                     )
 
 
+class _Known:
+    """What is known of one item to one listener."""
+
+    __slots__ = ("fields", "lost", "topic", "waiting")
+
+    def __init__(self) -> None:
+        # The topic of its events; None if they are not for this listener.
+        self.topic: Topic | None = None
+        # The fields that this was asked about.
+        self.fields: frozenset[str] = frozenset()
+        # Events that wait until it is found out; None when it is. And how many there was no room for.
+        self.waiting: list[Record] | None = None
+        self.lost = 0
+
+
 class _Follower:
     """One listener."""
 
-    def __init__(self, items: Items, login: Login, prefixes: tuple[str, ...], take: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        items: Items,
+        login: Login,
+        prefixes: tuple[str, ...],
+        take: Callable[[Event], None],
+        miss: Callable[[int], None],
+    ) -> None:
         self.prefixes = prefixes
         self._items = items
         self._login = login
         self._take = take
-        # By entity: the topic of its events, None if they are not for this listener, or what waits to be decided.
-        self._known: dict[str, Topic | list[Record] | None] = {}
+        self._miss = miss
+        self._known: dict[str, _Known] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
@@ -112,40 +140,54 @@ class _Follower:
 
     def hear(self, record: Record) -> None:
         known = self._known.get(record.entity)
-        if isinstance(known, Topic):
-            self._give(known, record)
-        elif isinstance(known, list):
-            if len(known) < MAX_UNDECIDED:
-                known.append(record)
-        elif record.entity not in self._known:
+        if known is None:
             if len(self._known) >= MAX_KNOWN:
-                self._known = {entity: each for entity, each in self._known.items() if isinstance(each, list)}
-            self._known[record.entity] = [record]
-            task = asyncio.get_running_loop().create_task(self._decide(record.entity))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+                self._known = {entity: each for entity, each in self._known.items() if each.waiting is not None}
+            known = self._known[record.entity] = _Known()
+            self._ask(known, record)
+        elif known.waiting is not None:
+            if len(known.waiting) < MAX_UNDECIDED:
+                known.waiting.append(record)
+            else:
+                known.lost += 1
+        elif known.topic is not None:
+            if known.fields.issuperset(fields_in(record)):
+                self._give(known.topic, record)
+            else:
+                self._ask(known, record)
 
-    async def _decide(self, entity: str) -> None:
-        topic = None
+    def _ask(self, known: _Known, record: Record) -> None:
+        known.waiting = [record]
+        task = asyncio.get_running_loop().create_task(self._decide(known, record))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _decide(self, known: _Known, record: Record) -> None:
         try:
-            topic = await self._topic(entity)
+            known.topic, known.fields = await self._look(record.entity, known.fields.union(fields_in(record)))
         except Exception:
-            log.exception("whether an item may be read was not found out", entity=entity)
-        waiting = self._known.get(entity)
-        self._known[entity] = topic
-        if topic is not None and isinstance(waiting, list):
-            for record in waiting:
-                self._give(topic, record)
+            known.topic = None
+            log.exception("whether an item may be read was not found out", entity=record.entity)
+        waiting, known.waiting = known.waiting or [], None
+        for each in waiting:
+            # One of them may have yet another field.
+            self.hear(each)
+        if known.lost and known.waiting is None:
+            lost, known.lost = known.lost, 0
+            if known.topic is not None:
+                self._miss(lost)
 
-    async def _topic(self, entity: str) -> Topic | None:
+    async def _look(self, entity: str, fields: frozenset[str]) -> tuple[Topic | None, frozenset[str]]:
+        """The topic of an item's events, if its listener may read them, and the fields of which that is known."""
         parts = parts_of(entity)
         item = None if parts is None else ItemName(*parts)
         thing = None if item is None else thing_of_item(item)
         if item is None or thing is None:
-            return None
-        if not await self._items.is_open_to(item, self._login):
-            return None
-        return thing_topic(thing.namespace, thing.name, Criterion.EVENTS)
+            return None, fields
+        found = await self._items.open_fields(item, self._login, fields)
+        if found is None:
+            return None, fields
+        return thing_topic(thing.namespace, thing.name, Criterion.EVENTS), found
 
     def _give(self, topic: Topic, record: Record) -> None:
         event = event_of_item(topic, record, {})

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import chain
 
 from penstock.doors.ditto.identity import Identity, Judge, Login
-from penstock.doors.ditto.past import Reader
+from penstock.doors.ditto.past import Past, Reader, Row
 from penstock.journal.entity import entity_of
 from penstock.journal.errors import JournalError
 from penstock.journal.recorder import Recording
@@ -23,14 +23,16 @@ from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import SessionFacts
 from penstock.twins.access import Access, Rights
+from penstock.twins.enforcement import not_found
 from penstock.twins.history import Moment
-from penstock.twins.items import base_of, changes_of_item, fields_in
+from penstock.twins.items import base_of, changes_of_item, fields_in, fields_told
 from penstock.twins.record import records_of
 from penstock.twins.twin import Twin
 from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.items import ItemName, item_of_thing
+from penstock.wire.ditto.topic import Topic
 
-# Events of an item whose fields must be granted to those who want its history: all there are may be very many.
+# Events of an item whose fields must be granted before its history is begun; of all others it is seen as they come.
 RECENT = 256
 
 # Items whose state is kept, so that only what came since is read.
@@ -140,16 +142,16 @@ class Items:
             return names == [item.item] and set(schema) <= set(grant.fields)
         return False
 
-    async def is_open_to(self, item: ItemName, login: Login) -> bool:
-        """Whether there is such an item, with a history, and it may be read; by the fields that it has had of late."""
+    async def open_fields(self, item: ItemName, login: Login, also: Collection[str] = ()) -> frozenset[str] | None:
+        """The fields that an item has had of late, and those given, if there is such an item and all may be read."""
         latest = self.latest(item)
         if not latest:
-            return False
+            return None
         await self.settle()
         entity = self.entity(item)
 
         def fields() -> list[str] | None:
-            names: dict[str, None] = {}
+            names: dict[str, None] = dict.fromkeys(also)
             found = False
             for record in records_of(self.reader.read(entity, first=latest - RECENT + 1, last=latest)):
                 found = True
@@ -157,7 +159,7 @@ class Items:
             return list(names) if found else None
 
         recent = await asyncio.get_running_loop().run_in_executor(self.executor, fields)
-        return recent is not None and await self.may_read(item, login, recent)
+        return frozenset(recent) if recent is not None and await self.may_read(item, login, recent) else None
 
     async def now(self, item: ItemName, thing_id: str) -> Twin | None:
         """The thing as all of the item's events have made it; None if there are none."""
@@ -195,6 +197,36 @@ class Items:
             return moment.fold(changes, base_of(thing_id, head.timestamp))
 
         return await asyncio.get_running_loop().run_in_executor(self.executor, fold)
+
+
+class ItemPast:
+    """The history of an item, for one who may read these fields of it. About others it is asked when they come."""
+
+    def __init__(
+        self, past: Past, fields: frozenset[str], may_read: Callable[[Iterable[str]], Awaitable[bool]]
+    ) -> None:
+        self._past = past
+        self._fields = fields
+        self._may_read = may_read
+
+    @property
+    def topic(self) -> Topic:
+        return self._past.topic
+
+    async def next(self) -> list[Row] | None:
+        """As `Past.next`; raises 404 where the history has what its reader may not see."""
+        rows = await self._past.next()
+        if rows is None:
+            return None
+        fields = self._fields.union(*[fields_told(row.path, row.value) for row in rows])
+        if len(fields) > len(self._fields):
+            if not await self._may_read(fields):
+                raise not_found(self.topic.group, self.topic.entity)
+            self._fields = fields
+        return rows
+
+    def close(self) -> None:
+        self._past.close()
 
 
 def fields_of(twin: Twin) -> list[str]:

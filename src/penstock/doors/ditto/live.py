@@ -8,29 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.doors.ditto.backlog import Backlog, Losses
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.ports import Heard, Service
 from penstock.wire.ditto.control import Start
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import error_response
 from penstock.wire.ditto.errors import TOO_MANY_REQUESTS
-from penstock.wire.ditto.merge import merge
-from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.topic import UNKNOWN, Group
 from penstock.wire.ditto.twin import Event
 
-# Live events that wait for a client that does not read. Beyond it the newer ones are lost, and the client is told so.
-MAX_WAITING_EVENTS = 200
-
 
 class Edition:
-    """Shared by all connections: a change that many may see is encoded once."""
+    """Shared by all connections: a change that many may see is encoded once, and losses are counted together."""
 
-    def __init__(self) -> None:
+    def __init__(self, losses: Losses) -> None:
+        self.losses = losses
         self._event: Event | None = None
         self._message = b""
-        # Events that slow readers did not get, of all connections; for the monitor.
-        self.lost = 0
 
     def message(self, event: Event) -> bytes:
         if event is not self._event:
@@ -39,10 +34,15 @@ class Edition:
 
 
 class Watch:
-    """The live events of one connection. `say` takes messages to send."""
+    """The live events of one connection. `say` takes messages to send, `reader` is what the log calls the client."""
 
     def __init__(
-        self, service: Service, edition: Edition, say: Callable[[list[bytes]], None], new_id: Callable[[], str]
+        self,
+        service: Service,
+        edition: Edition,
+        reader: str,
+        say: Callable[[list[bytes]], None],
+        new_id: Callable[[], str],
     ) -> None:
         self._service = service
         self._edition = edition
@@ -51,21 +51,18 @@ class Watch:
         self._wish: Start | None = None
         self._end: Callable[[], None] | None = None
         self._writable = True
-        # What waits for the client to read, and how many were lost after that.
-        self._waiting: list[bytes] = []
-        self._lost = 0
+        self._backlog = Backlog(edition.losses, reader)
 
     def start(self, login: Login, wish: Start) -> None:
         """Send events from now on; what was wished before does not count any more."""
         self._leave()
         self._wish = wish
-        self._end = self._service.listen(login, self._hear, wish.namespaces)
+        self._end = self._service.listen(login, self._hear, wish.namespaces, self._miss)
 
     def stop(self) -> None:
         """Also if it never started. What waits is not sent any more."""
         self._leave()
-        self._waiting = []
-        self._lost = 0
+        self._backlog.take()
 
     def _leave(self) -> None:
         end, self._end, self._wish = self._end, None, None
@@ -75,12 +72,13 @@ class Watch:
     def set_writable(self, writable: bool) -> None:
         """Whether the socket takes more."""
         self._writable = writable
-        if not writable:
-            return
-        messages, self._waiting = self._waiting, []
-        if self._lost:
-            messages.append(self._complaint())
-            self._lost = 0
+        if writable:
+            self._flush()
+
+    def _flush(self) -> None:
+        messages, lost = self._backlog.take()
+        if lost:
+            messages.append(self._complaint(lost))
         if messages:
             self._say(messages)
 
@@ -89,38 +87,25 @@ class Watch:
         if wish is None or event.topic.group is not Group.THINGS or not wish.wants(event.topic.namespace):
             return
         extra: Json = None if wish.extra_fields is None else wish.extra_fields.select(heard.entity())
-        if wish.filter is not None:
-            document = event.partial() if extra is None else merge(extra, event.partial())
-            if not matches(wish.filter, document, known(event)):
-                return
+        if wish.filter is not None and not event.fits(wish.filter, extra):
+            return
         if self._writable:
             self._say([self._message(event, extra)])
-        elif len(self._waiting) < MAX_WAITING_EVENTS:
-            self._waiting.append(self._message(event, extra))
+        elif self._backlog.is_full:
+            self._backlog.lose()
         else:
-            self._lost += 1
-            self._edition.lost += 1
+            self._backlog.put(self._message(event, extra))
+
+    def _miss(self, count: int) -> None:
+        """So many events did not even come this far."""
+        self._backlog.lose(count)
+        if self._writable:
+            self._flush()
 
     def _message(self, event: Event, extra: Json) -> bytes:
         return self._edition.message(event) if extra is None else event.envelope(extra).to_bytes()
 
-    def _complaint(self) -> bytes:
-        told = f"{self._lost} events were lost here, because the client did not read fast enough."
+    def _complaint(self, lost: int) -> bytes:
+        told = f"{lost} events were lost here, because they came faster than they could be sent."
         error = TOO_MANY_REQUESTS.of(told, description="Retrieve the things that matter, or read their history.")
         return error_response(error, UNKNOWN, {"correlation-id": self._new_id()}).to_bytes()
-
-
-def known(event: Event) -> dict[str, Json]:
-    """What filters may ask about an event beside the thing."""
-    # Plain texts: an enumeration's member is no text to a filter.
-    topic = event.topic
-    return {
-        "topic:action": str(topic.action),
-        "topic:channel": str(topic.channel),
-        "topic:criterion": str(topic.criterion),
-        "topic:group": str(topic.group),
-        "topic:namespace": topic.namespace,
-        "topic:entityName": topic.name,
-        "resource:type": "thing",
-        "resource:path": event.path,
-    }

@@ -16,22 +16,25 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 from msgspec import UNSET, Raw
 
+from penstock.twins.headers import kept_in
 from penstock.twins.items import change_of_item
+from penstock.twins.rebuilding import Library
 from penstock.twins.record import Record
+from penstock.wire.ditto.document import text_of
 from penstock.wire.ditto.envelope import Headers
-from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.ranges import Range
 from penstock.wire.ditto.rql import Query
 from penstock.wire.ditto.topic import Action, Topic
 from penstock.wire.ditto.twin import Event
 
-# Events handed out at once.
+# Events handed out at once, and about how many bytes of them at most: a thing may be 100 kB, and so may its events.
 BATCH = 512
+BATCH_BYTES = 1024 * 1024
 
-_COLUMNS = ("kind", "path", "value", "revision", "timestamp")
+_COLUMNS = ["kind", "path", "value", "revision", "timestamp"]
 
 
-class Reader(Protocol):
+class Reader(Library, Protocol):
     """`penstock.history.reader.History`."""
 
     def read(
@@ -53,17 +56,20 @@ class Row(NamedTuple):
     value: str | None
     revision: int
     timestamp: int
+    # The headers that were journaled with it and are to be shown, as JSON.
+    kept: str | None = None
 
     def event(self, topic: Topic, headers: Headers) -> Event:
         """The same as an object; `topic` is any of its entity's."""
         value = UNSET if self.value is None else Raw(self.value.encode())
-        return Event(topic.event(Action(self.kind)), self.path, value, self.revision, self.timestamp, headers)
+        kept = None if self.kept is None else Raw(self.kept.encode())
+        return Event(topic.event(Action(self.kind)), self.path, value, self.revision, self.timestamp, headers, kept)
 
 
 class Past:
     """Events of a range, ascending, each once: `await next()` until it is None, then or earlier `close()`.
 
-    `topic` is one of the entity's; its events have `topic.event(...)`.
+    `topic` is one of the entity's; its events have `topic.event(...)`. `kept` names the headers that come with them.
     """
 
     def __init__(
@@ -75,12 +81,13 @@ class Past:
         chosen: Range,
         query: Query | None,
         item: bool,
+        kept: tuple[str, ...] = (),
     ) -> None:
         self.topic = topic
         self.range = chosen
         self._executor = executor
         self._lock = threading.Lock()
-        self._rows = _batches(reader, topic, entity, chosen, query, item)
+        self._rows = _batches(reader, topic, entity, chosen, query, item, kept)
 
     async def next(self) -> list[Row] | None:
         """The next events, at least one; None when there are no more. Look ahead: fetch while nothing is wanted yet,
@@ -104,7 +111,13 @@ class Past:
 
 
 def _batches(
-    reader: Reader, topic: Topic, entity: str, chosen: Range, query: Query | None, item: bool
+    reader: Reader,
+    topic: Topic,
+    entity: str,
+    chosen: Range,
+    query: Query | None,
+    item: bool,
+    kept: tuple[str, ...],
 ) -> Iterator[list[Row]]:
     if chosen.is_empty:
         return
@@ -112,12 +125,11 @@ def _batches(
     if query is not None:
 
         def wanted(row: Row) -> bool:
-            return matches(query, row.event(topic, {}).partial())
+            return row.event(topic, {}).fits(query)
 
     # Not `until`: the stream ends at the first event that is not before it, whatever comes after.
     for table in reader.read(entity, first=chosen.first, last=chosen.last, since=chosen.since):
-        for start in range(0, table.num_rows, BATCH):
-            rows = _rows(table.slice(start, BATCH))
+        for rows in _parts(table, kept):
             over = None
             if chosen.until is not None:
                 over = next((at for at, row in enumerate(rows) if chosen.is_over(row.timestamp)), None)
@@ -133,12 +145,32 @@ def _batches(
                 return
 
 
+def _parts(table: Any, kept: tuple[str, ...]) -> Iterator[list[Row]]:
+    """All rows, some at a time."""
+    table = table.select([*_COLUMNS, "headers"] if kept else _COLUMNS)
+    start = 0
+    while start < table.num_rows:
+        part = table.slice(start, BATCH)
+        while part.num_rows > 1 and part.nbytes > BATCH_BYTES:
+            part = part.slice(0, part.num_rows // 2)
+        start += part.num_rows
+        yield [_shown(row, kept) for row in _rows(part)] if kept else _rows(part)
+
+
 def _rows(table: Any) -> list[Row]:
     columns = [
         (table.column(name).cast(pa.int64()) if name == "timestamp" else table.column(name)).to_pylist()
-        for name in _COLUMNS
+        for name in table.column_names
     ]
+    if len(columns) == len(_COLUMNS):
+        columns.append([None] * table.num_rows)
     return list(map(Row._make, zip(*columns, strict=True)))
+
+
+def _shown(row: Row, names: tuple[str, ...]) -> Row:
+    """The row with none but these of its headers."""
+    kept = kept_in(row.kept, names)
+    return row._replace(kept=None if kept is None else text_of(kept))
 
 
 def _of_item(thing_id: str, entity: str, row: Row) -> Row | None:

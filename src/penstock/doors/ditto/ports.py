@@ -53,11 +53,15 @@ class Service(Protocol):
         """The same user with another token; 401 also for another user's."""
 
     def listen(
-        self, login: Login, listener: Callable[[Heard], None], namespaces: Collection[str]
+        self,
+        login: Login,
+        listener: Callable[[Heard], None],
+        namespaces: Collection[str],
+        miss: Callable[[int], None],
     ) -> Callable[[], None]:
         """Be told of changes, but those of its own connection, once they are on the disk. Returns what ends it.
 
-        Of items only those in the namespaces that are named.
+        Of items only those in the namespaces that are named. `miss` is told how many events could not be kept.
         """
 
 

@@ -3,7 +3,7 @@
     login = await service.authenticate(headers, client, origin)    who it is; raises 401
     outcome = await service.submit(command, login)                 any command of `wire.ditto.twin`, also about the past
     past = await service.history_of(topic, selection, login)       then `await past.next()` until None, `past.close()`
-    stop = service.listen(login, listener)                         live events, as far as this login may know them
+    stop = service.listen(login, listener, namespaces, miss)       live events, as far as this login may know them
 
 Everything is for the server's event loop, and raises `DittoError` with the answer to give. Items of data adapters are
 things here like all others (`items`). Rules of things and policies are in `penstock.twins`.
@@ -15,11 +15,13 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
+from penstock.doors.ditto.backlog import Losses
 from penstock.doors.ditto.identity import Credentials, Identity, Login
 from penstock.doors.ditto.item_events import ItemEvents
-from penstock.doors.ditto.items import READ_ALL, Items, fields_of
+from penstock.doors.ditto.items import READ_ALL, ItemPast, Items, fields_of
 from penstock.doors.ditto.past import Past, Reader
 from penstock.kernel.ports import ClientFacts
 from penstock.log import get
@@ -27,6 +29,7 @@ from penstock.twins.access import NO_RIGHTS
 from penstock.twins.caller import Caller
 from penstock.twins.decision import RETRIEVED, Outcome
 from penstock.twins.enforcement import enforce, not_found, readable
+from penstock.twins.headers import kept_in
 from penstock.twins.history import Moment, moment_of
 from penstock.twins.names import Key, Names, policy_key, thing_key
 from penstock.twins.record import records_of
@@ -96,6 +99,8 @@ class Service:
         self._reader = reader
         self._executor = executor
         self._now = now
+        # Live events that slow readers did not get; a figure for the monitor.
+        self.losses = Losses()
         # The server goes down: what has no end of its own is to end.
         self.is_closing = False
 
@@ -158,15 +163,19 @@ class Service:
         if twin is None:
             raise not_found(key.group, key.id)
         moment.check(key, twin.revision, self._now())
-        last = twin.revision if moment.revision is None else moment.revision
 
-        def fold() -> Twin:
-            records = records_of(self._reader.read(self._names.entity(key), last=last))
-            return moment.twin(key, records)
+        def fold() -> tuple[Twin, str | None]:
+            entity = self._names.entity(key)
+            found = moment.find(self._reader, key, entity)
+            if not self.twins.kept_headers:
+                return found, None
+            records = records_of(self._reader.read(entity, first=found.revision, last=found.revision))
+            return found, next((record.headers for record in records), None)
 
-        past = await asyncio.get_running_loop().run_in_executor(self._executor, fold)
+        past, headers = await asyncio.get_running_loop().run_in_executor(self._executor, fold)
         policy = None if key.group is Group.POLICIES else self._twin(policy_key(twin.document["policyId"]))
-        return retrieve(command, past, rights, None if policy is None else policy.document)
+        outcome = retrieve(command, past, rights, None if policy is None else policy.document)
+        return replace(outcome, kept_headers=kept_in(headers, self.twins.kept_headers))
 
     def _twin(self, key: Key) -> Twin | None:
         return self.twins.policy(key.id) if key.group is Group.POLICIES else self.twins.thing(key.id)
@@ -187,6 +196,8 @@ class Service:
             past = await self.items.at(item, id, moment)
             if past is None:
                 raise moment.not_found(key)
+            if not await self.items.may_read(item, login, fields_of(past)):
+                raise not_found(key.group, key.id)
             twin = past
         return retrieve(command, twin, READ_ALL, None)
 
@@ -201,7 +212,7 @@ class Service:
 
     # -- history ---------------------------------------------------------------------------------------------------
 
-    async def history_of(self, topic: Topic, selection: Selection, login: Login) -> Past:
+    async def history_of(self, topic: Topic, selection: Selection, login: Login) -> Past | ItemPast:
         """The events of one entity that a selection means now; raises 404, and 400 for a filter that does not parse.
 
         `topic` is any of the entity's. Events that come later are not among them. The filter of a policy's history is
@@ -217,15 +228,18 @@ class Service:
             query = parse_rql(selection.filter)
         item = self.items.sets.item(entity) if topic.group is Group.THINGS else None
         if item is not None:
-            if not await self.items.is_open_to(item, login):
+            fields = await self.items.open_fields(item, login)
+            if fields is None:
                 raise not_found(topic.group, str(entity))
             chosen = resolve(selection, self.items.latest(item))
-            return Past(self._reader, self._executor, topic, self.items.entity(item), chosen, query, item=True)
+            past = Past(self._reader, self._executor, topic, self.items.entity(item), chosen, query, item=True)
+            return ItemPast(past, fields, partial(self.items.may_read, item, login))
         key = Key(topic.group, str(entity))
         self.twins.check_history(key, login.caller.subjects)
         found = self._twin(key)
         chosen = resolve(selection, 0 if found is None else found.revision)
-        return Past(self._reader, self._executor, topic, self._names.entity(key), chosen, query, item=False)
+        entity_name, kept = self._names.entity(key), self.twins.kept_headers
+        return Past(self._reader, self._executor, topic, entity_name, chosen, query, item=False, kept=kept)
 
     # -- live events -----------------------------------------------------------------------------------------------
 
@@ -233,17 +247,20 @@ class Service:
         """Raises 404 for those who may read nothing of a thing, or if there is none."""
         key = thing_key(thing)
         item = self.items.sets.item(thing)
-        if item is not None and await self.items.is_open_to(item, login):
+        if item is not None and await self.items.open_fields(item, login) is not None:
             return
         if not readable(key.group, self.twins.rights(key, login.caller.subjects)).touches(()):
             raise not_found(key.group, key.id)
 
-    def listen(self, login: Login, listener: Listener, namespaces: Collection[str] = ()) -> Callable[[], None]:
+    def listen(
+        self, login: Login, listener: Listener, namespaces: Collection[str], miss: Callable[[int], None]
+    ) -> Callable[[], None]:
         """Be told of changes of things and policies, once they are on the disk. Returns what ends it.
 
         Told is what the login may read, by the policies that then hold, and nothing that its own origin caused. The
         events of items are many: they are told to those who name their namespaces, such as `WELCOME.STOCKS`. Naming
-        some leaves nothing else out, that is the listener's to do.
+        some leaves nothing else out, that is the listener's to do. `miss` is told how many of them came while it was
+        still being found out whether they may be read, and were too many to keep.
         """
         caller: Caller = login.caller
 
@@ -255,7 +272,7 @@ class Service:
                 listener(Heard(event, told, login))
 
         end_things = self.twins.listen(hear)
-        end_items = self._item_events.listen(login, namespaces, lambda event: listener(Heard(event, None, login)))
+        end_items = self._item_events.listen(login, namespaces, lambda event: listener(Heard(event, None, login)), miss)
 
         def end() -> None:
             end_things()

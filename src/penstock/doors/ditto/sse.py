@@ -7,21 +7,21 @@ Each event is the thing as far as it tells of it, with `_revision` and `_modifie
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import dataclass
 
 from fastapi import Request
 from starlette.responses import StreamingResponse
 
+from penstock.doors.ditto.backlog import Backlog
 from penstock.doors.ditto.http_request import entity_of, parameters_of, path_of, segments_of, topic_of
 from penstock.doors.ditto.identity import Login
+from penstock.doors.ditto.items import ItemPast
 from penstock.doors.ditto.past import Past
-from penstock.doors.ditto.service import Heard, Service
+from penstock.doors.ditto.service import Heard, Service, as_answer
 from penstock.wire.ditto.document import MAX_LONG, Json, encode
 from penstock.wire.ditto.fields import Fields, parse_fields
 from penstock.wire.ditto.pointer import Missing, Pointer, get
-from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.ranges import Selection, parse_revision, parse_timestamp
 from penstock.wire.ditto.resource import parse_resource
 from penstock.wire.ditto.rql import Query, parse_rql
@@ -33,9 +33,6 @@ EVENT_STREAM = "text/event-stream"
 # Seconds of silence after which an empty event shows that the connection lives.
 HEARTBEAT = 1.0
 _BEAT = b"data:\n\n"
-
-# Live events that may wait for a slow client. More of them are lost, and it is told how many.
-MAX_WAITING = 200
 
 _REVISIONS = ("from-historical-revision", "to-historical-revision")
 _TIMES = ("from-historical-timestamp", "to-historical-timestamp")
@@ -78,21 +75,20 @@ def shape_of(request: Request, parts: list[str]) -> Shape:
 
 def selection_of(request: Request) -> Selection | None:
     """The part of a history that is asked for; None if none is. Where both are given, revisions win over times."""
-    given = {name: value for name in (*_REVISIONS, *_TIMES) if (value := _given(request, name)) is not None}
-    text = parameters_of(request).get("filter")
-    if _REVISIONS[0] in given:
-        first = parse_revision(given[_REVISIONS[0]], _REVISIONS[0])
-        last = parse_revision(given[_REVISIONS[1]], _REVISIONS[1]) if _REVISIONS[1] in given else MAX_LONG
-        return Selection(first, last, filter=text)
-    if _TIMES[0] in given:
-        after = parse_timestamp(given[_TIMES[0]], _TIMES[0])
-        before = parse_timestamp(given[_TIMES[1]], _TIMES[1]) if _TIMES[1] in given else None
+    parameters = parameters_of(request)
+
+    def given(names: tuple[str, str], parse: Callable[[str, str], int]) -> list[int | None]:
+        texts = [request.headers.get(name, parameters.get(name)) for name in names]
+        return [None if text is None else parse(text, name) for text, name in zip(texts, names, strict=True)]
+
+    first, last = given(_REVISIONS, parse_revision)
+    after, before = given(_TIMES, parse_timestamp)
+    text = parameters.get("filter")
+    if first is not None or last is not None:
+        return Selection(first or 0, MAX_LONG if last is None else last, filter=text)
+    if after is not None or before is not None:
         return Selection(after=after, before=before, filter=text)
     return None
-
-
-def _given(request: Request, name: str) -> str | None:
-    return request.headers.get(name, parameters_of(request).get(name))
 
 
 async def past_stream(service: Service, request: Request, login: Login) -> StreamingResponse:
@@ -112,7 +108,7 @@ async def past_stream(service: Service, request: Request, login: Login) -> Strea
     return _stream(_past_events(service, past, shape))
 
 
-async def _past_events(service: Service, past: Past, shape: Shape) -> AsyncIterator[bytes]:
+async def _past_events(service: Service, past: Past | ItemPast, shape: Shape) -> AsyncIterator[bytes]:
     try:
         coming: asyncio.Future[list[bytes] | None]
         while not service.is_closing:
@@ -124,11 +120,14 @@ async def _past_events(service: Service, past: Past, shape: Shape) -> AsyncItera
                 return
             if lines:
                 yield b"".join(lines)
+    except Exception as error:
+        # A stream that just ended would be taken for all there is.
+        yield b"event:failed\ndata:" + encode(as_answer(error, str(past.topic)).as_value()) + b"\n\n"
     finally:
         past.close()
 
 
-async def _next(past: Past, shape: Shape) -> list[bytes] | None:
+async def _next(past: Past | ItemPast, shape: Shape) -> list[bytes] | None:
     rows = await past.next()
     if rows is None:
         return None
@@ -172,45 +171,51 @@ def _live(
     namespaces: Collection[str],
     is_wanted: Callable[[Heard], bool],
 ) -> StreamingResponse:
-    queue = _Queue()
+    queue = _Queue(Backlog(service.losses, login.caller.names[0]))
 
     def hear(heard: Heard) -> None:
         if heard.event.topic.group is not Group.THINGS or not is_wanted(heard):
             return
-        if query is not None and not matches(query, heard.event.partial()):
+        if query is not None and not heard.event.fits(query):
             return
         line = shape.data(heard.event)
         if line is not None:
             queue.put(line)
 
-    return _stream(_live_events(service, login, queue, lambda: service.listen(login, hear, namespaces)))
+    return _stream(_live_events(service, login, queue, lambda: service.listen(login, hear, namespaces, queue.miss)))
 
 
 class _Queue:
     """What waits for a client."""
 
-    def __init__(self) -> None:
-        self._lines: deque[bytes] = deque()
-        self._lost = 0
+    def __init__(self, backlog: Backlog) -> None:
+        self._backlog = backlog
         self._filled = asyncio.Event()
 
     def put(self, line: bytes) -> None:
-        if len(self._lines) >= MAX_WAITING:
-            self._lost += 1
+        if self._backlog.is_full:
+            self._backlog.lose()
         else:
-            self._lines.append(line)
+            self._backlog.put(line)
+        self._filled.set()
+
+    def miss(self, count: int) -> None:
+        """So many events did not even come this far."""
+        self._backlog.lose(count)
         self._filled.set()
 
     async def take(self) -> bytes:
         """All that waits, once something does."""
         await self._filled.wait()
         self._filled.clear()
-        taken = b"".join(self._lines)
-        self._lines.clear()
-        if self._lost:
-            taken += b'event:lost\ndata:{"lost":%d}\n\n' % self._lost
-            self._lost = 0
-        return taken
+        lines, lost = self._backlog.take()
+        if lost:
+            lines.append(b'event:lost\ndata:{"lost":%d}\n\n' % lost)
+        return b"".join(lines)
+
+    def close(self) -> None:
+        """The client is gone."""
+        self._backlog.take()
 
 
 async def _live_events(
@@ -232,6 +237,7 @@ async def _live_events(
             yield taken
     finally:
         stop()
+        queue.close()
 
 
 def _stream(events: AsyncIterator[bytes]) -> StreamingResponse:

@@ -14,12 +14,14 @@ from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.past import Row
 from penstock.doors.ditto.ports import Past, Service, Work
 from penstock.doors.ditto.service import as_answer
+from penstock.wire.ditto.envelope import Headers, duration_header
 from penstock.wire.ditto.errors import INTERNAL, DittoError
 from penstock.wire.ditto.streaming import Cancel, Command, Event, Request, SubscribeForPersistedEvents
 from penstock.wire.ditto.subscriptions import Subscription, Subscriptions
 from penstock.wire.ditto.twin import EventItems
 
 # Seconds that a history may take to be found, and then its first events unless they are filtered; or it is error 500.
+# The header `timeout` of the subscription says otherwise.
 FIRST_SECONDS = 15.0
 
 # Items sent at once, and about how many bytes of them: others have their turn in between.
@@ -53,6 +55,7 @@ class Streams:
         """Raises the error to answer with."""
         now = self._clock()
         if isinstance(command, SubscribeForPersistedEvents):
+            _patience(command.headers)
             self._tell(self._subscriptions.subscribe(command, now))
         elif isinstance(command, Request):
             self._request(command, now)
@@ -67,7 +70,7 @@ class Streams:
             return
         stream = self._streams.get(found.id)
         if stream is None:
-            stream = self._streams[found.id] = _Stream(found, now + FIRST_SECONDS)
+            stream = self._streams[found.id] = _Stream(found, now)
             self._begin(stream)
         else:
             self._pump(stream)
@@ -100,7 +103,7 @@ class Streams:
         now = self._clock()
         for stream in list(self._streams.values()):
             if stream.first_by is not None and now >= stream.first_by:
-                self._fail(stream, INTERNAL.of(description=f"The history was not found within {FIRST_SECONDS:g} s."))
+                self._fail(stream, INTERNAL.of(description=f"The history was not found within {stream.patience:g} s."))
             elif stream.is_reading:
                 # To search is not to be silent.
                 stream.subscription.since = now
@@ -150,7 +153,7 @@ class Streams:
                 # Even if nothing is wanted: that the last event was the last can be said without being asked.
                 stream.is_reading = True
                 if not stream.has_begun and subscription.selection.filter is None:
-                    stream.first_by = self._clock() + FIRST_SECONDS
+                    stream.first_by = self._clock() + stream.patience
                 self._work.run(stream.past.next(), partial(self._read, stream))
         elif subscription.wanted:
             stream.is_due = True
@@ -196,10 +199,11 @@ class Streams:
 class _Stream:
     """A subscription and how far its history has been read."""
 
-    def __init__(self, subscription: Subscription, first_by: float) -> None:
+    def __init__(self, subscription: Subscription, now: float) -> None:
         self.subscription = subscription
+        self.patience = _patience(subscription.origin)
         # When the history, and then its first events, must be there; None when they are, or nobody looks for them.
-        self.first_by: float | None = first_by
+        self.first_by: float | None = now + self.patience
         self.has_begun = False
         self.past: Past | None = None
         # Nothing comes after what is left.
@@ -241,6 +245,11 @@ class _Stream:
         self._rows, self._at = [], 0
         if self.past is not None:
             self.past.close()
+
+
+def _patience(headers: Headers) -> float:
+    """How long the client of a subscription with these headers wants to wait; raises `header.invalid`."""
+    return duration_header(headers, "timeout", FIRST_SECONDS)
 
 
 def answer_to(error: Exception, what: str) -> DittoError:

@@ -74,7 +74,7 @@ class Sockets:
     def __init__(self, service: Service, allow_origins: Collection[str] = ("*",)) -> None:
         self.service = service
         self.allow_origins = allow_origins
-        self.edition = Edition()
+        self.edition = Edition(service.losses)
         self.open: set[_Socket] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 

@@ -5,6 +5,7 @@ What topics and values mean is in `streaming` and `twin`; the lines that are no 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +25,12 @@ MERGE_PATCH_TYPE = "application/merge-patch+json"
 
 # What the protocol itself is called where it needs a type.
 PROTOCOL_TYPE = "application/vnd.eclipse.ditto+json"
+
+# Seconds that a client may want to wait, as upstream has it.
+MAX_DURATION = 60.0
+
+_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m)?", re.ASCII)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +201,15 @@ def boolean_header(headers: Headers, name: str, default: bool) -> bool:
     if value in ("true", "false"):
         return bool(value == "true")
     raise HEADER_INVALID.of(text_of(value), name, "boolean")
+
+
+def duration_header(headers: Headers, name: str, default: float) -> float:
+    """A time in seconds, also as `500ms`, `10s` or `1m`; raises `header.invalid`."""
+    text = text_header(headers, name)
+    if text is None:
+        return default
+    found = _DURATION.fullmatch(text)
+    seconds = 0.0 if found is None else int(found[1]) * _SECONDS[found[2] or "s"]
+    if not 0 < seconds <= MAX_DURATION:
+        raise HEADER_INVALID.of(text, name, f"time of at most {MAX_DURATION:g}s, such as 500ms, 10s or 1m")
+    return seconds

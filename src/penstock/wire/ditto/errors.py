@@ -482,6 +482,13 @@ CONNECTION_REVISION_NOT_FOUND: Final = Entry(
     " access it.",
     _HISTORY.format("Connection"),
 )
+CONNECTION_TIMESTAMP_NOT_FOUND: Final = Entry(
+    404,
+    "connectivity:connection.history.notfound",
+    "The Connection with ID '{0}' at timestamp '{1}' could not be found or requester had insufficient permissions to"
+    " access it.",
+    _HISTORY.format("Connection"),
+)
 
 
 def wrong_type(value: str, pointer: str, expected: str) -> DittoError:

@@ -21,7 +21,7 @@ from penstock.wire.ditto.ids import EntityId, entity_id
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_]", re.ASCII)
 _SEGMENT_ESCAPE = re.compile(r"-(?:u([0-9a-f]{4})|U([0-9a-f]{6}))", re.ASCII)
 _NOT_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\xff/=]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _NAME_ESCAPE = re.compile(r"=([0-9A-F]{2})", re.ASCII)
 
 # Stands before what would not begin with a letter. No escape is called z, so nothing else is written like this.

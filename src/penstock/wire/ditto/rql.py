@@ -87,7 +87,7 @@ _PROPERTY = re.compile(r"(?:[^,)\"\\]|\\.)*", re.DOTALL)
 _QUOTED = {'"': re.compile(r"(?:[^\"\\]|\\.)*", re.DOTALL), "'": re.compile(r"(?:[^'\\]|\\.)*", re.DOTALL)}
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "\\": "\\", "/": "/"}
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 # What must not stand in a property or a text as it is, and how it is written instead.
 _NOT_IN_PROPERTY = re.compile(r"[,)\"\\\n\r\t\f]|\A +| +\Z")

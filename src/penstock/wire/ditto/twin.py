@@ -28,8 +28,11 @@ from penstock.wire.ditto.errors import (
 from penstock.wire.ditto.fields import Fields, parse_fields
 from penstock.wire.ditto.ids import EntityId, entity_id, parse_thing_id
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, parse_instant, print_instant
+from penstock.wire.ditto.merge import merge
 from penstock.wire.ditto.pointer import parse_pointer, put
+from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.resource import Part, Resource, check_value, parse_resource
+from penstock.wire.ditto.rql import Query
 from penstock.wire.ditto.topic import Action, Channel, Criterion, Group, Topic
 
 COMMANDS: Final = (Action.CREATE, Action.MODIFY, Action.MERGE, Action.DELETE, Action.RETRIEVE)
@@ -40,6 +43,9 @@ MAX_RETRIEVED = 100
 
 # Encoded paths that the items of one history keep. A thing has few paths that change; with more they are encoded anew.
 MAX_PATHS = 256
+
+# The header under which events, and what was retrieved of the past, carry the headers that were journaled with them.
+HISTORICAL_HEADERS = "historical-headers"
 
 # Fields that are the entity's own, and can be neither removed nor merged away.
 _FIXED: Final = ("thingId", "policyId")
@@ -176,7 +182,7 @@ def _response(command: Command | RetrieveSeveral, status: int, value: Json | Raw
 class Event:
     """One change, as it is journaled: `timestamp` is in microseconds since 1970, a value that is missing is UNSET.
 
-    A `Raw` value is JSON already, as the journal has it.
+    A `Raw` is JSON already, as the journal has it. `kept` are the headers that were journaled with it, if any.
     """
 
     topic: Topic
@@ -185,6 +191,7 @@ class Event:
     revision: int
     timestamp: int
     headers: Headers
+    kept: Json | Raw | None = None
 
     @property
     def action(self) -> Action:
@@ -193,10 +200,13 @@ class Event:
     def envelope(self, extra: Json | None = None) -> Envelope:
         """The message that tells it."""
         kind = MERGE_PATCH_TYPE if self.topic.action == Action.MERGED else JSON_TYPE
+        headers = answer_headers(self.headers, kind)
+        if self.kept is not None:
+            headers[HISTORICAL_HEADERS] = self.kept
         return Envelope(
             self.topic,
             self.path,
-            answer_headers(self.headers, kind),
+            headers,
             self.value,
             revision=self.revision,
             timestamp=print_instant(self.timestamp * NANOS_PER_MICRO),
@@ -218,6 +228,29 @@ class Event:
         known["_modified"] = print_instant(self.timestamp * NANOS_PER_MICRO)
         return known
 
+    def fits(self, query: Query, extra: Json = None) -> bool:
+        """Whether a filter is true of what this event tells, together with the extra fields that go with it."""
+        told = self.partial()
+        return matches(query, told if extra is None else merge(extra, told), self._placeholders())
+
+    def _placeholders(self) -> dict[str, Json]:
+        """What filters may ask about an event beside the thing."""
+        # Plain texts: an enumeration's member is no text to a filter.
+        topic = self.topic
+        return {
+            "topic:full": str(topic),
+            "topic:namespace": topic.namespace,
+            "topic:entityName": topic.name,
+            "topic:entityId": topic.entity,
+            "topic:group": str(topic.group),
+            "topic:channel": str(topic.channel),
+            "topic:criterion": str(topic.criterion),
+            "topic:action": str(topic.action),
+            "topic:action-subject": str(topic.action),
+            "resource:type": "thing",
+            "resource:path": self.path,
+        }
+
 
 def parse_event(envelope: Envelope) -> Event:
     """An event, as a client reads it; raises an error for what is none."""
@@ -237,6 +270,10 @@ def parse_event(envelope: Envelope) -> Event:
     return Event(topic, envelope.path, envelope.value, envelope.revision, instant // NANOS_PER_MICRO, envelope.headers)
 
 
+_BEFORE_PATH: Final = b',"path":'
+_KEPT: Final = f',"{HISTORICAL_HEADERS}":'.encode()
+
+
 class EventItems:
     """The items of one history: events of one entity with the same headers, written without encoding anything twice."""
 
@@ -245,14 +282,20 @@ class EventItems:
         for action in EVENTS:
             kind = MERGE_PATCH_TYPE if action is Action.MERGED else JSON_TYPE
             head = {"topic": str(topic.event(action)), "headers": answer_headers(headers, kind)}
-            self._heads[action.value] = encode(head)[:-1] + b',"path":'
+            self._heads[action.value] = encode(head)[:-1] + _BEFORE_PATH
         self._paths: dict[str, bytes] = {}
 
-    def item(self, kind: str, path: str, value: str | None, revision: int, timestamp: int) -> bytes:
-        """One event from its columns in the journal: its value is JSON already, or None if it has none."""
+    def item(
+        self, kind: str, path: str, value: str | None, revision: int, timestamp: int, kept: str | None = None
+    ) -> bytes:
+        """One event from its columns in the journal: its value and its headers are JSON already, or None if none."""
         told = "" if value is None else f',"value":{value}'
         tail = f'{told},"revision":{revision},"timestamp":"{print_instant(timestamp * NANOS_PER_MICRO)}"}}'
-        return b"".join((self._heads[kind], self._path(path), tail.encode()))
+        head = self._heads[kind]
+        if kept is not None:
+            # The headers come last before the path, and are never empty.
+            head = b"".join((head[: -len(b"}" + _BEFORE_PATH)], _KEPT, kept.encode(), b"}", _BEFORE_PATH))
+        return b"".join((head, self._path(path), tail.encode()))
 
     def _path(self, path: str) -> bytes:
         encoded = self._paths.get(path)

@@ -1,0 +1,51 @@
+"""Live events that wait for a client that does not read, and how many were lost because it did not.
+
+The client is told by whoever sends to it (`live`, `sse`), the operator by the log and by a figure for the monitor. Read
+next: docs/ditto.md, "Live events".
+"""
+
+from __future__ import annotations
+
+from penstock.log import get
+
+log = get(__name__)
+
+# Live events that may wait for one client. Beyond it the newer ones are lost, and it is told how many.
+MAX_WAITING_EVENTS = 200
+
+
+class Losses:
+    """Of all clients together; it only grows."""
+
+    def __init__(self) -> None:
+        self.events = 0
+
+
+class Backlog:
+    """What waits for one client. `reader` is what the log calls it."""
+
+    def __init__(self, losses: Losses, reader: str) -> None:
+        self._losses = losses
+        self._reader = reader
+        self._messages: list[bytes] = []
+        self._lost = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Then there is nothing to be done but to lose what comes."""
+        return len(self._messages) >= MAX_WAITING_EVENTS
+
+    def put(self, message: bytes) -> None:
+        self._messages.append(message)
+
+    def lose(self, count: int = 1) -> None:
+        self._lost += count
+        self._losses.events += count
+
+    def take(self) -> tuple[list[bytes], int]:
+        """All that waits, and how many events were lost after it. Nothing waits afterwards."""
+        messages, lost = self._messages, self._lost
+        self._messages, self._lost = [], 0
+        if lost:
+            log.warning("live events were lost", reader=self._reader, events=lost, of_all=self._losses.events)
+        return messages, lost

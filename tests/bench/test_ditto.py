@@ -1,0 +1,63 @@
+"""The benchmark of Ditto's door in miniature: every event comes, once and in order, hot, from the lake and bare."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+import uvloop
+
+from bench import ditto, ditto_history
+from bench.machine import Cores
+
+
+def test_all_events_are_streamed_and_all_ranges_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ditto, "SETTLING", 0.0)
+    plan = ditto.Plan(events=3_000, streamed=2_000, reads=5, warm_up=1)
+    figures = uvloop.run(ditto.measure(plan, tmp_path, Cores()))
+    assert not figures.failures
+    assert set(figures.flows) == {"hot", "lake", "bare"}
+    assert all(flow.per_second > 0 for flow in figures.flows.values())
+    assert {name.rpartition(", ")[2] for name in figures.times} == {"hot", "lake"}
+    assert not list((tmp_path / "data" / "journal").glob("*0001.segment"))
+
+
+@pytest.mark.parametrize("revisions", [(5, 7), (5, 5), (4, 5), (5,), (5, 6, 7)])
+def test_an_event_that_is_missing_doubled_or_too_much_is_noticed(revisions: tuple[int, ...]) -> None:
+    async def stream() -> int:
+        client = ditto.Client()
+        client.opened()
+        client.transport = Nothing()  # type: ignore[assignment]
+        streaming = asyncio.create_task(client.stream({}, first=5, count=2, demand=10))
+        await asyncio.sleep(0)
+        client.received(message("created"))
+        for revision in revisions:
+            client.received(message("next", {"path": ditto_history.PATH, "value": revision, "revision": revision}))
+        client.received(message("complete"))
+        await streaming
+        return client.failures.total()
+
+    assert asyncio.run(stream()) > 0
+
+
+def message(action: str, item: dict[str, object] | None = None) -> bytes:
+    return msgspec.json.encode({"topic": f"x/{action}", "value": {"subscriptionId": "0", "item": item}})
+
+
+class Nothing:
+    """A transport that leads nowhere."""
+
+    def write(self, data: bytes) -> None: ...
+
+
+def test_files_that_lack_events_are_noticed(tmp_path: Path) -> None:
+    ditto_history.write_journal(tmp_path, 300, 7)
+    found = ditto_history.plain_journal(tmp_path, 200, 50)
+    assert found == list(range(200, 250))
+    plan = ditto.Plan(events=3_000, reads=100)
+    failures: Counter[str] = Counter()
+    ditto.plain(lambda first, count: ditto_history.plain_journal(tmp_path, first, count), plan, failures)
+    assert failures["plain reading finds other events"] > 0

@@ -1,0 +1,153 @@
+"""A saved state that is lost, or too old for the journal, is made again from the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from penstock.journal.errors import Expired
+from penstock.journal.reader import Reader
+from penstock.journal.retention import Retention
+from penstock.pipeline.maintenance import retain
+from penstock.twins import milestone
+from penstock.twins.decision import Outcome
+from penstock.twins.names import Names, policy_key, thing_key
+from penstock.twins.rebuilding import rebuilt
+from penstock.twins.registry import Twins
+from penstock.twins.state import State, records_after
+from penstock.wire.ditto.errors import DittoError
+from penstock.wire.ditto.twin import Command
+from tests.history.world import World as Storage
+from tests.twins.world import LONG, NOON, OWNER, POLICY, POLICY_DOCUMENT, SECOND, command, policy_command
+
+NAMES = Names()
+DAY = 86_400 * SECOND
+# Everything that may be dropped.
+_ALL = Retention(max_bytes=0)
+
+
+class Server:
+    """Twins on a journal of small segments, and its lake."""
+
+    def __init__(self, directory: Path) -> None:
+        self.storage = Storage(directory, segment_bytes=4_000)
+        self.now = NOON
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.twins = self.made()
+        self.ask(policy_command("create", value=POLICY_DOCUMENT))
+
+    def made(self) -> Twins:
+        return Twins(self.storage.journal, self._calls.put, lambda: self.now)
+
+    def ask(self, given: Command) -> None:
+        self.now += SECOND
+        results: list[Outcome | DittoError] = []
+        self.twins.submit(given, OWNER, results.append)
+        while not results:
+            self._calls.get(timeout=LONG)()
+        assert isinstance(results[0], Outcome), results
+
+    def change(self, id: str, count: int) -> None:
+        if self.twins.thing(id) is None:
+            self.ask(command("create", value={"policyId": POLICY}, id=id))
+        for number in range(count):
+            self.ask(command("modify", f"/attributes/{number % 3}", {"number": number}, id=id))
+
+    def forget(self) -> None:
+        """What the job `history` and retention do."""
+        self.storage.move()
+        assert self.storage.drop()
+
+    def rebuilt(self, old: State | None = None) -> State:
+        committed = self.storage.journal.committed
+        return rebuilt(self.storage.history, NAMES, old or State(), committed)
+
+    def thing(self, id: str) -> Any:
+        return self.twins.thing(id)
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(milestone, "EVERY", 16)
+    made = Server(tmp_path)
+    yield made
+    made.storage.close()
+
+
+def test_a_lost_state_is_made_again_from_lake_and_journal(server: Server) -> None:
+    server.change("ns:one", 40)
+    server.change("ns:gone", 20)
+    server.ask(command("delete", id="ns:gone"))
+    server.change("ns:again", 20)
+    server.ask(command("delete", id="ns:again"))
+    server.forget()
+    server.change("ns:again", 2)
+    server.change("ns:one", 3)
+    server.change("ns:new", 1)
+    server.storage.append([("SET/ADAPTER/item", NOON, "{}"), ("DITTO/THINGS/no identifier", NOON, "{}")])
+    with pytest.raises(Expired):
+        list(records_after(Reader(server.storage.path), NAMES, 0))
+    found = server.rebuilt()
+    assert found == server.twins.capture()
+    assert set(found.twins) == {
+        NAMES.entity(policy_key(POLICY)),
+        *(NAMES.entity(thing_key(id)) for id in ("ns:one", "ns:again", "ns:new")),
+    }
+    other = server.made()
+    other.restore(found, ())
+    assert other.thing("ns:one") == server.thing("ns:one")
+    assert other.thing("ns:gone") is None
+
+
+def test_an_old_state_is_where_it_begins(server: Server) -> None:
+    server.change("ns:one", 5)
+    server.change("ns:gone", 5)
+    server.change("ns:quiet", 1)
+    old = server.twins.capture()
+    server.change("ns:one", 5)
+    server.ask(command("delete", id="ns:gone"))
+    server.forget()
+    assert server.rebuilt(old) == server.twins.capture()
+
+
+def test_a_registry_that_was_begun_with_an_old_state_forgets_it(server: Server) -> None:
+    server.change("ns:gone", 1)
+    old = server.twins.capture()
+    server.ask(command("delete", id="ns:gone"))
+    server.change("ns:one", 40)
+    server.forget()
+    other = server.made()
+    with pytest.raises(Expired):
+        other.restore(old, records_after(Reader(server.storage.path), NAMES, old.sequence))
+    other.restore(server.rebuilt(old), ())
+    assert other.thing("ns:gone") is None
+    assert other.capture() == server.twins.capture()
+
+
+def test_without_the_lake_it_is_refused(server: Server) -> None:
+    server.change("ns:one", 40)
+    server.change("ns:one", 40)
+    assert server.storage.journal.retain(_ALL, server.storage.journal.committed)
+    with pytest.raises(Expired):
+        server.rebuilt()
+
+
+def test_a_beginning_that_the_lake_has_dropped_needs_a_milestone(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.change("ns:long", 20)
+    server.change("ns:short", 5)
+    server.now += 30 * DAY
+    server.change("ns:long", 20)
+    server.change("ns:short", 5)
+    server.ask(policy_command("modify", "/entries/OWNER/subjects/nginx:x", {"type": "x"}))
+    server.forget()
+    assert retain(server.storage.lake, 10, server.now)
+    found = server.rebuilt()
+    expected = server.twins.capture().twins
+    long = NAMES.entity(thing_key("ns:long"))
+    assert found.twins == {long: expected[long]}
