@@ -1,14 +1,13 @@
 """The TLEX hub: payloads of many controllers to one broker, and many controllers that only keep themselves alive.
 
 A server process with all that belongs to it: sessions asked for by REST, limits, accounting, queues. Beside it a bare
-relay of bytes (`tlex_relay`). The load checks that every payload came, once and in order.
+relay of bytes (`tlex_relay`). The load (`tlex_peers`) checks that every payload came, once and in order.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import http.client
 import json
 import re
@@ -18,27 +17,28 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from bench.child import Child, ChildError, penstock
 from bench.machine import Cores
 from bench.table import print_failures, print_table, row
+from bench.tlex_peers import MAX_CONTROLLERS, SIZE, Bursts, Peer, Taker
 from bench.tlex_relay import BROKER, CONTROLLER
 from penstock.store.roles import Role
 from penstock.store.store import Store
-from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, Kind, Payload, TimestampsResponse, Token, decode
-from penstock.wire.tlex.frames import PREAMBLE, FrameReader
+from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, Token
+from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.rest import TlcType
 
-ABOUT = "processor time of the TLEX hub, at 100,000 payloads a second and with idle controllers, beside a bare relay"
+ABOUT = "the TLEX hub at 100,000 payloads a second, as fast as it can, and with idle controllers, beside a bare relay"
 
-SIZE = 200
-# Payloads that a controller sends at a time.
-BURST = 10
 KEEP_ALIVE_SECONDS = 2.0
 
-# Seconds for the last payloads to come after they were sent.
-PATIENCE = 30.0
+# Groups of controllers that send one after the other: real ones do not all speak at once.
+GROUPS = 10
+
+# Seconds without any payload, while some are under way: then they are lost.
+PATIENCE = 10.0
 
 # Nobody is to be sent away for the load, and nobody in the long queue at the door.
 SETTINGS = (
@@ -64,17 +64,31 @@ class Plan:
     seconds: float
     idle_controllers: int
     idle_seconds: float
+    # Payloads that a controller sends at a time.
+    burst: int = 10
+    # Payloads that are under way at most. The hub's queue for the broker (1 MiB by default) holds more than these: it
+    # may drop none, however late the load reads.
+    window: int = 4_000
     # From the last connection to a measurement, in seconds: the first datagrams are not like the later ones.
     settling: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """Of one server: payloads a second that arrived, seconds of processor for each, shares of a core."""
+class Traffic:
+    """Payloads that arrived a second; seconds of processor for each; shares of a core, of the server and the load."""
 
     delivered: float
     cpu_each: float
     share: float
+    load_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one server: at the rate of the plan, as fast as it goes, and the share of a core with idle controllers."""
+
+    paced: Traffic
+    most: Traffic
     idle_share: float
     failures: Counter[str]
 
@@ -145,69 +159,6 @@ class Relay:
 # -- the load -----------------------------------------------------------------------------------------------------
 
 
-class Peer(asyncio.Protocol):
-    """A controller; it answers requests for timestamps and counts what else comes."""
-
-    def __init__(self, has_version: bool) -> None:
-        self.reader = FrameReader()
-        if not has_version:
-            self.reader.feed(PREAMBLE)
-        self.came = 0
-        self.lost = False
-        self.transport: asyncio.Transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        for frame in self.reader.feed(data):
-            self.came += 1
-            if frame[4] == Kind.TIMESTAMPS_REQUEST:
-                now = time.time_ns() // 1_000_000
-                sent = int.from_bytes(frame[5:13], "big")
-                self.transport.write(TimestampsResponse(sent, now, now).encode())
-            elif frame[4] == Kind.BYE:
-                self.lost = True
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.lost = True
-
-
-class Taker(Peer):
-    """The broker: the payloads of each controller are numbered, in their origin timestamps."""
-
-    def __init__(self, has_version: bool) -> None:
-        super().__init__(has_version)
-        self.taken = 0
-        # How many will come in all, once that is known.
-        self.wanted = -1
-        self.complete = asyncio.Event()
-        self.failures: Counter[str] = Counter()
-        self._next: dict[bytes, int] = {}
-
-    def data_received(self, data: bytes) -> None:
-        for frame in self.reader.feed(data):
-            kind = frame[4]
-            if kind == Kind.IDENTIFIED_PAYLOAD:
-                self._take(frame[5:13], int.from_bytes(frame[14:22], "big"))
-            elif kind == Kind.PAYLOAD:
-                # Of the relay, which knows no identifiers: the payload type stands for one.
-                self._take(frame[5:6], int.from_bytes(frame[6:14], "big"))
-            elif kind == Kind.TIMESTAMPS_REQUEST:
-                now = time.time_ns() // 1_000_000
-                self.transport.write(TimestampsResponse(int.from_bytes(frame[5:13], "big"), now, now).encode())
-            elif kind == Kind.BYE:
-                self.failures[f"sent away: {decode(frame)}"] += 1
-
-    def _take(self, publisher: bytes, number: int) -> None:
-        self.taken += 1
-        if self.taken == self.wanted:
-            self.complete.set()
-        if self._next.get(publisher, 0) != number:
-            self.failures["out of order or lost"] += 1
-        self._next[publisher] = number + 1
-
-
 async def connected(site: Hub | Relay, place: tuple[str, int], indexes: list[int | None]) -> list[Peer]:
     loop = asyncio.get_running_loop()
     peers: list[Peer] = []
@@ -221,52 +172,92 @@ async def connected(site: Hub | Relay, place: tuple[str, int], indexes: list[int
     return peers
 
 
+class Load:
+    """A broker, and controllers that send; what it costs them and the server is measured."""
+
+    def __init__(self, child: Child, broker: Taker, controllers: list[Peer], plan: Plan) -> None:
+        self._child = child
+        self._broker = broker
+        self._controllers = controllers
+        self._plan = plan
+        self._bursts = Bursts(plan.burst)
+        # Payloads.
+        self.sent = 0
+        # When the measurement began: payloads, seconds of processor, time.
+        self._sent = self._taken = 0
+        self._cpu = self._load_cpu = self._begun = 0.0
+
+    async def pace(self) -> Traffic:
+        """At the rate of the plan; slower if they do not arrive at it."""
+        plan = self._plan
+        self._begin()
+        due = self._begun
+        everybody = range(len(self._controllers))
+        while self.sent - self._sent < plan.rate * plan.seconds:
+            for group in [everybody[each::GROUPS] for each in range(GROUPS)]:
+                for controller in group:
+                    await self._send(controller)
+                due += len(group) * plan.burst / plan.rate
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+        return await self._end()
+
+    async def rush(self) -> Traffic:
+        """As fast as they arrive."""
+        self._begin()
+        while time.monotonic() < self._begun + self._plan.seconds:
+            for controller in range(len(self._controllers)):
+                await self._send(controller)
+        return await self._end()
+
+    async def _send(self, controller: int) -> None:
+        while self.sent - self._broker.taken > self._plan.window - self._plan.burst:
+            await self._progress()
+        self._controllers[controller].transport.write(self._bursts.make(controller))
+        self.sent += self._plan.burst
+
+    async def _progress(self) -> None:
+        broker = self._broker
+        broker.moved.clear()
+        try:
+            await asyncio.wait_for(broker.moved.wait(), PATIENCE)
+        except TimeoutError:
+            lost = self.sent - broker.taken
+            raise ChildError(f"{lost:,} payloads are under way and none came for {PATIENCE:g} s") from None
+
+    def _begin(self) -> None:
+        self._sent, self._taken = self.sent, self._broker.taken
+        self._cpu, self._load_cpu = self._child.cpu_seconds(), time.process_time()
+        self._begun = time.monotonic()
+
+    async def _end(self) -> Traffic:
+        """When the last one is there."""
+        while self._broker.taken < self.sent:
+            await self._progress()
+        seconds = time.monotonic() - self._begun
+        taken = self._broker.taken - self._taken
+        cpu = self._child.cpu_seconds() - self._cpu
+        load = time.process_time() - self._load_cpu
+        return Traffic(taken / seconds, cpu / taken, cpu / seconds, load / seconds)
+
+
 async def measure(child: Child, site: Hub | Relay, plan: Plan) -> Figures:
-    busy = list(range(plan.controllers))
-    broker, *controllers = await connected(site, site.found(child), [None, *busy])
+    place = site.found(child)
+    broker, *controllers = await connected(site, place, [None, *range(plan.controllers)])
     assert isinstance(broker, Taker)
-    cpu, delivered = await _full(child, broker, controllers, plan)
+    load = Load(child, broker, controllers, plan)
+    await asyncio.sleep(plan.settling)
+    paced, most = await load.pace(), await load.rush()
+    failures = broker.failures
     for peer in (broker, *controllers):
         peer.transport.close()
     others: list[int | None] = list(range(plan.controllers, plan.controllers + plan.idle_controllers))
     idle = await connected(site, site.found(child), others)
     idle_share = await _idle(child, idle, plan)
-    failures = broker.failures
     failures["an idle controller was cut"] += sum(peer.lost for peer in idle)
     failures["an idle controller heard nothing"] += sum(not peer.came for peer in idle)
     for peer in idle:
         peer.transport.close()
-    sent = plan.rate * plan.seconds
-    failures["a payload was lost"] += round(sent) - broker.taken
-    return Figures(delivered, cpu / broker.taken, cpu * delivered / broker.taken, idle_share, +failures)
-
-
-async def _full(child: Child, broker: Taker, controllers: list[Peer], plan: Plan) -> tuple[float, float]:
-    """Seconds of processor, and payloads a second that arrived."""
-    await asyncio.sleep(plan.settling)
-    bursts = round(plan.rate * plan.seconds) // (BURST * len(controllers))
-    pause = BURST * len(controllers) / plan.rate / 10
-    tenth = -(-len(controllers) // 10)
-    # The publisher's number is in place of the payload type only for the relay; the hub does not look at either.
-    cpu, begin = child.cpu_seconds(), time.monotonic()
-    due = begin
-    for burst in range(bursts):
-        first = burst * BURST
-        for start in range(0, len(controllers), tenth):
-            for index in range(start, min(start + tenth, len(controllers))):
-                frames = [Payload(index % 0xF0, number, FILLING).encode() for number in range(first, first + BURST)]
-                controllers[index].transport.write(b"".join(frames))
-            due += pause
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
-    broker.wanted = bursts * BURST * len(controllers)
-    if broker.taken < broker.wanted:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(broker.complete.wait(), PATIENCE)
-    seconds = time.monotonic() - begin
-    return child.cpu_seconds() - cpu, broker.taken / seconds
-
-
-FILLING = b"x" * SIZE
+    return Figures(paced, most, idle_share, +failures)
 
 
 async def _idle(child: Child, peers: list[Peer], plan: Plan) -> float:
@@ -311,15 +302,25 @@ async def compare(plan: Plan, cores: Cores) -> tuple[Figures, Figures]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--controllers", type=int, default=100, help="controllers that send (default %(default)s)")
+    parser.add_argument(
+        "--controllers",
+        type=int,
+        default=100,
+        choices=range(1, MAX_CONTROLLERS + 1),
+        metavar=f"1..{MAX_CONTROLLERS}",
+        help="controllers that send (default %(default)s)",
+    )
     parser.add_argument("--rate", type=int, default=100_000, help="payloads a second, of all (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="how long they send (default %(default)s)")
+    parser.add_argument("--burst", type=int, default=10, help="payloads that one sends at a time (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long they send, twice (default %(default)s)")
     parser.add_argument("--idle", type=int, default=1_000, help="controllers that are idle (default %(default)s)")
     parser.add_argument("--idle-seconds", type=float, default=10.0, help="how long they are (default %(default)s)")
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    return Plan(options.controllers, options.rate, options.seconds, options.idle, options.idle_seconds)
+    return Plan(
+        options.controllers, options.rate, options.seconds, options.idle, options.idle_seconds, burst=options.burst
+    )
 
 
 def connections(options: argparse.Namespace) -> int:
@@ -331,16 +332,25 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     plan = _plan(options)
     ours, theirs = await compare(plan, cores)
     print_table(
-        f"TLEX: {plan.controllers:,} controllers send {plan.rate:,} payloads/s of {SIZE} bytes to a broker for "
-        f"{plan.seconds:g} s; {plan.idle_controllers:,} are idle for {plan.idle_seconds:g} s",
+        f"TLEX: {plan.controllers:,} controllers send {plan.burst} payloads of {SIZE} bytes at a time to a broker, "
+        f"{plan.rate:,}/s for {plan.seconds:g} s, then as long as many as arrive, at most {plan.window:,} under way; "
+        f"{plan.idle_controllers:,} are idle for {plan.idle_seconds:g} s",
         ("penstock", "bare relay", "ratio"),
         (
-            row("delivered per second", ours.delivered, theirs.delivered, ",.0f"),
-            row("processor per payload, µs", ours.cpu_each * 1e6, theirs.cpu_each * 1e6, ".2f"),
-            row("processor, % of a core", ours.share * 100, theirs.share * 100, ".0f"),
-            row("processor with idle controllers, %", ours.idle_share * 100, theirs.idle_share * 100, ".2f"),
+            *_rows(f"at {plan.rate:,}/s: ", ours.paced, theirs.paced),
+            *_rows("as fast as it goes: ", ours.most, theirs.most),
+            row("idle controllers: processor, % of a core", ours.idle_share * 100, theirs.idle_share * 100, ".2f"),
         ),
     )
     print_failures("penstock", ours.failures)
     print_failures("bare relay", theirs.failures)
     return not ours.failures and not theirs.failures
+
+
+def _rows(when: str, ours: Traffic, theirs: Traffic) -> tuple[tuple[str, ...], ...]:
+    return (
+        row(f"{when}delivered per second", ours.delivered, theirs.delivered, ",.0f"),
+        row(f"{when}processor per payload, µs", ours.cpu_each * 1e6, theirs.cpu_each * 1e6, ".2f"),
+        row(f"{when}processor, % of a core", ours.share * 100, theirs.share * 100, ".0f"),
+        row(f"{when}processor of the load, %", ours.load_share * 100, theirs.load_share * 100, ".0f"),
+    )

@@ -1,6 +1,7 @@
 #!/bin/sh
 # system.sh: makes sure that the system has what the tests need beyond the package registries of Python and Node.js:
-# Chromium for the page, curl for the sessions of the specification. As root on Debian what is missing is installed.
+# Chromium for the page, curl for the sessions of the specification, openssl and PostgreSQL for the TLEX hub. As root on
+# Debian what is missing is installed.
 set -eu
 
 has_browser() {
@@ -10,10 +11,21 @@ has_browser() {
     return 1
 }
 
+# The server itself, which Debian has outside of the path; the tests start one of their own.
+has_postgres() {
+    command -v postgres >/dev/null && return 0
+    for program in /usr/lib/postgresql/*/bin/postgres; do
+        [ -x "$program" ] && return 0
+    done
+    return 1
+}
+
 missing() {
     # The fonts are not a dependency of the browser, but a page without them is a page of boxes.
     has_browser || printf 'chromium fonts-liberation '
     command -v curl >/dev/null || printf 'curl '
+    command -v openssl >/dev/null || printf 'openssl '
+    has_postgres || printf 'postgresql '
 }
 
 wanted=$(missing)

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,8 @@ import pytest
 from penstock.client.tlex import TlexApi, TlexError, TlexRefused, TlexStream, connect
 from penstock.doors.tlex.listener import moment
 from penstock.store.roles import Role
-from penstock.wire.tlex.rest import SecurityMode, SessionType
+from penstock.wire.tlex.frames import PREAMBLE
+from penstock.wire.tlex.rest import Listener, Protocol, SecurityMode, Session, SessionDetails, SessionType
 from tests.doors.tlex.site import Site
 from tests.doors.tlex.tls import certified, trusting
 
@@ -171,5 +175,108 @@ def test_what_the_protocol_cannot_carry_is_an_error_of_the_caller(site: Site) ->
                 stream.send(b"", 256, a)
             with pytest.raises(ValueError, match="a frame holds"):
                 stream.send(b"x" * 65_536, 1, a)
+
+    run(test)
+
+
+# -- hubs that are none -------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def answering(first: bytes) -> AsyncIterator[tuple[int, asyncio.Event]]:
+    """A port that says this much to everybody, and never anything else; set when the peer is gone."""
+    gone = asyncio.Event()
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(first)
+        try:
+            while await reader.read(1_000):
+                pass
+        except ConnectionResetError:
+            pass
+        gone.set()
+        writer.close()
+
+    server = await asyncio.start_server(speak, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], gone
+
+
+def session_at(port: int, keep_alive: timedelta) -> Session:
+    second = timedelta(seconds=1)
+    return Session(
+        token="x" * 43,
+        domain="test",
+        type=BROKER,
+        protocol=Protocol.MULTIPLEX,
+        details=SessionDetails(
+            security_mode=SecurityMode.NONE,
+            tlc_identifiers=("NLZH0023",),
+            listener=Listener(host="127.0.0.1", port=port, expiration=datetime.now(UTC)),
+            keep_alive_timeout=keep_alive,
+            clock_diff_limit=second,
+            clock_diff_limit_duration=second,
+            payload_rate_limit=1,
+            payload_rate_limit_duration=second,
+            payload_throughput_limit=1,
+            payload_throughput_limit_duration=second,
+        ),
+    )
+
+
+def test_a_hub_that_is_silent_for_longer_than_the_keep_alive_timeout_is_left() -> None:
+    async def test() -> None:
+        async with answering(PREAMBLE) as (port, gone):
+            began = time.monotonic()
+            stream = await connect(session_at(port, timedelta(milliseconds=300)))
+            assert [received async for received in stream] == []
+            assert stream.reason == "nothing received for 0.3 s"
+            assert 0.3 <= time.monotonic() - began < 5
+            await gone.wait()
+            await stream.close()
+
+    run(test)
+
+
+def test_a_hub_that_does_not_tell_its_version_is_left() -> None:
+    async def test() -> None:
+        async with answering(b"") as (port, gone):
+            with pytest.raises(TlexError, match=rf"^127\.0\.0\.1:{port}: nothing received for 0.2 s$"):
+                await connect(session_at(port, timedelta(milliseconds=200)))
+            await gone.wait()
+
+    run(test)
+
+
+def test_a_hub_of_another_version_is_left() -> None:
+    async def test() -> None:
+        async with answering(b"\x02") as (port, gone):
+            with pytest.raises(TlexError, match="the hub speaks another version"):
+                await connect(session_at(port, timedelta(seconds=10)))
+            await gone.wait()
+
+    run(test)
+
+
+def test_a_connection_that_is_gone_cannot_be_waited_for(site: Site) -> None:
+    (a,) = site.tlcs(1)
+
+    async def test() -> None:
+        stream = await join(site, BROKER, a)
+        await api(site, BROKER).delete(stream.session.token)
+        await stream.wait_closed()
+        with pytest.raises(TlexError, match="the connection is closed: session deleted"):
+            await stream.synchronize()
+        await stream.close()
+
+    run(test)
+
+
+def test_a_server_that_is_no_hub_is_told_without_the_token_in_the_path() -> None:
+    async def test() -> None:
+        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]"
+        async with answering(answer) as (port, _):
+            with pytest.raises(TlexError, match=r"^GET /sessions: not the answer of a TLEX hub: Expected `object`"):
+                await TlexApi(f"http://127.0.0.1:{port}", "x").session("secret")
 
     run(test)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import socket
+import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
+from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, Token
+from penstock.wire.tlex.frames import PREAMBLE
 
 CONFIGURATION = """
 [stream]
@@ -36,12 +43,31 @@ class Place:
         self.configuration = directory / "penstock.toml"
         self.configuration.write_text(f'{CONFIGURATION}[server]\ndata_dir = "{directory / "data"}"\n')
         self.api = ""
+        self._started: list[subprocess.Popen[str]] = []
+
+    def serve(self, *options: str) -> subprocess.Popen[str]:
+        """A server that is ready."""
+        server = self.start("serve", "--config", str(self.configuration), *options)
+        assert server.stdout is not None
+        ready = re.search(r"api=(\S+)  tlex=127\.0\.0\.1:\d+", server.stdout.readline())
+        assert ready is not None
+        self.api = ready[1]
+        return server
 
     def start(self, *arguments: str, token: str = "") -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "penstock.cli", *arguments]
         environment = {**os.environ, "PENSTOCK_TLEX_TOKEN": token} if token else None
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        self._started.append(process)
+        return process
+
+    def clear(self) -> None:
+        """End what a test that has failed has left behind."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def run(self, *arguments: str, token: str = "", given: str | None = None) -> tuple[int, str, str]:
         process = self.start(*arguments, token=token)
@@ -61,17 +87,22 @@ class Place:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     found = Place(tmp_path_factory.mktemp("place"))
-    server = found.start("serve", "--config", str(found.configuration))
-    assert server.stdout is not None
-    ready = re.search(r"api=(\S+)  tlex=127\.0\.0\.1:\d+", server.stdout.readline())
-    assert ready is not None
-    found.api = ready[1]
+    server = found.serve()
     found.manage("account", "add", "City of Delft")
     found.manage("tlc", "add", "City of Delft", "NLZH0023", "NLZH0024", "--domain", "Test")
     yield found
     server.terminate()
     server.communicate(timeout=20)
+    found.clear()
     assert server.returncode == 0
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Place]:
+    """Without a server, and without anything in its database."""
+    found = Place(tmp_path)
+    yield found
+    found.clear()
 
 
 def secret(place: Place, role: str, *options: str) -> str:
@@ -151,6 +182,18 @@ def test_mistakes_are_one_line_and_an_exit_code(
     assert complaint in result.stderr
 
 
+def test_a_database_that_fails_is_one_line_and_an_exit_code(empty: Place) -> None:
+    empty.manage("account", "add", "City of Delft")
+    with contextlib.closing(sqlite3.connect(empty.configuration.parent / "data" / "store.db")) as database:
+        database.execute("DROP TABLE tlcs")
+    result = empty.typed("tlc", "list")
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        1,
+        "",
+        "penstock: the database fails: no such table: tlcs\n",
+    )
+
+
 def test_a_client_that_is_refused_says_why_and_fails(place: Place) -> None:
     common = ("--domain", "test", "--api", place.api)
     code, _, err = place.run("tlex", "receive", "NLZH0023", *common, token="nobody's")
@@ -175,3 +218,70 @@ def test_a_controller_that_is_removed_is_gone(place: Place) -> None:
     place.manage("tlc", "add", "City of Delft", "NLZH0077", "--domain", "test")
     place.manage("tlc", "remove", "NLZH0077", "--domain", "TEST")
     assert "NLZH0077" not in place.manage("tlc", "list")
+
+
+def test_who_receives_waits_for_a_hub_that_is_restarted_and_says_so(empty: Place) -> None:
+    place = empty
+    # For as long as the one client is there that does not leave.
+    place.configuration.write_text(
+        place.configuration.read_text().replace("[tlex]", "[tlex]\nreconnect_millis = 20000")
+    )
+    place.manage("account", "add", "City of Delft")
+    place.manage("tlc", "add", "City of Delft", "NLZH0023", "NLZH0024", "--domain", "Test")
+    broker, own = secret(place, "BROKER_SYSTEM"), secret(place, "TLC_SYSTEM")
+    server = place.serve()
+    common = ("--domain", "test", "--api", place.api)
+    receiving = place.start("tlex", "receive", "NLZH0023", *common, "--count", "1", token=broker)
+    impatient = place.start("tlex", "receive", "NLZH0024", *common, "--patience", "0", token=broker)
+    with stubborn(place, own):
+        connected(receiving)
+        connected(impatient)
+        server.terminate()
+        refused = "penstock: HTTP 503 Service Unavailable: The server is going down; try again in a moment; "
+        assert receiving.stderr is not None
+        assert receiving.stderr.readline() == "penstock: the hub asks to reconnect\n"
+        assert receiving.stderr.readline() == f"{refused}next try in 0.5 s\n"
+        _, said = impatient.communicate(timeout=20)
+        assert (impatient.returncode, said.splitlines()[-1]) == (1, f"{refused}given up after 0 s")
+    server.communicate(timeout=20)
+    assert server.returncode == 0
+    server = place.serve("--api-port", place.api.rpartition(":")[2])
+    while (line := receiving.stderr.readline()) != "penstock: connected\n":
+        assert re.search(r"; next try in \d\.\d s$", line), line
+    assert place.run("tlex", "send", "NLZH0023", "here again", *common, token=own)[0] == 0
+    assert receiving.communicate(timeout=20)[0].endswith(" here again\n")
+    server.terminate()
+    server.communicate(timeout=20)
+
+
+@contextlib.contextmanager
+def stubborn(place: Place, token: str) -> Iterator[None]:
+    """A controller that stays connected though it is asked to leave."""
+    details = {"securityMode": "NONE", "tlcIdentifier": "NLZH0023"}
+    body = {"domain": "test", "type": "TLC", "protocol": "TCPStreaming_Singleplex", "details": details}
+    answer = httpx.post(f"{place.api}/api/v1/sessions", json=body, headers={"X-Authorization": token}, trust_env=False)
+    listener = answer.json()["details"]["listener"]
+    with socket.create_connection((listener["host"], listener["port"]), 20) as connection:
+        connection.sendall(PREAMBLE + Token(answer.json()["token"]).encode())
+        stop = threading.Event()
+
+        def keep_alive() -> None:
+            while not stop.wait(1):
+                connection.sendall(KEEP_ALIVE_FRAME)
+
+        thread = threading.Thread(target=keep_alive)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+def test_a_hub_that_is_not_there_is_not_waited_for(empty: Place) -> None:
+    code, _, err = empty.run(
+        "tlex", "receive", "NLZH0023", "--domain", "test", "--api", "http://127.0.0.1:1", token="x"
+    )
+    assert code == 1
+    assert err.startswith("penstock: the API port does not answer: ")
+    assert err.count("\n") == 1

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.doors.tlex.openapi import OPERATIONS
+from penstock.doors.tlex.openapi import OPERATIONS, REFUSALS
 from penstock.wire.ditto.control import Signals
 from penstock.wire.ditto.topic import Criterion, StreamingAction
 from penstock.wire.ditto.twin import COMMANDS
@@ -85,6 +85,16 @@ TEXT6_PUSHES = "update EOS OV MSG.DONE MSG.ERR PROBE LOOP"
 TEXT6_CODES = {1, 2, 3, 7, 8, 9, 10, 11, 13, 17, 19, *range(21, 31), 32, 33, 60}
 TEXT6_OUTCOMES = {34, 35, 38, 39}
 TEXT6_CAUSES = {7, 8, 31, 32, 33, 34, 35, 40, 48}
+
+# What the TLEX specification has a heading for and says something about, and the limits it has.
+TLEX_SECTIONS = (
+    "5.1 5.2.1.1 5.2.1.1.3.2 5.2.1.2 5.2.1.3 5.2.1.4 5.2.2.1 5.2.2.2 6.1 6.2 6.3.1 6.3.2 6.3.3 6.3.4 6.3.4.1 6.3.4.2 "
+    "6.3.4.3 6.3.4.4 6.3.4.5 6.3.4.5.2 6.3.4.5.3 6.3.4.5.4 6.3.4.6.1 6.3.4.6.2"
+)
+TLEX_LIMITS = (
+    "keepAliveTimeout clockDiffLimit clockDiffLimitDuration payloadRateLimit payloadRateLimitDuration "
+    "payloadThroughputLimit payloadThroughputLimitDuration"
+)
 
 # The rules of reactive streams that hold between a client and this server, and the options of a subscription.
 DITTO_RULES = "1.1 1.5 1.7 1.8 3.7 3.8 3.9 3.17"
@@ -201,9 +211,17 @@ def test_every_operation_datagram_and_end_reason_of_tlex_has_a_row() -> None:
     # What a datagram is for, or what it must look like; the token and the two payloads have rows of their own names.
     named = {Kind.TOKEN: "token", Kind.TIMESTAMPS_RESPONSE: "0x07"}
     wanted += [named.get(kind, f"0x{kind:02x}") for kind in Kind]
-    wanted += [f"size.0x{kind:02x}" for kind in Kind if kind not in (Kind.TOKEN, Kind.BYE)]
+    # Bye may have any size.
+    wanted += [f"size.0x{kind:02x}" for kind in Kind if kind is not Kind.BYE]
     wanted += [f"endReason.{end}" for end in EndReason]
+    wanted += [f"limit.{name}" for name in TLEX_LIMITS.split()]
+    wanted += [f"error.{status}" for status in REFUSALS if status not in (400, 403, 413)]
     assert [name for name in wanted if not has_row(f"tlex.{name}")] == []
+
+
+def test_every_section_of_the_tlex_specification_has_a_row() -> None:
+    found = {row.section.partition(" ")[0] for row in PRESENT if row.name.startswith("tlex.")}
+    assert [section for section in TLEX_SECTIONS.split() if section not in found] == []
 
 
 def test_rows_of_tlex_are_told_apart_by_their_names_and_their_place() -> None:

@@ -1,8 +1,7 @@
-"""A store in a file of its own; or in the database of the URL PENSTOCK_TEST_STORE, whose tables are dropped first."""
+"""A store in each kind of database: SQLite in a file of its own, and PostgreSQL, whose tables are dropped first."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,17 +10,24 @@ from sqlalchemy import create_engine
 
 from penstock.store.schema import metadata
 from penstock.store.store import Store
+from tests.store.postgres import Postgres
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    given = os.environ.get("PENSTOCK_TEST_STORE")
-    if given is None:
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    with Postgres() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'store.db'}"
-    engine = create_engine(given)
+    running: Postgres = request.getfixturevalue("postgres")
+    engine = create_engine(running.url)
     metadata.drop_all(engine)
     engine.dispose()
-    return given
+    return running.url
 
 
 @pytest.fixture

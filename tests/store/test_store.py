@@ -76,6 +76,15 @@ def test_what_is_no_name_is_refused(store: Store, account: Account, text: str) -
     assert store.accounts() == [account]
 
 
+def test_a_domain_that_is_too_long_in_lower_case_is_refused(store: Store, account: Account) -> None:
+    # Each of these is two characters in lower case.
+    text = "\u0130" * 200
+    with pytest.raises(Unfit, match="domain: "):
+        store.authorize(account.uuid, text, Role.TLC_ADMIN)
+    with pytest.raises(Unfit, match="domain: "):
+        store.add_tlc(text, "NLZH0001", TlcType.VLOG, account.uuid)
+
+
 @pytest.mark.parametrize("text", ["", "NLZH001", "NLZH00001", "NLZH001\n", "NLZH 001", "NLZH00é1", "NLZH00\u0661"])
 def test_what_is_no_identifier_is_refused(store: Store, account: Account, text: str) -> None:
     with pytest.raises(Unfit, match=r"identifier: .* is not 8 characters of A-Z"):

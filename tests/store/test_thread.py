@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from penstock.store.errors import Exists
+from penstock.store.errors import Closed, Exists
 from penstock.store.store import Store
 from penstock.store.thread import StoreThread
 
@@ -53,3 +53,13 @@ def test_what_was_asked_before_the_end_is_done(store: Store, url: str) -> None:
     again = Store.open(url)
     assert len(again.accounts()) == 20
     again.close()
+
+
+def test_who_asks_after_the_end_is_told_so(store: Store) -> None:
+    async def run() -> None:
+        thread = StoreThread(store)
+        await thread.close()
+        with pytest.raises(Closed):
+            await thread.call(store.accounts)
+
+    asyncio.run(run())

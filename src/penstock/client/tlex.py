@@ -1,4 +1,5 @@
-"""A client of a TLEX hub: the connection of one session. It keeps itself alive and answers requests for timestamps.
+"""A client of a TLEX hub: the connection of one session. It keeps itself alive, answers requests for timestamps and
+gives up a hub that is silent.
 
 `async with await connect(session) as stream: stream.send(...); async for payload in stream: ...`. Sessions are asked
 for with `tlex_api`. Not here: coming again after Reconnect, which is the caller's. Specification: TLEX 1.1.1, 6.
@@ -61,22 +62,34 @@ async def connect(session: Session, context: ssl.SSLContext | None = None) -> Tl
     With TLS the hub's certificate is checked by `context`, by default against the system's authorities.
     """
     listener = session.details.listener
+    patience = session.details.keep_alive_timeout.total_seconds()
     if session.details.security_mode is not SecurityMode.TLS:
         context = None
     elif context is None:
         context = ssl.create_default_context()
+    place = f"{listener.host}:{listener.port}"
     try:
-        reader, writer = await asyncio.open_connection(listener.host, listener.port, ssl=context)
-        writer.write(PREAMBLE)
-        # Not before: with another version there is nothing more to say.
-        if await reader.readexactly(len(PREAMBLE)) != PREAMBLE:
-            writer.close()
-            raise TlexError("the hub speaks another version of the protocol")
-        writer.write(Token(session.token).encode())
-        await writer.drain()
+        async with asyncio.timeout(patience):
+            reader, writer = await asyncio.open_connection(listener.host, listener.port, ssl=context)
+            try:
+                await _introduce(session, reader, writer)
+            except BaseException:
+                writer.transport.abort()
+                raise
+    except TimeoutError as error:
+        raise TlexError(f"{place}: {_silence(patience)}") from error
     except (OSError, asyncio.IncompleteReadError) as error:
-        raise TlexError(f"{listener.host}:{listener.port}: {str(error) or type(error).__name__}") from error
+        raise TlexError(f"{place}: {str(error) or type(error).__name__}") from error
     return TlexStream(session, reader, writer)
+
+
+async def _introduce(session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(PREAMBLE)
+    # Not before: with another version there is nothing more to say.
+    if await reader.readexactly(len(PREAMBLE)) != PREAMBLE:
+        raise TlexError("the hub speaks another version of the protocol")
+    writer.write(Token(session.token).encode())
+    await writer.drain()
 
 
 class TlexStream:
@@ -89,6 +102,8 @@ class TlexStream:
         # Whether the hub wants a new session instead of this one.
         self.is_to_reconnect = False
         self.closed = False
+        # Seconds of silence after which the hub is taken for gone.
+        self._patience = session.details.keep_alive_timeout.total_seconds()
         self._reader = reader
         self._writer = writer
         self._frames = FrameReader()
@@ -122,8 +137,10 @@ class TlexStream:
             await self._writer.drain()
 
     async def synchronize(self) -> None:
-        """Until the hub has read all that was sent before."""
+        """Until the hub has read all that was sent before; raises TlexError if the connection is gone."""
         await self.drain()
+        if self.closed:
+            raise TlexError(f"the connection is closed: {self.reason or 'without a reason'}")
         asked = _utc()
         while asked in self._asked:
             asked += 1
@@ -151,7 +168,7 @@ class TlexStream:
     async def _read(self) -> None:
         self._frames.feed(PREAMBLE)
         try:
-            while self.reason is None and (data := await self._reader.read(READ_BYTES)):
+            while self.reason is None and (data := await self._bytes()):
                 for frame in self._frames.feed(data):
                     self._take(decode(frame))
                 if self._frames.error is not None:
@@ -159,6 +176,10 @@ class TlexStream:
                 while len(self._waiting) >= MAX_WAITING:
                     self._room.clear()
                     await self._room.wait()
+        except TimeoutError:
+            # Nobody takes what is still to be written.
+            self.reason = _silence(self._patience)
+            self._writer.transport.abort()
         except (OSError, BadDatagram, BadStream) as error:
             self.reason = str(error)
         finally:
@@ -168,6 +189,11 @@ class TlexStream:
                 if not answered.done():
                     answered.set_exception(TlexError("the connection is closed"))
             self._writer.close()
+
+    async def _bytes(self) -> bytes:
+        """Nothing at the end of the connection; raises TimeoutError if the hub is silent for longer than it may be."""
+        async with asyncio.timeout(self._patience):
+            return await self._reader.read(READ_BYTES)
 
     def _take(self, datagram: Datagram) -> None:
         if isinstance(datagram, Payload):
@@ -193,7 +219,7 @@ class TlexStream:
         self._something.set()
 
     async def _keep_alive(self) -> None:
-        pause = self.session.details.keep_alive_timeout.total_seconds() / KEEP_ALIVES_A_TIMEOUT
+        pause = self._patience / KEEP_ALIVES_A_TIMEOUT
         while not self.closed:
             await asyncio.sleep(pause)
             self._writer.write(KEEP_ALIVE_FRAME)
@@ -221,6 +247,10 @@ class TlexStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _silence(seconds: float) -> str:
+    return f"nothing received for {seconds:g} s"
 
 
 def _utc() -> int:

@@ -118,7 +118,9 @@ class TlexApi:
         try:
             return msgspec.json.decode(content or b"null", type=answer)
         except msgspec.DecodeError as error:
-            raise TlexError(f"{method} {path.partition('/')[0]}: not the answer of a TLEX hub: {error}") from None
+            # The first part of the path alone: there may be a token in the rest.
+            place = path.split("/")[1].partition("?")[0]
+            raise TlexError(f"{method} /{place}: not the answer of a TLEX hub: {error}") from None
 
     def _exchange(self, method: str, path: str, body: object) -> tuple[int, bytes]:
         if self._secure:

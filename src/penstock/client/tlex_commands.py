@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,8 +37,21 @@ Authorities = Annotated[
 As = Annotated[str, typer.Option("--as", metavar="TYPE", help="What to be: tlc or broker.")]
 Count = Annotated[int | None, typer.Option("--count", metavar="N", help="Leave after so many payloads.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, an object a line.")]
+Patience = Annotated[
+    float,
+    typer.Option("--patience", metavar="SECONDS", min=0, help="Try this long to reach a hub that is going down or up."),
+]
 
 DEFAULT_API = "http://127.0.0.1:8081"
+
+# Seconds. Long enough for a server to be started again.
+DEFAULT_PATIENCE = 60.0
+
+# Seconds between two tries: the first pause, which doubles, and the longest.
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 5.0
+
+UNAVAILABLE = 503
 
 # What the commands stand on is imported inside them: no other command shall wait for it.
 
@@ -104,9 +117,10 @@ def receive(
     ca: Authorities = None,
     count: Count = None,
     as_json: Json = False,
+    patience: Patience = DEFAULT_PATIENCE,
 ) -> None:
-    """Print payloads, of controllers or for them, as they come."""
-    _run(_print_all(_session_type(be), identifiers, domain, token, api, tls, ca, count, as_json))
+    """Print payloads, of controllers or for them, as they come. When the hub goes down, wait for it to come again."""
+    _run(_print_all(_session_type(be), identifiers, domain, token, api, tls, ca, count, as_json, patience))
 
 
 @app.command()
@@ -119,11 +133,12 @@ def monitor(
     ca: Authorities = None,
     count: Count = None,
     as_json: Json = False,
+    patience: Patience = DEFAULT_PATIENCE,
 ) -> None:
     """Print all payloads of controllers and for them, with when the hub had them."""
     from penstock.wire.tlex.rest import SessionType
 
-    _run(_print_all(SessionType.MONITOR, identifiers, domain, token, api, tls, ca, count, as_json))
+    _run(_print_all(SessionType.MONITOR, identifiers, domain, token, api, tls, ca, count, as_json, patience))
 
 
 async def _print_all(
@@ -136,25 +151,63 @@ async def _print_all(
     ca: Path | None,
     count: int | None,
     as_json: bool,
+    patience: float,
 ) -> None:
     from penstock.client.tlex import TlexError
 
-    left = count
-    while True:
-        async with await _open(api, token, domain, type_, identifiers, tls, ca) as stream:
+    async def open_stream() -> TlexStream:
+        stream = await _open(api, token, domain, type_, identifiers, tls, ca)
+        try:
             await stream.synchronize()
+        except BaseException:
+            await stream.close()
+            raise
+        return stream
+
+    left = count
+    is_known = False
+    while True:
+        async with await _patiently(open_stream, patience, is_known) as stream:
+            is_known = True
             typer.echo("penstock: connected", err=True)
             if left != 0:
                 async for received in stream:
                     typer.echo(json.dumps(_fields(received)) if as_json else _line(received))
                     left = None if left is None else left - 1
-                    if left == 0 or stream.is_to_reconnect:
+                    if left == 0:
                         break
             if left == 0:
                 return
             if not stream.is_to_reconnect:
                 raise TlexError(f"the hub has closed the connection: {stream.reason or 'without a reason'}")
         typer.echo("penstock: the hub asks to reconnect", err=True)
+
+
+async def _patiently(open_stream: Callable[[], Awaitable[TlexStream]], patience: float, is_known: bool) -> TlexStream:
+    """Try for some seconds: a hub that goes down refuses with 503, and then does not answer until it is up again.
+
+    One that has never been there is not waited for: most likely its address is wrong.
+    """
+    import asyncio
+
+    from penstock.client.tlex import TlexError, TlexRefused
+
+    now = asyncio.get_running_loop().time
+    deadline, pause = now() + patience, FIRST_PAUSE
+    while True:
+        try:
+            return await open_stream()
+        except TlexError as error:
+            is_away = error.status == UNAVAILABLE if isinstance(error, TlexRefused) else is_known
+            if not is_away:
+                raise
+            left = deadline - now()
+            if left <= 0:
+                raise TlexError(f"{error}; given up after {patience:g} s") from error
+            pause = min(pause, left)
+            typer.echo(f"penstock: {error}; next try in {pause:.1f} s", err=True)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, LONGEST_PAUSE)
 
 
 def _fields(received: Received) -> dict[str, Any]:

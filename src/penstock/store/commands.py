@@ -209,13 +209,20 @@ def _store(config: Path | None, data_dir: str | None) -> Iterator[Store]:
             directory.mkdir(parents=True, exist_ok=True)
         store = Store.open(url)
     except (SQLAlchemyError, StoreError, ImportError, OSError) as error:
-        raise _complaint(f"the database cannot be opened: {getattr(error, 'orig', None) or error}", FAILED) from None
+        raise _complaint(f"the database cannot be opened: {_reason(error)}", FAILED) from None
     try:
         yield store
     except StoreError as error:
         raise _complaint(str(error), FAILED) from None
+    except SQLAlchemyError as error:
+        raise _complaint(f"the database fails: {_reason(error)}", FAILED) from None
     finally:
         store.close()
+
+
+def _reason(error: Exception) -> str:
+    """On one line, without what was asked for."""
+    return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
 def _complaint(text: str, code: int) -> typer.Exit:

@@ -24,3 +24,7 @@ class Unfit(StoreError):
 
 class WrongSchema(StoreError):
     """The database was written by a newer version, and is left alone."""
+
+
+class Closed(StoreError):
+    """The database was closed: whoever asks comes too late."""

@@ -51,7 +51,8 @@ class Store:
     @classmethod
     def open(cls, url: str) -> Store:
         """A database by its URL, as `sqlite:///store.db`; created if it is new, brought up to date if it is old."""
-        engine = create_engine(url, hide_parameters=True)
+        # A connection that was cut while it was idle is replaced: a database may be restarted under a running server.
+        engine = create_engine(url, hide_parameters=True, pool_pre_ping=True)
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
@@ -100,7 +101,7 @@ class Store:
     def authorize(self, account: str, domain: str, role: Role, identifiers: Iterable[str] = ()) -> Authorization:
         """Let an account be something in a domain, perhaps only for some controllers."""
         scope = frozenset([_checked("identifier", each, IDENTIFIER) for each in identifiers])
-        made = Authorization(str(uuid4()), account, _checked("domain", domain).lower(), role, scope)
+        made = Authorization(str(uuid4()), account, _domain(domain), role, scope)
         with self._engine.begin() as connection:
             if connection.execute(select(schema.accounts).where(schema.accounts.c.uuid == account)).first() is None:
                 raise Missing(f"Account {account} does not exist")
@@ -185,7 +186,7 @@ class Store:
             uuid=str(uuid4()),
             identifier=_checked("identifier", identifier, IDENTIFIER),
             type=type,
-            domain=_checked("domain", domain).lower(),
+            domain=_domain(domain),
             account=account,
         )
         what = f"Controller {identifier!r} in domain {tlc.domain!r}"
@@ -265,6 +266,11 @@ def _checked(field: str, value: str, pattern: re.Pattern[str] = NAME) -> str:
     if not pattern.fullmatch(value):
         raise Unfit(f"{field}: {value!r:.60} is not {_WHAT[pattern]}")
     return value
+
+
+def _domain(domain: str) -> str:
+    # Checked as it is kept: some letters become two in lower case.
+    return _checked("domain", domain.lower())
 
 
 def _scope(connection: Connection, authorization: str) -> frozenset[str]:

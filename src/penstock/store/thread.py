@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
+from penstock.store.errors import Closed
 from penstock.store.store import Store
 
 P = ParamSpec("P")
@@ -22,11 +23,15 @@ class StoreThread:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._executor = ThreadPoolExecutor(1, "store")
+        self._closed = False
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """`await thread.call(thread.store.find, secret)`"""
+        """`await thread.call(thread.store.find, secret)`; raises Closed after the end."""
+        if self._closed:
+            raise Closed("The database is closed")
         return await asyncio.wrap_future(self._executor.submit(function, *args, **kwargs))
 
     async def close(self) -> None:
-        await self.call(self.store.close)
+        self._closed = True
+        await asyncio.wrap_future(self._executor.submit(self.store.close))
         self._executor.shutdown()

@@ -163,6 +163,24 @@ def test_active_sessions_are_a_command_item(tmp_path: Path) -> None:
     in_hub(tmp_path, test)
 
 
+def test_what_is_not_passed_on_is_counted_in_the_item_of_sessions(tmp_path: Path) -> None:
+    counts = "received dropped oversized out_of_scope reserved unrouted"
+
+    async def test(hub: Hub) -> None:
+        stream = await hub.join(SessionType.TLC, A)
+        item = hub.client.subscribe("sessions/test", f"key command {counts}", mode="COMMAND", data_adapter="TLEX")
+        stream.send(b"for nobody who is there", 1, A)
+        stream.send(b"for a controller that was not asked for", 1, B)
+        stream.send(b"of a type that is the protocol's own", 0xF7, A)
+        async for update in item:
+            if update.values["received"] == "3":
+                break
+        assert [update.values[name] for name in counts.split()] == ["3", "0", "0", "1", "1", "1"]
+        await stream.close()
+
+    in_hub(tmp_path, test)
+
+
 def test_sessions_of_all_domains_are_one_item_and_those_of_another_domain_none_of_these(tmp_path: Path) -> None:
     async def test(hub: Hub) -> None:
         stream = await hub.join(SessionType.TLC, A)

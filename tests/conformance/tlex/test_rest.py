@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.doors.tlex.rest import ROUTES
 from penstock.store.roles import Role
-from penstock.wire.tlex.datagrams import Bye
+from penstock.wire.tlex.datagrams import Bye, Reconnect
 from tests.doors.tlex.site import Site
 
 
@@ -204,8 +205,10 @@ def test_a_token_that_is_missing_unknown_or_revoked_is_refused_before_anything_e
 
 @pytest.mark.conformance("tlex.error.404")
 def test_a_path_that_does_not_exist_is_answered_in_the_same_shape(site: Site) -> None:
-    answer = site.http.get("/nothing")
-    assert (answer.status_code, answer.json()) == (404, {"message": "HTTP 404 Not Found", "status": 404})
+    headers = {"X-Authorization": site.token(Role.BROKER_SYSTEM)}
+    for path in ("/nothing", "/", "/sessions/", "/sessions/a%0Ab", "/%0A"):
+        answer = site.http.get(path, headers=headers)
+        assert (answer.status_code, answer.json()) == (404, {"message": "HTTP 404 Not Found", "status": 404})
 
 
 @pytest.mark.conformance("tlex.error.405")
@@ -213,6 +216,20 @@ def test_a_method_that_does_not_exist_is_answered_with_those_that_do(site: Site)
     answer = site.http.patch("/sessions")
     assert (answer.status_code, answer.json()["status"]) == (405, 405)
     assert {"GET", "POST"} <= set(answer.headers["allow"].split(", "))
+
+
+@pytest.mark.conformance("tlex.error.503")
+def test_a_server_that_goes_down_says_so(tmp_path: Path) -> None:
+    with Site(tmp_path, {"tlex.reconnect_millis": 10_000}) as own:
+        a, b = own.tlcs(2)
+        staying = own.join("Broker", a)
+        own.background._loop.call_soon_threadsafe(own.background._stop.set)
+        staying.expect(Reconnect)
+        answer = own.post("Broker", b)
+        assert (answer.status_code, answer.json()["status"]) == (503, 503)
+        assert own.ask("GET", "/tlcs", Role.BROKER_SYSTEM).status_code == 200
+        staying.send(Bye())
+        assert staying.bye() is None
 
 
 @pytest.mark.conformance("tlex.openapi")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
@@ -51,6 +52,7 @@ def test_openssl_agrees_on_the_one_cipher_suite_and_is_asked_for_no_certificate(
     assert "No client certificate CA names sent" in said
 
 
+# What openssl is told to insist on.
 REFUSED = {
     "TLSv1.3": ("-tls1_3",),
     "TLSv1.1": ("-tls1_1", "-cipher", "ALL:@SECLEVEL=0"),
@@ -58,12 +60,32 @@ REFUSED = {
     "RSA": ("-tls1_2", "-cipher", "AES128-GCM-SHA256"),
 }
 
+# Its offer has left: it was not openssl that gave up.
+OFFERED = re.compile(r"SSL handshake has read \d+ bytes and written [1-9]\d* bytes")
+
 
 @pytest.mark.parametrize(
     "case", [pytest.param(name, marks=pytest.mark.conformance(f"tlex.tls.not.{name}"), id=name) for name in REFUSED]
 )
 def test_openssl_is_refused_any_other_version_or_cipher_suite(site: Site, case: str) -> None:
-    assert "Cipher is (NONE)" in s_client(site, *REFUSED[case])
+    said = s_client(site, *REFUSED[case])
+    assert "Cipher is (NONE)" in said
+    assert OFFERED.search(said), said
+
+
+@pytest.mark.conformance("tlex.tls.only")
+def test_of_all_cipher_suites_that_openssl_knows_one_is_accepted(site: Site) -> None:
+    # Without those that need a key that both sides have beforehand: openssl itself would not offer them.
+    known = "ALL:COMPLEMENTOFALL:!PSK:!SRP:@SECLEVEL=0"
+    suites = subprocess.run(
+        ["openssl", "ciphers", "-tls1_2", "-s", known], capture_output=True, text=True, timeout=20, check=True
+    ).stdout.strip()
+    answers = {suite: s_client(site, "-tls1_2", "-cipher", f"{suite}:@SECLEVEL=0") for suite in suites.split(":")}
+    assert [suite for suite, said in answers.items() if not OFFERED.search(said)] == []
+    assert [suite for suite, said in answers.items() if "Cipher is (NONE)" not in said] == [
+        "ECDHE-RSA-AES128-GCM-SHA256"
+    ]
+    assert len(answers) > 20
 
 
 @pytest.mark.conformance("tlex.tls.port")
@@ -106,6 +128,13 @@ def test_whoever_does_not_begin_with_a_token_is_refused_without_a_word(site: Sit
         peer = site.dial()
         peer.send_bytes(PREAMBLE + first.encode())
         assert peer.rest() == []
+
+
+@pytest.mark.conformance("tlex.size.0x01")
+def test_a_token_without_a_token_is_refused_without_a_word(site: Site) -> None:
+    peer = site.dial()
+    peer.send_bytes(PREAMBLE + frame(b"\x01"))
+    assert peer.rest() == []
 
 
 @pytest.mark.conformance("tlex.token.unknown")
@@ -202,6 +231,32 @@ def test_what_is_no_frame_ends_the_connection_at_once_and_without_bye(site: Site
     assert not [each for each in peer.rest() if isinstance(each, Bye)]
 
 
+@pytest.mark.conformance("tlex.frame.cut")
+def test_a_frame_that_is_cut_off_by_the_end_of_the_connection_is_nobodys(site: Site) -> None:
+    (a,) = site.tlcs(1)
+    broker, controller = site.join("Broker", a), site.controller(a)
+    controller.send_bytes(plain("whole").encode() + plain("cut off").encode()[:-1])
+    controller.socket.shutdown(socket.SHUT_WR)
+    assert not [each for each in controller.rest() if isinstance(each, Bye)]
+    assert broker.payload() == named(a, "whole")
+    again = site.controller(a)
+    again.send(plain("next"))
+    assert broker.payload() == named(a, "next")
+
+
+@pytest.mark.conformance("tlex.byte_order")
+def test_numbers_begin_with_their_most_significant_byte(site: Site) -> None:
+    (a,) = site.tlcs(1)
+    broker, controller = site.join("Broker", a), site.controller(a)
+    controller.send_bytes(bytes.fromhex("AABB 000D 04 02 0102030405060708") + b"abc")
+    expected = bytes.fromhex("AABB 0015 05") + a.encode() + bytes.fromhex("02 0102030405060708") + b"abc"
+    found = b""
+    while expected not in found:
+        data = broker.socket.recv(65_536)
+        assert data, found
+        found += data
+
+
 @pytest.mark.conformance("tlex.frame.split")
 def test_frames_may_come_byte_by_byte(site: Site) -> None:
     (a,) = site.tlcs(1)
@@ -271,6 +326,16 @@ def test_a_client_that_says_bye_is_gone(site: Site) -> None:
     peer.send(Bye("good night"), plain("this is not looked at"))
     assert peer.bye() is None
     assert site.post("TLC", a).status_code == 200
+
+
+@pytest.mark.conformance("tlex.0x02.reason")
+def test_a_client_need_not_say_why_it_goes(site: Site) -> None:
+    a, b, c = site.tlcs(3)
+    for identifier, last in ((a, frame(b"\x02")), (b, frame(b"\x02" + b"x" * 65_534)), (c, frame(b"\x02\xff"))):
+        peer = site.join("TLC", identifier)
+        peer.send_bytes(last)
+        assert peer.bye() is None
+        assert site.post("TLC", identifier).status_code == 200
 
 
 @pytest.mark.conformance("tlex.0x02.close")
@@ -357,6 +422,23 @@ def test_a_client_that_asks_for_timestamps_is_answered(site: Site) -> None:
     answer = peer.expect(TimestampsResponse)
     assert answer.request_sent == 2**64 - 1
     assert NOON < answer.request_received <= answer.response_sent
+
+
+@pytest.mark.conformance("tlex.0x07")
+def test_an_answer_tells_the_hub_latency_and_clock_difference(site: Site) -> None:
+    (a,) = site.tlcs(1)
+    session = site.session("Broker", a)
+    peer = site.dial()
+    peer.send_bytes(PREAMBLE + Token(session["token"]).encode())
+    request = peer.expect(TimestampsRequest)
+    # A clock that is 700 ms ahead, of somebody who answers at once.
+    peer.send(TimestampsResponse(request.sent, request.sent + 700, request.sent + 700))
+    peer.synchronize()
+    connection = site.door.hub.sessions[session["token"]].connection
+    assert connection is not None
+    latency = connection.clock.latency
+    assert latency is not None
+    assert connection.clock.difference == 700 - latency / 2
 
 
 @pytest.mark.conformance("tlex.0x07.unknown")

@@ -38,8 +38,9 @@ NOON = 1_700_000_000_000
 class Site:
     """A context manager. Tokens of accounts are made when they are first needed."""
 
-    def __init__(self, directory: Path, overrides: Mapping[str, object] | None = None) -> None:
-        url = f"sqlite:///{directory / 'store.db'}"
+    def __init__(self, directory: Path, overrides: Mapping[str, object] | None = None, url: str | None = None) -> None:
+        """The database is a file in `directory`, or that of `url`."""
+        url = url or f"sqlite:///{directory / 'store.db'}"
         self.store = Store.open(url)
         self.accounts: dict[str, str] = {}
         self._secrets: dict[tuple[str, Role, str, tuple[str, ...]], str] = {}

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from penstock.adapters.tlex.adapter import FIGURES
 from penstock.config import load
@@ -23,41 +27,95 @@ def block(mark: str) -> str:
     return found[1]
 
 
-def test_the_example_works_as_it_is_written(tmp_path: Path) -> None:
-    configuration = tmp_path / "penstock.toml"
-    # As on the page, but for the ports: those may be taken on the machine that runs the tests.
-    configuration.write_text(re.sub(r"port = \d+", "port = 0", block("toml penstock.toml")))
-    program = Path(sys.executable).parent / "penstock"
-    environment = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+class Typist:
+    """Types what the page says, in a directory of its own, with a server beside."""
 
-    def start(commands: str) -> subprocess.Popen[str]:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        program = Path(sys.executable).parent
+        self._environment = {**os.environ, "PATH": f"{program}:{os.environ['PATH']}"}
+        self.stream = self.api = ""
+
+    def start(self, commands: str) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            ["sh", "-ec", commands], cwd=tmp_path, env=environment, stdout=pipe, stderr=pipe, text=True
+            ["sh", "-ec", commands],
+            cwd=self.directory,
+            env=self._environment,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            start_new_session=True,
         )
 
-    preparing = start(block("sh example"))
+    def end(self, process: subprocess.Popen[str]) -> None:
+        """With all that the commands have started."""
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def typist(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
+    directory = tmp_path_factory.mktemp("example")
+    configuration = directory / "penstock.toml"
+    # As on the page, but for the ports: those may be taken on the machine that runs the tests.
+    configuration.write_text(re.sub(r"port = \d+", "port = 0", block("toml penstock.toml")))
+    found = Typist(directory)
+    preparing = found.start(block("sh example"))
     out, err = preparing.communicate(timeout=50)
     assert (preparing.returncode, err) == (0, ""), out
     # The data directory is the default one for both.
-    server = start(f"exec penstock serve --config {configuration}")
+    server = found.start(f"exec penstock serve --config {configuration}")
     assert server.stdout is not None
     try:
         ready = READY.match(server.stdout.readline())
         assert ready is not None
-        address = f" --api http://{ready[1]}:{ready[4]}"
-        receiving = start(block("sh receive").strip() + address)
-        assert receiving.stderr is not None
-        assert receiving.stderr.readline() == "penstock: connected\n"
-        sending = start(block("sh send").strip() + address)
-        assert sending.communicate(timeout=30) == ("penstock: 2 sent\n", "")
-        printed, _ = receiving.communicate(timeout=30)
+        found.stream, found.api = f"http://{ready[1]}:{ready[2]}", f"http://{ready[1]}:{ready[4]}"
+        yield found
     finally:
-        server.terminate()
-        server.communicate(timeout=30)
+        found.end(server)
+
+
+def test_the_example_works_as_it_is_written(typist: Typist) -> None:
+    receiving = typist.start(f"{block('sh receive').strip()} --api {typist.api}")
+    assert receiving.stderr is not None
+    assert receiving.stderr.readline() == "penstock: connected\n"
+    sending = typist.start(f"{block('sh send').strip()} --api {typist.api}")
+    assert sending.communicate(timeout=30) == ("penstock: 2 sent\n", "")
+    printed, _ = receiving.communicate(timeout=30)
     shown = re.search(r"prints controller.*?```\n(.*?)```", TEXT, re.DOTALL)
     assert shown is not None
     assert re.sub(r"\d{13}", "TIME", printed) == re.sub(r"\d{13}", "TIME", shown[1])
+
+
+def test_the_hub_can_be_watched_as_the_page_says(typist: Typist) -> None:
+    script = block(r"python watch\.py").replace("http://127.0.0.1:8080", typist.stream)
+    (typist.directory / "watch.py").write_text(script)
+    watching = typist.start("exec python watch.py")
+    # Often enough that nobody has to wait for a second.
+    feeding = typist.start(f"{block('sh feed').strip().replace('sleep 1', 'sleep 0.1')} --api {typist.api}")
+    assert watching.stdout is not None
+    shown = re.search(r"asyncio\.run\(main\(\)\)\n```\n\n```\n(.*?)```", TEXT, re.DOTALL)
+    assert shown is not None
+    wanted = {pattern(line) for line in shown[1].splitlines()}
+    try:
+        while wanted:
+            line = watching.stdout.readline()
+            assert line, "it has ended"
+            wanted = {each for each in wanted if not each.fullmatch(line.strip())}
+    finally:
+        typist.end(watching)
+        typist.end(feeding)
+
+
+# What is another value each time the example is run.
+VARIES = {"key": r"[\w-]+", "rate": r"\d+\.\d", "latency": r"\d+", "payloads": r"[1-9]\d*", "received": r"[1-9]\d*"}
+
+
+def pattern(line: str) -> re.Pattern[str]:
+    """What a line of the page stands for."""
+    parts = [word.partition("=") for word in line.split()]
+    return re.compile(" ".join([f"{name}{equals}{VARIES.get(name, value)}" for name, equals, value in parts]))
 
 
 def test_the_page_names_every_role_and_every_field() -> None:

@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from penstock.config import load
@@ -12,8 +13,9 @@ from penstock.doors.tlex.door import DoorError, TlexDoor, settings_of
 from penstock.doors.tlex.settings import Settings
 from penstock.server import Server, StartError
 from penstock.store.roles import Role
+from penstock.wire.tlex.datagrams import Bye, Unknown
 from penstock.wire.tlex.rest import TlcType
-from tests.doors.tlex.site import Site
+from tests.doors.tlex.site import Site, named
 
 
 def test_the_defaults_of_the_configuration_are_those_of_the_hub() -> None:
@@ -75,6 +77,40 @@ def test_a_server_that_goes_down_creates_no_sessions(site: Site) -> None:
     (a,) = site.tlcs(1)
     site.background.call(lambda: site.door.hub.go_down(moment()))
     answer = site.post("Broker", a)
+    assert (answer.status_code, answer.json()["status"]) == (503, 503)
+
+
+def test_the_log_accounts_for_the_payloads_of_a_session_that_has_ended(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "penstock.doors.tlex.ledger")
+    (a,) = site.tlcs(1)
+    controller, broker = site.join("TLC", a), site.join("Broker", a)
+    controller.send(named(a, "one"), named(a, "two"), named("NOTTHERE", "x"), named(a, "x", 0xF0), Unknown(9, b""))
+    controller.synchronize()
+    broker.payload()
+    for peer in (controller, broker):
+        peer.send(Bye())
+        assert peer.bye() is None
+    ended = [each.fields for each in caplog.records if each.message == "tlex session ended"]  # type: ignore[attr-defined]
+    assert [{name: value for name, value in each.items() if name != "session"} for each in ended] == [
+        {"reason": "CLIENT_DISCONNECT", "received": 4, "sent": 0, "out_of_scope": 1, "reserved": 1, "unknown": 1},
+        {"reason": "CLIENT_DISCONNECT", "received": 0, "sent": 2},
+    ]
+    assert controller.token not in caplog.text
+
+
+def test_who_asks_after_the_door_is_closed_is_told_to_come_again(tmp_path: Path) -> None:
+    settings = {"tlex.enabled": True, "tlex.port": 0, "tlex.store": f"sqlite:///{tmp_path / 'store.db'}"}
+
+    async def ask() -> httpx.Response:
+        door = await TlexDoor.open(load(None, settings).config, None)
+        await door.stop()
+        # The API port is closed later than the door.
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(door.rest), base_url="http://hub") as client:
+            return await client.get("/tlcs", headers={"X-Authorization": "x"})
+
+    answer = asyncio.run(ask())
     assert (answer.status_code, answer.json()["status"]) == (503, 503)
 
 

@@ -22,9 +22,11 @@ from penstock.wire.tlex.rest import (
     SessionRequest,
     SessionType,
     Tlc,
+    TlcRequest,
     TlcType,
     parse_details,
     parse_session_request,
+    parse_tlc_request,
 )
 from tests.wire.tlex.cases import TOKEN
 
@@ -297,3 +299,28 @@ def test_any_body_is_a_request_or_a_bad_one(data: bytes) -> None:
     except BadRequest:
         return
     assert 1 <= len(request.details.identifiers) <= 100
+
+
+def test_a_request_for_a_controller_is_read() -> None:
+    assert parse_tlc_request(b'{"identifier": "NLZH0023"}') == TlcRequest(identifier="NLZH0023")
+    whole = b'{"identifier": "NLZH0023", "type": "VLOG", "domain": "Test", "more": 1}'
+    assert parse_tlc_request(whole) == TlcRequest(identifier="NLZH0023", type=TlcType.VLOG, domain="test")
+
+
+BAD_CONTROLLERS = {
+    b'{"identifier": "short"}': "identifier: Expected `str` of length >= 8",
+    b'{"identifier": "NLZH 023"}': "identifier: Expected `str` matching regex",
+    b'{"identifier": "NLZH0023", "type": "MIDI"}': "type: Invalid enum value 'MIDI', allowed are TCPStreaming, VLOG",
+    b'{"identifier": "NLZH0023", "domain": ""}': "domain: Expected `str` of length >= 1",
+    b'{"type": "VLOG"}': "identifier: missing",
+    b"[]": "Expected `object`, got `array`",
+    b"{": "The body is not JSON: ",
+    b'{"more": ' + b"[" * 100_000: "The body is nested too deeply",
+}
+
+
+@pytest.mark.parametrize("body", BAD_CONTROLLERS, ids=lambda body: body[:50].decode())
+def test_a_bad_request_for_a_controller_is_told_by_its_field(body: bytes) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_tlc_request(body)
+    assert str(caught.value).startswith(BAD_CONTROLLERS[body])

@@ -201,4 +201,8 @@ def _session(session: SessionView) -> Event:
         "received_bytes": str(counters.received_bytes),
         "sent": str(counters.sent),
         "dropped": str(counters.dropped),
+        "oversized": str(counters.oversized),
+        "out_of_scope": str(counters.out_of_scope),
+        "reserved": str(counters.reserved),
+        "unrouted": str(counters.unrouted),
     }

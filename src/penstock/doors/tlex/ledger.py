@@ -19,6 +19,9 @@ MAX_WAITING = 100_000
 
 DAY_MILLIS = 86_400_000
 
+# What the log tells of a session if there was any: payloads that did not reach their receivers, and strange datagrams.
+COUNTED = ("dropped", "discarded", "oversized", "out_of_scope", "reserved", "unrouted", "unknown")
+
 
 class Ledger:
     """A `Watcher`."""
@@ -35,6 +38,16 @@ class Ledger:
     def changed(self, session: Session) -> None: ...
 
     def ended(self, session: Session) -> None:
+        counters = session.counters
+        counts = {name: getattr(counters, name) for name in COUNTED}
+        log.info(
+            "tlex session ended",
+            session=session.id,
+            reason=None if session.end_reason is None else session.end_reason.value,
+            received=counters.received,
+            sent=counters.sent,
+            **{name: count for name, count in counts.items() if count},
+        )
         self._waiting.append(session.log_entry())
         if len(self._waiting) > MAX_WAITING:
             del self._waiting[0]

@@ -5,23 +5,29 @@ What the operations do is in `rest`; a test compares the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from penstock import __version__
-from penstock.wire.tlex.rest import ErrorBody, Protocol, RequestDetails, Session, SessionRequest, SessionType, Tlc
+from penstock.wire.tlex.rest import (
+    ErrorBody,
+    Protocol,
+    RequestDetails,
+    SecurityMode,
+    Session,
+    SessionRequest,
+    SessionType,
+    Tlc,
+    TlcRequest,
+)
 
 HEADER = "X-Authorization"
 
-
-class TlcRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of POST /tlcs. Without a domain it is that of the authorization."""
-
-    identifier: str
-    type: str = "TCPStreaming"
-    domain: str | msgspec.UnsetType = msgspec.UNSET
+# Larger ones are no times, and databases cannot hold them.
+MAX_MILLIS = 2**53
 
 
 class SessionLogEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -39,6 +45,19 @@ class SessionLogEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     end_reason: str
 
 
+REFUSALS = {
+    400: "The request cannot be right; the message names the field",
+    401: "The token is missing, unknown or revoked",
+    403: "Not with this token: its role, its domain or its controllers",
+    404: "There is none, or it belongs to others",
+    413: "The body is too large",
+    503: "The server is going down, or its database does not answer; try again in a moment",
+}
+
+# Who asks, and whether they may, is always looked up.
+ALWAYS = (401, 403, 503)
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     method: str
@@ -46,54 +65,99 @@ class Operation:
     summary: str
     status: int
     answer: Any
+    # Beside those that are always possible.
     refusals: tuple[int, ...]
     body: Any = None
     # Name, schema and what it is.
     query: tuple[tuple[str, dict[str, Any], str], ...] = ()
+    # Bodies by what they are an example of.
+    examples: Mapping[str, object] = field(default_factory=dict)
+    # Paths below which the answer can be asked for, changed and deleted, and the field of it that is their parameter.
+    leads_to: tuple[str, str] | None = None
 
 
 def _choice(values: type[SessionType] | type[Protocol]) -> dict[str, Any]:
     return {"type": "string", "enum": [each.value for each in values]}
 
 
-_TIME = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "format": "date-time"}]}
+_TIME = {"anyOf": [{"type": "integer", "minimum": 0, "maximum": MAX_MILLIS}, {"type": "string", "format": "date-time"}]}
+
+_IDENTIFIERS = ("NLZH0023", "NLZH0024")
+
+# In which way a session can be asked for: by type and protocol.
+SESSION_EXAMPLES = {
+    f"{type_.value}_{protocol.value.rpartition('_')[2]}": SessionRequest(
+        domain="test",
+        type=type_,
+        protocol=protocol,
+        details=RequestDetails(security_mode=SecurityMode.NONE, tlc_identifier=_IDENTIFIERS[0])
+        if protocol is Protocol.SINGLEPLEX
+        else RequestDetails(security_mode=SecurityMode.NONE, tlc_identifiers=_IDENTIFIERS),
+    )
+    for type_ in SessionType
+    for protocol in Protocol
+    if type_ is SessionType.TLC or protocol is Protocol.MULTIPLEX
+}
 
 OPERATIONS = (
-    Operation("post", "/sessions", "Create a session", 200, Session, (400, 401, 403, 413, 503), SessionRequest),
+    Operation(
+        "post",
+        "/sessions",
+        "Create a session",
+        200,
+        Session,
+        (400, 413),
+        SessionRequest,
+        examples=SESSION_EXAMPLES,
+        leads_to=("/sessions/{token}", "token"),
+    ),
     Operation(
         "get",
         "/sessions",
         "The active sessions of one's account",
         200,
         list[Session],
-        (400, 401, 403),
+        (400,),
         query=(
             ("type", _choice(SessionType), "Only those of this type."),
             ("protocol", _choice(Protocol), "Only those with this protocol."),
         ),
     ),
-    Operation("get", "/sessions/{token}", "One active session", 200, Session, (401, 403, 404)),
+    Operation("get", "/sessions/{token}", "One active session", 200, Session, (404,)),
     Operation(
         "put",
         "/sessions/{token}",
         "Other controllers for a session, at once",
         200,
         Session,
-        (400, 401, 403, 404, 413),
+        (400, 404, 413),
         RequestDetails,
+        examples={
+            "Multiplex": RequestDetails(security_mode=SecurityMode.NONE, tlc_identifiers=("NLZH0023", "NLZH0026"))
+        },
     ),
-    Operation("delete", "/sessions/{token}", "End a session", 204, None, (401, 403, 404)),
-    Operation("get", "/tlcs", "The registered controllers", 200, list[Tlc], (401, 403)),
-    Operation("post", "/tlcs", "Register a controller", 201, Tlc, (400, 401, 403, 413), TlcRequest),
-    Operation("get", "/tlcs/{uuid}", "One registered controller", 200, Tlc, (401, 403, 404)),
-    Operation("delete", "/tlcs/{uuid}", "Unregister a controller of one's account", 204, None, (401, 403, 404)),
+    Operation("delete", "/sessions/{token}", "End a session", 204, None, (404,)),
+    Operation("get", "/tlcs", "The registered controllers", 200, list[Tlc], ()),
+    Operation(
+        "post",
+        "/tlcs",
+        "Register a controller",
+        201,
+        Tlc,
+        (400, 413),
+        TlcRequest,
+        examples={"TCPStreaming": TlcRequest(identifier="NLZH0026")},
+        leads_to=("/tlcs/{uuid}", "uuid"),
+    ),
+    Operation("get", "/tlcs/{uuid}", "One registered controller", 200, Tlc, (404,)),
+    Operation("delete", "/tlcs/{uuid}", "Unregister a controller of one's account", 204, None, (404,)),
     Operation(
         "get",
         "/sessionlogs",
         "Sessions that have ended",
         200,
         list[SessionLogEntry],
-        (400, 401, 403),
+        (400,),
         query=(
             ("from", _TIME, "Those that were there at this time or later; by default a day before `until`."),
             ("until", _TIME, "Those that were there at this time or earlier; by default now."),
@@ -102,10 +166,28 @@ OPERATIONS = (
 )
 
 
+def _asks_for(name: str, **values: str) -> dict[str, Any]:
+    """A request for a session with one of the two fields for identifiers, and fixed values of others."""
+    fixed = {key: {"const": value} for key, value in values.items()}
+    return {"properties": {**fixed, "details": {"required": [name]}}}
+
+
+# What types cannot say: a session is of one controller, if it is one's own, or of several.
+ALTERNATIVES = {
+    RequestDetails.__name__: [{"required": ["tlcIdentifier"]}, {"required": ["tlcIdentifiers"]}],
+    SessionRequest.__name__: [
+        _asks_for("tlcIdentifier", type=SessionType.TLC.value, protocol=Protocol.SINGLEPLEX.value),
+        _asks_for("tlcIdentifiers", protocol=Protocol.MULTIPLEX.value),
+    ],
+}
+
+
 def document() -> dict[str, Any]:
     """The whole of it, as JSON values."""
     types = [each for one in OPERATIONS for each in (one.answer, one.body) if each is not None] + [ErrorBody]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    for name, alternatives in ALTERNATIVES.items():
+        components[name]["oneOf"] = alternatives
     by_type = {repr(type_): schema for type_, schema in zip(types, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for one in OPERATIONS:
@@ -127,8 +209,10 @@ def _operation(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     answers: dict[str, Any] = {str(one.status): {"description": one.summary}}
     if one.answer is not None:
         answers[str(one.status)]["content"] = _json(schemas[repr(one.answer)])
-    for status in one.refusals:
-        answers[str(status)] = {"description": "Refused", "content": _json(schemas[repr(ErrorBody)])}
+    if one.leads_to is not None:
+        answers[str(one.status)]["links"] = _links(*one.leads_to)
+    for status in sorted({*ALWAYS, *one.refusals}):
+        answers[str(status)] = {"description": REFUSALS[status], "content": _json(schemas[repr(ErrorBody)])}
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in ("token", "uuid")
@@ -142,8 +226,19 @@ def _operation(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     if parameters:
         found["parameters"] = parameters
     if one.body is not None:
-        found["requestBody"] = {"required": True, "content": _json(schemas[repr(one.body)])}
+        content = _json(schemas[repr(one.body)])
+        examples = {name: {"value": msgspec.to_builtins(value)} for name, value in one.examples.items()}
+        content["application/json"]["examples"] = examples
+        found["requestBody"] = {"required": True, "content": content}
     return found
+
+
+def _links(path: str, name: str) -> dict[str, Any]:
+    return {
+        _identity(one): {"operationId": _identity(one), "parameters": {name: f"$response.body#/{name}"}}
+        for one in OPERATIONS
+        if one.path == path
+    }
 
 
 def _identity(one: Operation) -> str:

@@ -6,6 +6,7 @@ Specification: 5.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -20,15 +21,16 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp
 
-from penstock.doors.tlex.errors import Refusal, bad_request, forbidden, not_found, unauthorized
+from penstock.doors.tlex.errors import Refusal, bad_request, forbidden, going_down, not_found, unauthorized
 from penstock.doors.tlex.ledger import DAY_MILLIS
 from penstock.doors.tlex.listener import moment
-from penstock.doors.tlex.openapi import HEADER, SessionLogEntry, TlcRequest, document
+from penstock.doors.tlex.openapi import HEADER, MAX_MILLIS, SessionLogEntry, document
 from penstock.doors.tlex.rights import Right, covers, require, require_domain, sees_account
 from penstock.log import get
-from penstock.store.errors import Exists, Missing, Unfit
+from penstock.store.errors import Closed, Exists, Missing, Unfit
 from penstock.store.records import Authorization, SessionLog
 from penstock.store.roles import Role
 from penstock.wire.tlex.errors import BadRequest
@@ -37,9 +39,9 @@ from penstock.wire.tlex.rest import (
     SecurityMode,
     SessionType,
     Tlc,
-    TlcType,
     parse_details,
     parse_session_request,
+    parse_tlc_request,
 )
 from penstock.wire.tlex.rest import Session as Answer
 
@@ -52,14 +54,10 @@ log = get(__name__)
 # Bytes of a body: enough for the identifiers of ten thousand controllers.
 MAX_BODY = 1 << 20
 
-# Larger ones are no times, and databases cannot hold them.
-MAX_MILLIS = 2**53
-
 Handler = Callable[["Rest", Request], Awaitable[Response]]
 E = TypeVar("E", bound=Enum)
 
 _JSON = msgspec.json.Encoder()
-_TLC = msgspec.json.Decoder(TlcRequest)
 
 
 class Rest:
@@ -90,6 +88,9 @@ class Rest:
             except ClientDisconnect:
                 # Nobody is there to read it.
                 return _refused(bad_request("The body is not complete"))
+            except Closed:
+                # The API port outlives the hub by a little.
+                return _refused(going_down())
             except SQLAlchemyError as error:
                 log.error("the database does not answer", reason=type(error).__name__)
                 return _refused(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer"))
@@ -156,14 +157,14 @@ class Rest:
     async def register(self, request: Request) -> Response:
         authorization = await self._authorization(request)
         require(authorization, Right.CHANGE_TLCS)
-        wanted = _tlc(await _body(request))
-        domain = authorization.domain if wanted.domain is msgspec.UNSET else wanted.domain.lower()
+        wanted = parse_tlc_request(await _body(request))
+        domain = authorization.domain if wanted.domain is msgspec.UNSET else wanted.domain
         require_domain(authorization, domain)
         if authorization.identifiers and wanted.identifier not in authorization.identifiers:
             raise forbidden(f"identifier: {wanted.identifier!r:.60} is not one of those of the authorization")
         try:
             made: Tlc = await self._store.call(
-                self._store.store.add_tlc, domain, wanted.identifier, TlcType(wanted.type), authorization.account
+                self._store.store.add_tlc, domain, wanted.identifier, wanted.type, authorization.account
             )
         except (Exists, Missing, Unfit) as error:
             raise bad_request(str(error)) from None
@@ -219,6 +220,13 @@ ROUTES: dict[tuple[str, str], Handler] = {
     ("GET", "/sessionlogs"): Rest.session_logs,
     ("GET", "/openapi.json"): Rest.openapi,
 }
+
+
+def below(path: str, application: ASGIApp) -> Mount:
+    """The application at a path of a larger one: all of it, also paths with a line feed, which a dot stands not for."""
+    mount = Mount(path, application)
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
+    return mount
 
 
 def _answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
@@ -278,19 +286,6 @@ def _millis(request: Request, name: str, default: int) -> int:
     if not 0 <= value <= MAX_MILLIS:
         raise bad_request(f"{name}: {given!r:.60}, expected a time in ISO 8601 or milliseconds since 1970")
     return value
-
-
-def _tlc(body: bytes) -> TlcRequest:
-    try:
-        wanted = _TLC.decode(body)
-    except msgspec.ValidationError as error:
-        raise bad_request(str(error)[:200]) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(f"The body is not JSON: {error}") from None
-    types = [each.value for each in TlcType]
-    if wanted.type not in types:
-        raise bad_request(f"type: {wanted.type!r:.60}, allowed are {', '.join(types)}")
-    return wanted
 
 
 def _may_read(authorization: Authorization, entry: SessionLog) -> bool:

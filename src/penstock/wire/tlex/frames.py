@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from struct import Struct
 
+from mypy_extensions import mypyc_attr
+
 from penstock.wire.tlex.errors import BadStream
 
 VERSION = 0x01
@@ -32,6 +34,7 @@ def frame(data: bytes) -> bytes:
     return HEADER.pack(PREFIX, size) + data
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FrameReader:
     """Feed it bytes, take the frames they complete, then look at `error`: from there on nothing is read.
 

@@ -6,6 +6,7 @@ No HTTP, and no rights: who may use which identifier is the door's to know. Spec
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Annotated, TypeVar
@@ -18,7 +19,11 @@ from penstock.wire.tlex.errors import BadRequest
 
 # Of a controller: eight ASCII characters, case matters. The length is there as well since `$` also stands before a
 # last line feed.
-Identifier = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{8}$", min_length=8, max_length=8)]
+Identifier = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{8}$", min_length=8, max_length=8, examples=["NLZH0023"])]
+Domain = Annotated[str, Meta(min_length=1, examples=["test"])]
+
+# How many, and that none is there twice, is checked by hand: only so the complaint says which, and how many.
+Identifiers = Annotated[tuple[Identifier, ...], Meta(extra_json_schema={"minItems": 1, "uniqueItems": True})]
 
 # How much of a complaint is repeated: it may contain a value of any length.
 MAX_COMPLAINT = 120
@@ -68,7 +73,7 @@ class RequestDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
     security_mode: SecurityMode
     tlc_identifier: Identifier | UnsetType = UNSET
-    tlc_identifiers: tuple[Identifier, ...] | UnsetType = UNSET
+    tlc_identifiers: Identifiers | UnsetType = UNSET
 
     @property
     def identifiers(self) -> tuple[str, ...]:
@@ -81,7 +86,7 @@ class RequestDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_def
 class SessionRequest(Struct, frozen=True, kw_only=True):
     """The body of POST /sessions. Domains are the same in upper and lower case; here they are in lower."""
 
-    domain: Annotated[str, Meta(min_length=1)]
+    domain: Domain
     type: SessionType
     protocol: Protocol
     details: RequestDetails
@@ -92,7 +97,7 @@ class Listener(Struct, frozen=True, kw_only=True):
 
     host: str
     port: int
-    expiration: datetime
+    expiration: Annotated[datetime, Meta(tz=True)]
 
 
 class SessionDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -131,6 +136,14 @@ class Tlc(Struct, frozen=True, kw_only=True):
     account: str
 
 
+class TlcRequest(Struct, frozen=True, kw_only=True):
+    """The body of POST /tlcs. Without a domain it is that of the authorization."""
+
+    identifier: Identifier
+    type: TlcType = TlcType.TCP_STREAMING
+    domain: Domain | UnsetType = UNSET
+
+
 class ErrorBody(Struct, frozen=True, kw_only=True):
     """The answer to a request that is refused."""
 
@@ -140,6 +153,7 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
 
 _REQUEST = Decoder(SessionRequest)
 _DETAILS = Decoder(RequestDetails)
+_TLC = Decoder(TlcRequest)
 
 _PLACE = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`")
@@ -149,6 +163,7 @@ _ALLOWED = {
     "protocol": ", ".join([each.value for each in Protocol]),
     "securityMode": ", ".join([each.value for each in SecurityMode]),
 }
+_ALLOWED_OF_TLC = {"type": ", ".join([each.value for each in TlcType])}
 
 
 def parse_session_request(body: bytes, max_identifiers: int = MAX_IDENTIFIERS) -> SessionRequest:
@@ -171,6 +186,12 @@ def parse_details(body: bytes, protocol: Protocol, max_identifiers: int = MAX_ID
     return details
 
 
+def parse_tlc_request(body: bytes) -> TlcRequest:
+    """The body of POST /tlcs. Raises BadRequest, naming the field."""
+    request = _parse(_TLC, body, _ALLOWED_OF_TLC)
+    return request if request.domain is UNSET else replace(request, domain=request.domain.lower())
+
+
 def _check_identifiers(details: RequestDetails, protocol: Protocol, path: str, most: int) -> None:
     one, several = f"{path}tlcIdentifier", f"{path}tlcIdentifiers"
     wanted, other = (one, several) if protocol is Protocol.SINGLEPLEX else (several, one)
@@ -189,18 +210,18 @@ def _check_identifiers(details: RequestDetails, protocol: Protocol, path: str, m
         seen.add(identifier)
 
 
-def _parse(decoder: Decoder[T], body: bytes) -> T:
+def _parse(decoder: Decoder[T], body: bytes, allowed: Mapping[str, str] = _ALLOWED) -> T:
     try:
         return decoder.decode(body)
     except ValidationError as error:
-        raise BadRequest(_described(str(error))) from None
+        raise BadRequest(_described(str(error), allowed)) from None
     except (DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"The body is not JSON: {error}") from None
     except RecursionError:
         raise BadRequest("The body is nested too deeply") from None
 
 
-def _described(text: str) -> str:
+def _described(text: str, values: Mapping[str, str]) -> str:
     """The complaint of the library with the field in front, and what the field may be."""
     place = _PLACE.fullmatch(text)
     message, path = (place[1], place[2]) if place else (text, "")
@@ -209,7 +230,7 @@ def _described(text: str) -> str:
         return f"{path}.{missing[1]}: missing" if path else f"{missing[1]}: missing"
     if len(message) > MAX_COMPLAINT:
         message = message[:MAX_COMPLAINT] + "..."
-    allowed = _ALLOWED.get(path.rpartition(".")[2])
+    allowed = values.get(path.rpartition(".")[2])
     if allowed is not None:
         message = f"{message}, allowed are {allowed}"
     return f"{path}: {message}" if path else message
