@@ -1,0 +1,115 @@
+"""`penstock watch`, as it is installed: lines, JSON, a table on a terminal, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.command import PENSTOCK, Command, run
+from tests.support.background import BackgroundServer
+from tests.support.process import ServerProcess
+
+ROOT = Path(__file__).parents[2]
+
+FIELDS = ("--fields", "x y")
+
+
+def test_each_update_is_a_line_with_what_has_changed(server: BackgroundServer, tmp_path: Path) -> None:
+    server.adapter.state["a"] = {"x": "1", "y": None}
+    with Command(tmp_path, "watch", "TEST", "a", *FIELDS, "--url", server.url) as command:
+        assert re.fullmatch(r"\d\d:\d\d:\d\d\.\d{3}  a  x=1  y=-", command.line())
+        server.update("a", x="2\x1b[2J\n")
+        assert command.line().endswith("a  x=2\\x1b[2J\\n")
+        code, rest = command.stop(signal.SIGINT)
+    assert (code, rest, command.errors) == (0, "", "")
+
+
+def test_scripts_get_json_and_as_many_updates_as_they_want(server: BackgroundServer, tmp_path: Path) -> None:
+    server.adapter.state |= {"a": {"x": "1", "y": "ä"}, "b": {"x": "3", "y": None}}
+    found = run(tmp_path, "watch", "TEST", "a", "b", *FIELDS, "--url", server.url, "--json", "--count", "2")
+    assert (found.returncode, found.stderr) == (0, "")
+    lines = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [(line["item"], line["snapshot"], line["fields"]) for line in lines] == [
+        ("a", True, {"x": "1", "y": "ä"}),
+        ("b", True, {"x": "3", "y": None}),
+    ]
+
+
+def test_on_a_terminal_there_is_a_table(server: BackgroundServer, tmp_path: Path) -> None:
+    server.adapter.state["a"] = {"x": "[red]1", "y": None}
+    terminal, inside = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    command = [str(PENSTOCK), "watch", "TEST", "a", *FIELDS, "--url", server.url, "--count", "1"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=inside, stderr=inside) as process:
+        os.close(inside)
+        shown = b""
+        # Linux ends what comes from a terminal that nobody has open any more with an error.
+        while process.poll() is None or not shown.endswith(b"\n"):
+            try:
+                shown += os.read(terminal, 4096)
+            except OSError:
+                break
+        assert process.wait(15) == 0
+    os.close(terminal)
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
+    assert re.search(r"item\s+x\s+y", text)
+    assert re.search(r"a\s+\[red\]1\s+-", text)
+
+
+def test_a_reader_that_leaves_is_no_error(server: BackgroundServer, tmp_path: Path) -> None:
+    server.adapter.state["a"] = {"x": "1", "y": None}
+    script = f"{shlex.quote(str(PENSTOCK))} watch TEST a --fields x --url {server.url} | head -1"
+    with subprocess.Popen(
+        ["bash", "-o", "pipefail", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().endswith("a  x=1\n")
+        # The next line finds nobody.
+        server.update("a", x="2")
+        server.update("a", x="3")
+        while process.poll() is None:
+            server.update("a", x=os.urandom(2).hex())
+        assert (process.returncode, process.stderr and process.stderr.read()) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["TEST", "a", *FIELDS, "--mode", "FAST"], 2, "--mode is 'FAST'; it must be one of MERGE, DISTINCT, COMMAND"),
+        (["TEST", "a", "--fields", " "], 2, "is no list of names"),
+        (["NOWHERE", "a", *FIELDS], 1, "NOWHERE"),
+        (["TEST", "a", *FIELDS, "--adapter", "NOPE"], 1, "(code 17)"),
+    ],
+    ids=["mode", "fields", "set", "adapter"],
+)
+def test_what_cannot_be_watched_is_told_in_one_line(
+    server: BackgroundServer, tmp_path: Path, arguments: list[str], code: int, words: str
+) -> None:
+    found = run(tmp_path, "watch", *arguments, "--url", server.url)
+    assert (found.returncode, found.stdout) == (code, "")
+    assert words in found.stderr
+    assert found.stderr.startswith("penstock: ")
+    assert found.stderr.count("\n") == 1
+
+
+def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
+    found = run(tmp_path, "watch", "TEST", "a", *FIELDS, "--url", "http://127.0.0.1:9")
+    assert found.returncode == 1
+    assert found.stderr.startswith("penstock: http://127.0.0.1:9: ")
+    assert found.stderr.count("\n") == 1
+
+
+def test_the_example_of_the_page_works(process: ServerProcess, tmp_path: Path) -> None:
+    example = re.search(r"^penstock (watch WELCOME .*)$", (ROOT / "docs" / "clients.md").read_text(), re.MULTILINE)
+    assert example is not None
+    found = run(tmp_path, *shlex.split(example[1]), "--url", process.url, "--json", "--count", "3")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert [json.loads(line)["item"] for line in found.stdout.splitlines()] == ["item1", "item2", "item3"]
