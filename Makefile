@@ -31,7 +31,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup demo test test-spark lint bench fuzz lock page interop-setup system-setup clean
+.PHONY: help setup compiled demo test test-spark lint bench fuzz lock page interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -82,7 +82,11 @@ page: $(PAGE) ## build the web page into src/penstock/pages
 
 setup: $(STAMPS)/package $(PAGE) ## make .venv with everything in it; the command is .venv/bin/penstock
 
-demo: setup ## start the server with the demo feeds
+# Of the sources as they are now; what is on the shelf already is not made again. PENSTOCK_BUILD=interpreted goes without.
+compiled: $(STAMPS)/package ## compile kernel and wire with mypyc, where there is a C compiler
+	@$(if $(filter interpreted,$(PENSTOCK_BUILD)),true,PENSTOCK_BUILD= $(BIN)/penstock compile --optional)
+
+demo: setup compiled ## start the server with the demo feeds
 	@exec $(BIN)/penstock demo $(ARGS)
 
 lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, the page's types, lock files
@@ -99,21 +103,24 @@ PROFILE ?= ci
 # Test files run side by side; more workers than cores would only make the tests with real time wait for each other.
 WORKERS ?= 2
 
-test: setup interop-setup system-setup ## all tests but test-spark, with the published clients and a browser; PROFILE=long searches longer
+# Without ARGS the tests of kernel and wire run twice: first interpreted, then with all others in the compiled build.
+test: setup compiled interop-setup system-setup ## all tests but test-spark, with the published clients and a browser; PROFILE=long searches longer
+	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/kernel tests/wire)
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	    -m "not spark_long" $(ARGS)
 
-test-spark: setup ## the long Spark tests: Spark Connect, a cluster of processes, many kills
+test-spark: setup $(INTEROP)/kafka/.stamp ## the long Spark tests: Spark Connect, a cluster of processes, Kafka, many kills
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m spark_long tests/pipeline $(ARGS)
 
-bench: setup ## the benchmarks, side by side with their baselines (one of them: ARGS=idle)
+bench: setup compiled ## the benchmarks, side by side with their baselines (one of them: ARGS=idle)
 	@$(BIN)/python -m bench $(or $(ARGS),all)
 
 # Inputs per codec; the goal is make fuzz RUNS=1000000.
 RUNS ?= 100000
 
+# Interpreted: the search is led by the branches that an input takes, which cannot be seen in compiled code.
 fuzz: $(STAMPS)/package $(STAMPS)/fuzz ## the codecs against any bytes; RUNS=1000000 for more of them
-	@$(BIN)/python -m fuzz --runs $(RUNS) $(ARGS)
+	@PENSTOCK_BUILD=interpreted $(BIN)/python -m fuzz --runs $(RUNS) $(ARGS)
 
 $(STAMPS)/fuzz: requirements/fuzz.txt scripts/uv.sh $(STAMPS)/uv
 	@$(INSTALL) --python $(BIN)/python -r requirements/fuzz.txt
@@ -124,6 +131,10 @@ $(STAMPS)/fuzz: requirements/fuzz.txt scripts/uv.sh $(STAMPS)/uv
 $(INTEROP)/%/.stamp: requirements/interop-%.txt scripts/uv.sh $(STAMPS)/uv
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(INTEROP)/$*
 	@$(INSTALL) --python $(INTEROP)/$*/bin/python -r requirements/interop-$*.txt
+	@touch $@
+
+$(INTEROP)/kafka/.stamp: scripts/kafka.sh $(wildcard tests/pipeline/kafka/*.xml)
+	@scripts/kafka.sh $(INTEROP)/kafka
 	@touch $@
 
 $(NODE_TESTS)/node_modules/.stamp: $(NODE_TESTS)/package.json $(NODE_TESTS)/package-lock.json $(STAMPS)/node
@@ -144,7 +155,7 @@ PUBLISHED_ADAPTERS := $(INTEROP)/adapter-python/.stamp $(NODE_ADAPTERS)/node_mod
 
 interop-setup: $(PUBLISHED_CLIENTS) $(PUBLISHED_ADAPTERS) ## the published clients and adapter SDKs, each in an environment of its own
 
-system-setup: ## Chromium and curl from the system's packages, where missing
+system-setup: ## Chromium, curl, openssl and PostgreSQL from the system's packages, where missing
 	@scripts/system.sh
 
 # --- upkeep -----------------------------------------------------------------------------------------------
@@ -154,7 +165,7 @@ COMPILE := scripts/uv.sh pip compile --quiet --universal --python-version 3.11 -
 
 lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes newer versions
 	@$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
-	@$(COMPILE) pyproject.toml --extra spark requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	@$(COMPILE) pyproject.toml --extra spark --extra compiled requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
 	@for name in uv build node fuzz interop-client-1 interop-client-2 interop-adapter-python; do \
 	    $(COMPILE) requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
 	@scripts/check-locks.sh

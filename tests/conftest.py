@@ -11,12 +11,18 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
+from penstock import BUILD
 from tests.support.background import BackgroundServer
 from tests.support.process import ServerProcess
 
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("PENSTOCK_PROFILE", "ci"))
+
+
+def pytest_report_header() -> str:
+    """Every run says which build it tests."""
+    return f"penstock: {BUILD}"
 
 
 class OneWorkerForSpark(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types

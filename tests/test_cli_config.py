@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock import __version__
+from penstock import BUILD, __version__
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -20,9 +20,9 @@ def penstock(*arguments: str | bytes, cwd: Path | None = None) -> subprocess.Com
     )
 
 
-def test_version_prints_the_version() -> None:
+def test_version_prints_version_and_build() -> None:
     done = penstock("--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"penstock {__version__}\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"penstock {__version__} ({BUILD})\n", "")
 
 
 def test_help_lists_the_commands() -> None:

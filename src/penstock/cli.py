@@ -1,19 +1,22 @@
-"""The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, and those that rooms bring along:
-`penstock user`, `penstock pipeline`, `penstock history`, `penstock tlex`.
+"""The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, `penstock compile`, and those that
+rooms bring along: `penstock watch`, `penstock user`, `penstock pipeline`, `penstock history`, `penstock tlex`.
 
 Not here: what the options mean (config/), what a server is made of (server.py, imported only to serve).
 Read next: docs/configuration.md.
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from penstock import __version__, log
+from penstock import BUILD, __version__, log
 from penstock.adapters.access.commands import app as user_app
+from penstock.build.compiler import CompileError, Impossible, compile_sources
 from penstock.client.tlex_commands import app as tlex_client_app
+from penstock.client.watching import watch
 from penstock.config import Config, ConfigError, Loaded, as_json, as_toml, load
 from penstock.history.commands import app as history_app
 from penstock.pipeline.commands import SPARK_LOG
@@ -51,6 +54,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(user_app, name="user")
 app.add_typer(pipeline_app, name="pipeline")
 app.add_typer(history_app, name="history")
+app.command("watch")(watch)
 tlex_app.add_typer(tlex_client_app)
 app.add_typer(tlex_app, name="tlex")
 
@@ -61,14 +65,14 @@ def main() -> None:
 
 def _print_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"penstock {__version__}")
+        typer.echo(f"penstock {__version__} ({BUILD})")
         raise typer.Exit
 
 
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", help="Print version and build.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     pass
@@ -105,6 +109,22 @@ def demo(
     loaded = _load(config, overrides)
     typer.echo(f"penstock: {_page(loaded.config)}")
     raise typer.Exit(_run(loaded, _pipeline(loaded) if pipeline else None))
+
+
+@app.command("compile")
+def compile_build(
+    optional: Annotated[bool, typer.Option("--optional", help="Without the tools go on, and say so.")] = False,
+) -> None:
+    """Compile kernel and wire, which makes the server faster. Needs a C compiler and the extra `compiled`."""
+    try:
+        folder = compile_sources(os.cpu_count() or 1)
+    except Impossible as lack:
+        typer.echo(f"penstock: the server runs interpreted, for {lack}", err=True)
+        raise typer.Exit(0 if optional else 1) from None
+    except CompileError as error:
+        typer.echo(f"penstock: compiling has failed\n{error}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo(f"penstock: compiled build: {folder}")
 
 
 @config_app.command("check")

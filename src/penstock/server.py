@@ -24,6 +24,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 import uvicorn
 import uvloop
 
+from penstock import BUILD, __version__
 from penstock.adapters.api import AdapterSet, DataAdapter
 from penstock.adapters.authority import SetAuthority
 from penstock.adapters.demo import demo_sets
@@ -82,6 +83,7 @@ def run(loaded: Loaded, beside: Beside | None = None) -> int:
     """Serve until told to stop; returns the exit code of the process."""
     config = loaded.config
     configure(config.log.level, config.log.format)
+    log.info("starting", version=__version__, build=str(BUILD))
     try:
         with data_directory(Path(config.server.data_dir)):
             uvloop.run(_serve(loaded, beside))
@@ -431,7 +433,9 @@ class Server:
         if self.ditto is not None:
             application.include_router(self.ditto.routes())
         if self.tlex is not None:
-            application.mount("/api/v1", self.tlex.rest)
+            from penstock.doors.tlex.rest import below  # loaded by the door already
+
+            application.router.routes.append(below("/api/v1", self.tlex.rest))
         settings = uvicorn.Config(
             application,
             loop="none",

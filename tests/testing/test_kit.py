@@ -6,7 +6,10 @@ import pytest
 
 from penstock.client.events import EndOfSnapshot, Event, Overflow, Recovering, SnapshotCleared, Update
 from penstock.client.requests import StreamWishes
+from penstock.kernel.identity import SessionIds
 from penstock.kernel.item import Mode
+from penstock.kernel.kernel import Kernel
+from penstock.kernel.limits import SessionLimits
 from penstock.kernel.ports import State
 from penstock.kernel.session import Binding
 from penstock.kernel.timers import Timed
@@ -75,14 +78,13 @@ def test_the_harness_stops_at_every_deadline_on_the_way() -> None:
 def test_the_harness_notices_a_kernel_that_never_rests() -> None:
     harness = Harness()
 
-    class Busy:
-        dirty = True
-        closed = False
+    class Busy(Kernel):
+        def turn(self) -> None:
+            super().turn()
+            harness.waker.wake()
 
-        def flush(self) -> None:
-            harness.kernel.add_dirty(self)  # type: ignore[arg-type]
-
-    harness.kernel.add_dirty(Busy())  # type: ignore[arg-type]
+    harness.kernel = Busy(harness.clock, harness.waker, SessionIds("test", bytes), SessionLimits())
+    harness.waker.wake()
     with pytest.raises(AssertionError, match="1000 turns"):
         harness.turn()
 

@@ -175,7 +175,7 @@ def test_padding_is_whole_lines_of_at_least_the_size_asked_for(size: int) -> Non
 
 def test_the_codec_has_a_line_for_every_event_that_is_tested_here() -> None:
     """A new kind of line needs a row in the table above."""
-    events = {name for name, _ in inspect.getmembers(TlcpCodec, inspect.isfunction) if not name.startswith("_")}
+    events = {name for name, _ in inspect.getmembers(TlcpCodec, inspect.isroutine) if not name.startswith("_")}
     assert events == {
         "configured",
         "constrained",

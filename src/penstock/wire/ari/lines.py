@@ -29,8 +29,12 @@ class LineReader:
         """Whether half a line waits for the rest: if the connection ends now, something has been cut off."""
         return bool(self._rest)
 
+    @property
+    def _has_failed(self) -> bool:
+        return self.error is not None
+
     def feed(self, data: bytes) -> list[str]:
-        if self.error is not None:
+        if self._has_failed:
             return []
         end = data.rfind(b"\n")
         if end < 0:
@@ -43,7 +47,7 @@ class LineReader:
             block = block.removeprefix(_BOM)
         lines = self._lines(block)
         self.count += len(lines)
-        if self.error is None:
+        if not self._has_failed:
             self._keep(data[end + 1 :])
         return lines
 

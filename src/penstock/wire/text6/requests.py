@@ -154,8 +154,8 @@ def _parse(name: str, line: str, defaults: Mapping[str, str]) -> Request | Reque
         return _LINE_PARSERS[name](Parameters(given))
     except RequestError as error:
         return error
-    except FormError as error:
-        return protocol_error(error.message)
+    except FormError as form:
+        return protocol_error(form.message)
 
 
 def _plain(given: Mapping[str, str]) -> dict[str, str]:

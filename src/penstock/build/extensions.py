@@ -1,0 +1,60 @@
+"""A program that makes extension modules out of the sources in the current folder, with mypyc and a C compiler.
+
+`python extensions.py TARGET JOBS`, called by `compiler`. It imports nothing of Penstock: the folder holds a copy.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from setuptools import setup  # before mypyc, which looks whether it is there
+
+from mypyc.build import mypycify  # isort: skip
+
+# What stays as it is, and why.
+_RECORDS = "records and protocols: there is nothing in it to be made faster, and mypyc gets some of them wrong"
+_CONSTANTS = "a catalogue of constants"
+_DEEP = "goes down into documents: where interpreted code raises RecursionError, compiled code ends the process"
+LEFT_OUT = {
+    "penstock/kernel/ports.py": _RECORDS,
+    "penstock/wire/ari/packets.py": "an enumeration whose members are made by a method, which mypyc does not take",
+    "penstock/wire/ari/requests.py": _RECORDS,
+    "penstock/wire/ditto": _DEEP,
+    "penstock/wire/tlcp/errors.py": _CONSTANTS,
+    "penstock/wire/tlcp/jsondiff.py": _DEEP,
+    "penstock/wire/tlex/datagrams.py": _RECORDS,
+    "penstock/wire/tlex/reasons.py": _CONSTANTS,
+    "penstock/wire/tlex/rest.py": _RECORDS,
+}
+
+# Each becomes one library. They do not call each other, and two of about the same size keep two cores busy.
+GROUPS = ("kernel", "wire")
+
+# The types have been checked by `make lint`; here they only have to be known.
+TYPES = ("--config-file=", "--follow-imports=silent", "--ignore-missing-imports", "--explicit-package-bases")
+
+
+def chosen(folder: Path) -> list[str]:
+    """The files below a folder that are compiled; those that make it a package hold nothing."""
+    found = [str(path) for path in folder.rglob("*.py") if path.name != "__init__.py"]
+    return sorted(path for path in found if not path.startswith(tuple(LEFT_OUT)))
+
+
+def main(target: str, jobs: str) -> None:
+    groups: list[tuple[list[str], str | None]] = []
+    for group in GROUPS:
+        groups.append((chosen(Path("penstock", group)), f"penstock_{group}"))
+    files = [path for paths, _ in groups for path in paths]
+    extensions = mypycify(
+        [*TYPES, *files], only_compile_paths=files, opt_level="2", debug_level="0", separate=groups, target_dir="c"
+    )
+    for extension in extensions:
+        # A warning of a compiler that mypyc does not know yet is no reason to go without.
+        extension.extra_compile_args.append("-Wno-error")
+    command = ["--quiet", "build_ext", "--parallel", jobs, "--build-lib", target, "--build-temp", "objects"]
+    setup(name="penstock-compiled", ext_modules=extensions, script_args=command)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
