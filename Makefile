@@ -31,7 +31,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup compiled demo test test-spark lint bench fuzz lock page interop-setup system-setup clean
+.PHONY: help setup compiled demo test test-spark lint bench bench-smoke fuzz lock page interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -112,8 +112,11 @@ test: setup compiled interop-setup system-setup ## all tests but test-spark, wit
 test-spark: setup $(INTEROP)/kafka/.stamp ## the long Spark tests: Spark Connect, a cluster of processes, Kafka, many kills
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m spark_long tests/pipeline $(ARGS)
 
-bench: setup compiled ## the benchmarks, side by side with their baselines (one of them: ARGS=idle)
+bench: setup compiled system-setup ## the benchmarks, side by side with peers and baselines (one of them: ARGS=peers); about an hour
 	@$(BIN)/python -m bench $(or $(ARGS),all)
+
+bench-smoke: setup compiled system-setup ## the fan-out benchmarks in miniature, two minutes; fails on wrong results only
+	@$(BIN)/python -m bench smoke
 
 # Inputs per codec; the goal is make fuzz RUNS=1000000.
 RUNS ?= 100000
@@ -172,5 +175,5 @@ lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes new
 
 clean: ## back to a fresh checkout
 	rm -rf $(VENV) $(INTEROP) $(PAGES) web/node_modules $(NODE_TESTS)/node_modules $(NODE_DITTO)/node_modules $(NODE_ADAPTERS)/node_modules build dist
-	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf bench/.build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

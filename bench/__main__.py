@@ -11,28 +11,58 @@ import sys
 
 import uvloop
 
-from bench import adapters, adapters_ari, candles, fanout, idle, journal, lake, spark, tlex, wire_size
+from bench import (
+    adapters,
+    adapters_ari,
+    candles,
+    ditto,
+    growth,
+    journal,
+    lake,
+    modes,
+    ramp,
+    rates,
+    saturation,
+    slow,
+    smoke,
+    spark,
+    throttled,
+    tlex,
+    transports,
+    wire_size,
+    write,
+)
+from bench.build import Unavailable
 from bench.child import ChildError
 from bench.machine import Cores, MachineError, allow_files, cores, facts, pin
 
 BENCHES = {
-    "idle": idle,
-    "fanout": fanout,
+    "peers": saturation,
+    "rates": rates,
+    "throttled": throttled,
+    "slow": slow,
+    "modes": modes,
+    "transports": transports,
+    "ramp": ramp,
+    "growth": growth,
     "wire-size": wire_size,
     "journal": journal,
     "lake": lake,
     "spark": spark,
     "candles": candles,
+    "ditto": ditto,
     "adapters": adapters,
     "adapters-ari": adapters_ari,
     "tlex": tlex,
 }
+# Not run by `all`.
+OTHERS = {"smoke": smoke, "write": write}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="The benchmarks; see docs/performance.md.")
     names = parser.add_subparsers(dest="name", metavar="NAME")
-    for name, bench in BENCHES.items():
+    for name, bench in (BENCHES | OTHERS).items():
         bench.add_options(names.add_parser(name, help=bench.ABOUT, description=bench.ABOUT))
     names.add_parser("all", help="every one of them, with its defaults")
     options = parser.parse_args()
@@ -44,15 +74,15 @@ def main() -> int:
     print(facts(chosen))
     if options.name != "all":
         return run(options, chosen)
-    return max([run(parser.parse_args([name]), chosen) for name in BENCHES])
+    return max([run(parser.parse_args([name]), chosen) for name in (*BENCHES, "write")])
 
 
 def run(options: argparse.Namespace, chosen: Cores) -> int:
-    bench = BENCHES[options.name]
+    bench = (BENCHES | OTHERS)[options.name]
     try:
         allow_files(bench.connections(options))
         return 0 if uvloop.run(bench.run(options, chosen)) else 1
-    except (ChildError, MachineError) as error:
+    except (ChildError, MachineError, Unavailable) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
 

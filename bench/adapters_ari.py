@@ -28,6 +28,7 @@ from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.ports import Admission, Grant, ItemGrant
+from penstock.kernel.recovery import Batch
 from penstock.kernel.session import Binding
 from penstock.kernel.subscription import SubscriptionRequest
 from penstock.log import configure
@@ -119,6 +120,9 @@ class Sink:
         size = sum(map(len, lines))
         self.bytes += size
         return size
+
+    def send(self, batch: Batch) -> None:
+        self.bytes += len(batch.payload)
 
     def room(self) -> int | None:
         return None

@@ -9,6 +9,7 @@ import os
 import platform
 import resource
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,8 +29,9 @@ class Cores:
     load: int | None = None
 
 
+@cache
 def cores() -> Cores:
-    """The first two cores this process may use."""
+    """The first two cores this process may use, before it confines itself to one of them."""
     usable = sorted(os.sched_getaffinity(0))
     return Cores(usable[0], usable[1]) if len(usable) > 1 else Cores()
 

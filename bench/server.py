@@ -1,43 +1,89 @@
-"""The server under test for fan-out: the whole of Penstock, with an adapter that publishes on order."""
+"""The server under test: the whole of Penstock, with an adapter that is fed over a socket.
+
+The feed is lines of `item|value|value…`, so that Penstock takes in what is published as its peers do: on one
+connection, written by the load. Read next: bench/load.py.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import signal
+from collections.abc import Sequence
+from typing import Any
 
 import uvloop
 
-from bench.workload import ADAPTER_SET, DATA_ADAPTER, NOTE, Publisher, item_name, value
 from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.config import load
 from penstock.log import configure
 from penstock.server import Server
 
+ADAPTER_SET = "BENCH"
+DATA_ADAPTER = "FEED"
 
-class RoundRobinAdapter(DataAdapter):
-    """Gives the kernel whatever it is told to publish."""
+
+class FeedAdapter(DataAdapter):
+    """Gives the kernel whatever comes in."""
+
+    def __init__(self, fields: Sequence[str], differences: str) -> None:
+        self._fields = fields
+        self._differences = differences
 
     def has_snapshot(self, item: str) -> bool:
         return False
 
-    def publish(self, item: int, sequence: int) -> None:
-        self.update(item_name(item), {"sequence": str(sequence), "value": value(item, sequence), "note": NOTE})
+    async def subscribe(self, item: str) -> None:
+        if self._differences:
+            self.declare_differences(item, {"document": self._differences})
+
+    def take(self, line: str) -> None:
+        item, *values = line.split("|")
+        self.update(item, dict(zip(self._fields, values, strict=True)))
 
 
-async def main() -> None:
-    config = load(None, {"stream.port": 0, "api.port": 0}).config
+class FeedConnection(asyncio.Protocol):
+    """The publisher: whole lines go on, the rest waits for more."""
+
+    def __init__(self, adapter: FeedAdapter) -> None:
+        self._adapter = adapter
+        self._rest = b""
+
+    def data_received(self, data: bytes) -> None:
+        lines = (self._rest + data).split(b"\n")
+        self._rest = lines.pop()
+        for line in lines:
+            self._adapter.take(line.decode())
+
+
+async def main(fields: Sequence[str], differences: str, settings: dict[str, Any]) -> None:
+    config = load(None, {"stream.port": 0, "api.port": 0, "stream.backlog": 4096, **settings}).config
     configure("warning", "text")
-    adapter = RoundRobinAdapter()
+    adapter = FeedAdapter(fields, differences)
     server = Server(config, [AdapterSet(ADAPTER_SET, MetadataAdapter(), {DATA_ADAPTER: adapter})])
     stopped = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
     await server.start()
-    orders = asyncio.create_task(Publisher(adapter.publish).take_orders())
-    print(server.ready_line(), flush=True)
+    feed = await loop.create_server(lambda: FeedConnection(adapter), "127.0.0.1", 0)
+    print(f"{server.ready_line()}  feed={feed.sockets[0].getsockname()[1]}", flush=True)
     await stopped.wait()
-    orders.cancel()
+    feed.close()
     await server.stop()
 
 
+def settings_of(words: Sequence[str]) -> dict[str, Any]:
+    """`key=value` of the configuration; whole numbers become numbers."""
+    pairs = [word.split("=", 1) for word in words]
+    return {key: int(value) if value.isdecimal() else value for key, value in pairs}
+
+
 if __name__ == "__main__":
-    uvloop.run(main())
+    parser = argparse.ArgumentParser(prog="python -m bench.server")
+    parser.add_argument("--fields", default="sequence,value,note0", help="names of the values of a line")
+    parser.add_argument(
+        "--differences", default="", help="how the field `document` is sent: P as JSON Patch, T as TLCP-diff"
+    )
+    parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="of the configuration")
+    options = parser.parse_args()
+    uvloop.run(main(options.fields.split(","), options.differences, settings_of(options.settings)))

@@ -109,7 +109,7 @@ def _read_frames(pieces: list[bytes], limit: int) -> tuple[list[str], bool]:
     reader = FrameReader(limit)
     messages: list[str] = []
     for piece in pieces:
-        if reader.is_closed:
+        if not reader.is_open:
             break
         messages += reader.feed(piece)
         reader.to_send()

@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
-import uvloop
+from websockets.sync.server import ServerConnection, serve
 
-from bench import fanout, idle, wire_size
+from bench import ramp, smoke, wire_size, write
+from bench.build import Unavailable, native
+from bench.child import Program
+from bench.contest import PEERS, loaded
+from bench.load import Load, Run
 from bench.machine import SPARE_FILES, Cores, MachineError, allow_files
-from bench.swarm import Feed, Stage, Swarm
-from tests.support.background import BackgroundServer
+from bench.peers import Peer, floors, penstock, websockets
+from bench.plot import Line, plot
+from bench.results import Report
 
 HERE = Cores()
-
-
-def idle_members(server: BackgroundServer, count: int, adapter_set: str = "WELCOME") -> Swarm[idle.IdleMember]:
-    feed = Feed(adapter_set, "STOCKS", idle.STOCKS.fields, snapshot=True)
-    return Swarm(server.host, server.port, [idle.IdleMember(feed, idle.ITEMS) for _ in range(count)])
+SERVERS = [penstock.PEER, penstock.EXACT, floors.COALESCED, floors.EACH, websockets.PEER]
 
 
 def test_without_a_name_the_benchmarks_are_listed() -> None:
     listed = subprocess.run([sys.executable, "-m", "bench"], capture_output=True, text=True, check=True)
-    assert all(f"    {name}" in listed.stdout for name in ("idle", "fanout", "wire-size", "journal", "all"))
+    assert all(f"    {name}" in listed.stdout for name in ("peers", "rates", "ramp", "wire-size", "journal", "all"))
+
+
+@pytest.mark.parametrize("peer", SERVERS, ids=lambda peer: peer.name)
+def test_every_update_of_a_fan_out_arrives(peer: Peer) -> None:
+    with loaded(peer, HERE, {"subscribers": 20}) as load:
+        assert (load.opened.opened, load.opened.failure) == (20, "")
+        for run in (load.window(50, 0.2), load.rate(500, 0.2)):
+            assert run.failure == ""
+            assert run.delivered + run.passed_over == run.published * 2, "every item has two subscribers"
+            assert run.published > 0
 
 
 def test_idle_sessions_are_opened_measured_and_found_alive() -> None:
-    plan = idle.Plan(sessions=40, seconds=0.2, warm_up=10, settling=0.0)
-    for figures in uvloop.run(idle.compare(plan, HERE)):
-        assert not figures.failures
-        assert figures.opened_per_second > 0
-
-
-def test_every_update_of_a_fan_out_arrives() -> None:
-    for figures in uvloop.run(fanout.compare(subscribers=20, window=50, seconds=0.3, cores=HERE)):
-        assert not figures.failures
-        assert figures.delivered > 0
-        assert figures.delivered % 2 == 0, "every item has two subscribers"
+    figures = ramp.measure(ramp.SERVE, sessions=40, seconds=0.2, settling=0.0, cores=HERE)
+    assert figures.failure == ""
+    assert figures.opened_per_second > 0
 
 
 def test_every_line_whose_size_is_measured_decodes_to_what_it_was_made_of() -> None:
@@ -47,62 +56,153 @@ def test_every_line_whose_size_is_measured_decodes_to_what_it_was_made_of() -> N
     assert updates.tlcp < updates.json_changed < updates.json_all
 
 
-def test_a_refused_session_is_a_failure_with_its_reason(server: BackgroundServer) -> None:
-    swarm = idle_members(server, 3, adapter_set="NONE")
-    uvloop.run(open_and_leave(swarm, 3))
-    ((reason, count),) = swarm.failures().items()
-    assert reason.startswith("unexpected while opening: CONERR,2,")
-    assert count == 3
+# -- what the load must not let pass --------------------------------------------------------------------------------
+
+FIRST = b"U,1,1,1|0.5|constant\r\n"
 
 
-async def open_and_leave(swarm: Swarm[idle.IdleMember], count: int) -> None:
-    await swarm.open(0, count)
-    await swarm.leave()
+@contextmanager
+def told(stream: bytes, **options: object) -> Iterator[Run]:
+    """What the load says of one subscriber to one item, which is sent these lines once it has subscribed."""
+    streams, feed = socket.create_server(("127.0.0.1", 0)), socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        publisher, _ = feed.accept()
+        client, _ = streams.accept()
+        client.recv(4096)
+        accepted = b"HTTP/1.1 101 OK\r\nSec-WebSocket-Accept: cK9hrjzk79ieIWDna/LWs7tU9g4=\r\n\r\n"
+        client.sendall(accepted)
+        client.recv(4096)
+        client.sendall(framed(b"CONOK,S1,50000,5000,*\r\nCONS,unlimited\r\n"))
+        client.recv(4096)
+        client.sendall(framed(b"REQOK,1\r\nSUBOK,1,1,3\r\nCONF,1,unlimited,filtered\r\n"))
+        publisher.recv(4096)
+        client.sendall(framed(stream))
+        client.recv(4096)
+        client.close()
+        publisher.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    server = Program(Path(), None, [])
+    server.port, server.feed_port = streams.getsockname()[1], feed.getsockname()[1]
+    server.cpu_seconds = lambda: 0.0  # type: ignore[method-assign]
+    with Load(server, "tlcp", None, {"subscribers": 1, "items": 1, "each": 1, "patience": 1, **options}) as load:
+        assert load.opened.failure == ""
+        # One update is published.
+        yield load.rate(10, 0.19)
+    thread.join()
+    streams.close()
+    feed.close()
 
 
-def test_sessions_that_end_while_idle_are_failures(server: BackgroundServer) -> None:
-    swarm = idle_members(server, 3)
-
-    async def run() -> None:
-        await swarm.open(0, 3)
-        assert [member.stage for member in swarm.members] == [Stage.STREAMING] * 3
-        server.call(server.server.kernel.stop)
-        await swarm.leave()
-
-    uvloop.run(run())
-    assert swarm.failures().total() == 3
+def framed(payload: bytes) -> bytes:
+    return bytes((0x81, 126)) + len(payload).to_bytes(2, "big") + payload
 
 
-def test_a_missing_snapshot_and_a_long_silence_are_failures() -> None:
-    member = idle.IdleMember(idle.STOCKS, idle.ITEMS)
-    member.check()
-    assert member.failure == "0 updates instead of the snapshot alone"
-    silent = idle.IdleMember(idle.STOCKS, idle.ITEMS)
-    silent.streamed(b"U,1,1,Calder Shipping|3.63|08:00:00\r\n")
-    silent.longest_silence = silent.keepalive + idle.LATENESS + 0.1
-    silent.check()
-    assert silent.failure.startswith("silent for more than")
+def test_a_right_update_and_keep_alives_are_no_failure() -> None:
+    with told(b"PROBE\r\n" + FIRST + b"SYNC,10\r\n") as run:
+        assert (run.failure, run.delivered, run.missing) == ("", 1, 0)
 
 
 @pytest.mark.parametrize(
-    ("payload", "reason"),
+    ("stream", "reason"),
     [
-        (b"U,1,1,1|0.001|constant\r\nU,1,1,3|0.003|\r\n", "an update is missing, comes twice or out of order"),
-        (b"U,1,1,1|0.001|constant\r\nU,1,1,1|0.001|\r\n", "an update is missing, comes twice or out of order"),
-        (b"U,1,2,1|0.001|constant\r\n", "not an update of the workload: U,1,2,1|0.001|constant"),
-        (b"U,1,1,1|0.002|constant\r\n", "not an update of the workload: U,1,1,1|0.002|constant"),
-        (b"U,1,1,1|0.001|other\r\n", "not an update of the workload: U,1,1,1|0.001|other"),
-        (b"END,32,\r\n", "not an update of the workload: END,32,"),
-        (b"U,1,1,1|0.0", "a message does not end at the end of a line"),
+        (b"U,1,1,3|0.5|constant\r\n", "an update is missing, comes twice or out of order: item 0: 3 after 0"),
+        (FIRST + b"U,1,1,1|0.6|\r\n", "an update is missing, comes twice or out of order: item 0: 1 after 1"),
+        (b"U,1,2,1|0.5|constant\r\n", "not an update of the workload: U,1,2,1|0.5|constant"),
+        (b"U,1,1,1|7.5|constant\r\n", "not an update of the workload: U,1,1,1|7.5|constant"),
+        (b"U,1,1,1|0.5|other\r\n", "not an update of the workload: U,1,1,1|0.5|other"),
+        (b"U,1,1,1|0.5|\r\n", "not an update of the workload: U,1,1,1|0.5|"),
+        (b"U,1,1,1|0.5|^1\r\n", "not an update of the workload: U,1,1,1|0.5|^1"),
+        (b"U,1,1,1|0.5|constant|constant\r\n", "not an update of the workload: U,1,1,1|0.5|constant|constant"),
+        (b"END,32,\r\n", "unexpected line: END,32,"),
+        (FIRST[:-2] + b"\n", "a line without its end: U,1,1,1|0.5|constant"),
     ],
 )
-def test_a_wrong_update_of_a_fan_out_is_a_failure(payload: bytes, reason: str) -> None:
-    async def run() -> str:
-        member = fanout.Subscriber(fanout.Tally(subscribers=10, acknowledge=lambda publishes: None), range(10))
-        member.streamed(payload)
-        return member.failure
+def test_a_wrong_line_is_a_failure_with_its_reason(stream: bytes, reason: str) -> None:
+    with told(stream) as run:
+        assert run.failure.endswith(f"the first: {reason}")
 
-    assert uvloop.run(run()) == reason
+
+def test_where_updates_may_be_passed_over_they_must_still_come_in_order() -> None:
+    with told(b"U,1,1,3|0.5|constant\r\nU,1,1,2|0.6|\r\n", conflated=True) as run:
+        assert run.failure.endswith("item 0: 2 after 3")
+
+
+def test_differences_are_applied_and_compared() -> None:
+    """The first document is given whole and cut short: it is not what was published."""
+    with told(b'U,1,1,1|0.5|{"sequence":1}\r\n', shape="json") as run:
+        assert "not an update of the workload" in run.failure
+
+
+def test_the_frames_that_centrifugo_documents_are_understood() -> None:
+    """Its module is not in every registry: what stands in for it here speaks as its protocol's page says."""
+    subscribers: dict[str, list[ServerConnection]] = {}
+
+    def handle(connection: ServerConnection) -> None:
+        for message in connection:
+            for line in str(message).splitlines():
+                command = json.loads(line)
+                name = next(key for key in command if key != "id")
+                channel = command[name].get("channel")
+                if name == "subscribe":
+                    subscribers.setdefault(channel, []).append(connection)
+                for subscriber in subscribers.get(channel, []) if name == "publish" else []:
+                    data = json.dumps(command[name]["data"])
+                    subscriber.send(f'{{"push":{{"channel":"{channel}","pub":{{"data":{data}}}}}}}')
+                connection.send(json.dumps({"id": command["id"], name: {}}, separators=(",", ":")))
+
+    with serve(handle, "127.0.0.1", 0, max_size=None) as stand_in:
+        thread = threading.Thread(target=stand_in.serve_forever)
+        thread.start()
+        server = Program(Path(), None, [])
+        server.port = stand_in.socket.getsockname()[1]
+        server.cpu_seconds = lambda: 0.0  # type: ignore[method-assign]
+        with Load(server, "centrifugo", None, {"subscribers": 2, "items": 2, "each": 2}) as load:
+            assert (load.opened.opened, load.opened.failure) == (2, "")
+            run = load.window(10, 0.1)
+            assert (run.failure, run.delivered) == ("", run.published * 2)
+        stand_in.shutdown()
+        thread.join()
+
+
+# -- around them ------------------------------------------------------------------------------------------------------
+
+
+def test_a_program_that_cannot_be_compiled_is_unavailable_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("bench.build.BUILD", Path("/nonexistent"))
+    with pytest.raises(Unavailable, match="there is no C compiler"):
+        native("floor")
+
+
+def test_the_smoke_test_asks_only_for_peers_that_need_no_registry() -> None:
+    names = {peer.name for bench, words in smoke.STEPS for peer in getattr(smoke.parse(bench, words), "only", [])}
+    assert names <= {"penstock", "penstock-unfiltered", "penstock-tick", "c-coalesced", "c-each", "websockets"}
+    assert {peer.name for peer in PEERS} >= {"nats", "redis", "socketify", "mosquitto", "socket.io", "centrifugo"}
+
+
+def test_results_are_put_between_their_markers_and_nowhere_else() -> None:
+    page = "a\n<!-- bench: peers -->\nold\n<!-- /bench -->\nb\n<!-- bench: ramp -->\nkept\n<!-- /bench -->\n"
+    new = write.filled(page, {"peers": "new\n"})
+    assert new == page.replace("old", "new")
+
+
+def test_a_report_with_a_failure_is_not_good(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("bench.results.RESULTS", tmp_path)
+    report = Report("x")
+    report.table("title", ("a",), [("row", "1")])
+    assert report.save()
+    report.failure("here", "wrong")
+    assert not report.save()
+    assert "| row | 1 |" in (tmp_path / "x.md").read_text()
+
+
+def test_a_plot_has_a_line_for_each_that_grows() -> None:
+    drawn = plot("title", "x", "y", [Line("one", [(1, 10), (10, 20)]), Line("two", [(1, 5)])])
+    assert drawn.count("stroke-width") == 2
+    assert drawn.count("<circle") == 3
 
 
 def test_more_connections_than_the_machine_allows_are_refused_with_the_limit() -> None:

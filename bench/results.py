@@ -1,0 +1,52 @@
+"""Where figures go: to the terminal, and as Markdown into `bench/.build/results`, for `write`.
+
+A benchmark makes a Report, adds tables and remarks, and saves it in the end.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from bench.build import BUILD
+from bench.machine import cores, facts
+from bench.table import print_table
+
+RESULTS = BUILD / "results"
+
+
+class Report:
+    """`name` is that of the benchmark."""
+
+    # Miniatures leave the results of the last full run alone.
+    is_kept = True
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        command = " ".join(["python -m bench", *sys.argv[1:]])
+        self._parts = [f"{facts(cores())}; {time.strftime('%Y-%m-%d', time.gmtime())}; `{command}`."]
+        self.good = True
+
+    def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """The first cell of a row is its name; `columns` has no title for the names."""
+        print_table(title, columns, rows)
+        lines = [f"**{title}**", "", f"| | {' | '.join(columns)} |", f"|{'---|' * (len(columns) + 1)}"]
+        lines += [f"| {' | '.join(cells)} |" for cells in rows]
+        self._parts.append("\n".join(lines))
+
+    def remark(self, text: str) -> None:
+        print(f"  {text}")
+        self._parts.append(text)
+
+    def failure(self, where: str, reason: str) -> None:
+        """Something was wrong or missing: the run does not count as good."""
+        self.good = False
+        self.remark(f"FAILED at {where}: {reason}")
+
+    def save(self) -> bool:
+        """Write what there is; returns whether all was right."""
+        if self.is_kept:
+            RESULTS.mkdir(parents=True, exist_ok=True)
+            (RESULTS / f"{self._name}.md").write_text("\n\n".join(self._parts) + "\n")
+        return self.good

@@ -1,0 +1,102 @@
+"""Throttled: many sessions with frequency limits of their own on a feed that is far faster than any of them.
+
+The server merges what comes in between. Figures per second of processor are compared with an unlimited fan-out in
+which a session gets as many updates at a time; what it costs to take the feed in is measured alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from bench.contest import attempt, fail_if_wrong, installed, middle, short
+from bench.load import Load, Run
+from bench.machine import Cores
+from bench.peers import penstock
+from bench.results import Report
+from bench.saturation import EACH, ITEMS, WARM_UP, tens
+
+ABOUT = "5,000 sessions with frequency limits of 1, 2, 5 and 10 a second on a feed of 1,000 a second for each item"
+
+FREQUENCIES = "1,2,5,10"
+MEAN = sum(map(float, FREQUENCIES.split(","))) / 4
+
+# At its limit a session may get one more update in the seconds that are counted, and no more than that.
+SPARE = 1
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sessions", type=tens, default=5000, help="(default %(default)s)")
+    parser.add_argument("--items", type=int, default=ITEMS, help="a multiple of ten (default %(default)s)")
+    parser.add_argument("--rate", type=int, default=1000, help="updates a second of each item (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="length of one measurement (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="(default %(default)s)")
+
+
+def connections(options: argparse.Namespace) -> int:
+    return int(options.sessions)
+
+
+def latencies(runs: list[Run]) -> tuple[str, str]:
+    return f"{middle(runs, 'p50'):.1f}", f"{middle(runs, 'p99'):.1f}"
+
+
+async def run(options: argparse.Namespace, cores: Cores) -> bool:
+    report = Report("throttled")
+    installed([penstock.PEER], report)
+    size = {"subscribers": options.sessions, "items": options.items, "each": EACH}
+    feed = options.rate * options.items
+    throttled: list[Run] = []
+    alone: list[Run] = []
+    free: list[Run] = []
+
+    def measure_throttled(load: Load, name: str) -> None:
+        load.rate(feed, WARM_UP)
+        throttled.append(load.rate(feed, options.seconds))
+
+    def measure_alone(load: Load, name: str) -> None:
+        load.rate(feed, WARM_UP)
+        alone.append(load.rate(feed, options.seconds))
+
+    def measure_free(load: Load, name: str) -> None:
+        # As many updates at a time as a limited session has items.
+        load.window(2 * options.items, WARM_UP)
+        free.append(load.window(2 * options.items, options.seconds))
+
+    few = {**size, "subscribers": options.items // EACH, "frequencies": "1"}
+    for _ in range(options.rounds):
+        attempt(penstock.PEER, cores, {**size, "frequencies": FREQUENCIES}, report, measure_throttled)
+        attempt(penstock.PEER, cores, few, report, measure_alone)
+        attempt(penstock.PEER, cores, size, report, measure_free)
+    for where, runs in (("limited", throttled), ("feed alone", alone), ("unlimited", free)):
+        fail_if_wrong(report, where, runs)
+    if not throttled or not alone or not free:
+        return report.save()
+    # The last value of each item comes after the feed has stopped; until then nobody may have had more than its limit.
+    most = options.sessions * EACH * (MEAN * middle(throttled, "seconds") + SPARE)
+    if middle(throttled, "delivered") > most:
+        report.failure(
+            "limited", f"{middle(throttled, 'delivered'):,.0f} updates, more than the {most:,.0f} that limits allow"
+        )
+    intake = middle(alone, "cpu")
+    cost = max(0.01, middle(throttled, "cpu") - intake)
+    unlimited = middle(free, "per_cpu_second")
+    total, without = middle(throttled, "per_cpu_second"), middle(throttled, "delivered") / cost
+    taken = middle(throttled, "published") / options.seconds
+    rows = [
+        ("unlimited", short(unlimited), "1", f"{middle(free, 'share'):.0%}", *latencies(free)),
+        ("limited, with the feed", short(total), f"{total / unlimited:.2f}", f"{middle(throttled, 'share'):.0%}"),
+        ("limited, without the feed", short(without), f"{without / unlimited:.2f}"),
+    ]
+    rows[1] += latencies(throttled)
+    rows[2] += (f"{cost / middle(throttled, 'seconds'):.0%}", "-", "-")
+    report.table(
+        f"{options.sessions:,} sessions with limits of {FREQUENCIES} a second, {options.items} items",
+        ("updates per CPU-second", "of unlimited", "of a core", "ms: p50", "p99"),
+        rows,
+    )
+    report.remark(
+        f"the feed: {short(taken)} updates a second taken in of {short(feed)} offered, "
+        f"{intake / middle(alone, 'seconds'):.0%} of a core without sessions to speak of; "
+        f"{middle(throttled, 'delivered') / options.sessions / options.seconds:.1f} updates a second for a session"
+    )
+    return report.save()
