@@ -142,7 +142,7 @@ class Customer:
     def bind(self, wishes: StreamWishes, back: int) -> None:
         """Bind again; where nothing forces the client to, it takes its connection for dead."""
         peer = self.peer
-        kept = peer.session._log.first
+        kept = peer.session.log.first
         point = None if peer.is_looped else max(peer.state.received - back, 0)
         if point is None or point >= kept:
             peer.bind(wishes, point)
@@ -179,7 +179,7 @@ class Customer:
         self.model.judge(peer.seen)
         outcomes = [event.progressive for event in peer.events if isinstance(event, MessageDone)]
         assert outcomes == list(range(1, self.messages + 1))
-        assert peer.state.received == peer.session._log.sent == len(peer.data)
+        assert peer.state.received == peer.session.log.sent == len(peer.data)
         peer.meter.read(peer.channel)
         judge_bandwidth(peer.meter.spent, self.bandwidth)
         for number, lanes in (self.model.subscriptions | self.model.ended).items():
@@ -207,11 +207,14 @@ class Fleet(RuleBasedStateMachine):
         recovery=st.sampled_from([300, 1_000_000]),
         buffer_size=st.sampled_from([TIGHT, WIDE]),
         overhead=st.sampled_from([0, 9]),
+        calm=st.sampled_from([0.0, 0.3, 1_000.0]),
+        delay=st.sampled_from([0, 0, 40]),
     )
-    def start(self, recovery: int, buffer_size: int, overhead: int) -> None:
+    def start(self, recovery: int, buffer_size: int, overhead: int, calm: float, delay: int) -> None:
         self.source = TruthSource(MODES, UNENDED)
-        limits = replace(PATIENCE, max_recovery_length=recovery, max_buffer_size=buffer_size)
+        limits = replace(PATIENCE, max_recovery_length=recovery, max_buffer_size=buffer_size, max_delay_millis=delay)
         self.harness = Harness(limits, source=self.source, overhead=overhead)
+        self.harness.kernel.convoys.calm = calm
         self.customers = [Customer(self.harness) for _ in range(2)]
         self.published = 0
 
@@ -356,13 +359,13 @@ class Fleet(RuleBasedStateMachine):
     @rule(who=st.integers(0, 1), point=st.integers(0, 60))
     def ask_for_a_point_that_is_not_kept(self, who: int, point: int) -> None:
         session = self.customers[who].peer.session
-        kept = range(session._log.first, session._log.reached + 1)
+        kept = range(session.log.first, session.log.reached + 1)
         if point not in kept:
-            before = session.channel, list(session._lines), session._log.sent
+            before = session.channel, session.unsent, session.log.sent
             with pytest.raises(Refusal) as caught:
                 self.harness.bind(session, recovery_from=point)
             assert caught.value.reason is Reason.RECOVERY
-            assert before == (session.channel, session._lines, session._log.sent)
+            assert before == (session.channel, session.unsent, session.log.sent)
 
     @rule(who=st.integers(0, 1), congested=st.booleans())
     def congest(self, who: int, congested: bool) -> None:

@@ -32,7 +32,7 @@ def test_the_first_update_after_a_pause_is_not_delayed_and_the_next_ones_share_a
         harness.publish("c", x=str(number))
     assert channel.take() == []
     harness.advance(0.002)
-    assert channel.take() == ["U,1,1,8", *(f"U,2,1,{number}" for number in range(2, 9))]
+    assert channel.take() == [f"U,{which},1,{number}" for number in range(2, 9) for which in (1, 2)]
     assert channel.writes == writes + 1
 
 
@@ -58,10 +58,21 @@ def test_answers_to_requests_and_a_new_connection_do_not_wait_for_the_rest() -> 
     harness.publish("a", x="1")
     harness.publish("a", x="2")
     channel.take()
-    session.constrain(50.0)
-    assert channel.take() == ["CONS,50"]
+    session.confirm_constraints()
+    assert channel.take() == ["CONS,unlimited"]
     session.rebind()
     assert "U,1,1,2" in harness.bind(session, QUIET).take()
+
+
+def test_what_waits_for_the_end_of_a_rest_goes_before_a_bandwidth_limit_holds() -> None:
+    harness = resting()
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "a", "x")
+    harness.publish("a", x="1")
+    harness.publish("a", x="2")
+    channel.take()
+    session.constrain(0.01)
+    assert channel.take() == ["U,1,1,1", "U,1,1,2", "CONS,0.01"]
 
 
 @pytest.mark.parametrize("strain", [0.01, 0.2])

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf
 
-from penstock.kernel.timers import Timed, Timers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.kernel.timers import SLACK, Beats, Timed, Timers
 
 
 class Bell(Timed):
@@ -70,3 +74,95 @@ def test_a_target_may_set_its_next_deadline_while_it_expires() -> None:
         timers.run(float(second))
     assert ticker.ticks == 4
     assert timers.next_deadline() == 5.0
+
+
+# -- beats --------------------------------------------------------------------------------------------------------
+
+
+class Drum(Timed):
+    """Joins the beats again whenever it has expired."""
+
+    def __init__(self, beats: Beats, interval: float) -> None:
+        super().__init__()
+        self.times: list[float] = []
+        self._beats = beats
+        self._interval = interval
+
+    def start(self, now: float) -> None:
+        self.times.append(now)
+        self._beats.join(self, self._interval, now)
+
+    def expire(self, now: float) -> None:
+        self.start(now)
+
+
+def played(starts: list[float], interval: float, until: float, delay: float = 0.0) -> list[Drum]:
+    """Drums that start one after another; every turn comes late by `delay`."""
+    timers = Timers()
+    beats = Beats(timers)
+    drums = []
+    for start in sorted(starts):
+        run(timers, start, delay)
+        drums.append(Drum(beats, interval))
+        drums[-1].start(start)
+    run(timers, until, delay)
+    return drums
+
+
+def run(timers: Timers, until: float, delay: float) -> None:
+    while (deadline := timers.next_deadline()) is not None and deadline + delay < until:
+        timers.run(deadline + delay)
+
+
+def test_one_alone_keeps_exactly_to_its_interval() -> None:
+    (drum,) = played([10.0], 1.0, 14.5)
+    assert drum.times == [10.0, 11.0, 12.0, 13.0, 14.0]
+
+
+def test_one_that_starts_a_little_before_the_beat_of_another_goes_by_it() -> None:
+    first, second = played([10.0, 10.9], 1.0, 14.5)
+    assert first.times == [10.0, 11.0, 12.0, 13.0, 14.0]
+    assert second.times == [10.9, 12.0, 13.0, 14.0]
+
+
+def test_one_that_starts_at_another_time_has_a_beat_of_its_own() -> None:
+    _, second = played([10.0, 10.5], 1.0, 13.9)
+    assert second.times == [10.5, 11.5, 12.5, 13.5]
+
+
+def test_one_that_has_been_given_another_deadline_or_none_is_left_alone() -> None:
+    timers = Timers()
+    beats = Beats(timers)
+    moved, ended = Drum(beats, 1.0), Drum(beats, 1.0)
+    moved.start(10.0)
+    ended.start(10.0)
+    timers.set(moved, 10.3)
+    ended.alarm = 0.0
+    run(timers, 11.2, 0.0)
+    assert moved.times == [10.0, 10.3]
+    assert ended.times == [10.0]
+
+
+def test_a_beat_that_nobody_goes_by_ends() -> None:
+    timers, rung = Timers(), list[tuple[str, float]]()
+    Beats(timers).join(Bell("once", rung), 1.0, 10.0)
+    run(timers, 20.0, 0.0)
+    assert rung == [("once", 11.0)]
+    assert timers.next_deadline() is None
+
+
+@given(
+    st.lists(st.floats(100.0, 103.0), min_size=1, max_size=40),
+    st.floats(0.05, 1.0),
+    st.sampled_from([0.0, 0.001, 0.02]),
+)
+def test_none_expires_before_its_interval_or_much_later_and_there_are_few_beats(
+    starts: list[float], interval: float, delay: float
+) -> None:
+    drums = played(starts, interval, 106.0, delay)
+    late = interval * SLACK + 2 * delay + 1e-9
+    for drum in drums:
+        assert len(drum.times) > 1
+        assert all(earlier + interval <= later <= earlier + interval + late for earlier, later in pairwise(drum.times))
+    latest = {drum.times[-1] for drum in drums}
+    assert len(latest) <= 2 / SLACK

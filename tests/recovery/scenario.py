@@ -150,7 +150,7 @@ class Run:
             peer.bind(wishes)
         else:
             # Going back is for fun, and only as far as the server can.
-            point = max(peer.state.received - cut.back, peer.session._log.first)
+            point = max(peer.state.received - cut.back, peer.session.log.first)
             peer.bind(wishes, min(point, peer.state.received))
 
 

@@ -51,7 +51,7 @@ def test_a_cut_at_every_byte_is_recovered_without_gap_or_double(manner: Manner) 
     for size in every_cut(manner):
         run = Run(manner, [Cut(size)])
         assert run.play() == expected, f"cut after {size} bytes"
-        assert run.peer.state.received == run.peer.session._log.sent
+        assert run.peer.state.received == run.peer.session.log.sent
 
 
 @EVERY_MANNER
@@ -98,7 +98,7 @@ def test_what_is_not_kept_any_more_is_refused_at_every_byte_and_never_replayed_w
             events = run.play()
         except Refusal as refusal:
             outcomes.add(refusal.reason)
-            missing = run.peer.session._log.first - run.peer.state.received
+            missing = run.peer.session.log.first - run.peer.state.received
             assert missing > 0, f"cut after {size} bytes"
         else:
             outcomes.add(None)

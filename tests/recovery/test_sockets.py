@@ -136,7 +136,7 @@ class Victim:
         back = self.random.choice([0, 0, 0, 1, 3])
         point = None
         if back and not self.state.is_looped:
-            kept = self.server.call(lambda: self.session()._log.first)
+            kept = self.server.call(lambda: self.session().log.first)
             point = max(kept, self.state.received - back)
         self.connect(self.state.bind_session(wishes, point))
 

@@ -66,6 +66,6 @@ def read_frames(data: bytes, sizes: Iterable[int] = (), max_size: int = BODY_LIM
     reading = FrameReading()
     for piece in pieces(data, sizes):
         reading.messages += reader.feed(piece)
-        reading.answers += b"".join(reader.to_send())
+        reading.answers += reader.to_send()
     reading.is_open = reader.is_open
     return reading

@@ -314,7 +314,7 @@ def test_empty_fragments_without_end_take_no_memory() -> None:
     reader.feed(frame(TEXT, b"a", final=False))
     for _ in range(100):
         assert reader.feed(frame(CONTINUATION, b"", final=False) * 1000) == []
-    assert len(reader._parts) == 1
+    assert reader._fragments == [b"a"]
     assert reader.feed(frame(CONTINUATION, b"b")) == ["ab"]
 
 
@@ -322,9 +322,8 @@ def test_a_close_of_ours_is_sent_once_and_ends_reading() -> None:
     reader = FrameReader(BODY_LIMIT)
     reader.close(1001, "going away")
     reader.close(1000, "again")
-    assert list(server_frames(b"".join(reader.to_send()))) == [ServerFrame(True, CLOSE, b"\x03\xe9going away")]
+    assert list(server_frames(reader.to_send())) == [ServerFrame(True, CLOSE, b"\x03\xe9going away")]
     assert reader.feed(text("too late")) == []
-    assert reader.is_closed
     assert not reader.is_open
 
 
@@ -334,5 +333,5 @@ def test_the_end_of_the_stream_closes_without_a_word() -> None:
         reader.feed(before)
         reader.eof()
         reader.eof()
-        assert b"".join(reader.to_send()) == b""
+        assert reader.to_send() == b""
         assert not reader.is_open

@@ -284,7 +284,7 @@ class Session(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_delay_millis: Annotated[
         int,
         Meta(ge=0, le=60_000),
-        about("Shortest time between two writes of a session: updates in between are merged. 0 = none."),
+        about("Shortest time between two writes of a session: updates in between go in one. 0 = none."),
     ] = 0
     default_diff_order: Annotated[
         str,

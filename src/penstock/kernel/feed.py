@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.kernel.books import BadEvent, CommandBook
 from penstock.kernel.item import Item
@@ -274,7 +274,8 @@ def _checked(event: Mapping[str, Value]) -> Event:
     """
     if type(event) is not dict and not isinstance(event, Mapping):
         raise BadEvent(f"an event that is a {type(event).__name__}, not fields and their values")
-    checked = dict(event)
+    # Any: adapters do not always keep to the types.
+    checked: dict[Any, Any] = dict(event)
     try:
         names = "".join(checked)
     except TypeError:

@@ -131,12 +131,16 @@ class Item(Timed):
         if not self._in_snapshot:
             _tell_end(lane)
 
+    def owes_snapshot(self, lane: Lane) -> bool:
+        """Whether the lane is to get a part of the snapshot when the end of it is known."""
+        return lane in self._short
+
     def detach(self, lane: Lane) -> None:
         """A lane leaves; a view without lanes goes with it."""
         view = lane.view
         view.remove(lane)
         self._short.pop(lane, None)
-        if view.lanes:
+        if view.members:
             return
         self._views = {key: other for key, other in self._views.items() if other is not view}
         for views in (self._raw_views, self._merge.views, self._distinct.views, self._command.views):

@@ -2,7 +2,7 @@
 
 `Lane` is the fast path: it conflates, holding the latest state only (MERGE with a buffer of one). `QueueLane` keeps
 events apart up to a limit. The one that conflates key by key is in `table`. Fan-out is in `view`, the rest of the way
-in `session`.
+in `session`. Sessions that are sent the same share the lanes of one of them: see `convoy`.
 Specification: General Concepts 3.2 and 3.3.
 """
 
@@ -32,6 +32,7 @@ class Lane(Timed):
         "patched",
         "position",
         "prefix",
+        "seen",
         "sent",
         "session",
         "slot",
@@ -65,8 +66,10 @@ class Lane(Timed):
         self.updates = 0
         self.lost = 0
         self.filtered = 0
-        # Where the view keeps this lane.
+        # Where the view keeps this lane while it listens; -1 while it sleeps. One that cannot send now need not hear of
+        # every event, for only the latest counts when it can again; `seen` is how many events there had been before.
         self.slot = -1
+        self.seen = 0
         self._held: State | None = None
 
     # -- from the view --------------------------------------------------------------------------------------------
@@ -80,17 +83,26 @@ class Lane(Timed):
         if self._held is not None:
             self.filtered += 1
         self._held = state
+        self._sleep()
         if self.open:
             self._wait()
 
     def tell(self, line: bytes) -> None:
         """A notification about this item, in order with its updates."""
-        self.session.notify(line)
+        self.session.tell(line)
 
     def lacks(self, state: State) -> bool:
         """Whether the latest that the client has, or that is on the way to it, is something else."""
-        latest = self.sent if self._held is None else self._held
-        return latest is not state and latest != state
+        return self.sent is not state and self.sent != state
+
+    def _sleep(self) -> None:
+        if self.slot >= 0:
+            self.view.sleep(self)
+            self.seen = self.view.count
+
+    def _listen(self) -> None:
+        if self.slot < 0:
+            self.view.listen(self)
 
     def _wait(self) -> None:
         if not self.waiting:
@@ -105,27 +117,41 @@ class Lane(Timed):
 
     def unmute(self) -> None:
         """Let what was gathered go, and all that follows."""
-        self.drained()
+        self.waiting = False
         if self.has_held():
             self._wait()
+        else:
+            self.drained()
 
     def drained(self) -> None:
         """The session has taken all that may go."""
         self.waiting = False
         self.clear = self.open
+        if self.open:
+            self._listen()
 
     # -- to the session -------------------------------------------------------------------------------------------
 
     def take(self) -> bytes | None:
         """The next line that may go now, encoded against what the client has; None when there is none."""
-        held = self._held
-        if held is None or not self.open:
+        if not self.open:
             return None
-        self._held = None
+        held = self._latest()
         # Held changes may have cancelled each other out.
-        if held is self.sent or held == self.sent:
+        if held is None or held is self.sent or held == self.sent:
             return None
         return self._line(held, free=False)
+
+    def _latest(self) -> State | None:
+        """Take what is held: the latest of what came while it slept, if anything did."""
+        held = self._held
+        self._held = None
+        missed = self.view.count - self.seen if self.slot < 0 else 0
+        if missed:
+            self.seen += missed
+            self.filtered += missed if held is not None else missed - 1
+            held = self.view.latest
+        return held
 
     def _line(self, state: State, free: bool) -> bytes:
         body = self.view.body(state, self)
@@ -140,7 +166,8 @@ class Lane(Timed):
     def close(self) -> None:
         """An update has just been sent: hold the next one back until the interval has passed."""
         self.open = self.clear = False
-        self.session.kernel.set_timer(self, self.session.kernel.clock() + self.interval)
+        self._sleep()
+        self.session.kernel.pace(self, self.interval)
 
     def restart_interval(self) -> None:
         """What was encoded last is sent only now."""
@@ -152,11 +179,11 @@ class Lane(Timed):
         self.open = True
         if self.has_held():
             self._wait()
-        else:
-            self.clear = not self.waiting
+        elif not self.waiting:
+            self.drained()
 
     def has_held(self) -> bool:
-        return self._held is not None
+        return self._held is not None or (self.slot < 0 and self.view.count != self.seen)
 
     def set_interval(self, interval: float) -> None:
         """Apply a new frequency limit; an interval that is under way ends by the new measure at the latest."""
@@ -172,8 +199,49 @@ class Lane(Timed):
         self._held = None
 
     def discard(self) -> None:
-        """The subscription is gone: forget everything."""
+        """The subscription is gone: forget everything, and never listen again."""
         self._held = None
+        self.open = False
+        self.alarm = 0.0
+
+    # -- convoys --------------------------------------------------------------------------------------------------
+
+    def course(self) -> tuple[object, ...]:
+        """All that decides, but for the past, what it sends and when."""
+        return self.view, self.prefix, self.interval, self.wants_snapshot
+
+    def is_calm(self) -> bool:
+        """Whether its client lacks nothing, or nothing but what the lanes of others will find in the view as well."""
+        return not self.waiting and self._held is None and (not self.open or not self.has_held())
+
+    def matches(self, other: Lane) -> bool:
+        """Whether it is at the same point of the same course as another; both are calm."""
+        return (
+            self.patched == other.patched
+            and self.open == other.open
+            and (self.open or (self.alarm == other.alarm and self.seen == other.seen))
+            and (self.sent is other.sent or self.sent == other.sent)
+        )
+
+    def stand_by(self) -> None:
+        """Another lane does its work from now on."""
+        if self.slot >= 0:
+            self.view.sleep(self)
+        self.alarm = 0.0
+
+    def assume(self, other: Lane) -> None:
+        """Do the work from now on that another lane has done for it."""
+        self.sent = other.sent
+        self.patched = other.patched
+        self.open = other.open
+        self.clear = other.clear
+        self.waiting = other.waiting
+        self.seen = other.seen
+        self._held = other._held
+        if other.slot >= 0:
+            self._listen()
+        if other.alarm:
+            self.session.kernel.set_timer(self, other.alarm)
 
 
 # When a session's events take more bytes than they may, they are dropped down to this share, not one by one.
@@ -287,6 +355,9 @@ class QueueLane(Lane):
     def _is_due(self) -> bool:
         return bool(self._queue) and (self.open or self._queue[0].free)
 
+    def _sleep(self) -> None:
+        """Never: it has to hear of every event."""
+
     def lacks(self, state: State) -> bool:
         latest = next((entry.state for entry in reversed(self._queue) if entry.state is not None), self.sent)
         return latest is not state and latest != state
@@ -320,3 +391,17 @@ class QueueLane(Lane):
             self._uncount(entry)
         self._queue.clear()
         self._lost = 0
+        super().discard()
+
+    def course(self) -> tuple[object, ...]:
+        return *super().course(), self._limit, self._tells_losses
+
+    def is_calm(self) -> bool:
+        return not self.waiting and not self._queue and not self._lost
+
+    def assume(self, other: Lane) -> None:
+        assert isinstance(other, QueueLane)
+        super().assume(other)
+        self._queue = other._queue.copy()
+        self._bound = other._bound
+        self._lost = other._lost

@@ -54,14 +54,15 @@ class Outbox(Timed):
         self.ready = False
         self.dirty = False
         self._congested = False
-        # Until then nothing more is encoded: see `Kernel.rest`.
+        # Until then nothing more is written, nor encoded if the machine is under strain: see `Kernel.rest`.
         self._rest_until = 0.0
         self._lines: list[bytes] = []
         # Bytes that may still be encoded before the next write.
         self._room = self.limits.max_pending_bytes
         # Bytes of the events that wait in lanes.
         self.held = 0
-        self._pending: deque[Lane | bytes] = deque()
+        # None while nothing is: a deque takes 600 bytes even then.
+        self._pending: deque[Lane | bytes] | None = None
         # How many of the pending are not lanes: those have bounds of their own.
         self._notices = 0
         # Encoded, by this lane if by any, but to wait until the bandwidth allows it.
@@ -93,7 +94,7 @@ class Outbox(Timed):
             self.dirty = True
             self.kernel.add_dirty(self)
 
-    def notify(self, line: bytes) -> None:
+    def tell(self, line: bytes) -> None:
         """A data notification that must not be lost or overtaken: now, or when the session is ready again.
 
         One that the session's protocol has no form for is empty.
@@ -106,6 +107,8 @@ class Outbox(Timed):
             self.add_pending(line)
 
     def add_pending(self, entry: Lane | bytes) -> None:
+        if self._pending is None:
+            self._pending = deque()
         self._pending.append(entry)
         if isinstance(entry, bytes):
             self._notices += 1
@@ -113,6 +116,36 @@ class Outbox(Timed):
         if self.dirty:
             return
         if self._notices > self.limits.max_unbound_notifications or (self._drain_at == inf and self._is_open()):
+            self._mark_dirty()
+
+    # -- convoys --------------------------------------------------------------------------------------------------
+
+    def is_calm(self) -> bool:
+        """Whether all that there is for the client has been written."""
+        return not (self.dirty or self._lines or self._pending or self._congested or self._stalled is not None)
+
+    def rests(self) -> bool:
+        """Whether what is encoded now will wait to be written."""
+        return self._rest_until > self.kernel.now()
+
+    def hurry(self) -> None:
+        """Write what waits for the end of a rest."""
+        if (self._lines or self._pending) and self.rests() and not self._congested:
+            self._rest_until = 0.0
+            self.flush()
+
+    def _take_over(self, other: Outbox, lanes: dict[Lane, Lane]) -> None:
+        """Hold what another outbox holds; `lanes` of ours by those of the other."""
+        self.ready = other.ready
+        self.held = other.held
+        self._lines = other._lines.copy()
+        self._room = other._room
+        if other._pending is not None:
+            self._pending = deque([lanes[entry] if isinstance(entry, Lane) else entry for entry in other._pending])
+        self._notices = other._notices
+        self._rest_until = other._rest_until
+        self._drain_at = other._drain_at
+        if other.dirty or self._lines:
             self._mark_dirty()
 
     # -- what may go ----------------------------------------------------------------------------------------------
@@ -137,7 +170,7 @@ class Outbox(Timed):
         """
         self.ready = False
         if self._is_open():
-            if self._rest_until <= self.kernel.clock():
+            if self._rest_until <= self.kernel.now():
                 self._drain()
             elif self._pending or self._stalled is not None:
                 self._drain_later(self._rest_until)
@@ -155,7 +188,7 @@ class Outbox(Timed):
         assert self.channel is not None
         now = self.kernel.clock()
         self._drain_at = inf
-        pending = self._pending
+        pending = self._pending or deque()
         budget = self._budget
         overhead = self.channel.overhead
         share = SHARE
@@ -181,10 +214,12 @@ class Outbox(Timed):
                         entry.drained()
                         continue
                     line = found
-                    if budget is None and len(line) < share:
+                    if budget is not None or len(line) >= share:
+                        pending.append(entry)
+                    elif entry.has_held():
                         pending.appendleft(entry)
                     else:
-                        pending.append(entry)
+                        entry.drained()
             if budget is not None:
                 size = overhead + len(line)
                 free_at = budget.free_at(now, size)
@@ -204,6 +239,8 @@ class Outbox(Timed):
         self.ready = budget is None and not pending
         if pending:
             self._mark_dirty()
+        else:
+            self._pending = None
 
     def _drain_later(self, when: float) -> None:
         self._drain_at = when

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from penstock.kernel.item import Mode
     from penstock.kernel.messages import Message
+    from penstock.kernel.recovery import Batch
     from penstock.kernel.session import Session
     from penstock.kernel.subscription import Subscription
 
@@ -78,6 +79,9 @@ class Channel(Protocol):
 
     def write(self, lines: Sequence[bytes]) -> int:
         """Queue whole lines for the one write of this turn; return how many bytes they are."""
+
+    def send(self, batch: Batch) -> None:
+        """Send the lines of a batch, after those queued before; may write at once."""
 
     def room(self) -> int | None:
         """How many bytes this connection may still carry; None when there is no limit."""

@@ -6,20 +6,30 @@ Specification: TLCP chapter 1, "Session Recovery".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class Batch:
-    """What one flush has sent."""
+    """What one flush sends: whole lines. Sessions of one convoy share it, and so do their logs.
 
-    __slots__ = ("lines", "size", "time")
+    Kept as one text, for a list of lines takes three times the memory; a line ends in CR-LF and has none inside.
+    """
 
-    def __init__(self, time: float, lines: list[bytes], size: int) -> None:
+    __slots__ = ("count", "framed", "payload", "time")
+
+    def __init__(self, time: float, lines: Sequence[bytes]) -> None:
         self.time = time
-        self.lines = lines
-        self.size = size
+        self.count = len(lines)
+        self.payload = b"".join(lines)
+        # What a WebSocket has made of it, for all others that send it in the same turn.
+        self.framed: bytes | None = None
+
+    def lines(self) -> list[bytes]:
+        return self.payload.splitlines(keepends=True)
 
 
 class RecoveryLog:
-    """Batches of sent lines, oldest first. `sent` counts all notifications ever sent, `first` those no longer kept.
+    """Batches that were sent, oldest first. `sent` counts all notifications ever sent, `first` those no longer kept.
 
     `reached` is the most that `sent` has ever been: a client may know more than was sent since the last rewind.
     """
@@ -36,30 +46,72 @@ class RecoveryLog:
         # Not a deque: every session has one, and a deque takes 700 bytes when there is hardly anything in it.
         self._batches: list[Batch] = []
 
-    def append(self, now: float, lines: list[bytes], size: int) -> None:
-        """Remember lines that have just been sent; the list is kept, the caller must let go of it."""
-        self.sent += len(lines)
+    def append(self, batch: Batch) -> None:
+        """Remember lines that have just been sent."""
+        self.sent += batch.count
         if self.sent > self.reached:
             self.reached = self.sent
-        self._size += size
+        self._batches.append(batch)
+        self._size += len(batch.payload)
+        self._trim()
+
+    def extend(self, other: RecoveryLog, mark: int) -> None:
+        """Remember what another log has remembered since the time when it had sent `mark` notifications."""
+        missing = other.sent - mark
+        if not missing:
+            return
+        if other.first > mark:
+            # What it keeps no more, and all that was before, is not kept here either.
+            self.clear()
+            self.first += other.first - mark
+        start = len(other._batches)
+        found = mark - other.sent if other.first <= mark else other.first - other.sent
+        while found < 0:
+            start -= 1
+            found += other._batches[start].count
+        new = other._batches[start:]
+        self._batches += new
+        self._size += sum([len(batch.payload) for batch in new])
+        self.sent += missing
+        if self.sent > self.reached:
+            self.reached = self.sent
+        self._trim()
+
+    def _trim(self) -> None:
+        """Let go of the oldest batches while there are too many bytes, or when they are too old."""
         batches = self._batches
-        batches.append(Batch(now, lines, size))
-        oldest = now - self._max_age
+        if not batches:
+            return
+        size = self._size
+        oldest = batches[-1].time - self._max_age
+        if size <= self._max_bytes and batches[0].time >= oldest:
+            return
         count = 0
-        for batch in batches:
-            if self._size <= self._max_bytes and batch.time >= oldest:
+        for old in batches:
+            if size <= self._max_bytes and old.time >= oldest:
                 break
-            self._size -= batch.size
-            self.first += len(batch.lines)
+            size -= len(old.payload)
+            self.first += old.count
             count += 1
-        if count:
-            del batches[:count]
+        del batches[:count]
+        self._size = size
 
     def clear(self) -> None:
         """The client has everything: nothing need be kept."""
         self._batches.clear()
         self._size = 0
         self.first = self.sent
+
+    def take_back(self, batch: Batch) -> None:
+        """The last batch has not been sent after all."""
+        self.sent -= batch.count
+        self.reached = self.sent
+        if self._batches and self._batches[-1] is batch:
+            self._batches.pop()
+            self._size -= len(batch.payload)
+        else:
+            # It was too long to be kept.
+            self.first = self.sent
 
     def rewind(self, progressive: int) -> list[bytes] | None:
         """Take back, in order, what was sent after `progressive`, as if it had never been sent.
@@ -71,16 +123,16 @@ class RecoveryLog:
         again: list[bytes] = []
         while self.sent > progressive:
             batch = self._batches.pop()
-            self._size -= batch.size
-            self.sent -= len(batch.lines)
+            self._size -= len(batch.payload)
+            self.sent -= batch.count
             keep = progressive - self.sent
+            lines = batch.lines()
             if keep > 0:
-                again[:0] = batch.lines[keep:]
-                kept = batch.lines[:keep]
-                size = sum(map(len, kept))
-                self._batches.append(Batch(batch.time, kept, size))
-                self._size += size
+                again[:0] = lines[keep:]
+                kept = Batch(batch.time, lines[:keep])
+                self._batches.append(kept)
+                self._size += len(kept.payload)
                 self.sent = progressive
             else:
-                again[:0] = batch.lines
+                again[:0] = lines
         return again

@@ -1,27 +1,27 @@
 """A session: what one client is subscribed to, what it has been sent, and the connection it is bound to, if any.
 
 Data notifications are numbered by being sent, and kept for recovery. What waits to be sent, and for how long, is in
-`outbox`.
+`outbox`; what the passing of time does to it, in `connection`; how it shares work with others, in `convoy`.
 Specification: TLCP chapter 1, "Session Life Cycle".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
 from penstock.kernel.bandwidth import Budget
+from penstock.kernel.connection import Binding, Connection
 from penstock.kernel.errors import Cause, Reason, Refusal
-from penstock.kernel.limits import clamp
 from penstock.kernel.messages import Messages
-from penstock.kernel.outbox import Outbox
 from penstock.kernel.ports import Admission
-from penstock.kernel.recovery import RecoveryLog
+from penstock.kernel.recovery import Batch, RecoveryLog
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 
 if TYPE_CHECKING:
+    from penstock.kernel.convoy import Convoy
     from penstock.kernel.kernel import Kernel
+    from penstock.kernel.lane import Lane
     from penstock.kernel.ports import Channel, Codec, MessageHandler
 
 # Room that is kept on a connection of limited length for its last line, LOOP or END.
@@ -30,49 +30,22 @@ TAIL_RESERVE = 96
 # A custom END message (code 0 or negative) of more characters is not sent on a connection of limited length.
 MAX_TAIL_MESSAGE = 35
 
-# A keep-alive may be sent earlier by this share of its interval, together with those of other sessions.
-KEEPALIVE_LEAD = 0.01
 
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """What the client wants of the connection; times in milliseconds, None where it does not say."""
-
-    polling: bool = False
-    polling_millis: int = 0
-    idle_millis: int = 0
-    keepalive_millis: int | None = None
-    inactivity_millis: int | None = None
-    send_sync: bool = True
-
-
-UNBOUND = Binding()
-
-
-class Session(Outbox):
+class Session(Connection):
     """Opened by `Kernel.open_session`, bound by `bind`, gone after `close`."""
 
     __slots__ = (
-        "_binding",
-        "_bound_at",
-        "_ends_at",
         "_fresh",
-        "_inactivity",
-        "_keepalive",
-        "_last_request",
-        "_last_sync",
-        "_last_write",
+        "_is_limited",
         "_log",
+        "_mark",
         "_messages",
-        "_poll_delay_millis",
-        "_poll_until",
         "_recoverable",
-        "_unbound_until",
         "adapter_set",
         "address",
         "admission",
         "announced_address",
-        "codec",
+        "convoy",
         "handler",
         "id",
         "max_bandwidth",
@@ -84,9 +57,8 @@ class Session(Outbox):
     def __init__(
         self, kernel: Kernel, session_id: str, codec: Codec, handler: MessageHandler, recoverable: bool = True
     ) -> None:
-        super().__init__(kernel)
+        super().__init__(kernel, codec)
         self.id = session_id
-        self.codec = codec
         self.handler = handler
         self.user: str | None = None
         self.adapter_set = ""
@@ -98,45 +70,26 @@ class Session(Outbox):
         self.max_bandwidth: float | None = None
         self.admission = Admission()
         self.tells_constraints = True
+        # While it is in a convoy, that one's log goes on where its own has ended: the mark is where that was.
+        self.convoy: Convoy | None = None
+        self._mark = 0
 
         # Whether it outlives the loss of its connection.
         self._recoverable = recoverable
-        kept = self.limits.max_recovery_length if recoverable else 0
-        self._log = RecoveryLog(kept, self.limits.max_recovery_age_millis / 1000)
+        self._log = self.new_log()
 
-        self._binding = UNBOUND
+        # Nothing has been sent on its present connection; and whether that may carry only so many bytes.
         self._fresh = False
-        duration = self.limits.max_session_duration_minutes * 60
-        self._ends_at = kernel.clock() + duration if duration else inf
-        self._unbound_until = kernel.clock() + self.limits.session_timeout_millis / 1000
-        self._bound_at = 0.0
-        self._last_write = 0.0
-        self._last_sync = 0.0
-        self._last_request = 0.0
-        self._keepalive = 0.0
-        self._inactivity = inf
-        self._poll_delay_millis = 0
-        self._poll_until = inf
+        self._is_limited = False
 
     # -- the stream connection ------------------------------------------------------------------------------------
-
-    def keepalive_millis(self, binding: Binding) -> int:
-        """The longest silence of a connection bound like this: what CONOK announces."""
-        limits = self.limits
-        if binding.polling:
-            return min(binding.idle_millis, limits.max_idle_millis)
-        return clamp(
-            binding.keepalive_millis,
-            limits.default_keepalive_millis,
-            limits.min_keepalive_millis,
-            limits.max_keepalive_millis,
-        )
 
     def bind(self, channel: Channel, binding: Binding, head: list[bytes], recovery_from: int | None = None) -> None:
         """Take over `channel`: write `head`, the constraints and the recovery point, then whatever is due.
 
         Raises a Refusal, and changes nothing, when `recovery_from` cannot be honoured.
         """
+        self.part()
         if recovery_from is not None:
             self._rewind(recovery_from)
         else:
@@ -148,33 +101,16 @@ class Session(Outbox):
             )
         now = self.kernel.clock()
         self.channel = channel
-        self._binding = binding
         self._fresh = True
+        self._is_limited = channel.room() is not None
         self._congested = False
         self._rest_until = 0.0
-        self._bound_at = self._last_write = self._last_sync = self._last_request = now
-        self._keepalive = self.keepalive_millis(binding) / 1000
-        self.lead = self._keepalive * KEEPALIVE_LEAD
-        self._inactivity = inf
-        if binding.inactivity_millis and not binding.polling:
-            self._inactivity = (
-                clamp(
-                    binding.inactivity_millis,
-                    0,
-                    self.limits.min_inactivity_millis,
-                    self.limits.max_inactivity_millis,
-                )
-                / 1000
-            )
+        self._begin(binding, now)
         channel.write(head)
         if self.tells_constraints:
             channel.write([self._constraints()])
         if recovery_from is not None:
             channel.write([self.codec.recovering(recovery_from)])
-        self._poll_until = inf
-        if binding.polling:
-            self._poll_delay_millis = min(binding.polling_millis, self.limits.max_polling_millis)
-            self._poll_until = now + self._keepalive
         if self._budget is not None and self._lines:
             # Sent again, or left over from a connection of limited length: it counts when it goes.
             self._budget.spend(now, sum(map(len, self._lines)))
@@ -204,13 +140,14 @@ class Session(Outbox):
             # An earlier recovery went back further, and its connection ended before all was sent again.
             known = self._lines[: progressive - log.sent]
             del self._lines[: len(known)]
-            log.append(self.kernel.clock(), known, sum(map(len, known)))
+            log.append(Batch(self.kernel.clock(), known))
         again = log.rewind(progressive)
         assert again is not None
         self._lines = again + self._lines
 
     def drop(self) -> None:
         """The connection is gone without a word: keep the session for a while, the client may recover it."""
+        self.part()
         self.channel = None
         if not self._recoverable:
             self.close(None, "")
@@ -225,6 +162,7 @@ class Session(Outbox):
 
         LOOP, and let go of the connection. `delay_millis` is when it intends to come back.
         """
+        self.part()
         now = self.kernel.clock()
         polling = self._poll_delay_millis if self._binding.polling else 0
         patience = polling if delay_millis is None else min(delay_millis, self.limits.max_polling_millis)
@@ -255,19 +193,33 @@ class Session(Outbox):
         lines = self._lines
         if channel is None or not lines:
             return
-        room = channel.room()
-        if room is not None:
-            lines = self._fitting(lines, room - TAIL_RESERVE)
+        if self._rest_until > self.kernel.now():
+            # What comes until then goes in the same write.
+            self.dirty = True
+            self._drain_later(self._rest_until)
+            return
+        if self._is_limited:
+            if self.convoy is not None and not self._fits(sum(map(len, lines))):
+                self.part()
+            lines = self._fitting(channel, lines)
         if lines:
             self._write(channel, lines)
         if self._lines or (self._binding.polling and self.channel is channel):
             self.rebind()
 
-    def _fitting(self, lines: list[bytes], room: int) -> list[bytes]:
+    def _fits(self, size: int) -> bool:
+        """Whether so many more bytes leave room for the last line of the connection."""
+        if not self._is_limited or self.channel is None:
+            return True
+        room = self.channel.room()
+        return room is None or size <= room - TAIL_RESERVE
+
+    def _fitting(self, channel: Channel, lines: list[bytes]) -> list[bytes]:
         """The lines that fit, removed from those to be sent.
 
         A line longer than a whole connection goes alone on a fresh one.
         """
+        room = (channel.room() or 0) - TAIL_RESERVE
         count = 0
         for line in lines:
             room -= len(line)
@@ -278,32 +230,135 @@ class Session(Outbox):
         return lines[:count]
 
     def _write(self, channel: Channel, lines: list[bytes]) -> None:
-        now = self.kernel.clock()
+        now = self.kernel.now()
         if lines is self._lines:
             self._lines = []
-        size = channel.write(lines)
-        self._log.append(now, lines, size)
+        batch = Batch(now, lines)
+        convoy = self.convoy
+        (self._log if convoy is None else convoy.log).append(batch)
         self._fresh = False
         self._last_write = now
         self._room = self.limits.max_pending_bytes
         rest = self.kernel.rest
         if rest:
             self._rest_until = now + rest
-            self.ready = False
+            self.ready = self.ready and not self.kernel.strained
+        followers = () if convoy is None else tuple(convoy.followers)
+        # From here on the channels may find themselves full, and say so at once.
+        channel.send(batch)
+        for follower in followers:
+            follower.carry(batch)
+        batch.framed = None
+
+    def carry(self, batch: Batch) -> None:
+        """Send what the leader of the convoy has just sent; that it is sent is in the convoy's log already."""
+        channel = self.channel
+        assert channel is not None
+        if self._is_limited and not self._fits(len(batch.payload)):
+            self.part()
+            self._log.take_back(batch)
+            self._lines[:0] = batch.lines()
+            self._mark_dirty()
+            return
+        self._fresh = False
+        self._last_write = batch.time
+        channel.send(batch)
+
+    def notify(self, line: bytes) -> None:
+        """A data notification for this client alone, in order with what its lanes send."""
+        self.part()
+        self.tell(line)
 
     def _say(self, line: bytes) -> None:
         """A notification about the connection itself: not numbered, not recovered."""
-        if self._lines:
-            self.flush()
+        convoy = self.convoy
+        sender = self if convoy is None else convoy.leader
+        if sender._lines:
+            sender.flush()
+        if convoy is not None and convoy.log.first > self._mark:
+            # Its own is before what can be recovered.
+            self._log.clear()
         channel = self.channel
         if channel is None:
             return
-        room = channel.room()
-        if room is not None and room - TAIL_RESERVE < len(line):
+        if self._is_limited and not self._fits(len(line)):
             self.rebind()
             return
-        channel.write([line])
+        channel.send(self.kernel.said(line))
         self._last_write = self.kernel.clock()
+
+    # -- convoys --------------------------------------------------------------------------------------------------
+
+    @property
+    def unsent(self) -> int:
+        """How many lines are encoded but not written."""
+        return len(self._lines if self.convoy is None else self.convoy.leader._lines)
+
+    @property
+    def log(self) -> RecoveryLog:
+        """What it has sent."""
+        convoy = self.convoy
+        if convoy is not None:
+            self._log.extend(convoy.log, self._mark)
+            self._mark = convoy.log.sent
+        return self._log
+
+    def new_log(self) -> RecoveryLog:
+        kept = self.limits.max_recovery_length if self._recoverable else 0
+        return RecoveryLog(kept, self.limits.max_recovery_age_millis / 1000)
+
+    def join(self, convoy: Convoy) -> None:
+        self.convoy = convoy
+        self._mark = convoy.log.sent
+
+    def leave(self) -> None:
+        self._log = self.log
+        self.convoy = None
+
+    def part(self) -> None:
+        """Something happens to this session alone."""
+        convoys = self.kernel.convoys
+        convoys.part(self)
+        convoys.watch(self)
+
+    def congest(self) -> None:
+        self.kernel.convoys.part(self)
+        super().congest()
+
+    def relieve(self) -> None:
+        super().relieve()
+        self.kernel.convoys.watch(self)
+
+    def may_join(self) -> bool:
+        """Whether what it is sent may be the same as what others are sent."""
+        return (
+            self.convoy is None
+            and self.channel is not None
+            and not self._binding.polling
+            and self._budget is None
+            and all(subscription.is_common() for subscription in self.subscriptions.values())
+        )
+
+    def is_calm(self) -> bool:
+        return super().is_calm() and all(lane.is_calm() for lane in self.lanes())
+
+    def lanes(self) -> list[Lane]:
+        return [lane for subscription in self.subscriptions.values() for _, lane in subscription.lanes]
+
+    def follow(self) -> None:
+        """The lanes of another session do the work from now on."""
+        self.ready = False
+        self._drain_at = inf
+        for lane in self.lanes():
+            lane.stand_by()
+
+    def assume(self, leader: Session) -> None:
+        """Do the work from now on that the leader of the convoy has done."""
+        lanes = dict(zip(leader.lanes(), self.lanes(), strict=True))
+        for other, lane in lanes.items():
+            lane.assume(other)
+        self._take_over(leader, lanes)
+        self._set_alarm()
 
     # -- requests -------------------------------------------------------------------------------------------------
 
@@ -314,16 +369,8 @@ class Session(Outbox):
             self._messages = Messages(self)
         return self._messages
 
-    def touch(self) -> None:
-        """A request for this session has come: the client is alive."""
-        self._last_request = self.kernel.clock()
-
-    def end_after(self, seconds: float) -> None:
-        """Have the session end by then, if it has not ended before."""
-        self._ends_at = min(self._ends_at, self.kernel.clock() + seconds)
-        self._set_alarm()
-
     def subscribe(self, request: SubscriptionRequest) -> None:
+        self.part()
         if request.number in self.subscriptions:
             raise Refusal(Reason.INVALID, f"Subscription number {request.number} is in use")
         if len(self.subscriptions) >= self.limits.max_subscriptions_per_session:
@@ -345,6 +392,7 @@ class Session(Outbox):
 
     def unsubscribe(self, number: int) -> None:
         subscription = self.subscription(number)
+        self.part()
         del self.subscriptions[number]
         self._stop(subscription)
         self.notify(self.codec.unsubscribed(number))
@@ -361,6 +409,10 @@ class Session(Outbox):
 
     def constrain(self, requested_bandwidth: float | None) -> None:
         """A new bandwidth limit in kbit/s asked for by the client; None lifts it, as far as it is allowed."""
+        self.part()
+        if self._budget is None:
+            # What is encoded without a limit goes without one.
+            self.hurry()
         self._limit_bandwidth(requested_bandwidth)
         self.confirm_constraints()
         self.ready = False
@@ -394,6 +446,8 @@ class Session(Outbox):
         """End the session for good; a bound connection gets END. Without a code nobody is told: the client has gone."""
         if self.closed:
             return
+        self.kernel.convoys.part(self)
+        self.kernel.convoys.forget(self)
         self.closed = True
         channel = self.channel
         if channel is not None:
@@ -405,7 +459,7 @@ class Session(Outbox):
             self._leave_channel(last_line, close_socket)
         self.ready = False
         self._lines = []
-        self._pending.clear()
+        self._pending = None
         self._notices = 0
         self._stalled = None
         for subscription in self.subscriptions.values():
@@ -413,61 +467,5 @@ class Session(Outbox):
         self.subscriptions.clear()
         self.kernel.forget(self, code, message, told=channel is not None)
 
-    # -- time -----------------------------------------------------------------------------------------------------
 
-    def expire(self, now: float) -> None:
-        """Do whatever is due, then set the next deadline.
-
-        Conditions are written with the very sums that `_set_alarm` uses: `now - last >= interval` may still be false
-        in the last bit when `last + interval` has come, and the alarm would ring for ever.
-        """
-        if self.closed:
-            return
-        if now >= self._ends_at:
-            self.close(Cause.MAX_DURATION, "The maximum session duration has been reached")
-            return
-        channel = self.channel
-        if channel is None:
-            if now >= self._unbound_until:
-                self.close(None, "")
-                return
-        elif now >= self._last_request + self._inactivity:
-            channel.abort()
-            self.drop()
-        elif self._binding.polling:
-            if now >= self._poll_until:
-                self.rebind()
-        else:
-            self._expire_streaming(now)
-        if now >= self._drain_at:
-            self._drain_at = inf
-            self._mark_dirty()
-        self._set_alarm()
-
-    def _expire_streaming(self, now: float) -> None:
-        limit = self.limits.max_streaming_millis
-        if limit and now >= self._bound_at + limit / 1000:
-            self.rebind()
-            return
-        # It leads as well, or a keep-alive sent early would come just before it every time.
-        sync = self.limits.sync_millis / 1000
-        if self._binding.send_sync and now >= self._last_sync + sync - sync * KEEPALIVE_LEAD:
-            self._last_sync = now
-            self._say(self.codec.synchronized(round(now - self._bound_at)))
-        if now >= self._last_write + self._keepalive:
-            self._say(self.codec.probe())
-
-    def _set_alarm(self) -> None:
-        deadline = self._ends_at
-        if self.channel is None:
-            deadline = min(deadline, self._unbound_until)
-        elif self._binding.polling:
-            deadline = min(deadline, self._poll_until)
-        else:
-            deadline = min(deadline, self._last_write + self._keepalive, self._last_request + self._inactivity)
-            if self._binding.send_sync:
-                deadline = min(deadline, self._last_sync + self.limits.sync_millis / 1000)
-            if self.limits.max_streaming_millis:
-                deadline = min(deadline, self._bound_at + self.limits.max_streaming_millis / 1000)
-        deadline = min(deadline, self._drain_at)
-        self.kernel.set_timer(self, deadline)
+__all__ = ["Binding", "Session"]

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD
 from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.feed import Feed
 from penstock.kernel.item import Item, Mode
 from penstock.kernel.lane import Lane, QueueLane
-from penstock.kernel.ports import Statistics
+from penstock.kernel.ports import Grant, Statistics
 from penstock.kernel.table import CommandLane
 from penstock.kernel.view import CommandView, View
 
 if TYPE_CHECKING:
-    from penstock.kernel.feed import Feed
-    from penstock.kernel.ports import Grant, ItemGrant
+    from penstock.kernel.ports import ItemGrant
     from penstock.kernel.session import Session
 
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 class SubscriptionRequest:
     """What the client asks for, and what it is granted."""
 
+    # The types are imported for real: compiled, a dataclass needs those of its fields when it is made.
     number: int
     feed: Feed
     grant: Grant
@@ -44,6 +45,8 @@ class SubscriptionRequest:
 
 class Subscription:
     """A live subscription of one session."""
+
+    __slots__ = ("_silent", "lanes", "number", "request", "requested_frequency", "session", "statistics", "unfiltered")
 
     def __init__(self, session: Session, request: SubscriptionRequest) -> None:
         self.session = session
@@ -159,15 +162,25 @@ class Subscription:
             raise Refusal(
                 Reason.UNFILTERED, f"Subscription {self.number} is unfiltered; its frequency cannot be limited"
             )
+        self.session.part()
         self.requested_frequency = max_frequency
         for granted, (_, lane) in zip(self.request.grant.items, self.lanes, strict=True):
             frequency = self._frequency(granted)
             lane.set_interval(0.0 if frequency is None else 1.0 / frequency)
         self.confirm()
 
+    def is_common(self) -> bool:
+        """Whether another session may have one that is just like it: nobody wants to hear what became of its events."""
+        return (
+            not self._silent
+            and self.request.grant.facts is None
+            and not any(item.owes_snapshot(lane) for item, lane in self.lanes)
+        )
+
     def activate(self) -> None:
         """Begin to send, if the subscription was silent."""
         if self._silent:
+            self.session.part()
             self._silent = False
             for _, lane in self.lanes:
                 lane.unmute()

@@ -63,8 +63,10 @@ class CommandLane(Lane):
             self._park(key, state)
         else:
             self._unpark(key)
-            if self.session.ready and not self.waiting and not self._rows:
-                self.session.send(self._row_line(key, command, state))
+            session = self.session
+            is_paced = command == UPDATE and self.interval and session.rests()
+            if session.ready and not self.waiting and not self._rows and not is_paced:
+                session.send(self._row_line(key, command, state))
             else:
                 self._put(key, command, state)
                 self._wait()
@@ -90,6 +92,9 @@ class CommandLane(Lane):
 
     def hold(self, state: State, free: bool) -> None:
         raise AssertionError("a command lane is offered rows, not states")
+
+    def _sleep(self) -> None:
+        """Never: it has to hear of every row."""
 
     def tell(self, line: bytes) -> None:
         if self.session.ready and not self.waiting and not self._rows:
@@ -237,3 +242,24 @@ class CommandLane(Lane):
         self._rows.clear()
         self._lines.clear()
         self._lost = 0
+        super().discard()
+
+    # -- convoys --------------------------------------------------------------------------------------------------
+
+    def is_calm(self) -> bool:
+        return not (self.waiting or self._rows or self._parked or self._lost)
+
+    def matches(self, other: Lane) -> bool:
+        assert isinstance(other, CommandLane)
+        return super().matches(other) and self._due == other._due
+
+    def assume(self, other: Lane) -> None:
+        assert isinstance(other, CommandLane)
+        super().assume(other)
+        self._rows = other._rows.copy()
+        self._lines = other._lines.copy()
+        self._line_count = other._line_count
+        self._lost = other._lost
+        self._parked = other._parked.copy()
+        self._due = other._due.copy()
+        self._wakeups = other._wakeups.copy()

@@ -1,11 +1,18 @@
-"""Deadlines of everything in the kernel, in one heap. The time is an argument; the test or the event loop moves it."""
+"""Deadlines of everything in the kernel, in one heap. The time is an argument; the test or the event loop moves it.
+
+What repeats at an interval, the lanes of a limited frequency, goes by beats: those that may expire at about the same
+time do so in the same turn, so that what they send is encoded and written together.
+"""
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
 from math import inf
 
+from mypy_extensions import mypyc_attr
 
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Timed:
     """Something with deadlines. An entry whose time is not the current `alarm` has been overtaken and is ignored."""
 
@@ -59,3 +66,75 @@ class Timers:
             if target.alarm == when:
                 target.alarm = 0.0
                 target.expire(max(now, when))
+
+
+# How much later than its interval something paced may expire, to go by the beat of others: a share of the interval.
+# With an eighth there are at most eight beats of an interval.
+SLACK = 1 / 8
+
+
+class Beat(Timed):
+    """Expires at an interval, and with it whatever has waited for at least that long."""
+
+    __slots__ = ("_owner", "interval", "targets")
+
+    def __init__(self, owner: Beats, interval: float) -> None:
+        super().__init__()
+        self.interval = interval
+        # A target whose own alarm is still to come waits for the next beat; one without has been overtaken.
+        self.targets: dict[Timed, None] = {}
+        self._owner = owner
+
+    def expire(self, now: float) -> None:
+        targets = self.targets
+        self.targets = {}
+        # First, so that those who have just expired find it when they join again: this beat, or the one it merges with.
+        timers = self._owner.timers
+        ends = not targets or self._owner.find(self.interval, now + self.interval) is not None
+        if ends:
+            self._owner.remove(self)
+        else:
+            timers.set(self, now + self.interval)
+        for target in targets:
+            if target.alarm > now:
+                if ends:
+                    # With the other beat it might be later than it may.
+                    when, target.alarm = target.alarm, 0.0
+                    timers.set(target, when)
+                else:
+                    self.targets[target] = None
+            elif target.alarm:
+                target.alarm = 0.0
+                target.expire(now)
+
+
+class Beats:
+    """All beats, by their interval."""
+
+    def __init__(self, timers: Timers) -> None:
+        self.timers = timers
+        self._beats: dict[float, list[Beat]] = {}
+
+    def join(self, target: Timed, interval: float, now: float) -> None:
+        """Have the target expire after the interval, or at the next beat of others if that is soon after."""
+        target.alarm = earliest = now + interval
+        beat = self.find(interval, earliest)
+        if beat is None:
+            beat = Beat(self, interval)
+            self._beats.setdefault(interval, []).append(beat)
+            self.timers.set(beat, earliest)
+        beat.targets[target] = None
+
+    def find(self, interval: float, earliest: float) -> Beat | None:
+        """The beat that comes then or soon after, the next time or the one after that."""
+        latest = earliest + interval * SLACK
+        for beat in self._beats.get(interval, ()):
+            if earliest <= beat.alarm <= latest or earliest <= beat.alarm + interval <= latest:
+                return beat
+        return None
+
+    def remove(self, beat: Beat) -> None:
+        beats = self._beats[beat.interval]
+        beats.remove(beat)
+        if not beats:
+            del self._beats[beat.interval]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.kernel.ports import Clock
+from penstock.kernel.recovery import Batch
 from penstock.kernel.session import Session
 
 
@@ -39,6 +40,9 @@ class MemoryChannel:
         self.writes += 1
         self.size += size
         return size
+
+    def send(self, batch: Batch) -> None:
+        self.write(batch.lines())
 
     def room(self) -> int | None:
         return None if self.limit is None else self.limit - self.size

@@ -65,7 +65,7 @@ class Peer:
         request = _parsed(self.state.bind_session(wishes, recovery_from))
         assert isinstance(request, BindSession)
         session = self.harness.kernel.find_session(request.session or "")
-        ready = session._log.sent + len(session._lines)
+        ready = session.log.sent + session.unsent
         left = self.channel
         self.channel = self.harness.bind(
             session, _binding(request), request.stream.content_length, request.recovery_from

@@ -1,6 +1,7 @@
-"""WebSocket without I/O: the handshake and incoming frames by the `websockets` core, outgoing text frames built here.
+"""WebSocket without I/O: incoming frames are read and outgoing text frames built here, the handshake is that of the
+`websockets` core.
 
-Outgoing data never passes through a library: a server frame is a short header and the payload. RFC 6455.
+No frame passes through a library: it is a short header and the payload. RFC 6455.
 """
 
 from __future__ import annotations
@@ -8,19 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from websockets.datastructures import Headers
-from websockets.exceptions import ProtocolError
-from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request
-from websockets.protocol import OPEN, SERVER, Protocol, State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from penstock.wire.http1 import HttpError, HttpRequest
 
 _TEXT = 0x1
+_BINARY = 0x2
+_CONTROL = 0x8
+_CLOSE = 0x8
+_PING = 0x9
+_PONG = 0xA
+_OPCODES = (0x0, _TEXT, _BINARY, _CLOSE, _PING, _PONG)
 _FINAL = 0x80
 _SHORT_LIMIT = 126
 _MEDIUM_LIMIT = 65_536
+
+# Bytes of a control frame's payload, at the most.
+MAX_CONTROL = 125
+
+# Why a socket is closed. RFC 6455, section 7.4.1, which also says which of these codes a peer may send.
+PROTOCOL_ERROR = 1002
+UNSUPPORTED_DATA = 1003
+INVALID_DATA = 1007
+MESSAGE_TOO_BIG = 1009
+_CLOSE_CODES = (1000, 1001, 1002, 1003, *range(1007, 1015))
 
 
 def accept(request: HttpRequest, subprotocol: str) -> bytes:
@@ -52,14 +66,18 @@ def frame_header(size: int, first: bool, final: bool) -> bytes:
     return bytes((opcode, 127)) + size.to_bytes(8, "big")
 
 
+def text_frames(payload: bytes, max_frame: int) -> bytes:
+    """The frames of whole lines; see `text_messages`."""
+    if len(payload) <= max_frame:
+        return frame_header(len(payload), True, True) + payload
+    return b"".join(text_messages(payload.splitlines(keepends=True), max_frame))
+
+
 def text_messages(lines: Sequence[bytes], max_frame: int) -> list[bytes]:
     """Frames that carry whole lines: as many lines per message as fit into one frame, a longer line in several frames.
 
     Clients do not put a line together from two messages, so a message always ends at the end of a line.
     """
-    payload = b"".join(lines)
-    if len(payload) <= max_frame:
-        return [frame_header(len(payload), True, True), payload]
     frames: list[bytes] = []
     message: list[bytes] = []
     size = 0
@@ -86,58 +104,145 @@ def _fragments(line: bytes, max_frame: int) -> Iterable[bytes]:
 
 
 class FrameReader:
-    """Incoming frames of an open socket: text messages come out, pings and closes are answered by `to_send`."""
+    """Incoming frames of an open socket: text messages come out, pings and closes are answered by `to_send`.
+
+    Not the `websockets` parser: one takes 1,500 bytes for as long as the socket is open, this one 80.
+    """
+
+    __slots__ = ("_answer", "_fragments", "_gathered", "_max_size", "_rest", "is_open")
 
     def __init__(self, max_size: int) -> None:
-        self._core = Protocol(SERVER, state=OPEN, max_size=max_size)
-        self._parts: list[bytes] = []
-        # Set by `close`: what the peer sent after it was told to stop is not read.
-        self._closing = False
+        self._max_size = max_size
+        # The beginning of a frame; the parts of a message so far, and how many bytes they are; None between them.
+        self._rest: bytearray | None = None
+        self._fragments: list[bytes] | None = None
+        self._gathered = 0
+        self._answer = b""
+        # False from the first close frame on, whoever has sent it, or from the end of the stream: nothing is read then.
+        self.is_open = True
 
     def feed(self, data: bytes) -> list[str]:
         """Take bytes in; return the complete text messages. What must be sent back is in `to_send`."""
-        self._core.receive_data(data)
         messages: list[str] = []
-        for event in self._core.events_received():
-            assert isinstance(event, Frame)
-            if self._closing:
+        rest = self._rest
+        if rest is not None:
+            rest += data
+        unread: bytes | bytearray = data if rest is None else rest
+        start = 0
+        while self.is_open:
+            end = self._read(unread, start, messages)
+            if end == start:
                 break
-            if event.opcode is Opcode.BINARY:
-                self.close(CloseCode.UNSUPPORTED_DATA, "TLCP is text; binary messages are not accepted")
-            elif event.opcode in (Opcode.TEXT, Opcode.CONT):
-                if event.data:
-                    # Empty fragments cost the peer nothing and may be endless.
-                    self._parts.append(bytes(event.data))
-                if event.fin:
-                    payload = b"".join(self._parts)
-                    self._parts = []
-                    try:
-                        messages.append(payload.decode("utf-8"))
-                    except UnicodeDecodeError:
-                        self.close(CloseCode.INVALID_DATA, "The message is not UTF-8")
+            start = end
+        if not self.is_open or start == len(unread):
+            self._rest = None
+        elif start or rest is None:
+            self._rest = bytearray(unread[start:])
         return messages
+
+    def _read(self, data: bytes | bytearray, start: int, messages: list[str]) -> int:
+        """Read one frame; return where it ends, or where it begins if it is not complete."""
+        if len(data) < start + 2:
+            return start
+        first, second = data[start], data[start + 1]
+        opcode = first & 0x0F
+        final = first & _FINAL != 0
+        size = second & 0x7F
+        if first & 0x70 or opcode not in _OPCODES:
+            return self._fail(PROTOCOL_ERROR, "A reserved bit or opcode", start)
+        if not second & 0x80:
+            return self._fail(PROTOCOL_ERROR, "A frame without a mask", start)
+        if opcode & _CONTROL and (size > MAX_CONTROL or not final):
+            return self._fail(PROTOCOL_ERROR, "A control frame that is too long, or one of several", start)
+        body = start + 2
+        if size >= _SHORT_LIMIT:
+            length = 2 if size == _SHORT_LIMIT else 8
+            if len(data) < body + length:
+                return start
+            size = int.from_bytes(data[body : body + length], "big")
+            body += length
+        if not opcode & _CONTROL and self._gathered + size > self._max_size:
+            return self._fail(MESSAGE_TOO_BIG, f"A message of more than {self._max_size} bytes", start)
+        body += 4
+        end = body + size
+        if len(data) < end:
+            return start
+        payload = _unmasked(data[body:end], data[body - 4 : body])
+        if opcode & _CONTROL:
+            self._take_control(opcode, payload)
+        else:
+            self._take_data(opcode, final, payload, messages)
+        return end
+
+    def _take_data(self, opcode: int, final: bool, payload: bytes, messages: list[str]) -> None:
+        fragments = self._fragments
+        if opcode == _BINARY:
+            self.close(UNSUPPORTED_DATA, "TLCP is text; binary messages are not accepted")
+            return
+        if (opcode == _TEXT) != (fragments is None):
+            self.close(PROTOCOL_ERROR, "A message inside a message, or the continuation of none")
+            return
+        if not final or fragments is not None:
+            if fragments is None:
+                fragments = self._fragments = []
+            if payload:
+                # Empty fragments cost the peer nothing and may be endless.
+                fragments.append(payload)
+                self._gathered += len(payload)
+            if not final:
+                return
+            payload = b"".join(fragments)
+            self._fragments = None
+            self._gathered = 0
+        try:
+            messages.append(payload.decode())
+        except UnicodeDecodeError:
+            self.close(INVALID_DATA, "The message is not UTF-8")
+
+    def _take_control(self, opcode: int, payload: bytes) -> None:
+        if opcode == _PING:
+            self._answer += bytes((_FINAL | _PONG, len(payload))) + payload
+        elif opcode == _CLOSE:
+            self._take_close(payload)
+
+    def _take_close(self, payload: bytes) -> None:
+        code = int.from_bytes(payload[:2], "big")
+        if self._fragments is not None:
+            self.close(PROTOCOL_ERROR, "A close inside a message")
+        elif payload and (len(payload) == 1 or not (code in _CLOSE_CODES or 3000 <= code < 5000)):
+            self.close(PROTOCOL_ERROR, "A close code that is none")
+        else:
+            try:
+                self.close(code, payload[2:].decode())
+            except UnicodeDecodeError:
+                self.close(INVALID_DATA, "The reason of a close is not UTF-8")
+
+    def _fail(self, code: int, reason: str, start: int) -> int:
+        self.close(code, reason)
+        return start
 
     def eof(self) -> None:
         """The peer has closed its side of the connection."""
-        self._core.receive_eof()
+        self.is_open = False
 
     def close(self, code: int, reason: str) -> None:
-        """Begin the closing handshake, once."""
-        self._closing = True
-        if self._core.state is OPEN:
-            self._core.send_close(code, reason)
+        """Say goodbye, once; code 0 says it without a reason. Nothing is read from now on."""
+        if self.is_open:
+            self.is_open = False
+            payload = code.to_bytes(2, "big") + reason.encode() if code else b""
+            self._answer += bytes((_FINAL | _CLOSE, len(payload))) + payload
 
-    @property
-    def is_open(self) -> bool:
-        return self._core.state is OPEN
-
-    @property
-    def is_closed(self) -> bool:
-        return self._core.state is State.CLOSED or self._core.close_expected()
-
-    def to_send(self) -> list[bytes]:
-        """Control frames to write; an empty one means: close the connection after the others."""
-        return self._core.data_to_send()
+    def to_send(self) -> bytes:
+        """Control frames to write."""
+        answer = self._answer
+        self._answer = b""
+        return answer
 
 
-__all__ = ["FrameReader", "ProtocolError", "accept", "frame_header", "subprotocols", "text_messages"]
+def _unmasked(data: bytes | bytearray, key: bytes | bytearray) -> bytes:
+    size = len(data)
+    mask = (key * (size // 4 + 1))[:size]
+    return (int.from_bytes(data, "little") ^ int.from_bytes(mask, "little")).to_bytes(size, "little")
+
+
+__all__ = ["FrameReader", "accept", "frame_header", "subprotocols", "text_frames", "text_messages"]

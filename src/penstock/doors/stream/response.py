@@ -17,6 +17,7 @@ from penstock.wire.http1 import LAST_CHUNK, HttpRequest, chunk, response_head
 
 if TYPE_CHECKING:
     from penstock.doors.stream.http import HttpConnection
+    from penstock.kernel.recovery import Batch
     from penstock.kernel.session import Session
 
 NO_CACHE = (
@@ -95,6 +96,11 @@ class HttpResponse:
         self._written += size
         self._flush_later()
         return size
+
+    def send(self, batch: Batch) -> None:
+        self._lines.append(batch.payload)
+        self._written += len(batch.payload)
+        self._flush_later()
 
     def room(self) -> int | None:
         return None if self._limit is None else self._limit - self._written

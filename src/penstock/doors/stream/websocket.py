@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING
 from penstock.doors.stream.closing import close_gently
 from penstock.doors.stream.peer import port_of, principal_of
 from penstock.doors.stream.pressure import Patience
-from penstock.wire.websocket import FrameReader, text_messages
+from penstock.log import get
+from penstock.wire.websocket import FrameReader, text_frames
 
 if TYPE_CHECKING:
     from penstock.doors.stream.door import StreamDoor
+    from penstock.kernel.recovery import Batch
     from penstock.kernel.session import Session
+
+log = get(__name__)
 
 GOING_AWAY = 1001
 POLICY = 1008
@@ -178,10 +182,10 @@ class WebSocketConnection(asyncio.Protocol):
 
     def _answer_frames(self) -> None:
         """Send pongs and closes that the reader has prepared."""
-        for data in self._reader.to_send():
-            if data:
-                self.transport.write(data)
-        if self._reader.is_closed and not self._closing:
+        answer = self._reader.to_send()
+        if answer:
+            self.transport.write(answer)
+        if not self._reader.is_open and not self._closing:
             self._closing = True
             self._stop_watching()
             self._idle_timer = close_gently(self.transport, self.door.config.limits.write_timeout_millis / 1000)
@@ -214,6 +218,22 @@ class WebSocketConnection(asyncio.Protocol):
         self._lines.extend(lines)
         self._flush_later()
         return sum(map(len, lines))
+
+    def send(self, batch: Batch) -> None:
+        if self._queued:
+            # Something has to go before it.
+            self._lines += batch.lines()
+        elif not self._closing:
+            frames = batch.framed
+            if frames is None:
+                frames = batch.framed = text_frames(batch.payload, self.door.config.stream.max_outbound_frame_size)
+            try:
+                # Not by way of `flush`: with 50 lines in a write that took 3 % of a turn, with a keep-alive 90 %.
+                self.transport.write(frames)
+            except Exception:
+                # One connection's trouble must not keep the others from writing.
+                log.exception("connection failed while writing")
+                self.cut()
 
     def room(self) -> int | None:
         return None
@@ -256,7 +276,7 @@ class WebSocketConnection(asyncio.Protocol):
             return
         if lines:
             self._lines = []
-            self.transport.write(b"".join(text_messages(lines, self.door.config.stream.max_outbound_frame_size)))
+            self.transport.write(text_frames(b"".join(lines), self.door.config.stream.max_outbound_frame_size))
         if self._close_code:
             self._reader.close(self._close_code, self._close_reason)
             self._answer_frames()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mypy_extensions import mypyc_attr
+
 from penstock.wire.numbers import decimal
 from penstock.wire.tlcp.differences import FORMATS, DifferenceEncoder
 from penstock.wire.tlcp.lines import NOOP, PROBE, end, line
@@ -15,6 +17,7 @@ from penstock.wire.tlcp.values import encode_values
 from penstock.wire.tlcp.version import Version
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TlcpCodec:
     """Builds the notifications of one protocol version."""
 

@@ -23,7 +23,7 @@ MAX_LENGTH = 200_000
 OPERATION_LENGTH = 36
 
 # JSON can spell half of a surrogate pair ("\ud800"), UTF-8 cannot.
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 # All that the library raises for a patch that does not fit: its own errors, those of its pointers, and what Python
 # raises where it takes the shape of an operation for granted.
