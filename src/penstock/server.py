@@ -83,7 +83,6 @@ def run(loaded: Loaded, beside: Beside | None = None) -> int:
     """Serve until told to stop; returns the exit code of the process."""
     config = loaded.config
     configure(config.log.level, config.log.format)
-    log.info("starting", version=__version__, build=str(BUILD))
     try:
         with data_directory(Path(config.server.data_dir)):
             uvloop.run(_serve(loaded, beside))
@@ -130,6 +129,7 @@ async def _serve(loaded: Loaded, beside: Beside | None) -> None:
         log.info("stopped before it was ready")
         return
     reloads = loop.create_task(_reload_when_asked(server, loaded, reload_asked))
+    log.info("started", version=__version__, build=str(BUILD))
     print(server.ready_line(), flush=True)
     if beside is not None:
         beside.start(server.api_address)
