@@ -7,13 +7,16 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import cast
 
 import pytest
 
 from penstock.adapters import DataAdapter
 from penstock.adapters.publisher import EVENTS_PER_TURN, MAX_WAITING
+from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
 from tests.adapters.stage import Stage
+from tests.support.stand_in import StandIn
 
 
 class Quiet(DataAdapter):
@@ -34,7 +37,8 @@ async def taken_in(stage: Stage) -> None:
     def ring(item: str, orders: Mapping[str, str], serial: int | None = None) -> None:
         done.set()
 
-    stage.feed.declare_differences = ring  # type: ignore[method-assign]
+    publisher = stage.adapter.publisher
+    publisher._feed = cast(Feed, StandIn(publisher._feed, declare_differences=ring))
     await asyncio.to_thread(stage.adapter.declare_differences, "a", {})
     await done.wait()
 
@@ -123,7 +127,7 @@ def test_a_list_is_counted_by_its_events_and_taken_in_by_parts() -> None:
                 taken.append(len(events))
                 updates(events)
 
-            stage.adapter.publisher._feed.updates = note  # type: ignore[method-assign]
+            stage.adapter.publisher._feed = cast(Feed, StandIn(stage.feed, updates=note))
             task = on_thread(lambda: stage.adapter.updates([("a", {"x": str(n)}) for n in range(3 * MAX_WAITING)]))
             while not task.done():
                 await asyncio.sleep(0)

@@ -10,6 +10,7 @@ from tests.conformance.test_message import msg
 from tests.conformance.test_session_error import FOREIGN, UNKNOWN
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, Socket, params
+from tests.support.stand_in import StandIn
 
 WELCOME = {"data_adapter": "STOCKS", "schema": "last_price"}
 
@@ -162,7 +163,7 @@ def test_an_unexpected_error_is_answered_with_68_and_an_id_for_the_log(
 
     with exchange.stream() as stream:
         with monkeypatch.context() as patch:
-            patch.setattr(server.server.kernel, "feed", broken)
+            patch.setattr(server.server.tlcp.reception, "kernel", StandIn(server.server.kernel, feed=broken))
             lines = batch(exchange, stream.session, add(1), params(reqId=2, op="constrain"))
             assert lines[0].startswith("REQERR,1,68,Internal error ")
             assert "purpose" not in lines[0]

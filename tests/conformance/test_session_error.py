@@ -6,6 +6,7 @@ from tests.conformance.conftest import MovableClock
 from tests.conformance.phrases import add, batch, create, row
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, params, tags
+from tests.support.stand_in import StandIn
 
 # Well-formed identifiers: of a session that never was, and of a session of another server.
 UNKNOWN = "S" + "0123456789abcdef" * 3 + "Tpenstock"
@@ -173,7 +174,7 @@ def test_an_unexpected_error_is_answered_with_68_and_an_id_for_the_log(
         raise RuntimeError("broken on purpose")
 
     with monkeypatch.context() as patch:
-        patch.setattr(server.server.kernel, "open_session", broken)
+        patch.setattr(server.server.tlcp.reception, "kernel", StandIn(server.server.kernel, open_session=broken))
         (line,) = exchange.request("create_session", create())
         assert line.startswith("CONERR,68,Internal error ")
         assert "purpose" not in line

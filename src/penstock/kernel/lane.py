@@ -95,6 +95,12 @@ class Lane(Timed):
         """Whether the latest that the client has, or that is on the way to it, is something else."""
         return self.sent is not state and self.sent != state
 
+    def left_out(self) -> int:
+        """How many of its events were left out so far, those that it sleeps through included."""
+        missed = self.view.count - self.seen if self.slot < 0 else 0
+        # The latest of them may still be sent.
+        return self.filtered + (missed - 1 if missed and self._held is None else missed)
+
     def _sleep(self) -> None:
         if self.slot >= 0:
             self.view.sleep(self)

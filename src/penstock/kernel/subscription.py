@@ -188,7 +188,7 @@ class Subscription:
     def stop(self) -> None:
         """Leave all items; nothing held is sent any more."""
         if self.request.grant.facts is not None:
-            self.statistics = tuple([Statistics(lane.updates, lane.lost, lane.filtered) for _, lane in self.lanes])
+            self.statistics = tuple([Statistics(lane.updates, lane.lost, lane.left_out()) for _, lane in self.lanes])
         for item, lane in self.lanes:
             lane.discard()
             item.detach(lane)

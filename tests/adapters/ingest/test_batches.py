@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -13,11 +14,13 @@ from penstock.adapters.ingest import batches as module
 from penstock.adapters.ingest.body import BadBody, LargeBody, read_stream
 from penstock.adapters.ingest.errors import Busy, Unavailable, UnknownStage
 from penstock.journal.journal import Settings
+from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
 from penstock.testing import Clock
 from penstock.testing.disk import FakeDisk, Operation
 from tests.adapters.ingest.test_memory import run
 from tests.adapters.ingest.world import Life, records, stream, table
+from tests.support.stand_in import StandIn
 
 
 def test_batches_and_lines_that_come_at_once_are_journaled_and_published_in_one_order(tmp_path: Path) -> None:
@@ -57,7 +60,7 @@ def test_nothing_is_published_before_it_is_on_the_disk(tmp_path: Path) -> None:
                 synced.append(life.journal.committed)
                 publish(*arguments, **more)  # type: ignore[arg-type]
 
-            life.adapter.feed.publish_named = noting  # type: ignore[method-assign]
+            life.adapter.feed = cast(Feed, StandIn(life.adapter.feed, publish_named=noting))
             await life.put("q", 0, "MERGE", [{"item": "m", "x": "1"}, {"item": "m", "x": "2"}])
             assert synced == [3]
             assert [update.values for update in life.seen(watcher)] == [("1",), ("2",)]

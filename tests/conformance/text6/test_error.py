@@ -8,6 +8,7 @@ from tests.conformance.text6.conftest import StrictMetadata
 from tests.conformance.text6.phrases import OK, SYNC_ERROR, Device, creation, error, table
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, params
+from tests.support.stand_in import StandIn
 
 WELCOME = {"data_adapter": "STOCKS", "schema": "last_price"}
 
@@ -230,7 +231,7 @@ def test_an_unexpected_error_is_http_error_500_with_an_id_for_the_log(
 
     with device.create() as tap:
         with monkeypatch.context() as patch:
-            patch.setattr(server.server.kernel, "feed", broken)
+            patch.setattr(server.server.tlcp.reception, "kernel", StandIn(server.server.kernel, feed=broken))
             text = device.fail("control", f"LS_session={tap.session}&{table()}")
         assert text.startswith("Internal error ")
         assert "purpose" not in text

@@ -66,7 +66,7 @@ class TlcpDoor:
     """Answers requests; one for all connections of the streaming port."""
 
     def __init__(self, reception: Reception) -> None:
-        self._reception = reception
+        self.reception = reception
         self._config = reception.config
         self._kernel = reception.kernel
         self._codecs: dict[tuple[Version, str], TlcpCodec] = {}
@@ -187,9 +187,9 @@ class TlcpDoor:
         _check_not_streaming(link)
         link.last_session = None
         try:
-            chosen = self._reception.find_set(request.adapter_set)
+            chosen = self.reception.find_set(request.adapter_set)
             codec = self._codec(version, request.supported_diffs)
-            session = await self._reception.admit(
+            session = await self.reception.admit(
                 chosen, codec, request.user, request.password, request.max_bandwidth, link, request.ttl_millis
             )
         except Refusal as refusal:
@@ -262,13 +262,13 @@ class TlcpDoor:
         )
         announced = session.announced_address
         head = self._head(link, session, options, binding, is_new)
-        length = self._reception.stream_length(options.content_length)
-        filling = self._reception.filling(link, binding, length)
+        length = self.reception.stream_length(options.content_length)
+        filling = self.reception.filling(link, binding, length)
         if filling:
             assert isinstance(session.codec, TlcpCodec)
             head.append(session.codec.padding(filling))
         try:
-            self._reception.bind(link, session, binding, head, length, recovery_from)
+            self.reception.bind(link, session, binding, head, length, recovery_from)
         except Refusal as refusal:
             session.announced_address = announced
             raise session_error(refusal) from None
@@ -317,7 +317,7 @@ class TlcpDoor:
     async def _execute(self, session: Session, request: Control) -> None:
         try:
             if isinstance(request, Subscribe):
-                await self._reception.subscribe(session, request.subscription, request)
+                await self.reception.subscribe(session, request.subscription, request)
             elif isinstance(request, Unsubscribe):
                 session.unsubscribe(request.subscription)
             elif isinstance(request, Reconfigure):
