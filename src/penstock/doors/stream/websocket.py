@@ -228,7 +228,7 @@ class WebSocketConnection(asyncio.Protocol):
             if frames is None:
                 frames = batch.framed = text_frames(batch.payload, self.door.config.stream.max_outbound_frame_size)
             try:
-                # Not by way of `flush`: with 50 lines in a write that took 3 % of a turn, with a keep-alive 90 %.
+                # Not by way of `flush`: 0.2 microseconds instead of 2.1, besides the system call.
                 self.transport.write(frames)
             except Exception:
                 # One connection's trouble must not keep the others from writing.
