@@ -40,7 +40,7 @@ def run(command: Sequence[str], directory: Path | None = None, environment: Mapp
         raise Unavailable(f"{command[0]}: {error}") from None
     if done.returncode:
         complaint = (done.stderr or done.stdout).strip().splitlines()[-1:]
-        raise Unavailable(f"{' '.join(command[:4])}: {' '.join(complaint)[:300]}")
+        raise Unavailable(f"{' '.join([Path(command[0]).name, *command[1:4]])}: {' '.join(complaint)[:300]}")
     return done.stdout.strip()
 
 
