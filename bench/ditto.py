@@ -27,8 +27,7 @@ from bench.child import Child, ChildError, penstock
 from bench.ditto_history import PATH, THING, time_of
 from bench.machine import Cores
 from bench.table import print_failures, print_table, row
-from bench.websocket import _KEY as KEY
-from bench.websocket import WebSocketClient, client_frame
+from bench.websocket import KEY, WebSocketClient, client_frame
 from penstock.adapters.access.users import User, hashed
 from penstock.wire.ditto.instant import print_instant
 

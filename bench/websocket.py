@@ -20,13 +20,13 @@ def accept_key(key: bytes) -> bytes:
     return b64encode(sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
 
 
-_KEY = b64encode(b"penstock-bench-1")
+KEY = b64encode(b"penstock-bench-1")
 _OPENING = (
     b"GET /lightstreamer HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: TLCP-2.4.0.lightstreamer.com\r\n"
-    b"Sec-WebSocket-Key: " + _KEY + b"\r\n\r\n"
+    b"Sec-WebSocket-Key: " + KEY + b"\r\n\r\n"
 )
-_ACCEPTED = b"sec-websocket-accept: " + accept_key(_KEY).lower() + b"\r\n"
+_ACCEPTED = b"sec-websocket-accept: " + accept_key(KEY).lower() + b"\r\n"
 
 
 def client_frame(text: str) -> bytes:

@@ -97,9 +97,13 @@ class Lane(Timed):
 
     def left_out(self) -> int:
         """How many of its events were left out so far, those that it sleeps through included."""
-        missed = self.view.count - self.seen if self.slot < 0 else 0
+        missed = self._missed()
         # The latest of them may still be sent.
         return self.filtered + (missed - 1 if missed and self._held is None else missed)
+
+    def _missed(self) -> int:
+        """How many events there have been since it fell asleep."""
+        return self.view.count - self.seen if self.slot < 0 else 0
 
     def _sleep(self) -> None:
         if self.slot >= 0:
@@ -151,12 +155,11 @@ class Lane(Timed):
     def _latest(self) -> State | None:
         """Take what is held: the latest of what came while it slept, if anything did."""
         held = self._held
-        self._held = None
-        missed = self.view.count - self.seen if self.slot < 0 else 0
-        if missed:
-            self.seen += missed
-            self.filtered += missed if held is not None else missed - 1
+        if self._missed():
+            self.filtered = self.left_out()
+            self.seen = self.view.count
             held = self.view.latest
+        self._held = None
         return held
 
     def _line(self, state: State, free: bool) -> bytes:
@@ -189,7 +192,7 @@ class Lane(Timed):
             self.drained()
 
     def has_held(self) -> bool:
-        return self._held is not None or (self.slot < 0 and self.view.count != self.seen)
+        return self._held is not None or self._missed() > 0
 
     def set_interval(self, interval: float) -> None:
         """Apply a new frequency limit; an interval that is under way ends by the new measure at the latest."""

@@ -7,7 +7,6 @@ import itertools
 import json
 import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -26,17 +25,6 @@ from tests.adapters.access.world import password_of
 from tests.doors.ditto.site import MERGE, Site, entry, policy
 
 numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with Site(tmp_path_factory.mktemp("site")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def alice(site: Site) -> httpx.Client:
-    return site.of("alice")
 
 
 @pytest.fixture(scope="module")

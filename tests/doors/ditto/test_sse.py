@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +18,6 @@ from penstock.doors.ditto.past import Past
 from tests.doors.ditto.site import EVENTS, MERGE, Site, entry, policy
 
 numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with Site(tmp_path_factory.mktemp("site")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def alice(site: Site) -> httpx.Client:
-    return site.of("alice")
 
 
 @pytest.fixture
