@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Sequence
 from hashlib import blake2b
-from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -45,7 +44,7 @@ class Build(NamedTuple):
         return f"{self.name}, {self.reason}" if self.reason else self.name
 
 
-class CompiledFinder(MetaPathFinder):
+class CompiledFinder:
     """Finds the modules of the compiled build; all others are left to those who come after it."""
 
     def __init__(self, folder: Path) -> None:
