@@ -42,6 +42,19 @@ def _clear(server: BackgroundServer) -> None:
         _clear_adapter(adapter)
     server.metadata.messages.clear()
     server.metadata.clients.clear()
+    _expire_all(server)
+
+
+def _expire_all(server: BackgroundServer) -> None:
+    """Let all deadlines come: the beat of an earlier test's frequency would be joined by the next one's lanes."""
+    kernel = server.server.kernel
+    clock = kernel.clock
+    try:
+        while (deadline := kernel.next_deadline()) is not None:
+            kernel.clock = Clock(max(deadline, clock()))
+            kernel.turn()
+    finally:
+        kernel.clock = clock
 
 
 def _clear_adapter(adapter: HandAdapter) -> None:

@@ -143,6 +143,17 @@ def test_one_that_has_been_given_another_deadline_or_none_is_left_alone() -> Non
     assert ended.times == [10.0]
 
 
+def test_who_waits_for_the_next_beat_is_not_late_because_this_one_was() -> None:
+    timers = Timers()
+    beats, rung = Beats(timers), list[tuple[str, float]]()
+    first, second = Bell("first", rung), Bell("second", rung)
+    beats.join(first, 2.0, 10.0)
+    beats.join(second, 2.0, 11.9)
+    timers.run(13.8)
+    timers.run(13.9)
+    assert rung == [("first", 13.8), ("second", 13.9)]
+
+
 def test_a_beat_that_nobody_goes_by_ends() -> None:
     timers, rung = Timers(), list[tuple[str, float]]()
     Beats(timers).join(Bell("once", rung), 1.0, 10.0)

@@ -90,15 +90,16 @@ class Beat(Timed):
         self.targets = {}
         # First, so that those who have just expired find it when they join again: this beat, or the one it merges with.
         timers = self._owner.timers
-        ends = not targets or self._owner.find(self.interval, now + self.interval) is not None
+        following = now + self.interval
+        ends = not targets or self._owner.find(self.interval, following) is not None
         if ends:
             self._owner.remove(self)
         else:
-            timers.set(self, now + self.interval)
+            timers.set(self, following)
         for target in targets:
             if target.alarm > now:
-                if ends:
-                    # With the other beat it might be later than it may.
+                if ends or following > target.alarm + self.interval * SLACK:
+                    # With the other beat, or with the next one after this late one, it might be later than it may.
                     when, target.alarm = target.alarm, 0.0
                     timers.set(target, when)
                 else:
