@@ -37,9 +37,15 @@ class FeedAdapter(DataAdapter):
         if self._differences:
             self.declare_differences(item, {"document": self._differences})
 
-    def take(self, line: str) -> None:
-        item, *values = line.split("|")
-        self.update(item, dict(zip(self._fields, values, strict=True)))
+    def take(self, lines: str) -> None:
+        """Many of them at once, as adapters should whenever they have them."""
+        fields = self._fields
+        events = []
+        for line in lines.split("\n"):
+            values = line.split("|")
+            item = values.pop(0)
+            events.append((item, dict(zip(fields, values, strict=True))))
+        self.updates(events)
 
 
 class FeedConnection(asyncio.Protocol):
@@ -50,10 +56,9 @@ class FeedConnection(asyncio.Protocol):
         self._rest = b""
 
     def data_received(self, data: bytes) -> None:
-        lines = (self._rest + data).split(b"\n")
-        self._rest = lines.pop()
-        for line in lines:
-            self._adapter.take(line.decode())
+        lines, end, self._rest = (self._rest + data).rpartition(b"\n")
+        if end:
+            self._adapter.take(lines.decode())
 
 
 async def main(fields: Sequence[str], differences: str, settings: dict[str, Any]) -> None:

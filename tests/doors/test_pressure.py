@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import select
 import socket
 from collections import Counter
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 
 from penstock.doors.stream import closing
 from penstock.doors.stream.http import HttpConnection
@@ -13,6 +16,7 @@ from penstock.doors.stream.link import Link
 from penstock.doors.stream.pressure import Patience
 from penstock.doors.stream.websocket import MAX_UNREAD, WebSocketConnection
 from penstock.doors.tlcp.door import LINES_PER_TURN
+from penstock.kernel.recovery import Batch
 from penstock.wire.tlcp.errors import RequestError
 from tests.doors.hostile import CREATE, UPGRADE, Hostile, post, statuses
 from tests.doors.test_bad_input import FORGETFUL
@@ -213,6 +217,49 @@ def test_a_session_bound_while_the_socket_is_full_holds_its_updates_until_it_dra
             server.update("a", x=str(number))
         server.call(connection.resume_writing)
         assert client.read_until("U") == ["SUBOK,1,1,1", "CONF,1,unlimited,filtered", "U,1,1,9"]
+
+
+def test_what_the_system_takes_in_parts_arrives_whole_and_in_order(server: BackgroundServer) -> None:
+    """Updates of 100 kB, faster than they are read: the system takes a part of one, the transport has the rest."""
+    with Exchange(server.host, server.port).socket() as client:
+        client.create()
+        ask = params(reqId=1, op="add", subId=1, group="a", schema="x", mode="RAW", requested_buffer_size=100)
+        client.send("control", ask)
+        client.read_until("CONF")
+        (connection,) = server.server.stream.connections
+        assert isinstance(connection, WebSocketConnection)
+        client.connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        choked = 0
+        for first in range(0, 100, 20):
+            numbers = range(first, first + 20)
+            for number in numbers:
+                server.update("a", x=f"{number}:".ljust(100_000, "x"))
+                choked += server.call(lambda: connection.congested)
+            for number in numbers:
+                assert client.read_until("U")[-1] == f"U,1,1,{number}:".ljust(100_006, "x")
+        assert choked
+
+
+def test_nothing_is_written_to_a_socket_that_is_gone(server: BackgroundServer) -> None:
+    """Its number may be that of another client's connection by then."""
+    with Exchange(server.host, server.port).socket() as client:
+        client.create()
+        (connection,) = server.server.stream.connections
+        assert isinstance(connection, WebSocketConnection)
+        number = connection.transport.get_extra_info("socket").fileno()
+        server.call(connection.cut)
+        with pytest.raises(ConnectionClosed):
+            client.connection.recv()
+    assert server.call(lambda: connection.lost)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        again = fcntl.fcntl(ours, fcntl.F_DUPFD, number)
+        assert again == number
+        server.call(connection.send, Batch(0.0, [b"U,1,1,x\r\n"]))
+        os.close(again)
+        theirs.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
 
 
 @pytest.mark.config(TLS)

@@ -276,17 +276,12 @@ def _checked(event: Mapping[str, Value]) -> Event:
         raise BadEvent(f"an event that is a {type(event).__name__}, not fields and their values")
     # Any: adapters do not always keep to the types.
     checked: dict[Any, Any] = dict(event)
-    try:
-        names = "".join(checked)
-    except TypeError:
-        given: list[object] = list(checked)
-        wrong = next(name for name in given if not isinstance(name, str))
-        raise BadEvent(f"field name {_echo(repr(wrong))} is not text") from None
-    # Most text is ASCII and knows it; asked here and not in a function, for this is done with every value.
-    if not names.isascii() and not _is_unicode(names):
-        found = next(name for name in checked if not _is_unicode(name))
-        raise BadEvent(f"field name {_echo(found)!r} holds half a surrogate pair, which UTF-8 cannot carry")
     for name, value in checked.items():
+        if not isinstance(name, str):
+            raise BadEvent(f"field name {_echo(repr(name))} is not text")
+        # Most text is ASCII and knows it; asked here and not in a function, for this is done with every value.
+        if not name.isascii() and not _is_unicode(name):
+            raise BadEvent(f"field name {_echo(name)!r} holds half a surrogate pair, which UTF-8 cannot carry")
         if value is None:
             continue
         if type(value) is not str:

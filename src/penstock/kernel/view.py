@@ -16,6 +16,18 @@ from penstock.kernel.table import CommandLane
 NOTHING: State = ("nothing",)
 
 
+class Way:
+    """From what a client has to a state, encoded."""
+
+    __slots__ = ("body", "patched", "patched_then", "previous")
+
+    def __init__(self, previous: State | None, patched: int, body: bytes, patched_then: int) -> None:
+        self.previous = previous
+        self.patched = patched
+        self.body = body
+        self.patched_then = patched_then
+
+
 class View:
     """The base: lanes, delivery and shared encoding. Subclasses decide what an event means."""
 
@@ -33,9 +45,11 @@ class View:
         self.skips_unchanged = False
         # The difference formats to try for each field, in order; empty when no field has any.
         self.differences: tuple[str, ...] = ()
-        # Encoded ways to one state, by what the client has; that tuple is kept so that its identity stays its own.
-        self._bodies_to: State | None = None
-        self._bodies: dict[tuple[int, int], tuple[State | None, bytes, int]] = {}
+        # Encoded ways to one state: the first one, for most clients come from the same state, then the others by where
+        # they begin. That tuple is kept so that its identity stays its own.
+        self._to: State | None = None
+        self._way = Way(None, 0, b"", 0)
+        self._ways: dict[tuple[int, int], Way] = {}
 
     def add(self, lane: Lane) -> None:
         self.members += 1
@@ -68,17 +82,25 @@ class View:
 
         The lane is told what it has then.
         """
-        if state is not self._bodies_to:
-            self._bodies_to = state
-            self._bodies.clear()
-        previous = lane.sent
-        key = (id(previous), lane.patched)
-        found = self._bodies.get(key)
-        if found is None:
-            body, patched = self.codec.update_body(state, previous, self.differences, lane.patched)
-            found = self._bodies[key] = (previous, body, patched)
-        lane.patched = found[2]
-        return found[1]
+        previous, patched = lane.sent, lane.patched
+        way = self._way
+        if state is not self._to:
+            way = self._way = self._find_way(state, previous, patched)
+            self._to = state
+            if self._ways:
+                self._ways.clear()
+        elif previous is not way.previous or patched != way.patched:
+            key = (id(previous), patched)
+            found = self._ways.get(key)
+            if found is None:
+                found = self._ways[key] = self._find_way(state, previous, patched)
+            way = found
+        lane.patched = way.patched_then
+        return way.body
+
+    def _find_way(self, state: State, previous: State | None, patched: int) -> Way:
+        body, patched_then = self.codec.update_body(state, previous, self.differences, patched)
+        return Way(previous, patched, body, patched_then)
 
     def deliver(self, state: State, snapshot: bool) -> None:
         """Give every lane the state: at once where session and frequency allow it, else it is held."""

@@ -17,8 +17,16 @@ def keep_unsent_low(transport: asyncio.Transport, max_unsent_bytes: int) -> None
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None and found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
         found.setsockopt(socket.IPPROTO_TCP, option, max_unsent_bytes)
-    # Not 0: a TLS transport would take its empty buffer for a full one.
-    transport.set_write_buffer_limits(high=1)
+    # A TLS transport would take its empty buffer for a full one.
+    transport.set_write_buffer_limits(high=0 if plain_socket(transport) >= 0 else 1)
+
+
+def plain_socket(transport: asyncio.Transport) -> int:
+    """The descriptor of a socket that carries just what is written to the transport; -1 if TLS is in between."""
+    found = transport.get_extra_info("socket")
+    if found is None or transport.get_extra_info("ssl_object") is not None:
+        return -1
+    return int(found.fileno())
 
 
 class Patience:

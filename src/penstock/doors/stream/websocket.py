@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from os import write
 from typing import TYPE_CHECKING
 
 from penstock.doors.stream.closing import close_gently
 from penstock.doors.stream.peer import port_of, principal_of
-from penstock.doors.stream.pressure import Patience
+from penstock.doors.stream.pressure import Patience, plain_socket
 from penstock.log import get
 from penstock.wire.websocket import FrameReader, text_frames
 
@@ -40,6 +41,7 @@ class WebSocketConnection(asyncio.Protocol):
         "_idle_timer",
         "_inbox",
         "_lines",
+        "_outlet",
         "_patience",
         "_paused",
         "_queued",
@@ -89,6 +91,8 @@ class WebSocketConnection(asyncio.Protocol):
         self._close_reason = ""
         self._counted = False
         self._closing = False
+        # The socket, as long as it is there and the transport has nothing to write to it; else -1.
+        self._outlet = plain_socket(transport)
         self._paused = False
         self._idle_timer: asyncio.TimerHandle | None = None
         self._patience: Patience | None = None
@@ -120,6 +124,7 @@ class WebSocketConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost = True
+        self._outlet = -1
         self._stop_watching()
         if self._patience is not None:
             self._patience.cancel()
@@ -147,6 +152,7 @@ class WebSocketConnection(asyncio.Protocol):
         return self._patience is not None
 
     def pause_writing(self) -> None:
+        self._outlet = -1
         self._patience = Patience(self.transport, self.door.config.limits.write_timeout_millis / 1000)
         if self.session is not None:
             self.session.congest()
@@ -155,6 +161,7 @@ class WebSocketConnection(asyncio.Protocol):
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
+        self._outlet = plain_socket(self.transport)
         if self._paused:
             self._paused = False
             self.transport.resume_reading()
@@ -227,8 +234,18 @@ class WebSocketConnection(asyncio.Protocol):
             frames = batch.framed
             if frames is None:
                 frames = batch.framed = text_frames(batch.payload, self.door.config.stream.max_outbound_frame_size)
+            outlet = self._outlet
+            if outlet >= 0:
+                try:
+                    # The transport would do the same: a tenth more updates at 50 in a write, a sixth at five.
+                    sent = write(outlet, frames)
+                except OSError:
+                    # The transport will find out for itself, and knows what is to be done then.
+                    sent = 0
+                if sent == len(frames):
+                    return
+                frames = frames[sent:]
             try:
-                # Not by way of `flush`: 0.2 microseconds instead of 2.1, besides the system call.
                 self.transport.write(frames)
             except Exception:
                 # One connection's trouble must not keep the others from writing.

@@ -50,16 +50,21 @@ def escape(text: str) -> str:
     return text
 
 
-def encode_values(values: Sequence[str | None], previous: Sequence[str | None] | None) -> str:
+def encode_values(values: tuple[str | None, ...], previous: tuple[str | None, ...] | None) -> str:
     """The value list that turns `previous` into `values`; with no previous list every field is written out."""
     if previous is None:
         return "|".join([encode_value(value) for value in values])
-    return join_tokens(
-        [None if value == before else encode_value(value) for value, before in zip(values, previous, strict=True)]
-    )
+    if len(values) != len(previous):
+        raise ValueError(f"{len(values)} values after {len(previous)}")
+    # By position, not by `zip`: half of the time, compiled, for three fields.
+    tokens: list[str | None] = []
+    for position in range(len(values)):
+        value = values[position]
+        tokens.append(None if value == previous[position] else encode_value(value))
+    return join_tokens(tokens)
 
 
-def join_tokens(tokens: Sequence[str | None]) -> str:
+def join_tokens(tokens: list[str | None]) -> str:
     """A value list from encoded values, in which None stands for an unchanged field."""
     parts: list[str] = []
     unchanged = 0
@@ -80,7 +85,8 @@ def _append_run(parts: list[str], length: int) -> None:
     if length >= SHORTEST_RUN:
         parts.append(f"^{length}")
     else:
-        parts.extend([""] * length)
+        for _ in range(length):
+            parts.append("")
 
 
 def decode_values(text: str, previous: Sequence[str | None] | None, count: int) -> tuple[str | None, ...]:
