@@ -18,16 +18,19 @@ from bench.saturation import EACH, ITEMS, WARM_UP, tens
 ABOUT = "processor and latency at 20k, 100k and 1M deliveries a second"
 
 # The shortest time between two writes of a session, in milliseconds: fewer system calls for a little latency.
-TICK = 10
-TICKING = penstock.variant(
-    "penstock-tick",
-    f"a session writes every {TICK} ms at the most",
-    [f"session.max_delay_millis={TICK}"],
-    {"conflated": True},
-)
+TICKS = (10, 20)
+TICKING = [
+    penstock.variant(
+        f"penstock-tick-{tick}",
+        f"a session writes every {tick} ms at the most",
+        [f"session.max_delay_millis={tick}"],
+        {"conflated": True},
+    )
+    for tick in TICKS
+]
 DEFAULT = (
     PEERS[0],
-    TICKING,
+    *TICKING,
     *[peer for peer in PEERS[1:] if peer.name in ("c-coalesced", "socketify", "nats", "redis")],
 )
 

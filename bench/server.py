@@ -15,6 +15,7 @@ from typing import Any
 import uvloop
 
 from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter
+from penstock.collector import settle
 from penstock.config import load
 from penstock.log import configure
 from penstock.server import Server
@@ -71,6 +72,7 @@ async def main(fields: Sequence[str], differences: str, settings: dict[str, Any]
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
     await server.start()
     feed = await loop.create_server(lambda: FeedConnection(adapter), "127.0.0.1", 0)
+    settle()
     print(f"{server.ready_line()}  feed={feed.sockets[0].getsockname()[1]}", flush=True)
     await stopped.wait()
     feed.close()

@@ -18,7 +18,7 @@ ABOUT = "a two-minute subset that fails only on wrong results"
 HERE = "penstock,penstock-unfiltered,c-coalesced,c-each,websockets"
 STEPS: tuple[tuple[ModuleType, str], ...] = (
     (saturation, f"--only {HERE} --subscribers 100 --seconds 0.3 --rounds 1"),
-    (rates, "--only penstock,penstock-tick,c-coalesced --subscribers 100 --rates 20000 --seconds 1 --rounds 1"),
+    (rates, "--only penstock,penstock-tick-10,c-coalesced --subscribers 100 --rates 20000 --seconds 1 --rounds 1"),
     (throttled, "--sessions 200 --items 20 --rate 200 --seconds 2 --rounds 1"),
     (slow, "--subscribers 100 --rate 50000 --seconds 2 --rounds 1"),
     (modes, "--subscribers 50 --keys 100 --seconds 0.3 --rounds 1"),

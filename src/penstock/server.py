@@ -33,6 +33,7 @@ from penstock.adapters.ingest import ingest_routes
 from penstock.adapters.loading import Loader, Plan
 from penstock.adapters.running import RunningSet, StartFailure
 from penstock.adapters.tlex import Board, introduced
+from penstock.collector import settle
 from penstock.config import Config, ConfigError, Loaded
 from penstock.config.checks import DEMO_SETS, serves_ditto
 from penstock.config.keys import all_keys, value_of
@@ -129,6 +130,7 @@ async def _serve(loaded: Loaded, beside: Beside | None) -> None:
         log.info("stopped before it was ready")
         return
     reloads = loop.create_task(_reload_when_asked(server, loaded, reload_asked))
+    settle()
     log.info("started", version=__version__, build=str(BUILD))
     print(server.ready_line(), flush=True)
     if beside is not None:

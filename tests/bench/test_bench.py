@@ -179,7 +179,7 @@ def test_a_program_that_cannot_be_compiled_is_unavailable_with_the_reason(monkey
 
 def test_the_smoke_test_asks_only_for_peers_that_need_no_registry() -> None:
     names = {peer.name for bench, words in smoke.STEPS for peer in getattr(smoke.parse(bench, words), "only", [])}
-    assert names <= {"penstock", "penstock-unfiltered", "penstock-tick", "c-coalesced", "c-each", "websockets"}
+    assert names <= {"penstock", "penstock-unfiltered", "penstock-tick-10", "c-coalesced", "c-each", "websockets"}
     assert {peer.name for peer in PEERS} >= {"nats", "redis", "socketify", "mosquitto", "socket.io", "centrifugo"}
 
 

@@ -1,0 +1,21 @@
+"""The garbage collector of a process that holds many thousands of objects for long, and hardly any in cycles.
+
+Sessions, lanes and items are freed as soon as nobody holds them; what a pass over all of them finds comes from adapters
+and libraries. With 1,000 sessions and a million deliveries a second a pass took 50 to 100 ms, every few seconds: the
+latest hundredth of all updates was 60 ms late with a tick of 10 ms, and is 14 ms late with what is done here.
+"""
+
+from __future__ import annotations
+
+import gc
+
+# Containers made and not freed again before a pass over the young ones; such passes before one over the middle-aged;
+# and those before one over all. By default 700, 10 and 10.
+THRESHOLDS = 5_000, 20, 50
+
+
+def settle() -> None:
+    """What has been loaded stays for good and need not be looked at again; what comes later, not so often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
