@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,9 @@ from tests.support.process import ServerProcess
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("long", max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("PENSTOCK_PROFILE", "ci"))
+
+# The JVMs of Spark live for a minute here: with their second compiler they would compile for as long as they run.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_report_header() -> str:
@@ -42,6 +46,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((rank for rank, room in enumerate(LONGEST) if item.nodeid.startswith(room)), len(LONGEST))
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    # Thousands of tests and all that they import stay to the end: whoever looks for garbage, or for what a server has
+    # left behind, need not look through them each time.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -8,16 +8,13 @@ from pathlib import Path
 import pytest
 
 from penstock import BUILD, __version__
+from tests.support import forge
 
 SOURCE = Path(__file__).parents[1] / "src"
 
 
 def penstock(*arguments: str | bytes, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command: list[str | bytes] = [sys.executable, "-m", "penstock.cli", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "utf-8"}
-    return subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", timeout=30, check=False
-    )
+    return forge.run(arguments, cwd)
 
 
 def test_version_prints_version_and_build() -> None:

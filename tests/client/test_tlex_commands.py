@@ -8,8 +8,6 @@ import os
 import re
 import socket
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +19,7 @@ from typer.testing import CliRunner, Result
 from penstock.cli import app
 from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, Token
 from penstock.wire.tlex.frames import PREAMBLE
+from tests.support.forge import Forked
 
 CONFIGURATION = """
 [stream]
@@ -43,22 +42,18 @@ class Place:
         self.configuration = directory / "penstock.toml"
         self.configuration.write_text(f'{CONFIGURATION}[server]\ndata_dir = "{directory / "data"}"\n')
         self.api = ""
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[Forked] = []
 
-    def serve(self, *options: str) -> subprocess.Popen[str]:
+    def serve(self, *options: str) -> Forked:
         """A server that is ready."""
         server = self.start("serve", "--config", str(self.configuration), *options)
-        assert server.stdout is not None
         ready = re.search(r"api=(\S+)  tlex=127\.0\.0\.1:\d+", server.stdout.readline())
         assert ready is not None
         self.api = ready[1]
         return server
 
-    def start(self, *arguments: str, token: str = "") -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "penstock.cli", *arguments]
-        environment = {**os.environ, "PENSTOCK_TLEX_TOKEN": token} if token else None
-        pipe = subprocess.PIPE
-        process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    def start(self, *arguments: str, token: str = "") -> Forked:
+        process = Forked(arguments, environment={**os.environ, "PENSTOCK_TLEX_TOKEN": token} if token else None)
         self._started.append(process)
         return process
 
@@ -72,7 +67,7 @@ class Place:
     def run(self, *arguments: str, token: str = "", given: str | None = None) -> tuple[int, str, str]:
         process = self.start(*arguments, token=token)
         out, err = process.communicate(given, 30)
-        return process.returncode, out, err
+        return process.wait(), out, err
 
     def typed(self, *arguments: str) -> Result:
         """A command that needs no process of its own."""
@@ -146,7 +141,7 @@ def test_payloads_are_sent_received_and_watched(place: Place) -> None:
     assert watched[0]["origin"] <= watched[0]["published"] <= watched[0]["sent"]
 
 
-def connected(process: subprocess.Popen[str]) -> None:
+def connected(process: Forked) -> None:
     """Until a client says that it is."""
     assert process.stderr is not None
     assert process.stderr.readline() == "penstock: connected\n"

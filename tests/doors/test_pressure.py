@@ -242,17 +242,18 @@ def test_what_the_system_takes_in_parts_arrives_whole_and_in_order(server: Backg
 
 def test_nothing_is_written_to_a_socket_that_is_gone(server: BackgroundServer) -> None:
     """Its number may be that of another client's connection by then."""
-    with Exchange(server.host, server.port).socket() as client:
-        client.create()
-        (connection,) = server.server.stream.connections
-        assert isinstance(connection, WebSocketConnection)
-        number = connection.transport.get_extra_info("socket").fileno()
-        server.call(connection.cut)
-        with pytest.raises(ConnectionClosed):
-            client.connection.recv()
-    assert server.call(lambda: connection.lost)
+    # Made before, so that neither of the two is given the number that gets free.
     ours, theirs = socket.socketpair()
     with ours, theirs:
+        with Exchange(server.host, server.port).socket() as client:
+            client.create()
+            (connection,) = server.server.stream.connections
+            assert isinstance(connection, WebSocketConnection)
+            number = connection.transport.get_extra_info("socket").fileno()
+            server.call(connection.cut)
+            with pytest.raises(ConnectionClosed):
+                client.connection.recv()
+        assert server.call(lambda: connection.lost)
         again = fcntl.fcntl(ours, fcntl.F_DUPFD, number)
         assert again == number
         server.call(connection.send, Batch(0.0, [b"U,1,1,x\r\n"]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +12,8 @@ from types import TracebackType
 
 import pytest
 
-from tests.e2e.command import PENSTOCK, run
+from tests.e2e.command import PORTS, run
+from tests.support.forge import Forked
 from tests.support.process import READY
 from tests.support.raw import TIMEOUT, Exchange, Stream
 
@@ -139,10 +139,7 @@ class Process:
         self.configuration.parent.mkdir(exist_ok=True)
         (self.configuration.parent / "feed.py").write_text(FEED)
         self.configuration.write_text(content)
-        command = [str(PENSTOCK), "serve", "--config", str(self.configuration), "--port", "0", "--api-port", "0"]
-        self._process = subprocess.Popen(
-            [*command, *options], cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        self._process = Forked(["serve", "--config", str(self.configuration), *PORTS, *options], directory)
 
     def __enter__(self) -> Process:
         return self
@@ -155,7 +152,6 @@ class Process:
         self._process.communicate()
 
     def ready(self) -> Exchange:
-        assert self._process.stdout is not None
         match = READY.match(self._process.stdout.readline())
         assert match is not None, self.errors()
         return Exchange(match[1], int(match[2]))
@@ -179,7 +175,7 @@ class Process:
         """Exit code, and what is left of the log."""
         self._process.send_signal(signal.SIGTERM)
         errors = self.errors()
-        return self._process.returncode, errors
+        return self._process.wait(), errors
 
 
 def subscribe(exchange: Exchange, stream: Stream, item: str = "item1", data_adapter: str = "DEFAULT") -> list[str]:

@@ -102,6 +102,11 @@ def open_page(watch: Watch, process: ServerProcess) -> Page:
     return watch.page
 
 
+def pass_silence(page: Page) -> None:
+    """Put the page's clock on by nine seconds: eight without a word are a silence (web/src/pipeline.ts)."""
+    page.evaluate("performance.now = ((now) => () => now() + 9_000)(performance.now.bind(performance))")
+
+
 def expect_candles(page: Page, count: int) -> None:
     expect(page.locator("#chart svg")).to_have_attribute("data-candles", str(count))
 
@@ -111,6 +116,7 @@ def test_without_a_pipeline_the_page_says_how_to_get_one_and_shows_no_empty_char
 ) -> None:
     page = open_page(watch, process)
     expect(page.locator("#pipeline-words")).to_have_text("Looking for the pipeline…")
+    pass_silence(page)
     expect(page.locator("#pipeline-words")).to_have_text(OFF, timeout=PATIENCE)
     expect(page.locator("#analytics")).to_be_hidden()
     assert watch.complaints() == []
@@ -145,6 +151,7 @@ def test_a_pipeline_that_falls_silent_is_told(process: ServerProcess, pipeline: 
     page = open_page(watch, process)
     pipeline.run("candles")
     expect(page.locator("#pipeline-words")).to_have_text("1 query running, 42 events/s, 0.3 s behind")
+    pass_silence(page)
     expect(page.locator("#pipeline-words")).to_have_text("The pipeline is silent, waiting…", timeout=PATIENCE)
     pipeline.run("candles")
     expect(page.locator("#pipeline-words")).to_contain_text("running")
@@ -155,6 +162,8 @@ def test_words_of_a_pipeline_that_is_gone_do_not_count(
 ) -> None:
     pipeline.run("candles", "movers")
     page = open_page(watch, process)
+    expect(page.locator("#pipeline-words")).to_have_text("Looking for the pipeline…")
+    pass_silence(page)
     expect(page.locator("#pipeline-words")).to_have_text(OFF, timeout=PATIENCE)
 
 

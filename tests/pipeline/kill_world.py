@@ -1,6 +1,6 @@
 """All that takes part when processes are killed: a server, a pipeline, somebody who feeds and somebody who looks on.
 
-Server and pipeline are processes as users start them. Read next: `test_end_to_end_kill`.
+Server and pipeline are processes of their own. Read next: `test_end_to_end_kill`.
 """
 
 from __future__ import annotations

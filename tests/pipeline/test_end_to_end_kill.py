@@ -21,7 +21,7 @@ from tests.pipeline.kill_driver import KEYS
 from tests.pipeline.kill_world import ITEMS, KillWorld, Viewer
 
 # A new driver costs a new JVM: one in the short run.
-SHORT = {"server": 2, "worker": 2, "driver": 1}
+SHORT = {"server": 1, "worker": 1, "driver": 1}
 LONG = {"server": 13, "worker": 13, "driver": 6}
 
 
@@ -29,7 +29,7 @@ LONG = {"server": 13, "worker": 13, "driver": 6}
 @pytest.mark.parametrize(
     "kills",
     [
-        pytest.param(SHORT, marks=pytest.mark.timeout(400), id="5"),
+        pytest.param(SHORT, marks=pytest.mark.timeout(400), id="3"),
         pytest.param(LONG, marks=[pytest.mark.timeout(3_600), pytest.mark.spark_long], id="32"),
     ],
 )

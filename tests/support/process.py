@@ -1,14 +1,18 @@
-"""A server process, started as a user would start it, to be stopped, killed and started again on the same ports."""
+"""A server process with a configuration file, to be stopped, killed and started again on the same ports.
+
+It is forked with everything imported (`forge`): what a start from nothing does is shown by tests/e2e/test_process.py.
+"""
 
 from __future__ import annotations
 
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+
+from tests.support.forge import Forked
 
 READY = re.compile(
     r"penstock: ready  stream=http://([\d.]+):(\d+)(?:  tls=https://[\d.]+:(\d+))?  api=http://[\d.]+:(\d+)"
@@ -21,7 +25,7 @@ class ServerProcess:
     def __init__(self, directory: Path, overrides: Mapping[str, object]) -> None:
         self.directory = directory
         self._settings: dict[str, object] = {"stream.port": 0, "api.port": 0, **overrides}
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Forked | None = None
         self.host = "127.0.0.1"
         self.port = 0
         self.tls_port = 0
@@ -32,19 +36,9 @@ class ServerProcess:
         configuration = self.directory / "penstock.toml"
         configuration.write_text(_toml(self._settings))
         self.log_file = self.directory / "server.log"
-        command = [
-            sys.executable,
-            "-m",
-            "penstock.cli",
-            "serve",
-            "--config",
-            str(configuration),
-            "--data-dir",
-            str(self.directory / "data"),
-        ]
+        arguments = ["serve", "--config", str(configuration), "--data-dir", str(self.directory / "data")]
         with self.log_file.open("a") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert self._process.stdout is not None
+            self._process = Forked(arguments, stderr=log)
         line = self._process.stdout.readline()
         match = READY.match(line)
         assert match is not None, f"no ready line but {line!r}; log: {self.log}"
@@ -79,8 +73,7 @@ class ServerProcess:
             self._process.kill()
             self._process.wait()
             raise
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._process.close()
         self._process = None
         return code
 

@@ -13,6 +13,7 @@ import pytest
 from penstock.adapters.access import editing
 from penstock.adapters.access.users import User, UserFile, parse
 from tests.adapters.access.world import weak_hash
+from tests.support import forge
 
 SOURCE = Path(__file__).parents[3] / "src"
 COMMAND = [sys.executable, "-m", "penstock.cli", "user"]
@@ -20,16 +21,7 @@ ENVIRONMENT = os.environ | {"PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "utf-
 
 
 def user(directory: Path, *arguments: str | bytes, password: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=directory,
-        env=ENVIRONMENT,
-        input=f"{password}\n",
-        capture_output=True,
-        encoding="utf-8",
-        timeout=30,
-        check=False,
-    )
+    return forge.run(["user", *arguments], directory, given=f"{password}\n")
 
 
 def add(directory: Path, name: str, *arguments: str, password: str = "tall order") -> subprocess.CompletedProcess[str]:
