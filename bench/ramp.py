@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.child import ChildError, Program
+from bench.child import ChildError
 from bench.child import penstock as serve
 from bench.contest import PEERS, add_peers, installed
 from bench.load import Load
@@ -28,8 +28,8 @@ ABOUT = "sessions opened per second, memory and processor of idle ones, at 1,000
 # Sessions opened before the first measurement and kept: they make a server load and cache what it needs once.
 WARM_UP = 100
 
-# A keep-alive is due every 5 seconds, and may be this late: the load shares its core with the rest of the machine.
-SILENCE_MILLIS = 5000 + 2500
+# A keep-alive may be this late: the load shares its core with the rest of the machine.
+LATE_MILLIS = 2500
 
 # The stock that trades least often; at the slowest pace it does not trade at all during a run.
 SETTINGS = ("demo.pace = 0.001", "stream.backlog = 4096", "limits.max_sessions = 1000000")
@@ -38,20 +38,17 @@ SETTINGS = ("demo.pace = 0.001", "stream.backlog = 4096", "limits.max_sessions =
 SETTLING = 11.0
 
 
-def start(directory: Path, core: int | None) -> Program:
-    return serve(directory, core, SETTINGS)
+def served(name: str, about: str, keepalive_millis: int) -> Peer:
+    settings = (*SETTINGS, f"session.default_keepalive_millis = {keepalive_millis}")
+    options = {"adapter-set": "WELCOME", "data-adapter": "STOCKS", "silence": keepalive_millis + LATE_MILLIS}
+    return Peer(name, "tlcp", about, install, lambda directory, core: serve(directory, core, settings), options)
 
 
-SERVE = Peer(
-    "penstock",
-    "tlcp",
-    "penstock serve, with keep-alive and SYNC as configured by default",
-    install,
-    start,
-    {"adapter-set": "WELCOME", "data-adapter": "STOCKS", "silence": SILENCE_MILLIS},
-)
+SERVE = served("penstock", "penstock serve, with keep-alive and SYNC as configured by default", 5000)
+SELDOM = served("penstock-keepalive-10", "the same with a keep-alive every 10 seconds, not 5", 10_000)
 DEFAULT = (
     SERVE,
+    SELDOM,
     *[peer for peer in PEERS if peer.name in ("socketify", "nats", "redis", "mosquitto", "socket.io", "websockets")],
 )
 
