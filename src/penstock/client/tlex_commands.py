@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.terminal import complaint
+
 if TYPE_CHECKING:
     from penstock.client.tlex import Received, TlexStream
     from penstock.wire.tlex.rest import SessionType
@@ -78,7 +80,7 @@ def send(
         try:
             return bytes.fromhex(text) if hexadecimal else text.encode()
         except ValueError:
-            raise _complaint(f"TEXT = {text[:60]}: expected bytes in hexadecimal", WRONG) from None
+            raise complaint(f"TEXT = {text[:60]}: expected bytes in hexadecimal", WRONG) from None
 
     async def run() -> None:
         import asyncio
@@ -261,7 +263,7 @@ def _session_type(be: str) -> SessionType:
 
     by_name = {"tlc": SessionType.TLC, "broker": SessionType.BROKER}
     if be not in by_name:
-        raise _complaint(f"--as = {be}: expected one of {', '.join(by_name)}", WRONG)
+        raise complaint(f"--as = {be}: expected one of {', '.join(by_name)}", WRONG)
     return by_name[be]
 
 
@@ -275,9 +277,4 @@ def _run(coroutine: Coroutine[Any, Any, None]) -> None:
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
     except (TlexError, ValueError, OSError) as error:
-        raise _complaint(str(error), FAILED) from None
-
-
-def _complaint(text: str, code: int) -> typer.Exit:
-    typer.echo(f"penstock: {text}", err=True)
-    return typer.Exit(code)
+        raise complaint(str(error), FAILED) from None

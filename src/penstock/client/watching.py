@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
+from penstock.terminal import complaint
+
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
@@ -52,12 +54,12 @@ def watch(
     from penstock.client.subscription import names
 
     if mode.upper() not in MODES:
-        raise _complaint(f"--mode is {mode!r}; it must be one of {', '.join(MODES)}", WRONG)
+        raise complaint(f"--mode is {mode!r}; it must be one of {', '.join(MODES)}", WRONG)
     try:
         columns = names(fields)
         wanted = names(items)
     except ValueError as error:
-        raise _complaint(str(error), WRONG) from None
+        raise complaint(str(error), WRONG) from None
 
     async def run() -> None:
         view = _view(wanted, columns, mode.upper(), as_json)
@@ -81,7 +83,7 @@ def watch(
         # Whoever read has enough. Python would complain once more when it closes what it writes to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ClientError, OSError) as error:
-        raise _complaint(f"{url}: {error}", FAILED) from None
+        raise complaint(f"{url}: {error}", FAILED) from None
 
 
 class View(Protocol):
@@ -171,8 +173,3 @@ def _plain(value: str | None) -> str:
     if value is None:
         return "-"
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in value)
-
-
-def _complaint(text: str, code: int) -> typer.Exit:
-    typer.echo(f"penstock: {text}", err=True)
-    return typer.Exit(code)

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.config import ConfigError, load
+from penstock.terminal import complaint
 
 FAILED = 1
 WRONG = 2
@@ -206,15 +207,13 @@ def _one_line_on_error() -> Iterator[None]:
     try:
         yield
     except (_Wrong, ConfigError) as error:
-        typer.echo(f"penstock: {error}", err=True)
-        raise typer.Exit(WRONG) from None
+        raise complaint(str(error), WRONG) from None
     except BrokenPipeError:
         # A reader that stops listening (`| head`) and Ctrl-C are the usual ways to end these commands: no words about
         # it, also not by Python, which would try to write what is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except OSError as error:
-        typer.echo(f"penstock: {error}", err=True)
-        raise typer.Exit(FAILED) from None
+        raise complaint(str(error), FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(0) from None

@@ -29,6 +29,7 @@ from penstock.config import Config, ConfigError, load
 from penstock.pipeline.errors import BadOption, PipelineError, explain
 from penstock.pipeline.jobs import JOBS, Job
 from penstock.pipeline.place import Place
+from penstock.terminal import complaint
 
 FAILED = 1
 WRONG = 2
@@ -228,11 +229,9 @@ def one_line_on_error() -> Iterator[None]:
     try:
         yield
     except (BadOption, ConfigError) as error:
-        typer.echo(f"penstock: {error}", err=True)
-        raise typer.Exit(WRONG) from None
+        raise complaint(str(error), WRONG) from None
     except PipelineError as error:
-        typer.echo(f"penstock: {error}", err=True)
-        raise typer.Exit(FAILED) from None
+        raise complaint(str(error), FAILED) from None
 
 
 def _moment(option: str, text: str) -> datetime:

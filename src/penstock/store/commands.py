@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.config import ConfigError, load
+from penstock.terminal import complaint
 
 if TYPE_CHECKING:
     from penstock.store.records import Account, Authorization
@@ -84,7 +85,7 @@ def add_token(
     from penstock.store.roles import Role
 
     if role not in list(Role):
-        raise _complaint(f"--role = {role}: expected one of {', '.join(Role)}", WRONG)
+        raise complaint(f"--role = {role}: expected one of {', '.join(Role)}", WRONG)
     with _store(config, data_dir) as store:
         authorization = _authorization(store, store.account(account), domain, Role(role), tlc or [])
         typer.echo(store.add_token(authorization.uuid, time.time_ns() // 1_000_000).secret)
@@ -149,7 +150,7 @@ def add_tlcs(
 
     types = [each.value for each in TlcType]
     if type_ not in types:
-        raise _complaint(f"--type = {type_}: expected one of {', '.join(types)}", WRONG)
+        raise complaint(f"--type = {type_}: expected one of {', '.join(types)}", WRONG)
     with _store(config, data_dir) as store:
         owner = store.account(account)
         for identifier in identifiers:
@@ -200,7 +201,7 @@ def _store(config: Path | None, data_dir: str | None) -> Iterator[Store]:
     try:
         loaded = load(config, {} if data_dir is None else {"server.data_dir": data_dir}).config
     except ConfigError as error:
-        raise _complaint(str(error), WRONG) from None
+        raise complaint(str(error), WRONG) from None
     directory = Path(loaded.server.data_dir)
     url = store_url(loaded, directory)
     assert url is not None
@@ -209,13 +210,13 @@ def _store(config: Path | None, data_dir: str | None) -> Iterator[Store]:
             directory.mkdir(parents=True, exist_ok=True)
         store = Store.open(url)
     except (SQLAlchemyError, StoreError, ImportError, OSError) as error:
-        raise _complaint(f"the database cannot be opened: {_reason(error)}", FAILED) from None
+        raise complaint(f"the database cannot be opened: {_reason(error)}", FAILED) from None
     try:
         yield store
     except StoreError as error:
-        raise _complaint(str(error), FAILED) from None
+        raise complaint(str(error), FAILED) from None
     except SQLAlchemyError as error:
-        raise _complaint(f"the database fails: {_reason(error)}", FAILED) from None
+        raise complaint(f"the database fails: {_reason(error)}", FAILED) from None
     finally:
         store.close()
 
@@ -223,11 +224,6 @@ def _store(config: Path | None, data_dir: str | None) -> Iterator[Store]:
 def _reason(error: Exception) -> str:
     """On one line, without what was asked for."""
     return " ".join(str(getattr(error, "orig", None) or error).split())
-
-
-def _complaint(text: str, code: int) -> typer.Exit:
-    typer.echo(f"penstock: {text}", err=True)
-    return typer.Exit(code)
 
 
 def _print(names: Sequence[str], rows: Sequence[Sequence[str]], as_json: bool) -> None:

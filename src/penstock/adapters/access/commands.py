@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from penstock.adapters.access.settings import AccessError
+from penstock.terminal import complaint
 
 # Exit code of a command that did not do what it was asked for.
 FAILED = 1
@@ -119,5 +120,4 @@ def _one_line_on_error() -> Iterator[None]:
     try:
         yield
     except AccessError as error:
-        typer.echo(f"penstock: {error}", err=True)
-        raise typer.Exit(FAILED) from None
+        raise complaint(str(error), FAILED) from None
