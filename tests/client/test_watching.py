@@ -43,6 +43,18 @@ def test_scripts_get_json_and_as_many_updates_as_they_want(server: BackgroundSer
     ]
 
 
+def test_of_a_table_each_update_names_its_row(server: BackgroundServer, tmp_path: Path) -> None:
+    options = ("--fields", "key command x", "--mode", "COMMAND", "--url", server.url)
+    server.adapter.state["a"] = {"key": "r", "command": "ADD", "x": "1"}
+    with Command(tmp_path, "watch", "TEST", "a", *options) as command:
+        assert command.line().endswith("a  key=r  command=ADD  x=1")
+        server.update("a", key="r", command="UPDATE", x="2")
+        assert command.line().endswith("a  key=r  command=UPDATE  x=2")
+        server.update("a", key="r", command="UPDATE", x="3")
+        assert command.line().endswith("a  key=r  command=UPDATE  x=3")
+        command.stop(signal.SIGINT)
+
+
 def test_on_a_terminal_there_is_a_table(server: BackgroundServer, tmp_path: Path) -> None:
     server.adapter.state["a"] = {"x": "[red]1", "y": None}
     terminal, inside = pty.openpty()

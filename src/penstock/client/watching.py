@@ -111,14 +111,19 @@ def _view(items: tuple[str, ...], fields: tuple[str, ...], mode: str, as_json: b
     # One row for each item is all there is to see only where values replace each other.
     if mode == "MERGE" and sys.stdout.isatty() and not as_json:
         return Table(items, fields)
-    return Lines(as_json)
+    return Lines(as_json, ROW if mode == "COMMAND" else ())
+
+
+# Which row of a table an update is about, and what becomes of it.
+ROW = "key", "command"
 
 
 class Lines:
-    """An update a line: when, which item, and what has changed; of a snapshot, everything."""
+    """An update a line: when, which item, and what has changed; of a snapshot, everything; some fields in any case."""
 
-    def __init__(self, as_json: bool) -> None:
+    def __init__(self, as_json: bool, always: tuple[str, ...] = ()) -> None:
         self._as_json = as_json
+        self._always = always
 
     def __enter__(self) -> Lines:
         return self
@@ -128,12 +133,15 @@ class Lines:
 
     def take(self, update: ItemUpdate) -> None:
         now = datetime.now().astimezone()
+        fields = {
+            name: value for name, value in update.values.items() if name in update.changed or name in self._always
+        }
         if self._as_json:
             time = now.isoformat(timespec="milliseconds")
-            written = {"time": time, "item": update.item, "snapshot": update.is_snapshot, "fields": update.changed}
+            written = {"time": time, "item": update.item, "snapshot": update.is_snapshot, "fields": fields}
             print(json.dumps(written, ensure_ascii=False), flush=True)
             return
-        changes = "  ".join(f"{name}={_plain(value)}" for name, value in update.changed.items())
+        changes = "  ".join(f"{name}={_plain(value)}" for name, value in fields.items())
         print(f"{now:%H:%M:%S.%f}"[:-3], update.item, changes, sep="  ", flush=True)
 
 
