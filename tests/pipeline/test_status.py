@@ -237,10 +237,15 @@ def test_a_server_that_is_away_is_told_once_and_when_it_is_back(
             threading.Event().wait(0.01)
         raise AssertionError(caplog.text)
 
+    def give(token: str) -> None:
+        # Whole at once, as the server does: the publisher may look at any time.
+        (tmp_path / "new").write_text(token)
+        (tmp_path / "new").replace(token_file)
+
     publish_until(UNREACHED)
-    token_file.write_text("a-token-that-is-wrong")
+    give("a-token-that-is-wrong")
     publish_until(REFUSED)
-    token_file.write_text(TOKEN)
+    give(TOKEN)
     publish_until("server takes figures in again")
     publisher.close()
     assert [record.message for record in caplog.records if record.name == "penstock.pipeline.progress"] == [
