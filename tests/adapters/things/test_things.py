@@ -21,17 +21,6 @@ PATIENCE = 15.0
 numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with Site(tmp_path_factory.mktemp("site")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def alice(site: Site) -> httpx.Client:
-    return site.of("alice")
-
-
 @pytest.fixture
 def thing() -> str:
     return f"ns:thing{next(numbers)}"

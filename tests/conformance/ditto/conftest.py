@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.doors.ditto.conftest import alice, site
 from tests.doors.ditto.world import World, running
+
+__all__ = ["alice", "site"]
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -12,17 +11,6 @@ from tests.conformance.ditto.phrases import row
 from tests.doors.ditto.site import EVENTS, MERGE, Site
 
 NAMES = (f"ns:http-{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with Site(tmp_path_factory.mktemp("site")) as running:
-        yield running
-
-
-@pytest.fixture
-def alice(site: Site) -> httpx.Client:
-    return site.of("alice")
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -22,12 +21,6 @@ from tests.adapters.access.world import HOUR, password_of
 from tests.doors.ditto.site import CONFIGURATION, Site
 
 HERE = ClientFacts("127.0.0.1", False, {})
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with Site(tmp_path_factory.mktemp("site")) as running:
-        yield running
 
 
 def subject(client: httpx.Client) -> str:

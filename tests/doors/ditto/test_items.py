@@ -38,11 +38,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture
-def alice(site: Site) -> httpx.Client:
-    return site.of("alice")
-
-
-@pytest.fixture
 def bob(site: Site) -> httpx.Client:
     return site.of("bob")
 

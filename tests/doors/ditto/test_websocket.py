@@ -25,12 +25,6 @@ from tests.doors.ditto.world import Message, command, failure, kind, kinds, revi
 LONG = 20.0
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with Site(tmp_path_factory.mktemp("site")) as running:
-        yield running
-
-
 def basic(user: str, password: str | None = None) -> str:
     given = f"{user}:{password_of(user) if password is None else password}"
     return "Basic " + base64.b64encode(given.encode()).decode()
