@@ -503,7 +503,7 @@ class Server:
 
 class _ApiServer(uvicorn.Server):
     """uvicorn without its own signal handling, for signals are the process's business, and without its two waits of
-    100 ms on the way down: it is told to end, and waits for connections only where there are some.
+    100 ms on the way down: it is told to end, and waits for requests only where there may be some.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -526,7 +526,8 @@ class _ApiServer(uvicorn.Server):
                 await asyncio.wait_for(self._told_to_end.wait(), DATE_PAUSE)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self.server_state.connections:
+        # A request may outlive the connection it came over.
+        if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)
             return
         for server in self.servers:
