@@ -22,6 +22,7 @@ from bench.machine import SPARE_FILES, Cores
 from bench.peers import Peer
 from bench.peers.penstock import install
 from bench.results import Report
+from penstock.kernel.limits import SessionLimits
 
 ABOUT = "sessions opened per second, memory and processor of idle ones, at 1,000, 10,000 and as many as possible"
 
@@ -44,8 +45,11 @@ def served(name: str, about: str, keepalive_millis: int) -> Peer:
     return Peer(name, "tlcp", about, install, lambda directory, core: serve(directory, core, settings), options)
 
 
-SERVE = served("penstock", "penstock serve, with keep-alive and SYNC as configured by default", 5000)
-SELDOM = served("penstock-keepalive-10", "the same with a keep-alive every 10 seconds, not 5", 10_000)
+USUAL_MILLIS = SessionLimits().default_keepalive_millis
+SERVE = served("penstock", "penstock serve, with keep-alive and SYNC as configured by default", USUAL_MILLIS)
+SELDOM = served(
+    "penstock-keepalive-10", f"the same with a keep-alive every 10 seconds, not {USUAL_MILLIS / 1000:g}", 10_000
+)
 DEFAULT = (
     SERVE,
     SELDOM,

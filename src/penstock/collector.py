@@ -16,6 +16,5 @@ THRESHOLDS = 5_000, 20, 50
 
 def settle() -> None:
     """What has been loaded stays for good and need not be looked at again; what comes later, not so often."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

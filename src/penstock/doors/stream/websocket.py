@@ -91,7 +91,7 @@ class WebSocketConnection(asyncio.Protocol):
         self._close_reason = ""
         self._counted = False
         self._closing = False
-        # The socket, as long as it is there and the transport has nothing to write to it; else -1.
+        # The socket, as long as it is there and nothing is between it and the transport; else -1.
         self._outlet = plain_socket(transport)
         self._paused = False
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -152,7 +152,6 @@ class WebSocketConnection(asyncio.Protocol):
         return self._patience is not None
 
     def pause_writing(self) -> None:
-        self._outlet = -1
         self._patience = Patience(self.transport, self.door.config.limits.write_timeout_millis / 1000)
         if self.session is not None:
             self.session.congest()
@@ -161,7 +160,6 @@ class WebSocketConnection(asyncio.Protocol):
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        self._outlet = plain_socket(self.transport)
         if self._paused:
             self._paused = False
             self.transport.resume_reading()
@@ -234,11 +232,11 @@ class WebSocketConnection(asyncio.Protocol):
             frames = batch.framed
             if frames is None:
                 frames = batch.framed = text_frames(batch.payload, self.door.config.stream.max_outbound_frame_size)
-            outlet = self._outlet
-            if outlet >= 0:
+            # Not while the transport has something to write.
+            if self._outlet >= 0 and self._patience is None:
                 try:
-                    # The transport would do the same: a tenth more updates at 50 in a write, a sixth at five.
-                    sent = write(outlet, frames)
+                    # The transport would do the same: an eighth more updates at 50 in a write, a fifth at five.
+                    sent = write(self._outlet, frames)
                 except OSError:
                     # The transport will find out for itself, and knows what is to be done then.
                     sent = 0
