@@ -97,6 +97,24 @@ def test_the_separator_after_the_last_line_is_optional(exchange: Exchange) -> No
         assert tags(socket.read_until("LOOP")) == [*HEAD, "LOOP"]
 
 
+@pytest.mark.conformance("syntax.empty-pair")
+def test_an_empty_pair_is_nothing_wherever_it_stands(server: BackgroundServer, exchange: Exchange) -> None:
+    with exchange.http() as http, exchange.socket() as socket:
+        http.post("create_session", f"&&{create(polling=True)}&", f"&{QUERY}&&")
+        lines = answer(http)
+        assert tags(lines) == [*HEAD, "LOOP"]
+        session = lines[0].split(",")[1]
+        body = f"{add(1)}&\r\n&{add(2)}&&LS_ack=false\r\n"
+        assert exchange.request("control", body, f"{QUERY}&&LS_session={session}&") == ["REQOK,1", "REQOK,2"]
+        assert exchange.request("heartbeat", "&", f"{QUERY}&LS_session={session}&") == ["REQOK"]
+        socket.send("bind_session", f"&LS_session={session}&&LS_polling=true&")
+        assert tags(socket.read_until("LOOP"))[-3:] == ["SUBOK", "CONF", "LOOP"]
+        socket.send("heartbeat", "&")
+        socket.send("msg", f"{MESSAGE}plain&", f"&{MESSAGE.replace('1', '2', 1)}%26&&")
+        assert [socket.read_line(), socket.read_line()] == ["REQOK,1", "REQOK,2"]
+        assert server.metadata.messages == ["plain", "&"]
+
+
 @pytest.mark.conformance("syntax.unknown-parameter")
 def test_an_unknown_parameter_is_ignored(exchange: Exchange) -> None:
     body = create(polling=True) + "&LS_colour=red&X-own=1&lower="

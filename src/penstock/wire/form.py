@@ -62,13 +62,18 @@ def shown(name: str, value: str) -> str:
 
 
 def parse_line(text: str) -> dict[str, str]:
-    """Split a parameter line into a dictionary; raise a FormError where it is not one."""
+    """Split a parameter line into a dictionary; raise a FormError where it is not one.
+
+    An empty pair is nothing: clients that speak TLCP 2.1 end every line with "&".
+    """
     parameters: dict[str, str] = {}
     if not text:
         return parameters
     if "\r" in text or "\n" in text:
         raise malformed("A line break that is not CR-LF; inside values it must be percent-encoded")
     for number, pair in enumerate(text.split("&"), start=1):
+        if not pair:
+            continue
         name, separator, value = pair.partition("=")
         if not separator or not name:
             # Not repeated: it may be the rest of a password with "&" in it, or a session identifier.

@@ -79,6 +79,21 @@ def test_values_are_percent_encoded_and_a_plus_is_a_space(server: BackgroundServ
         assert server.metadata.messages == ["ünï€ & = + %"]
 
 
+@pytest.mark.conformance("text6.http.empty-pair")
+def test_an_empty_pair_is_nothing_wherever_it_stands(exchange: Exchange) -> None:
+    http = exchange.http()
+    http.post("create_session", f"&{creation()}&&", query="&")
+    with Tap(http) as tap:
+        with exchange.http() as other:
+            other.post("control", f"{table(1)}&\r\n&&{table(2)}&", query=f"&LS_session={tap.session}&")
+            assert other.read_head() == 200
+            assert other.read_body() == b"OK\r\nOK\r\n"
+        with exchange.http() as other:
+            other.get(f"/lightstreamer/control.txt?LS_session={tap.session}&&LS_op=delete&LS_table=2&")
+            assert other.read_head() == 200
+            assert other.read_body() == b"OK\r\n"
+
+
 @pytest.mark.conformance("text6.http.case")
 def test_parameter_names_are_read_in_any_case(server: BackgroundServer, device: Device) -> None:
     server.adapter.state["a"] = {"x": "1"}

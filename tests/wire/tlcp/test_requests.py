@@ -479,7 +479,7 @@ def test_an_unknown_request_name_is_malformed(name: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["x", "=", "=x", "&", "a=1&", "&a=1", "a=1&&b=2", "a=1&b", "\0", "a\r", "a=1\nb=2", "a=\r"],
+    ["x", "=", "=x", "&=", "a=1&=", "&x", "a=1&&b", "a=1&b", "\0", "a\r", "a=1\nb=2", "a=\r"],
 )
 def test_a_line_that_is_not_pairs_is_malformed(line: str) -> None:
     for kind in LEAST:
@@ -503,6 +503,11 @@ def test_a_line_that_is_not_pairs_is_malformed(line: str) -> None:
         ("a=𝄞", {"a": "𝄞"}),
         ("a=é%C3%A9+", {"a": "éé "}),
         ("a=%25%32%35", {"a": "%25"}),
+        ("a=1&", {"a": "1"}),
+        ("&a=1", {"a": "1"}),
+        ("a=1&&b=2&", {"a": "1", "b": "2"}),
+        ("&", {}),
+        ("&&&", {}),
     ],
 )
 def test_pairs_are_percent_decoded_once(line: str, parameters: dict[str, str]) -> None:
