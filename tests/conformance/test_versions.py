@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.conformance.phrases import HEAD, create, row, upgrade
+from tests.conformance.phrases import HEAD, add, create, row, upgrade
+from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, params, tags
 
 SPOKEN = ("2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0", "2.5.0")
@@ -95,6 +98,26 @@ def test_the_first_tlcp_subprotocol_of_several_is_chosen(exchange: Exchange) -> 
         http.get("/lightstreamer", headers=upgrade(offered))
         assert http.read_head() == 101
         assert http.headers["sec-websocket-protocol"] == "TLCP-2.3.0.lightstreamer.com"
+
+
+@pytest.mark.parametrize("formats", [row("version.differences", None), row("version.differences.asked-for", "P,T")])
+@pytest.mark.config({"session.default_diff_order": "PT"})
+def test_values_are_sent_as_differences_from_2_4_on_only(
+    server: BackgroundServer, exchange: Exchange, formats: str | None
+) -> None:
+    values = [json.dumps({"text": "a long text that hardly changes, and another one", "n": n}) for n in range(3)]
+    for version in SPOKEN:
+        with exchange.socket(f"TLCP-{version}.lightstreamer.com") as socket:
+            socket.create(**({} if formats is None else {"supported_diffs": formats}))
+            socket.send("control", add(group=version))
+            socket.read_until("CONF")
+            for value in values:
+                server.update(version, x=value)
+            sent = [socket.read_line().removeprefix("U,1,1,") for _ in values]
+            if version < "2.4":
+                assert sent == values
+            else:
+                assert [line[:2] for line in sent[1:]] == ["^P", "^P"]
 
 
 @pytest.mark.conformance("version.message-response")

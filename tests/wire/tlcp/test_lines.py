@@ -161,6 +161,13 @@ def test_every_version_has_a_codec_and_only_the_newest_answers_messages_with_a_r
         assert codec.message_failed(None, 1, -3, "bad") == b"MSGFAIL,*,1,-3,bad\r\n"
 
 
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_a_codec_sends_differences_from_2_4_on_whatever_it_is_made_with(version: Version) -> None:
+    before = '{"text": "a long text that hardly ever changes, not even now", "n": 1}'
+    body, _ = TlcpCodec(version, "PT").update_body((before.replace("1", "2"),), (before,), ("PT",), 0)
+    assert body.startswith(b"^P") == (version >= (2, 4))
+
+
 def test_an_update_is_a_prefix_per_subscription_and_a_body_that_subscriptions_share() -> None:
     body, _ = NEW.update_body(("a|b", None, "", "é"), ("a|b", None, None, "e"), (), 0)
     assert NEW.update_prefix(12, 3) + body == "U,12,3,||$|é\r\n".encode()

@@ -208,8 +208,11 @@ class TlcpDoor:
                 session.close(None, "")
 
     def _codec(self, version: Version, accepted: Sequence[str] | None) -> TlcpCodec:
-        """The codec for a client; those that accept the same differences share one."""
-        formats = FORMATS if accepted is None else "".join(name for name in FORMATS if name in accepted)
+        """The codec for a client; those that accept the same differences share one. None: all that its version has."""
+        if not version.has_differences:
+            formats = ""
+        else:
+            formats = FORMATS if accepted is None else "".join(name for name in FORMATS if name in accepted)
         codec = self._codecs.get((version, formats))
         if codec is None:
             codec = TlcpCodec(version, formats, self._config.session.jsonpatch_min_length)
@@ -242,7 +245,7 @@ class TlcpDoor:
     def _find(self, session_id: str, version: Version) -> Session:
         session = self._kernel.find_session(session_id)
         codec = session.codec
-        if not isinstance(codec, TlcpCodec) or codec.version.has_message_response != version.has_message_response:
+        if not isinstance(codec, TlcpCodec) or not codec.version.reads_alike(version):
             raise Refusal(
                 Reason.PROTOCOL_MISMATCH,
                 f"The session was opened with another protocol version than {version}",

@@ -24,7 +24,7 @@ class TlcpCodec:
     def __init__(self, version: Version, accepted_differences: str = FORMATS, min_length: int = 50) -> None:
         self.version = version
         self._message_response = version.has_message_response
-        self._differences = DifferenceEncoder(accepted_differences, min_length)
+        self._differences = DifferenceEncoder(accepted_differences if version.has_differences else "", min_length)
 
     def update_prefix(self, subscription: int, item: int) -> bytes:
         """The part of an update that differs between subscriptions to the same values."""

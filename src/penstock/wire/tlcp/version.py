@@ -26,9 +26,18 @@ class Version(NamedTuple):
         return f"TLCP-{self.major}.{self.minor}.0"
 
     @property
+    def has_differences(self) -> bool:
+        """Since 2.4 a value may be sent as its difference from the one before, `^P` or `^T`."""
+        return self >= (2, 4)
+
+    @property
     def has_message_response(self) -> bool:
         """Since 2.5 a MSGDONE carries the adapter's response as a third argument."""
         return self >= (2, 5)
+
+    def reads_alike(self, other: Version) -> bool:
+        """Whether clients of both versions can read the same notifications."""
+        return self.has_differences == other.has_differences and self.has_message_response == other.has_message_response
 
 
 OLDEST = Version(2, 0)
