@@ -97,8 +97,8 @@ def test_a_reader_that_leaves_is_no_error(server: BackgroundServer, tmp_path: Pa
     [
         (["TEST", "a", *FIELDS, "--mode", "FAST"], 2, "--mode is 'FAST'; it must be one of MERGE, DISTINCT, COMMAND"),
         (["TEST", "a", "--fields", " "], 2, "is no list of names"),
-        (["NOWHERE", "a", *FIELDS], 1, "NOWHERE"),
-        (["TEST", "a", *FIELDS, "--adapter", "NOPE"], 1, "(code 17)"),
+        (["NOWHERE", "a", *FIELDS], 1, "NOWHERE/DEFAULT: Requested Adapter Set not available (code 2)"),
+        (["TEST", "a", *FIELDS, "--adapter", "NOPE"], 1, "TEST/NOPE: Data Adapter not found (code 17)"),
     ],
     ids=["mode", "fields", "set", "adapter"],
 )

@@ -26,7 +26,7 @@ def refusal(exchange: Exchange, name: str, body: str, protocol: str = "TLCP-2.4.
     ("body", "expected"),
     [
         row("error.A.1", create(user="nobody"), "CONERR,1,User/password check failed"),
-        row("error.A.2", create(adapter_set="NONE"), "CONERR,2,LS_adapter_set: Requested Adapter Set not available"),
+        row("error.A.2", create(adapter_set="NONE"), "CONERR,2,Requested Adapter Set not available"),
         row("error.A.5", create(user="slow", ttl_millis=30), "CONERR,5,No answer within LS_ttl_millis=30"),
         row("error.A.6", create(user="away"), "CONERR,6,The user store is away"),
         row("error.A.64", f"{create()}&{add(group=' ')}", "CONERR,64,Error 21 in the control request: LS_group"),
@@ -38,6 +38,14 @@ def refusal(exchange: Exchange, name: str, body: str, protocol: str = "TLCP-2.4.
 )
 def test_a_creation_that_fails_is_answered_with_its_code(exchange: Exchange, body: str, expected: str) -> None:
     assert refusal(exchange, "create_session", body).startswith(expected)
+
+
+@pytest.mark.conformance("error.A.2.literal")
+def test_the_text_of_a_missing_adapter_set_is_the_one_that_published_suites_compare(exchange: Exchange) -> None:
+    assert (
+        refusal(exchange, "create_session", create(adapter_set="NONE"))
+        == "CONERR,2,Requested Adapter Set not available"
+    )
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_without_a_data_adapter_the_one_named_default_is_meant(exchange: Exchang
         assert batch(exchange, stream.session, add()) == ["REQOK,1"]
     with exchange.stream("WELCOME") as stream:
         (line,) = batch(exchange, stream.session, add())
-        assert line.startswith("REQERR,1,17,LS_data_adapter: DEFAULT")
+        assert line == "REQERR,1,17,Data Adapter not found"
 
 
 @pytest.mark.conformance("add.LS_group")

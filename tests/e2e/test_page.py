@@ -158,7 +158,7 @@ def test_an_unknown_transport_in_the_address_is_told(process: ServerProcess, wat
 @pytest.mark.config({"demo.enabled": False})
 def test_a_server_without_the_demo_says_so_on_the_page(process: ServerProcess, watch: Watch) -> None:
     watch.page.goto(process.url)
-    expect(watch.page.locator("#notice")).to_contain_text("Adapter Set not available: WELCOME (code 2)")
+    expect(watch.page.locator("#notice")).to_contain_text("Requested Adapter Set not available (code 2)")
     expect(watch.page.locator("#status")).to_have_attribute("data-status", "DISCONNECTED")
     expect(watch.page.locator("#stocks")).to_have_attribute("data-stale", "true")
     assert watch.complaints() == []

@@ -51,6 +51,7 @@ def watch(
     import asyncio
 
     from penstock.client import ClientError, connect
+    from penstock.client.errors import Refused
     from penstock.client.subscription import names
 
     if mode.upper() not in MODES:
@@ -82,6 +83,9 @@ def watch(
     except BrokenPipeError:
         # Whoever read has enough. Python would complain once more when it closes what it writes to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Refused as refusal:
+        # Servers do not repeat what was asked for.
+        raise complaint(f"{url}: {adapter_set}/{adapter or 'DEFAULT'}: {refusal}", FAILED) from None
     except (ClientError, OSError) as error:
         raise complaint(f"{url}: {error}", FAILED) from None
 

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from penstock.kernel.errors import Reason, Refusal
+from penstock.log import get
 from penstock.wire.tlcp.errors import ControlCode, RequestError, SessionCode
+
+log = get(__name__)
+
+# The published test suites of clients compare these texts whole, so nothing stands before or behind them.
+_LITERAL = {
+    Reason.ADAPTER_SET: "Requested Adapter Set not available",
+    Reason.DATA_ADAPTER: "Data Adapter not found",
+    Reason.MODE: "Invalid mode for these items",
+}
 
 _SESSION_CODES = {
     Reason.CREDENTIALS: SessionCode.CREDENTIALS,
@@ -44,17 +54,14 @@ _CONTROL_CODES = {
 }
 
 _PARAMETERS = {
-    Reason.ADAPTER_SET: "LS_adapter_set",
     Reason.UNKNOWN_SESSION: "LS_session",
     Reason.FOREIGN_SESSION: "LS_session",
     Reason.ENDED_SESSION: "LS_session",
     Reason.PROTOCOL_MISMATCH: "LS_protocol",
     Reason.RECOVERY: "LS_recovery_from",
-    Reason.DATA_ADAPTER: "LS_data_adapter",
     Reason.GROUP: "LS_group",
     Reason.GROUP_FOR_SCHEMA: "LS_schema",
     Reason.SCHEMA: "LS_schema",
-    Reason.MODE: "LS_mode",
     Reason.SELECTOR: "LS_selector",
     Reason.UNKNOWN_SUBSCRIPTION: "LS_subId",
     Reason.INVALID: "LS_subId",
@@ -69,10 +76,15 @@ _PARAMETERS = {
 
 
 def _message(refusal: Refusal) -> str:
-    parameter = _PARAMETERS.get(refusal.reason)
-    if parameter is None or refusal.code is not None:
+    """What the client is told. Where that is a literal text, what exactly was wrong is for the log."""
+    if refusal.code is not None:
         return refusal.message
-    return f"{parameter}: {refusal.message}"
+    literal = _LITERAL.get(refusal.reason)
+    if literal is not None:
+        log.info("request refused", told=literal, reason=refusal.message)
+        return literal
+    parameter = _PARAMETERS.get(refusal.reason)
+    return refusal.message if parameter is None else f"{parameter}: {refusal.message}"
 
 
 def session_error(refusal: Refusal) -> RequestError:
