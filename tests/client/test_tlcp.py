@@ -149,7 +149,7 @@ def test_the_counted_tags_are_those_of_the_specification() -> None:
         "PROBE,1",
         "SYNC," + "9" * 5_000,
         "SUBOK,1,2,3",
-        "SUBOK,2,0,3",
+        "SUBOK,2,1,0",
         "SUBOK,2,1",
         "SUBCMD,2,1,3",
         "UNSUB,9",

@@ -29,7 +29,7 @@ def refusal(exchange: Exchange, name: str, body: str, protocol: str = "TLCP-2.4.
         row("error.A.2", create(adapter_set="NONE"), "CONERR,2,Requested Adapter Set not available"),
         row("error.A.5", create(user="slow", ttl_millis=30), "CONERR,5,No answer within LS_ttl_millis=30"),
         row("error.A.6", create(user="away"), "CONERR,6,The user store is away"),
-        row("error.A.64", f"{create()}&{add(group=' ')}", "CONERR,64,Error 21 in the control request: LS_group"),
+        row("error.A.64", f"{create()}&{add(schema=' ')}", "CONERR,64,Error 23 in the control request: LS_schema"),
         row("error.A.65", create(polling="maybe"), "CONERR,65,LS_polling=maybe: expected true or false"),
         row("error.A.66", create(user="crash"), "CONERR,66,The metadata adapter failed on this request"),
         row("error.A.67", f"{create()}&LS_user=a&LS_user=b", "CONERR,67,Parameter LS_user is given twice"),

@@ -69,8 +69,8 @@ def test_a_session_is_created_with_several_control_requests_over_websocket(excha
 @pytest.mark.parametrize(
     ("controls", "named"),
     [
-        row("combo.atomic.single", [line(1, data_adapter="NONE")], "Error 17 in the control request: LS_data_adapter"),
-        row("combo.atomic.second", [line(1), line(2, group=" ")], "Error 21 in the control request: LS_group"),
+        row("combo.atomic.single", [line(1, data_adapter="NONE")], "Error 17 in the control request: Data Adapter not"),
+        row("combo.atomic.second", [line(1), line(2, schema=" ")], "Error 23 in the control request: LS_schema"),
         row("combo.atomic.syntax", [line(1), line(2, mode="NO")], "Error 65 in the control request: LS_mode=NO"),
         row("combo.atomic.same-number", [line(1), line(1)], "Error 65 in the control request: LS_subId"),
         row(

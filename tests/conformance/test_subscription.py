@@ -72,6 +72,30 @@ def test_items_are_numbered_in_the_order_the_metadata_adapter_gives_them(
         assert [stream.read_line() for _ in range(3)] == ["U,1,2,of a", "U,1,1,of b", "U,1,3,of c"]
 
 
+@pytest.mark.conformance("add.LS_group.no-items")
+def test_a_group_without_items_is_subscribed_and_has_no_updates(server: BackgroundServer, exchange: Exchange) -> None:
+    with exchange.stream() as stream:
+        command = add(2, group="empty", mode="COMMAND", schema="key command x", snapshot=True)
+        limited = add(3, group="empty", mode="DISTINCT", requested_max_frequency=2)
+        assert batch(exchange, stream.session, add(group="empty"), command, limited) == [
+            "REQOK,1",
+            "REQOK,2",
+            "REQOK,3",
+        ]
+        assert [stream.read_line() for _ in range(6)] == [
+            "SUBOK,1,0,1",
+            "CONF,1,unlimited,filtered",
+            "SUBCMD,2,0,3,1,2",
+            "CONF,2,unlimited,filtered",
+            "SUBOK,3,0,1",
+            "CONF,3,2.0,filtered",
+        ]
+        assert server.adapter.subscribed == set()
+        reconf = params(reqId=4, op="reconf", subId=1, requested_max_frequency="1.5")
+        assert batch(exchange, stream.session, reconf, params(reqId=5, op="delete", subId=2)) == ["REQOK,4", "REQOK,5"]
+        assert [stream.read_line(), stream.read_line()] == ["CONF,1,1.5,filtered", "UNSUB,2"]
+
+
 @pytest.mark.conformance("add.LS_schema")
 def test_values_come_in_the_order_of_the_schema(server: BackgroundServer, exchange: Exchange) -> None:
     with exchange.stream() as stream:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -61,6 +61,7 @@ class HandAdapter(DataAdapter):
 class HandMetadata(MetadataAdapter):
     """Lets everybody in but user `nobody`; answers messages; fails on purpose for user or message `crash`.
 
+    Group `empty` has no items.
     Item `limited` has at most 2 updates a second, `prefiltered` 4; user `unmanaged` may not limit the bandwidth; the
     selector `odd` lets events pass whose field x is an odd number.
     """
@@ -83,6 +84,9 @@ class HandMetadata(MetadataAdapter):
             await asyncio.Event().wait()
         if user == "crash":
             raise RuntimeError("authentication crashed on purpose")
+
+    def items(self, session: SessionFacts, data_adapter: str, group: str) -> Maybe[Sequence[str]]:
+        return () if group == "empty" else super().items(session, data_adapter, group)
 
     def max_frequency(self, session: SessionFacts, data_adapter: str, item: str) -> float | None:
         return 2.0 if item == "limited" else None

@@ -179,7 +179,7 @@ class MetadataAdapter:
         raise NotImplementedError
 
     def items(self, session: SessionFacts, data_adapter: str, group: str) -> Maybe[Sequence[str]]:
-        """The items of a group; raise `Refusal(Reason.GROUP, "...")` if there is none."""
+        """The items of a group, which may have none; raise `Refusal(Reason.GROUP, "...")` if there is no such group."""
         return group.split()
 
     def fields(self, session: SessionFacts, data_adapter: str, group: str, schema: str) -> Maybe[Sequence[str]]:

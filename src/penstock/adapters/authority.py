@@ -267,8 +267,6 @@ class SetAuthority:
     def _questions(self, session: SessionFacts, wish: Wish) -> Questions:
         metadata, data_adapter, mode = self._metadata, wish.data_adapter, Mode(wish.mode)
         items = yield metadata.items, (session, data_adapter, wish.group)
-        if not items:
-            raise Refusal(Reason.GROUP, "The group has no items")
         fields = yield metadata.fields, (session, data_adapter, wish.group, wish.schema)
         if not fields:
             raise Refusal(Reason.SCHEMA, "The schema has no fields")

@@ -297,8 +297,8 @@ class ClientState:
         state = self.subscriptions.setdefault(number, SubscriptionState("COMMAND" if places else "MERGE", False))
         if state.is_active:
             raise ProtocolError(f"Subscription {number} is active already")
-        if items < 1 or fields < 1:
-            raise ProtocolError("A subscription without items or fields")
+        if fields < 1:
+            raise ProtocolError("A subscription without fields")
         state.items = items
         state.fields = fields
         return Subscribed(number, items, fields, *places)

@@ -145,8 +145,10 @@ class Subscription:
         return min(limits) if limits else None
 
     def confirm(self) -> None:
-        """Tell the client the frequency limit that holds: the highest of all items."""
+        """Tell the client the frequency limit that holds: the highest of all items; with none, what it asked for."""
         frequencies = [self._frequency(granted) for granted in self.request.grant.items]
+        if not frequencies:
+            frequencies = [None if self.unfiltered else self.requested_frequency]
         highest = None if None in frequencies else max(limit for limit in frequencies if limit is not None)
         self.session.notify(self.session.codec.configured(self.number, highest, not self.unfiltered))
 

@@ -309,7 +309,6 @@ def test_bandwidth_and_limits_are_those_of_the_adapter(server: RemoteServer, dec
         ("GIS", failing(Kind.ITEMS), 21),
         ("GIS", failing(Kind.GENERIC), 66),
         ("GIS", silent, 66),
-        ("GIS", lambda identifier, request: Names(identifier, "GIS", ()), 21),
         ("GSC", failing(Kind.ITEMS), 22),
         ("GSC", failing(Kind.SCHEMA), 23),
         ("GSC", lambda identifier, request: Names(identifier, "GSC", ()), 23),
@@ -329,6 +328,16 @@ def test_a_subscription_that_is_not_granted_is_refused_with_the_code_for_it(
     with server.client() as client:
         client.subscribe(1, "a", "x")
         assert client.read("REQERR", "SUBOK").startswith(f"REQERR,1,{code},")
+
+
+def test_a_group_without_items_is_granted_and_nothing_is_asked_about_its_items(
+    server: RemoteServer, decider: Decider
+) -> None:
+    decider.answers["GIS"] = lambda identifier, request: Names(identifier, "GIS", ())
+    with server.client() as client:
+        client.subscribe(1, "nothing", "x y")
+        assert client.read("REQERR", "SUBOK") == "SUBOK,1,0,2"
+    assert not {"GIT", "GUI"} & {request.method for request in decider.asked}
 
 
 def test_a_user_who_has_shown_a_certificate_is_asked_for_by_its_principal(

@@ -141,13 +141,14 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
         if wish.selector is not None:
             raise Refusal(Reason.SELECTOR, f"{wish.selector[:60]} is not a selector here: remote adapters have none")
         items = await self._answer(requests.GetItems(session.user, wish.group, session.id), Names)
-        if not items.names:
-            raise Refusal(Reason.GROUP, "The group has no items")
         names = tuple([shared_name(name) for name in items.names])
         schema = requests.GetSchema(session.user, wish.group, wish.schema, session.id)
         fields = (await self._answer(schema, Names)).names
         if not fields:
             raise Refusal(Reason.SCHEMA, "The schema has no fields")
+        if not names:
+            # A request about no items is none that the protocol has.
+            return Grant((), tuple([shared_name(field) for field in fields]))
         facts, user_facts = await asyncio.gather(
             self._answer(requests.GetItemData(names), ItemData),
             self._answer(requests.GetUserItemData(session.user, names), UserItemData),
