@@ -14,6 +14,7 @@ PAGES := src/penstock/pages
 NODE_TESTS := tests/interop/node
 NODE_DITTO := tests/interop/node-ditto
 NODE_ADAPTERS := tests/contract/node
+JAVA_ADAPTERS := tests/contract/java
 
 # Passed on to what a target runs: make demo ARGS="--port 9000", make test ARGS="-k recovery -x"
 ARGS ?=
@@ -140,6 +141,10 @@ $(INTEROP)/kafka/.stamp: scripts/kafka.sh $(wildcard tests/pipeline/kafka/*.xml)
 	@scripts/kafka.sh $(INTEROP)/kafka
 	@touch $@
 
+$(INTEROP)/adapter-java/.stamp: scripts/java-adapter.sh $(wildcard $(JAVA_ADAPTERS)/*)
+	@scripts/java-adapter.sh $(INTEROP)/adapter-java
+	@touch $@
+
 $(NODE_TESTS)/node_modules/.stamp: $(NODE_TESTS)/package.json $(NODE_TESTS)/package-lock.json $(STAMPS)/node
 	@cd $(NODE_TESTS) && $(NPM_CI)
 	@touch $@
@@ -154,7 +159,7 @@ $(NODE_ADAPTERS)/node_modules/.stamp: $(NODE_ADAPTERS)/package.json $(NODE_ADAPT
 
 PUBLISHED_CLIENTS := $(INTEROP)/client-1/.stamp $(INTEROP)/client-2/.stamp $(NODE_TESTS)/node_modules/.stamp \
     $(NODE_DITTO)/node_modules/.stamp
-PUBLISHED_ADAPTERS := $(INTEROP)/adapter-python/.stamp $(NODE_ADAPTERS)/node_modules/.stamp
+PUBLISHED_ADAPTERS := $(INTEROP)/adapter-python/.stamp $(NODE_ADAPTERS)/node_modules/.stamp $(INTEROP)/adapter-java/.stamp
 
 interop-setup: $(PUBLISHED_CLIENTS) $(PUBLISHED_ADAPTERS) ## the published clients and adapter SDKs, each in an environment of its own
 

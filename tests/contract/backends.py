@@ -1,7 +1,7 @@
-"""The same two adapters three times: in this process, by the published Python SDK, by the published Node.js SDK.
+"""The same two adapters four times: in this process, and by the published SDKs for Python, Node.js and Java.
 
-All are told what to do and report what they are asked, in the same words; `in_process`, `sdk_adapter.py` and
-`node/adapter.cjs` are twins. What they decide:
+All are told what to do and report what they are asked, in the same words; `in_process`, `sdk_adapter.py`,
+`node/adapter.cjs` and `java/*.java` are twins. What they decide:
   item `refused` cannot be subscribed, nor can `broken`, by mistake; items that begin with `plain` have no snapshot
   user `nobody` has no access, `poor` is refused with -7 "pay first", `crash` by mistake, `late` only as a session with
     -8 "too late"; `slow` has 10 kbit/s; of the subscriptions of `quiet` nothing is to be told
@@ -10,7 +10,8 @@ All are told what to do and report what they are asked, in the same words; `in_p
   a subscription to group `forbidden` is refused with -9 "not for you"
   message `rude` is refused with -3 "mind your words", `unheard` without a code, `crash` by mistake
 Commands: state (item, events), update (item, event, snapshot), end (item), clear (item), pump (items), halt
-Reports: subscribe, unsubscribe (item) · user (user, password) · session (user, session) · session closed (session)
+Reports: subscribe, unsubscribe (item) · user (user, password, request) · session (user, session, context)
+  session closed (session)
   tables, tables closed (session, number, group) · message (session, text) · halted (count)
 """
 
@@ -162,8 +163,17 @@ def _node() -> list[str]:
     return [str(require(REPOSITORY / ".venv/bin/node")), str(ROOT / "node/adapter.cjs")]
 
 
+def _java() -> list[str]:
+    folder = REPOSITORY / ".interop/adapter-java"
+    require(folder / ".stamp")
+    # A small heap and the simplest collector: it starts faster, and there is little to do.
+    options = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    return ["java", *options, "-cp", f"{folder / 'classes'}:{folder / 'jars'}/*", "Adapter"]
+
+
 REMOTE: dict[str, Callable[[], RemoteProcess]] = {
     "python-sdk-1.3.1": lambda: RemoteProcess(False, _python),
     "node-sdk-1.5.3": lambda: RemoteProcess(True, _node),
+    "java-sdk-1.7.0": lambda: RemoteProcess(False, _java),
 }
 ALL: dict[str, Callable[[], Backend]] = {"in-process": InProcess, **REMOTE}

@@ -55,7 +55,7 @@ class DirectMetadata(MetadataAdapter):
         self._tell = tell
 
     def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission:
-        self._tell({"event": "user", "user": user, "password": password})
+        self._tell({"event": "user", "user": user, "password": password, "request": client.request_id})
         if user == "nobody":
             raise Refusal(Reason.CREDENTIALS, "User/password check failed")
         if user == "poor":
@@ -65,7 +65,8 @@ class DirectMetadata(MetadataAdapter):
         return Admission(10.0 if user == "slow" else None, follows_subscriptions=user != "quiet")
 
     def new_session(self, session: SessionFacts) -> None:
-        self._tell({"event": "session", "user": session.user, "session": session.id})
+        facts = {"event": "session", "user": session.user, "session": session.id}
+        self._tell({**facts, "context": _context(session.client)})
         if session.user == "late":
             raise Refusal(Reason.CREDENTIALS, "too late", -8)
 
@@ -112,3 +113,17 @@ class DirectMetadata(MetadataAdapter):
             raise Refusal(Reason.MESSAGE_FAILED, "not heard")
         if text == "crash":
             raise ValueError("a mistake")
+
+
+def _context(client: ClientFacts) -> dict[str, str | None]:
+    """The facts by the names that they have in the other processes."""
+    return {
+        "REMOTE_IP": client.address,
+        "REMOTE_PORT": str(client.port),
+        "USER_AGENT": client.headers.get("user-agent"),
+        "FORWARDING_INFO": client.headers.get("x-forwarded-for"),
+        "LOCAL_SERVER": client.listener,
+        "CLIENT_TYPE": client.library,
+        "CLIENT_VERSION": client.library_version,
+        "REQUEST_ID": client.request_id,
+    }

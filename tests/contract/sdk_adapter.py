@@ -103,7 +103,7 @@ class Metadata(MetadataProvider):  # type: ignore[misc]
         tell("metadata init", parameters=parameters)
 
     def notify_user(self, user: str | None, password: str | None, http_headers: dict[str, str]) -> None:
-        tell("user", user=user, password=password)
+        tell("user", user=user, password=password, request=http_headers["REQUEST_ID"])
         if user == "nobody":
             raise AccessError("no access")
         if user == "poor":
@@ -118,7 +118,7 @@ class Metadata(MetadataProvider):  # type: ignore[misc]
         return user != "quiet"
 
     def notify_new_session(self, user: str | None, session_id: str, client_context: dict[str, str]) -> None:
-        tell("session", user=user, session=session_id)
+        tell("session", user=user, session=session_id, context=client_context)
         if user == "late":
             raise CreditsError(-8, "closed", "too late")
 

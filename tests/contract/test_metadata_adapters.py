@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
+
 import pytest
 
 from tests.adapters.remote.support import Client
-from tests.contract.backends import Backend
+from tests.contract.backends import PATIENCE, Backend
 
 pytestmark = pytest.mark.interop
 
@@ -22,6 +24,49 @@ def test_user_and_password_reach_the_adapter_as_they_are(
         session = client.socket.session
     backend.reports.expect("user", user=user, password=password)
     backend.reports.expect("session", user=user, session=session)
+
+
+def test_both_calls_for_one_client_carry_the_identifier_of_its_request(backend: Backend) -> None:
+    with backend.server.client(user="linked") as one, backend.server.client(user="linked") as two:
+        sessions = [one.socket.session, two.socket.session]
+    asked = [report["request"] for report in backend.reports.find("user", user="linked")]
+    told = [backend.reports.expect("session", session=session)["context"]["REQUEST_ID"] for session in sessions]
+    assert asked == told
+    assert len(set(asked)) == 2
+    assert all(asked)
+
+
+@pytest.mark.parametrize(
+    ("client_id", "library", "version"),
+    [
+        ("v%20Wntytg4pkpW37AM3P4hwLri8M4OD6Ah6e", "python_client", "2.2.3 build 20260820"),
+        ("v%20Wntytg4pkpW3somethingNewer", "python_client", None),
+        ("mgQkwtwdysogQz2BJ4Ji%20kOj2Bg", "generic_client", None),
+        ("mine", None, None),
+    ],
+)
+def test_the_adapter_is_told_where_a_client_comes_from_and_what_it_is(
+    backend: Backend, client_id: str, library: str | None, version: str | None
+) -> None:
+    headers = {"User-Agent": "tests | 1", "X-Forwarded-For": "192.0.2.7, 192.0.2.8"}
+    connection = http.client.HTTPConnection(backend.server.host, backend.server.port, timeout=PATIENCE)
+    connection.connect()
+    local_port = connection.sock.getsockname()[1]
+    body = f"LS_adapter_set=REMOTE&LS_polling=true&LS_cid={client_id}"
+    connection.request("POST", "/lightstreamer/create_session.txt?LS_protocol=TLCP-2.5.0", body, headers)
+    session = connection.getresponse().read().decode().split(",")[1]
+    connection.close()
+    context = dict(backend.reports.expect("session", session=session)["context"])
+    assert context.pop("REQUEST_ID")
+    assert context == {
+        "REMOTE_IP": "127.0.0.1",
+        "REMOTE_PORT": str(local_port),
+        "USER_AGENT": "tests | 1",
+        "FORWARDING_INFO": "192.0.2.7, 192.0.2.8",
+        "LOCAL_SERVER": "stream",
+        "CLIENT_TYPE": library,
+        "CLIENT_VERSION": version,
+    }
 
 
 @pytest.mark.parametrize(

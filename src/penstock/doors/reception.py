@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.config import Config
+from penstock.doors.facts import facts_of
 from penstock.doors.stream.census import Census
 from penstock.doors.stream.link import Link
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
-from penstock.kernel.ports import Admission, Authority, ClientFacts, Codec, Grant, MessageHandler, Wish
+from penstock.kernel.ports import Admission, Authority, Codec, Grant, MessageHandler, Wish
 from penstock.kernel.session import Binding, Session
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.log import get
@@ -63,14 +64,15 @@ class Reception:
         password: str | None,
         max_bandwidth: float | None,
         link: Link,
+        client_id: str | None,
         patience_millis: int | None = None,
         recoverable: bool = True,
     ) -> Session | None:
         """A new session, unbound, for a client that may have one; None if the client has gone away meanwhile.
 
-        Raises a Refusal, also when the metadata adapter fails or takes too long.
+        `client_id` is its LS_cid. Raises a Refusal, also when the metadata adapter fails or takes too long.
         """
-        facts = ClientFacts(link.address, link.secure, link.headers, link.port, link.principal)
+        facts = facts_of(link, client_id)
         try:
             async with asyncio.timeout(None if patience_millis is None else patience_millis / 1000):
                 admission = await chosen.authority.authenticate(user, password, facts)

@@ -123,6 +123,13 @@ class ClientFacts:
     port: int = 0
     # Whom its certificate names, as `CN=device-7,O=Fields`; None if it has shown none.
     principal: str | None = None
+    # Of the request that these facts are about: no other has it, and all calls about one session have the same.
+    request_id: str = ""
+    # Where it has connected, as the configuration calls it: `stream`, `stream.tls`, `api`.
+    listener: str = ""
+    # The client library and its version, as it calls itself; None where that cannot be told.
+    library: str | None = None
+    library_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,15 +76,15 @@ metadata.on('init', (message, response) => {
   tell('metadata init', { parameters: message.parameters });
   response.success();
 });
-metadata.on('notifyUser', ({ userName: user, userPassword: password }, response) => {
-  tell('user', { user, password });
+metadata.on('notifyUser', ({ userName: user, userPassword: password, headers }, response) => {
+  tell('user', { user, password, request: headers.REQUEST_ID });
   if (user === 'nobody') return response.error('no access', 'access');
   if (user === 'poor') return response.error(...credits(-7, 'pay first'));
   if (user === 'crash') return response.error('a mistake');
   response.success(user === 'slow' ? 10 : 0, user !== 'quiet');
 });
-metadata.on('notifyNewSession', ({ userName: user, sessionId: session }, response) => {
-  tell('session', { user, session });
+metadata.on('notifyNewSession', ({ userName: user, sessionId: session, contextProperties: context }, response) => {
+  tell('session', { user, session, context });
   if (user === 'late') return response.error(...credits(-8, 'too late'));
   response.success();
 });

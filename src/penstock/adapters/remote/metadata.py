@@ -86,7 +86,8 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
     # -- sessions -------------------------------------------------------------------------------------------------
 
     async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission:
-        headers = tuple(client.headers.items())
+        # Headers have names in lower case, so that this one cannot be a client's.
+        headers = (*client.headers.items(), ("REQUEST_ID", client.request_id))
         # Only for those who have shown a certificate: some peers admit everybody when asked in this way.
         request = (
             requests.NotifyUser(user, password, headers)
@@ -283,10 +284,17 @@ def _ignore(outcome: Outcome) -> None:
 
 
 def _context(client: ClientFacts) -> requests.Pairs:
-    """What is known of the client, by the names that adapters expect."""
-    agent = {name.lower(): value for name, value in client.headers.items()}.get("user-agent")
-    known: list[tuple[str, str | None]] = [("REMOTE_IP", client.address), ("REMOTE_PORT", str(client.port))]
-    return tuple(known if agent is None else [*known, ("USER_AGENT", agent)])
+    """What is known of the client, by the names that adapters expect. They find every name; null is what is unknown."""
+    return (
+        ("REMOTE_IP", client.address),
+        ("REMOTE_PORT", str(client.port)),
+        ("USER_AGENT", client.headers.get("user-agent")),
+        ("FORWARDING_INFO", client.headers.get("x-forwarded-for")),
+        ("LOCAL_SERVER", client.listener),
+        ("CLIENT_TYPE", client.library),
+        ("CLIENT_VERSION", client.library_version),
+        ("REQUEST_ID", client.request_id),
+    )
 
 
 def _table(subscription: SubscriptionFacts, statistics: Sequence[Statistics] = ()) -> requests.Table:

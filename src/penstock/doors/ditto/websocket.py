@@ -27,6 +27,7 @@ from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition
 from penstock.doors.ditto.service import Service
 from penstock.doors.ditto.streaming import answer_to
+from penstock.doors.facts import API, request_id
 from penstock.doors.stream.closing import close_gently
 from penstock.doors.stream.origins import allows
 from penstock.doors.stream.peer import port_of
@@ -203,7 +204,8 @@ class _Socket(asyncio.Protocol):
         peer = self._transport.get_extra_info("peername")
         secure = self._transport.get_extra_info("sslcontext") is not None
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        client = ClientFacts(address, secure, headers, port_of(self._transport))
+        port = port_of(self._transport)
+        client = ClientFacts(address, secure, headers, port, request_id=request_id(), listener=API)
         return response, await self.sockets.service.authenticate(headers, client, origin=self)
 
     def _opened(self, result: tuple[Response, Login] | Exception) -> None:

@@ -134,6 +134,7 @@ class Text6Door:
             request.password,
             request.stream.max_bandwidth,
             response,
+            request.client_id,
             recoverable=False,
         )
         if session is None:

@@ -190,7 +190,14 @@ class TlcpDoor:
             chosen = self.reception.find_set(request.adapter_set)
             codec = self._codec(version, request.supported_diffs)
             session = await self.reception.admit(
-                chosen, codec, request.user, request.password, request.max_bandwidth, link, request.ttl_millis
+                chosen,
+                codec,
+                request.user,
+                request.password,
+                request.max_bandwidth,
+                link,
+                request.client_id,
+                request.ttl_millis,
             )
         except Refusal as refusal:
             raise session_error(refusal) from None

@@ -1,0 +1,41 @@
+"""What metadata adapters are told of a client that asks for a session or, at the API port, for anything at all.
+
+Which library it uses is found in `libraries`; what becomes of the facts, in `penstock.adapters`.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from penstock.doors.libraries import library
+from penstock.doors.stream.link import Link
+from penstock.kernel.ports import ClientFacts
+
+# The listeners by the names of their tables in the configuration.
+STREAM = "stream"
+STREAM_TLS = "stream.tls"
+API = "api"
+
+# Random bytes in a request's identifier: enough that no two are ever the same, not even after a restart.
+REQUEST_ID_BYTES = 12
+
+
+def facts_of(link: Link, client_id: str | None) -> ClientFacts:
+    """Of a client of the streaming port; `client_id` is its LS_cid."""
+    found = library(client_id)
+    return ClientFacts(
+        link.address,
+        link.secure,
+        link.headers,
+        link.port,
+        link.principal,
+        request_id=request_id(),
+        listener=STREAM_TLS if link.secure else STREAM,
+        library=found.name,
+        library_version=found.version,
+    )
+
+
+def request_id() -> str:
+    """An identifier for one request of a client."""
+    return secrets.token_hex(REQUEST_ID_BYTES)
