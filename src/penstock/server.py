@@ -33,12 +33,14 @@ from penstock.adapters.ingest import ingest_routes
 from penstock.adapters.loading import Loader, Plan
 from penstock.adapters.running import RunningSet, StartFailure
 from penstock.adapters.tlex import Board, introduced
+from penstock.certificates import Certificate, CertificateFiles
 from penstock.collector import settle
 from penstock.config import Config, ConfigError, Loaded
 from penstock.config.checks import DEMO_SETS, serves_ditto
 from penstock.config.keys import all_keys, value_of
 from penstock.doors.reception import OpenSet, Reception
 from penstock.doors.stream.door import ListenError, StreamDoor
+from penstock.doors.stream.door import certificate_files as stream_files
 from penstock.doors.stream.turns import Turns
 from penstock.doors.text6.door import Text6Door
 from penstock.doors.tlcp.door import TlcpDoor
@@ -70,6 +72,18 @@ GATHERING = 0.005
 
 # Seconds between two looks for files of the journal that are past retention.
 RETENTION_PAUSE = 60.0
+
+
+# Names of files that a reload reads again, under another name as well; whether there are any stays as it was.
+RENEWED = frozenset(
+    {
+        "stream.tls.certificate",
+        "stream.tls.private_key",
+        "stream.tls.client_ca",
+        "tlex.certificate",
+        "tlex.private_key",
+    }
+)
 
 
 class StartError(Exception):
@@ -394,7 +408,8 @@ class Server:
         """Serve the adapter sets of another configuration; sets that it has as they were go on undisturbed.
 
         Raises ConfigError before anything has changed. New sets are let in when their adapters have started, which is
-        not waited for. Everything else in the configuration needs a restart.
+        not waited for. TLS listeners show what is in the files of their certificates now. Everything else in the
+        configuration needs a restart.
         """
         tables = self._configured(config)
         new = {name: table for name, table in tables.items() if self._tables.get(name) != table}
@@ -405,6 +420,7 @@ class Server:
             await self._close_set(name, f"The adapter set {name} has been removed")
         for name in changed:
             await self._close_set(name, f"The adapter set {name} has been changed")
+        await self._renew_certificates(config)
         for plan in plans:
             name = plan.adapter_set.name
             self._tables[name] = tables[name]
@@ -412,6 +428,27 @@ class Server:
         log.info("configuration reloaded", new=sorted(new.keys() - set(changed)), changed=changed, gone=gone)
         if needs_restart := _fixed_changes(self.config, config):
             log.warning("changes need a restart", keys=needs_restart)
+
+    async def _renew_certificates(self, config: Config) -> None:
+        """One that is refused leaves the others alone: each listener has a right certificate, new or old."""
+        found: list[tuple[str, Certificate, CertificateFiles | None]] = []
+        if self.stream.certificate is not None and config.stream.tls.enabled:
+            found.append(("stream.tls", self.stream.certificate, stream_files(config.stream.tls)))
+        if self.tlex is not None and self.tlex.certificate is not None and config.tlex.certificate:
+            from penstock.doors.tlex.door import certificate_files  # loaded by the door already
+
+            found.append(("tlex", self.tlex.certificate, certificate_files(config.tlex)))
+        for running in self._running.values():
+            found += [(listener, certificate, None) for listener, certificate in running.certificates()]
+        for listener, certificate, files in found:
+            try:
+                is_new = await asyncio.to_thread(certificate.renew, files)
+            except (OSError, ValueError) as error:
+                # An error of TLS is an OSError, and adapters name a wrong parameter with a ValueError.
+                log.error("certificate refused, the old one stays", listener=listener, reason=str(error))
+            else:
+                if is_new:
+                    log.info("certificate read again", listener=listener, file=certificate.files.certificate)
 
     async def _come(self, plan: Plan) -> None:
         name = plan.adapter_set.name
@@ -554,7 +591,13 @@ def session_limits(config: Config) -> SessionLimits:
 
 def _fixed_changes(old: Config, new: Config) -> list[str]:
     """Keys of other values than before that only a restart brings to bear."""
-    return [key for key in all_keys() if not key.startswith("demo.") and value_of(old, key) != value_of(new, key)]
+    return [
+        key
+        for key in all_keys()
+        if not key.startswith("demo.")
+        and value_of(old, key) != value_of(new, key)
+        and not (key in RENEWED and value_of(old, key) and value_of(new, key))
+    ]
 
 
 @contextlib.contextmanager

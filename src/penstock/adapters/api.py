@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.adapters.publisher import Publisher
     from penstock.adapters.server import ServerHandle
+    from penstock.certificates import Certificate
     from penstock.journal.recorder import AdapterRecorder
     from penstock.kernel.feed import Feed
 
@@ -76,6 +77,10 @@ class DataAdapter:
 
     def stop(self) -> Maybe[None]:
         """The server goes down."""
+
+    def listener_certificate(self) -> Certificate | None:
+        """For adapters that listen with TLS: the certificate that they show, which the server has read again on SIGHUP."""
+        return None
 
     def subscribe(self, item: str) -> Maybe[None]:
         """Somebody wants the item: publish it from now on, its snapshot first."""
@@ -148,6 +153,10 @@ class MetadataAdapter:
 
     def stop(self) -> Maybe[None]:
         """The server goes down."""
+
+    def listener_certificate(self) -> Certificate | None:
+        """For adapters that listen with TLS: the certificate that they show, which the server has read again on SIGHUP."""
+        return None
 
     # -- sessions -------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from penstock.adapters.api import AdapterSet, DataAdapter
+from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.adapters.authority import SetAuthority
 from penstock.adapters.publisher import Publisher
 from penstock.adapters.server import ServerHandle
@@ -23,6 +23,7 @@ from penstock.kernel.kernel import Kernel
 from penstock.log import get
 
 if TYPE_CHECKING:
+    from penstock.certificates import Certificate
     from penstock.journal.recorder import AdapterRecorder, Recording
 
 log = get(__name__)
@@ -66,6 +67,8 @@ class RunningSet:
         self._has_metadata = False
         self._data: dict[str, DataAdapter] = {}
         self._sources: dict[str, GuardedSource] = {}
+        # All that have been made, also those that are not up yet.
+        self._made: dict[str, DataAdapter] = {}
         self._coming: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -115,6 +118,7 @@ class RunningSet:
 
     def _attach(self, name: str, adapter: DataAdapter) -> tuple[GuardedSource, Feed]:
         source = GuardedSource(self.name, name, adapter)
+        self._made[name] = adapter
         # The kernel does not know it yet: nobody is to subscribe to an adapter that may not start.
         feed = Feed(self._kernel, self.name, name, source)
         adapter.attach(Publisher(feed, f"{self.name}/{name}"))
@@ -190,6 +194,14 @@ class RunningSet:
 
     def data_adapter(self, name: str) -> DataAdapter | None:
         return self._data.get(name)
+
+    def certificates(self) -> Iterator[tuple[str, Certificate]]:
+        """Those that adapters show at listeners of their own, each under the name of the adapter's table."""
+        adapters: dict[str, DataAdapter | MetadataAdapter] = {f"data.{name}": one for name, one in self._made.items()}
+        for name, adapter in {"metadata": self._set.metadata, **adapters}.items():
+            certificate = adapter.listener_certificate()
+            if certificate is not None:
+                yield f"adapters.{self.name}.{name}", certificate
 
     def retire(self, message: str) -> None:
         """Let nobody in any more and end all sessions of the set; `stop` is next."""

@@ -21,6 +21,7 @@ from typing import Protocol
 from penstock.adapters.remote.calls import Calls, Done, Outcome, Unanswered, Why
 from penstock.adapters.remote.connection import Connection
 from penstock.adapters.remote.settings import ConnectionSettings
+from penstock.certificates import Certificate
 from penstock.log import get
 from penstock.wire.ari.errors import BadPacket, BadStream
 from penstock.wire.ari.notifications import AdapterFailure, Update
@@ -108,14 +109,15 @@ class Link:
         """Listen; raises OSError. After `close` it may be opened again."""
         self._closing = False
         self._first = self._loop.create_future()
+        certificate = self._settings.certificate
         try:
             for stream, port in self._wanted_ports.items():
                 self._listeners[stream] = await self._loop.create_server(
                     partial(Connection, self, stream, self._settings.max_line_bytes),
                     self._settings.host,
                     port,
-                    ssl=self._settings.tls,
-                    ssl_handshake_timeout=self._settings.timeout if self._settings.tls else None,
+                    ssl=None if certificate is None else certificate.context,
+                    ssl_handshake_timeout=None if certificate is None else self._settings.timeout,
                 )
         except BaseException:
             await self.close()
@@ -400,6 +402,7 @@ class Linked:
     """What both kinds of adapters do with their link."""
 
     link: Link
+    _settings: ConnectionSettings
 
     async def start(self) -> None:
         await self.link.open()
@@ -409,6 +412,9 @@ class Linked:
 
     async def stop(self) -> None:
         await self.link.close()
+
+    def listener_certificate(self) -> Certificate | None:
+        return self._settings.certificate
 
     @property
     def ports(self) -> list[int]:

@@ -12,6 +12,8 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Required, TypedDict
 
+from penstock.certificates import NO_PASSWORD, Certificate, CertificateFiles
+
 MAX_PORT = 65_535
 
 
@@ -57,7 +59,7 @@ class ConnectionSettings:
     port: int
     user: str | None
     password: str | None
-    tls: ssl.SSLContext | None
+    certificate: Certificate | None
     allowed: tuple[IPv4Network | IPv6Network, ...]
     timeout: float
     keepalive_hint: float
@@ -101,7 +103,7 @@ def read_settings(given: ConnectionParameters, first_connection_timeout_millis: 
         port=port("port", given["port"]),
         user=optional_text("user", given.get("user")),
         password=_password(given.get("password")),
-        tls=_tls(
+        certificate=_certificate(
             _file("tls_certificate", given.get("tls_certificate")),
             _file("tls_private_key", given.get("tls_private_key")),
             _file("tls_client_authorities", given.get("tls_client_authorities")),
@@ -178,7 +180,7 @@ def _parameters(values: object) -> tuple[tuple[str, str], ...]:
     return tuple([(text("remote_parameters", name), value) for name, value in values.items()])
 
 
-def _tls(certificate: str | None, private_key: str | None, authorities: str | None) -> ssl.SSLContext | None:
+def _certificate(certificate: str | None, private_key: str | None, authorities: str | None) -> Certificate | None:
     if certificate is None:
         for name, value in (("tls_private_key", private_key), ("tls_client_authorities", authorities)):
             if value is not None:
@@ -186,15 +188,33 @@ def _tls(certificate: str | None, private_key: str | None, authorities: str | No
         return None
     if private_key is None:
         raise ParameterError("tls_private_key", None, "the file of the certificate's key")
+    for name, file in (
+        ("tls_certificate", certificate),
+        ("tls_private_key", private_key),
+        ("tls_client_authorities", authorities),
+    ):
+        _check_readable(name, file)
+    return Certificate(CertificateFiles(certificate, private_key, authorities), _tls_context)
+
+
+def _check_readable(name: str, file: str | None) -> None:
+    try:
+        if file is not None:
+            Path(file).read_bytes()
+    except OSError as error:
+        raise ParameterError(name, file, f"a readable PEM file; {error.strerror}") from None
+
+
+def _tls_context(files: CertificateFiles) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        context.load_cert_chain(certificate, private_key)
+        context.load_cert_chain(files.certificate, files.private_key, NO_PASSWORD)
     except (OSError, ssl.SSLError) as error:
-        raise ParameterError("tls_certificate", certificate, f"a PEM file with its key; {error}") from None
-    if authorities is not None:
+        raise ParameterError("tls_certificate", files.certificate, f"a PEM file with its key; {error}") from None
+    if files.authorities is not None:
         try:
-            context.load_verify_locations(authorities)
+            context.load_verify_locations(files.authorities)
         except (OSError, ssl.SSLError) as error:
-            raise ParameterError("tls_client_authorities", authorities, f"a PEM file; {error}") from None
+            raise ParameterError("tls_client_authorities", files.authorities, f"a PEM file; {error}") from None
         context.verify_mode = ssl.CERT_REQUIRED
     return context

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import ssl
 import time
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from penstock import __version__
+from penstock.certificates import NO_PASSWORD, Certificate, CertificateFiles
 from penstock.config import Config
 from penstock.config.schema import Tls
 from penstock.doors.stream.census import Census
@@ -60,6 +62,8 @@ class StreamDoor:
         self._all_closed = asyncio.Event()
         self._is_ready = is_ready
         self._servers: list[asyncio.Server] = []
+        # Of the TLS listener, if it is open.
+        self.certificate: Certificate | None = None
         name = config.server.name.encode("ascii", "replace").decode()
         self._server_header = name if config.server.server_tokens == "minimal" else f"{name}/{__version__}"
         self._date = ""
@@ -70,8 +74,8 @@ class StreamDoor:
         stream = self.config.stream
         self._servers.append(await self._listen(stream.port, None))
         if stream.tls.enabled:
-            context = tls_context(stream.tls)
-            self._servers.append(await self._listen(stream.tls.port, context))
+            self.certificate = Certificate(certificate_files(stream.tls), functools.partial(tls_context, stream.tls))
+            self._servers.append(await self._listen(stream.tls.port, self.certificate.context))
 
     async def _listen(self, port: int, context: ssl.SSLContext | None) -> asyncio.Server:
         loop = asyncio.get_running_loop()
@@ -145,16 +149,20 @@ def _names_protocol(query: str) -> bool:
     return any(unquote(pair.partition("=")[0]) == "LS_protocol" for pair in query.split("&"))
 
 
-def tls_context(settings: Tls) -> ssl.SSLContext:
+def certificate_files(settings: Tls) -> CertificateFiles:
+    return CertificateFiles(settings.certificate, settings.private_key, settings.client_ca or None)
+
+
+def tls_context(settings: Tls, files: CertificateFiles) -> ssl.SSLContext:
     """TLS 1.2 and 1.3, server side."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
-    context.load_cert_chain(settings.certificate, settings.private_key)
+    context.load_cert_chain(files.certificate, files.private_key, NO_PASSWORD)
     if settings.ciphers:
         context.set_ciphers(settings.ciphers)
-    if settings.client_ca:
-        context.load_verify_locations(settings.client_ca)
+    if files.authorities is not None:
+        context.load_verify_locations(files.authorities)
         is_required = settings.client_certificate == "required"
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
     return context

@@ -15,6 +15,7 @@ from uuid import uuid4
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
+from penstock.certificates import Certificate, CertificateFiles
 from penstock.config import Config
 from penstock.config.checks import EVERY_INTERFACE
 from penstock.config.schema import Tlex, TlexLimits
@@ -77,7 +78,8 @@ class TlexDoor:
         self.hub = Hub(settings_of(tlex), _Chance(), self._wake, watchers, recorders)
         self.listeners = Listeners(self.hub, tlex.max_strangers, tlex.handshake_millis / 1000)
         self.port = 0
-        # None without a certificate.
+        # Both are None without a certificate.
+        self.certificate: Certificate | None = None
         self.tls_port: int | None = None
         self.rest: ASGIApp = Rest(self).application
         self._tasks: list[asyncio.Task[None]] = []
@@ -122,8 +124,9 @@ class TlexDoor:
         tlex = self._tlex
         self.port = await self.listeners.listen(tlex.host, tlex.port, None)
         if tlex.certificate:
-            context = tls_context(tlex.certificate, tlex.private_key)
-            self.tls_port = await self.listeners.listen(tlex.host, tlex.tls_port, context)
+            self.certificate = Certificate(certificate_files(tlex), tls_context)
+            self.tls_port = await self.listeners.listen(tlex.host, tlex.tls_port, self.certificate.context)
+        log.info("TLEX listens", host=tlex.host, port=self.port, tls_port=self.tls_port)
 
     def _begin(self) -> None:
         self._tick()
@@ -220,6 +223,10 @@ class TlexDoor:
             self._ticks.cancel()
         self.listeners.close()
         await self.store.close()
+
+
+def certificate_files(tlex: Tlex) -> CertificateFiles:
+    return CertificateFiles(tlex.certificate, tlex.private_key)
 
 
 def settings_of(tlex: Tlex) -> Settings:

@@ -11,6 +11,7 @@ import ssl
 import time
 from typing import TYPE_CHECKING, cast
 
+from penstock.certificates import NO_PASSWORD, CertificateFiles
 from penstock.doors.tlex.moment import Moment
 from penstock.wire.tlex.rest import SecurityMode
 
@@ -177,11 +178,11 @@ class Link(asyncio.Protocol):
         self._transport.abort()
 
 
-def tls_context(certificate: str, private_key: str) -> ssl.SSLContext:
+def tls_context(files: CertificateFiles) -> ssl.SSLContext:
     """TLS 1.2 with the one cipher suite, server side; clients show no certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     context.set_ciphers(CIPHERS)
-    context.load_cert_chain(certificate, private_key)
+    context.load_cert_chain(files.certificate, files.private_key, NO_PASSWORD)
     return context
