@@ -17,7 +17,7 @@ from penstock.adapters.access.commands import app as user_app
 from penstock.build.compiler import CompileError, Impossible, compile_sources
 from penstock.client.tlex_commands import app as tlex_client_app
 from penstock.client.watching import watch
-from penstock.config import Config, ConfigError, Loaded, as_json, as_toml, load
+from penstock.config import ConfigError, Loaded, as_json, as_toml, load
 from penstock.history.commands import app as history_app
 from penstock.pipeline.commands import SPARK_LOG
 from penstock.pipeline.commands import app as pipeline_app
@@ -107,8 +107,7 @@ def demo(
     """Run the server with the demo adapter sets and the pipeline, and say where the page is."""
     overrides = _overrides(host, port, api_port, data_dir, log_level) | {"demo.enabled": True}
     loaded = _load(config, overrides)
-    typer.echo(f"penstock: {_page(loaded.config)}")
-    raise typer.Exit(_run(loaded, _pipeline(loaded) if pipeline else None))
+    raise typer.Exit(_run(loaded, _pipeline(loaded) if pipeline else None, names_page=True))
 
 
 @app.command("compile")
@@ -140,13 +139,19 @@ def config_check(
     """Check the configuration: exit code 0 when the server would accept it, 2 when not."""
     overrides = _overrides(host, port, api_port, data_dir, log_level)
     try:
-        warnings = _check_adapters(load(config, overrides))
+        loaded = load(config, overrides)
     except ConfigError as error:
-        if not as_json_object:
-            raise _refused(error) from None
-        found = {"place": error.place, "key": error.key, "value": error.value, "problem": error.problem}
-        typer.echo(json.dumps({"ok": False, "error": str(error)} | found))
-        raise typer.Exit(WRONG_CONFIGURATION) from None
+        raise _refusal(error, as_json_object) from None
+    # Here and not at the top: only who checks has to wait for all that a server is made of.
+    from penstock.rehearsal import StartError, rehearse
+
+    log.configure("error", loaded.config.log.format)
+    try:
+        warnings = rehearse(loaded)
+    except ConfigError as error:
+        raise _refusal(error, as_json_object) from None
+    except StartError as error:
+        raise _refusal(ConfigError(loaded.place, str(error)), as_json_object, str(error)) from None
     if as_json_object:
         typer.echo(json.dumps({"ok": True} | ({"warnings": warnings} if warnings else {})))
         return
@@ -188,30 +193,26 @@ def _load(path: Path | None, overrides: dict[str, Any]) -> Loaded:
     try:
         return load(path, overrides)
     except ConfigError as error:
-        raise _refused(error) from None
+        raise _refusal(error) from None
 
 
-def _refused(error: ConfigError) -> typer.Exit:
-    typer.echo(f"penstock: {error}", err=True)
+def _refusal(error: ConfigError, as_json_object: bool = False, words: str = "") -> typer.Exit:
+    """Say what is wrong, in the `words` of a start where there are some."""
+    words = words or str(error)
+    if as_json_object:
+        found = {"place": error.place, "key": error.key, "value": error.value, "problem": error.problem}
+        typer.echo(json.dumps({"ok": False, "error": words} | found))
+    else:
+        typer.echo(f"penstock: {words}", err=True)
     return typer.Exit(WRONG_CONFIGURATION)
 
 
-def _check_adapters(loaded: Loaded) -> list[str]:
-    """Import the adapters; what is wrong with the optional ones."""
-    if not loaded.config.adapters:
-        return []
-    # Here and not at the top: whoever has no adapters must not wait for all that they build on.
-    from penstock.adapters.loading import Loader
-
-    return Loader(loaded.directory, loaded.place).check(loaded.config.adapters)
-
-
-def _run(loaded: Loaded, beside: Companion | None = None) -> int:
+def _run(loaded: Loaded, beside: Companion | None = None, *, names_page: bool = False) -> int:
     log.configure(loaded.config.log.level, loaded.config.log.format)
     # Here and not at the top: checking or showing a configuration must not wait for the whole server.
     from penstock.server import run
 
-    return run(loaded, beside)
+    return run(loaded, beside, names_page=names_page)
 
 
 def _pipeline(loaded: Loaded) -> Companion | None:
@@ -224,14 +225,6 @@ def _pipeline(loaded: Loaded) -> Companion | None:
     if loaded.path is not None:
         options += ["--config", str(loaded.path)]
     return Companion(options, Path(config.server.data_dir) / "pipeline" / SPARK_LOG, typer.echo)
-
-
-def _page(config: Config) -> str:
-    if config.stream.port == 0:
-        return "the page is at the stream address of the ready line"
-    # An address that means "every interface" is none that a browser could open.
-    host = "localhost" if config.stream.host in ("0.0.0.0", "::") else config.stream.host
-    return f"the page is at http://{f'[{host}]' if ':' in host else host}:{config.stream.port}/"
 
 
 if __name__ == "__main__":

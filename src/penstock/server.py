@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import functools
 import os
@@ -36,7 +37,7 @@ from penstock.adapters.tlex import Board, introduced
 from penstock.certificates import Certificate, CertificateFiles
 from penstock.collector import settle
 from penstock.config import Config, ConfigError, Loaded
-from penstock.config.checks import DEMO_SETS, serves_ditto
+from penstock.config.checks import DEMO_SETS, EVERY_INTERFACE, serves_ditto
 from penstock.config.keys import all_keys, value_of
 from penstock.doors.reception import OpenSet, Reception
 from penstock.doors.stream.door import ListenError, StreamDoor
@@ -97,13 +98,13 @@ class Beside(Protocol):
     def stop(self) -> None: ...
 
 
-def run(loaded: Loaded, beside: Beside | None = None) -> int:
-    """Serve until told to stop; returns the exit code of the process."""
+def run(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = False) -> int:
+    """Serve until told to stop; returns the exit code of the process. With `names_page` people are told of the page."""
     config = loaded.config
     configure(config.log.level, config.log.format)
     try:
         with data_directory(Path(config.server.data_dir)):
-            uvloop.run(_serve(loaded, beside))
+            uvloop.run(_serve(loaded, beside, names_page))
     except StartError as error:
         log.error("cannot start", reason=str(error))
         return _left(1)
@@ -124,7 +125,7 @@ def _left(code: int) -> int:
     return code
 
 
-async def _serve(loaded: Loaded, beside: Beside | None) -> None:
+async def _serve(loaded: Loaded, beside: Beside | None, names_page: bool) -> None:
     stopped = asyncio.Event()
     reload_asked = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -149,6 +150,8 @@ async def _serve(loaded: Loaded, beside: Beside | None) -> None:
     reloads = loop.create_task(_reload_when_asked(server, loaded, reload_asked))
     settle()
     log.info("started", version=__version__, build=str(BUILD))
+    if names_page:
+        print(server.page_line(), flush=True)
     print(server.ready_line(), flush=True)
     if beside is not None:
         beside.start(server.api_address)
@@ -510,6 +513,11 @@ class Server:
     def api_address(self) -> str:
         return f"http://{_address(self.config.api.host, self.api_port)}"
 
+    def page_line(self) -> str:
+        """What a person can open in a browser: an address that means "every interface" is none of these."""
+        host = "localhost" if self.config.stream.host in EVERY_INTERFACE else self.config.stream.host
+        return f"penstock: the page is at http://{_address(host, self.stream_ports[0])}/"
+
     def ready_line(self) -> str:
         """What tells people and scripts where the server is."""
         stream = [f"stream=http://{_address(self.config.stream.host, self.stream_ports[0])}"]
@@ -614,6 +622,20 @@ def data_directory(path: Path) -> Iterator[IO[str]]:
         except OSError:
             raise StartError(f"the data directory {path} is in use by another penstock process") from None
         yield lock
+
+
+def check_data_directory(path: Path) -> None:
+    """Raise StartError if it could not be made or written in. That another process holds it is no fault of it."""
+    found = path
+    while not found.exists() and found != found.parent:
+        found = found.parent
+    problem = None
+    if not found.is_dir():
+        problem = errno.EEXIST if found == path else errno.ENOTDIR
+    elif not os.access(found, os.W_OK | os.X_OK):
+        problem = errno.EACCES
+    if problem is not None:
+        raise StartError(f"the data directory {path} cannot be used: {os.strerror(problem)}")
 
 
 def open_journal(path: Path, config: Config) -> Journal:

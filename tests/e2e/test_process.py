@@ -100,11 +100,19 @@ def test_demo_says_where_the_page_is(tmp_path: Path) -> None:
         assert command.stop() == (0, "")
 
 
-def test_demo_on_any_free_port_points_at_the_ready_line(tmp_path: Path) -> None:
+def test_demo_on_any_free_port_names_the_port_that_it_has_got(tmp_path: Path) -> None:
     with Command(tmp_path, "demo", *PORTS, "--no-pipeline") as command:
-        assert command.line() == "penstock: the page is at the stream address of the ready line"
-        assert READY.fullmatch(command.line())
+        page = command.line()
+        ready = READY.fullmatch(command.line())
+        assert ready is not None
+        assert page == f"penstock: the page is at http://127.0.0.1:{ready[2]}/"
         assert command.stop() == (0, "")
+
+
+def test_demo_names_no_page_if_it_cannot_listen(tmp_path: Path, taken_port: int) -> None:
+    done = run(tmp_path, "demo", "--port", str(taken_port), "--api-port", "0", "--no-pipeline")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"cannot listen on 127.0.0.1:{taken_port}: " in done.stderr
 
 
 # -- what stops the start ------------------------------------------------------------------------------------------

@@ -70,6 +70,9 @@ class DataAdapter:
     def start(self) -> Maybe[None]:
         """The server is about to open: connect to whatever the data comes from. An exception stops it."""
 
+    def check_start(self) -> Maybe[None]:
+        """Raise what `start` would raise, where that can be known without an effect; for `penstock config check`."""
+
     async def wait_until_ready(self) -> None:
         """All adapters of the set have been started: wait for what must be there before the first client comes. An
         exception stops the server.
@@ -79,7 +82,7 @@ class DataAdapter:
         """The server goes down."""
 
     def listener_certificate(self) -> Certificate | None:
-        """For adapters that listen with TLS: the certificate that they show, which the server has read again on SIGHUP."""
+        """Of an adapter that listens with TLS: what it shows there. The server has it read again on SIGHUP."""
         return None
 
     def subscribe(self, item: str) -> Maybe[None]:
@@ -146,6 +149,9 @@ class MetadataAdapter:
     def start(self) -> Maybe[None]:
         """The server is about to open. An exception stops it."""
 
+    def check_start(self) -> Maybe[None]:
+        """Raise what `start` would raise, where that can be known without an effect; for `penstock config check`."""
+
     async def wait_until_ready(self) -> None:
         """All adapters of the set have been started: wait for what must be there before the first client comes. An
         exception stops the server.
@@ -155,7 +161,7 @@ class MetadataAdapter:
         """The server goes down."""
 
     def listener_certificate(self) -> Certificate | None:
-        """For adapters that listen with TLS: the certificate that they show, which the server has read again on SIGHUP."""
+        """Of an adapter that listens with TLS: what it shows there. The server has it read again on SIGHUP."""
         return None
 
     # -- sessions -------------------------------------------------------------------------------------------------

@@ -76,7 +76,9 @@ class Loader:
         data = {adapter: self._data(name, adapter, entry) for adapter, entry in table.data.items()}
         for adapter, entry in table.data.items():
             if entry.optional:
-                _forgiven(data[adapter].check)
+                # What keeps it from being made may pass, but not a mistake in the configuration.
+                with contextlib.suppress(Unusable):
+                    data[adapter].check()
         made = {adapter: recipe.make() for adapter, recipe in data.items() if not table.data[adapter].optional}
         later = {adapter: recipe.make for adapter, recipe in data.items() if table.data[adapter].optional}
         journal = {
@@ -86,19 +88,6 @@ class Loader:
         }
         return Plan(AdapterSet(name, metadata.make(), made, table.timeout_millis, journal), later)
 
-    def check(self, tables: Mapping[str, Table]) -> list[str]:
-        """Import every adapter and check its parameters, but make none; what is wrong with the optional ones."""
-        complaints = []
-        for name, table in tables.items():
-            self._metadata(name, table.metadata).check()
-            for adapter, entry in table.data.items():
-                check = self._data(name, adapter, entry).check
-                if entry.optional:
-                    complaints += _forgiven(check)
-                else:
-                    check()
-        return complaints
-
     def _metadata(self, name: str, entry: Metadata) -> Recipe[MetadataAdapter]:
         path = ("adapters", name, "metadata")
         return Recipe(MetadataAdapter, METADATA_ADAPTERS, entry, path, self._place, self._directory)
@@ -106,15 +95,6 @@ class Loader:
     def _data(self, name: str, adapter: str, entry: Data) -> Recipe[DataAdapter]:
         path = ("adapters", name, "data", adapter)
         return Recipe(DataAdapter, DATA_ADAPTERS, entry, path, self._place, self._directory)
-
-
-def _forgiven(check: Callable[[], object]) -> list[str]:
-    """What keeps an optional adapter from being made now; mistakes that time does not heal are raised all the same."""
-    try:
-        check()
-    except Unusable as error:
-        return [str(error)]
-    return []
 
 
 class Recipe(Generic[A]):

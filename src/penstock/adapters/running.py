@@ -89,7 +89,7 @@ class RunningSet:
             self._set.metadata.attach(ServerHandle(self._kernel, self.name))
             await self.authority.start()
         except Exception as error:
-            raise StartFailure(f"metadata adapter of set {self.name} failed: {_reason(error)}") from error
+            raise metadata_failure(self.name, error) from error
         self._has_metadata = True
 
     async def _start_data(self, name: str, adapter: DataAdapter) -> None:
@@ -101,7 +101,7 @@ class RunningSet:
                 source.discard()
                 raise
         except Exception as error:
-            raise StartFailure(f"data adapter {name} of set {self.name} failed: {_reason(error)}") from error
+            raise data_failure(self.name, name, error) from error
         self._serve(name, adapter, source, feed)
 
     async def _wait_until_ready(self) -> None:
@@ -109,12 +109,12 @@ class RunningSet:
         try:
             await self._set.metadata.wait_until_ready()
         except Exception as error:
-            raise StartFailure(f"metadata adapter of set {self.name} failed: {_reason(error)}") from error
+            raise metadata_failure(self.name, error) from error
         for name, adapter in self._set.data.items():
             try:
                 await adapter.wait_until_ready()
             except Exception as error:
-                raise StartFailure(f"data adapter {name} of set {self.name} failed: {_reason(error)}") from error
+                raise data_failure(self.name, name, error) from error
 
     def _attach(self, name: str, adapter: DataAdapter) -> tuple[GuardedSource, Feed]:
         source = GuardedSource(self.name, name, adapter)
@@ -231,6 +231,14 @@ def _pauses() -> Iterator[float]:
     while True:
         yield seconds
         seconds = min(seconds * 2, LONGEST_PAUSE)
+
+
+def metadata_failure(adapter_set: str, error: Exception) -> StartFailure:
+    return StartFailure(f"metadata adapter of set {adapter_set} failed: {_reason(error)}")
+
+
+def data_failure(adapter_set: str, name: str, error: Exception) -> StartFailure:
+    return StartFailure(f"data adapter {name} of set {adapter_set} failed: {_reason(error)}")
 
 
 def _reason(error: Exception) -> str:

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
     insert,
+    inspect,
     select,
     text,
     update,
@@ -126,10 +127,21 @@ def prepare(connection: Connection, new_key: bytes) -> bytes:
         connection.execute(insert(state).values(id=1, version=VERSION, token_key=new_key))
         return new_key
     version, key = row
-    if version > VERSION:
-        raise WrongSchema(f"The database has layout {version}; this version knows up to {VERSION}")
+    _check_version(version)
     for number in range(version, VERSION):
         STEPS[number](connection)
     if version < VERSION:
         connection.execute(update(state).values(version=VERSION))
     return bytes(key)
+
+
+def check(connection: Connection) -> None:
+    """Raise WrongSchema as `prepare` would; nothing is written."""
+    if inspect(connection).has_table(state.name):
+        version = connection.execute(select(state.c.version)).scalar_one_or_none()
+        _check_version(0 if version is None else version)
+
+
+def _check_version(version: int) -> None:
+    if version > VERSION:
+        raise WrongSchema(f"The database has layout {version}; this version knows up to {VERSION}")

@@ -95,6 +95,12 @@ class AccessMetadata(MetadataAdapter):
             await self.stop()
             raise
 
+    async def check_start(self) -> None:
+        if self._users is not None:
+            self._users.load()
+        if self._tokens is not None:
+            await self._tokens.load()
+
     async def stop(self) -> None:
         if self._tokens is not None:
             self._tokens.close()

@@ -123,8 +123,11 @@ class IngestAdapter(DataAdapter):
         self.recorder = recorder
         self._directory = directory
 
+    def check_start(self) -> None:
+        self._kept_tokens()
+
     async def start(self) -> None:
-        self._read_tokens()
+        self._tokens += self._kept_tokens()
         recorder = self.recorder
         if recorder is None or self._directory is None:
             return
@@ -146,9 +149,10 @@ class IngestAdapter(DataAdapter):
             await self._saving
             await self.save()
 
-    def _read_tokens(self) -> None:
+    def _kept_tokens(self) -> list[bytes]:
+        """Those of the file; raises ValueError."""
         if self._token_file is None:
-            return
+            return []
         try:
             lines = Path(self._token_file).read_text().splitlines()
         except (OSError, UnicodeDecodeError) as error:
@@ -156,7 +160,7 @@ class IngestAdapter(DataAdapter):
         found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
         if not found:
             raise ValueError(f"token_file = {self._token_file!r}: it has no token")
-        self._tokens += [_token(token, f"token_file = {self._token_file!r}") for token in found]
+        return [_token(token, f"token_file = {self._token_file!r}") for token in found]
 
     def subscribe(self, item: str) -> None:
         state = self._states.get(item)

@@ -102,6 +102,9 @@ class ReplayAdapter(DataAdapter):
         first = await asyncio.to_thread(self._first, rows)
         self._task = asyncio.get_running_loop().create_task(self._run(rows, first))
 
+    async def check_start(self) -> None:
+        await asyncio.to_thread(self._first, self._open())
+
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()

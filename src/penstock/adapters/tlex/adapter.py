@@ -55,9 +55,15 @@ class TlexAdapter(DataAdapter):
         self._sessions: dict[str | None, tuple[str, dict[str, Event]]] = {}
 
     def start(self) -> None:
+        self._hub().add(self)
+
+    def check_start(self) -> None:
+        self._hub()
+
+    def _hub(self) -> Board:
         if self.board is None or not self.board.is_on:
             raise RuntimeError("there is no TLEX hub to show: tlex.enabled is false")
-        self.board.add(self)
+        return self.board
 
     def stop(self) -> None:
         if self.board is not None:

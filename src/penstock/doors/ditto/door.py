@@ -102,13 +102,7 @@ class DittoDoor:
 
     def check(self) -> None:
         """With all adapter sets there: raises DoorError if the one that is to know the users does not."""
-        name = self._config.adapter_set
-        judge = self._judge_of(name) if name else None
-        if judge is not None and not judge.vouches:
-            raise DoorError(
-                f"ditto.adapter_set = {name}: expected a set whose metadata adapter finds out who clients are, such as"
-                ' "access" with users or tokens'
-            )
+        check_users(self._config.adapter_set, self._judge_of)
 
     def routes(self) -> APIRouter:
         """What it serves over HTTP."""
@@ -154,3 +148,13 @@ class DittoDoor:
             except OSError as error:
                 log.error("the state of things is not saved; the journal has it all", reason=str(error))
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def check_users(name: str, judge_of: Callable[[str], Judge | None]) -> None:
+    """Raise DoorError if the adapter set of this name is there and does not find out who clients are."""
+    judge = judge_of(name) if name else None
+    if judge is not None and not judge.vouches:
+        raise DoorError(
+            f"ditto.adapter_set = {name}: expected a set whose metadata adapter finds out who clients are, such as"
+            ' "access" with users or tokens'
+        )

@@ -27,6 +27,7 @@ from penstock.doors.tlex.rest import Rest
 from penstock.doors.tlex.settings import Limits, Settings
 from penstock.log import get
 from penstock.store.address import store_url
+from penstock.store.checking import check_database
 from penstock.store.errors import StoreError
 from penstock.store.store import TOKEN_BYTES, Store
 from penstock.store.thread import StoreThread
@@ -46,6 +47,10 @@ FORGET_PAUSE = 3_600.0
 
 # Seconds that the last connections have to take Bye when the server goes down.
 LAST_BYES = 1.0
+
+
+# What comes of a database that is away, of another version, none at all, or of a kind that has no driver here.
+OPENING_FAILED = (StoreError, SQLAlchemyError, ImportError, OSError)
 
 
 class DoorError(Exception):
@@ -97,8 +102,8 @@ class TlexDoor:
             raise DoorError("tlex.store: expected a database URL, for there is no data directory")
         try:
             store = StoreThread(await asyncio.to_thread(Store.open, url))
-        except (StoreError, SQLAlchemyError, ImportError, OSError) as error:
-            raise DoorError(f"tlex.store: the database cannot be opened: {_reason(error)}") from error
+        except OPENING_FAILED as error:
+            raise _unopened(error) from error
         door = cls(config, store, display, recording)
         try:
             await door.synchronize()
@@ -223,6 +228,20 @@ class TlexDoor:
             self._ticks.cancel()
         self.listeners.close()
         await self.store.close()
+
+
+def check_store(config: Config, data_dir: Path) -> None:
+    """Raise DoorError if the database could not be opened; it is only read. Blocks: not for a loop."""
+    url = store_url(config, data_dir)
+    assert url is not None
+    try:
+        check_database(url, is_made=not config.tlex.store)
+    except OPENING_FAILED as error:
+        raise _unopened(error) from error
+
+
+def _unopened(error: Exception) -> DoorError:
+    return DoorError(f"tlex.store: the database cannot be opened: {_reason(error)}")
 
 
 def certificate_files(tlex: Tlex) -> CertificateFiles:
