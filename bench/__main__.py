@@ -69,6 +69,9 @@ def main() -> int:
     if options.name is None:
         parser.print_help()
         return 0
+    if sys.platform != "linux":
+        print("bench: the benchmarks need Linux: they pin processes to cores and read /proc", file=sys.stderr)
+        return 2
     chosen = cores()
     pin(os.getpid(), chosen.load)
     print(facts(chosen))

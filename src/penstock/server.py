@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
 import uvicorn
-import uvloop
 
 from penstock import BUILD, __version__
 from penstock.adapters.api import AdapterSet, DataAdapter
@@ -45,10 +44,12 @@ from penstock.doors.stream.door import certificate_files as stream_files
 from penstock.doors.stream.turns import Turns
 from penstock.doors.text6.door import Text6Door
 from penstock.doors.tlcp.door import TlcpDoor
+from penstock.durable import OWNER_FILE, is_open_to_others, keep_to_owner, make_directory
 from penstock.kernel.identity import SessionIds
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.limits import SessionLimits
 from penstock.log import configure, get
+from penstock.loop import run as run_loop
 from penstock.monitor.api import build_api
 
 if TYPE_CHECKING:
@@ -102,9 +103,11 @@ def run(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = Fals
     """Serve until told to stop; returns the exit code of the process. With `names_page` people are told of the page."""
     config = loaded.config
     configure(config.log.level, config.log.format)
+    # Also for what libraries make, such as the database, and for what adapters keep.
+    keep_to_owner()
     try:
         with data_directory(Path(config.server.data_dir)):
-            uvloop.run(_serve(loaded, beside, names_page))
+            run_loop(_serve(loaded, beside, names_page))
     except StartError as error:
         log.error("cannot start", reason=str(error))
         return _left(1)
@@ -612,8 +615,10 @@ def _fixed_changes(old: Config, new: Config) -> list[str]:
 def data_directory(path: Path) -> Iterator[IO[str]]:
     """Make the data directory and hold it: a second process on the same one does not start."""
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = (path / "lock").open("w")
+        make_directory(path)
+        lock = os.fdopen(os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_FILE), "r+")
+        if is_open_to_others(path):
+            log.warning("others may look into the data directory; if they need not: chmod 700", data_dir=str(path))
     except OSError as error:
         raise StartError(f"the data directory {path} cannot be used: {error.strerror}") from error
     with lock:

@@ -17,6 +17,7 @@ from penstock.client import ItemUpdate, Subscription, connect
 from penstock.pipeline.companion import Companion
 from penstock.pipeline.status import read
 from tests.e2e.command import PORTS, Command
+from tests.support.privacy import open_to_others
 
 PATIENCE = 10.0
 # Spark takes its time to start, much more of it on a machine that has other work.
@@ -62,9 +63,10 @@ async def look(stream: str) -> tuple[ItemUpdate, ItemUpdate, ItemUpdate]:
 @pytest.mark.timeout(SPARK_PATIENCE + 60)
 def test_the_demo_computes_candles_and_movers_and_one_signal_stops_all_of_it(tmp_path: Path) -> None:
     with Command(tmp_path, "demo", *PORTS) as command:
-        assert command.line() == "penstock: the page is at the stream address of the ready line"
+        page = command.line()
         ready = READY.fullmatch(command.line())
         assert ready is not None
+        assert page == f"penstock: the page is at {ready[1]}/"
         assert command.line() == "pipeline: starting Spark…"
         candle, mover, query = asyncio.run(asyncio.wait_for(look(ready[1]), SPARK_PATIENCE))
         low, high = float(candle.values["low"] or ""), float(candle.values["high"] or "")
@@ -91,6 +93,7 @@ def test_the_demo_computes_candles_and_movers_and_one_signal_stops_all_of_it(tmp
     assert "Traceback" not in command.errors
     assert "Exception" not in command.errors
     assert (tmp_path / "penstock-data" / "pipeline" / "spark.log").stat().st_size > 0
+    assert open_to_others(tmp_path / "penstock-data") == []
 
 
 def test_without_the_pipeline_nothing_of_it_is_started(tmp_path: Path) -> None:

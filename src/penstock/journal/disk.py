@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from penstock.durable import OWNER_FILE, make_directory, sync_directory, sync_file
 from penstock.journal.errors import DirectoryInUse
 
 LOCK_NAME = "lock"
@@ -65,7 +66,7 @@ class Disk(Protocol):
 
 class _OpenFile:
     def __init__(self, path: Path, flags: int) -> None:
-        self._descriptor = os.open(path, flags | os.O_CLOEXEC, 0o640)
+        self._descriptor = os.open(path, flags | os.O_CLOEXEC, OWNER_FILE)
 
     def read(self, position: int, length: int) -> bytes:
         data = os.pread(self._descriptor, length, position)
@@ -85,7 +86,8 @@ class _OpenFile:
         return os.fstat(self._descriptor).st_size
 
     def write(self, position: int, parts: Sequence[bytes | memoryview]) -> None:
-        written = os.pwritev(self._descriptor, parts, position)
+        # One call for all parts, but on systems that do not have it.
+        written = os.pwritev(self._descriptor, parts, position) if hasattr(os, "pwritev") else 0
         if written == sum(map(len, parts)):
             return
         # A short write: the disk is nearly full, or the parts exceed what one call takes.
@@ -102,7 +104,7 @@ class _OpenFile:
         os.ftruncate(self._descriptor, size)
 
     def sync(self) -> None:
-        os.fdatasync(self._descriptor)
+        sync_file(self._descriptor)
 
     def close(self) -> None:
         if self._descriptor >= 0:
@@ -126,8 +128,8 @@ class DirectoryDisk:
     def __init__(self, directory: Path, *, make: bool = False) -> None:
         self.directory = directory
         if make and not directory.is_dir():
-            directory.mkdir(parents=True)
-            _sync_directory(directory.parent)
+            make_directory(directory)
+            sync_directory(directory.parent)
 
     def names(self) -> list[str]:
         return os.listdir(self.directory)
@@ -148,21 +150,13 @@ class DirectoryDisk:
         os.unlink(self.directory / name)
 
     def sync_directory(self) -> None:
-        _sync_directory(self.directory)
+        sync_directory(self.directory)
 
     def lock(self) -> Lock:
-        descriptor = os.open(self.directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        descriptor = os.open(self.directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_FILE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             raise DirectoryInUse(f"the journal in {self.directory} is being written by another process") from None
         return _HeldLock(descriptor)
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -26,6 +26,7 @@ import typer
 
 from penstock import log
 from penstock.config import Config, ConfigError, load
+from penstock.durable import OWNER_FILE, keep_to_owner
 from penstock.pipeline.errors import BadOption, PipelineError, explain
 from penstock.pipeline.jobs import JOBS, Job
 from penstock.pipeline.place import Place
@@ -110,6 +111,7 @@ def run(
         settings = loaded(config, data_dir, log_level)
         place = Place.of(settings, api=api)
         need_spark()
+        keep_to_owner()
         plans = [plan(settings, name) for name in dict.fromkeys(names)]
         options = {name: _option(name, value) for name, value in settings.pipeline.spark.items()}
         code = _run(settings, place, plans, master or settings.pipeline.master, options, once, with_parent)
@@ -143,6 +145,7 @@ def backfill(
         settings = loaded(config, data_dir)
         place = Place.of(settings, api=api)
         need_spark()
+        keep_to_owner()
         chosen = plan(settings, name)
         place.status_dir.mkdir(parents=True, exist_ok=True)
         streams = _Streams(place.status_dir / SPARK_LOG, settings)
@@ -411,7 +414,7 @@ class _Streams:
         sys.stderr.flush()
         self._output, self._errors = os.dup(1), os.dup(2)
         self._people = os.fdopen(os.dup(self._output), "w", buffering=1, encoding="utf-8", errors="replace")
-        spark = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        spark = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, OWNER_FILE)
         os.dup2(spark, 1)
         os.dup2(spark, 2)
         os.close(spark)

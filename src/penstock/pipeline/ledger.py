@@ -6,11 +6,11 @@ result, which is what exactly once asks of everything that is published. Read ne
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
 
+from penstock.durable import sync_file
 from penstock.pipeline.errors import PipelineError
 
 # Spark runs again the last batch, and more only if a power cut took some of its own files along.
@@ -50,7 +50,7 @@ class Ledger:
             with pa.ipc.new_file(file, table.schema) as writer:
                 writer.write_table(table)
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         temporary.replace(path)
         self._path(batch - KEPT).unlink(missing_ok=True)
 

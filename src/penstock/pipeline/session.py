@@ -37,6 +37,8 @@ SETTINGS: dict[str, str] = {
     # All of them are asked for once a second; the shortest batches are far longer than 50 ms.
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     "spark.sql.streaming.stopTimeout": "20s",
+    # Hadoop does not look at the umask of its process: checkpoints would be for everybody to read.
+    "spark.hadoop.fs.permissions.umask-mode": "077",
 }
 
 LOCAL = {

@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from penstock.durable import OWNER_FILE
 from penstock.journal.damage import Damage
 from penstock.pipeline.errors import BadOption
 
@@ -103,7 +104,7 @@ def held(directory: Path, names: Iterable[str]) -> Iterator[None]:
         for name in names:
             path = directory / f"{name}.lock"
             try:
-                locks.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+                locks.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_FILE))
                 fcntl.flock(locks[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise BadOption(f"job {name} is already run by another process in {directory.parent}") from None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.config import ConfigError, load
+from penstock.durable import keep_to_owner, make_directory
 from penstock.terminal import complaint
 
 if TYPE_CHECKING:
@@ -202,12 +203,14 @@ def _store(config: Path | None, data_dir: str | None) -> Iterator[Store]:
         loaded = load(config, {} if data_dir is None else {"server.data_dir": data_dir}).config
     except ConfigError as error:
         raise complaint(str(error), WRONG) from None
+    # SQLite makes its files as the umask says.
+    keep_to_owner()
     directory = Path(loaded.server.data_dir)
     url = store_url(loaded, directory)
     assert url is not None
     try:
         if not loaded.tlex.store:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory)
         store = Store.open(url)
     except (SQLAlchemyError, StoreError, ImportError, OSError) as error:
         raise complaint(f"the database cannot be opened: {_reason(error)}", FAILED) from None

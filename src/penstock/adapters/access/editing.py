@@ -15,6 +15,7 @@ from pathlib import Path
 
 from penstock.adapters.access.settings import AccessError
 from penstock.adapters.access.users import User, is_comment, parse, read_text
+from penstock.durable import sync_file
 
 # A file of hashes is for its owner alone.
 NEW_FILE_MODE = 0o600
@@ -78,7 +79,7 @@ def _write(path: Path, text: str) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         if before is not None:
             # An administrator's change must not take the file away from the server.
             os.chown(name, before.st_uid, before.st_gid)

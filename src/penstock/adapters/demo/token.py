@@ -9,6 +9,8 @@ import os
 import secrets
 from pathlib import Path
 
+from penstock.durable import OWNER_FILE, make_directory
+
 # Random bytes of a token, and the least length of one that is taken for a token.
 TOKEN_BYTES = 32
 MIN_LENGTH = 16
@@ -24,11 +26,11 @@ def kept_token(path: Path) -> str:
         token = ""
     if len(token) < MIN_LENGTH:
         token = new_token()
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(path.parent)
         fresh = path.with_name(f"{path.name}.new")
         fresh.unlink(missing_ok=True)
         # Nobody else may read it, not even for a moment.
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_FILE), "w") as file:
             file.write(f"{token}\n")
         fresh.replace(path)
     return token

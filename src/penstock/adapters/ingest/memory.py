@@ -19,6 +19,7 @@ import msgspec
 
 from penstock.adapters.ingest.batches import remember
 from penstock.adapters.ingest.states import Event, State, Unfit
+from penstock.durable import OWNER_FILE, make_directory, sync_directory, sync_file
 from penstock.journal.damage import Damage
 from penstock.journal.disk import Disk
 from penstock.journal.entity import batch_entity, entity_of
@@ -92,22 +93,19 @@ def _quoted(name: str) -> str:
 
 def save(path: Path, adapter_set: str, adapter: str, memory: Memory) -> None:
     """Replace the file, or leave it as it is. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     aside = path.with_name(f"{path.name}.tmp")
-    with aside.open("wb") as file:
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, OWNER_FILE)
+    with os.fdopen(descriptor, "wb") as file:
         checksum = 0
         for line in _lines(adapter_set, adapter, memory):
             checksum = crc32(line, checksum)
             file.write(line)
         file.write(_encode(Tail(len(memory.states), checksum)))
         file.flush()
-        os.fsync(file.fileno())
+        sync_file(file.fileno())
     aside.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(path.parent)
 
 
 def _lines(adapter_set: str, adapter: str, memory: Memory) -> Iterator[bytes]:

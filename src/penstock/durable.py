@@ -1,0 +1,65 @@
+"""How files that are kept are made: for their owner only, and on the disk for certain.
+
+Data may be personal and tokens are secret, so neither depends on the umask that a service happens to be started with.
+Not here: what is in the files. Read next: docs/journal.md, "Durability"; docs/configuration.md, "Files".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+
+OWNER_DIRECTORY = 0o700
+OWNER_FILE = 0o600
+_ALL_BUT_OWNER = 0o077
+
+# macOS has this instead of fdatasync, and its fsync leaves data in the cache of the drive.
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+
+
+def keep_to_owner() -> None:
+    """Let nobody else read what this process makes from now on, nor what libraries and processes of it make."""
+    os.umask(_ALL_BUT_OWNER)
+
+
+def make_directory(path: Path) -> None:
+    """With the directories above it that are missing; one that is there stays as it is. Raises OSError."""
+    if path.is_dir():
+        return
+    if not path.parent.exists():
+        make_directory(path.parent)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(OWNER_DIRECTORY)
+        return
+    if not path.is_dir():
+        path.mkdir()
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Whether the group or anybody may read it or look into it. Raises OSError."""
+    return bool(path.stat().st_mode & _ALL_BUT_OWNER)
+
+
+def sync_file(descriptor: int) -> None:
+    """What was written can be read after a power cut. Raises OSError."""
+    if _FULL_SYNC is not None:
+        try:
+            fcntl.fcntl(descriptor, _FULL_SYNC)
+            return
+        except OSError:
+            # File systems of other machines do not have it.
+            os.fsync(descriptor)
+            return
+    # Without the times of the file, which nobody needs.
+    getattr(os, "fdatasync", os.fsync)(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """What was made, renamed or removed in it is so after a power cut. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
