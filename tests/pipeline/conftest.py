@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,9 +57,10 @@ def connect(cache: Path) -> SparkSession:
 
     from penstock.pipeline import register
     from penstock.pipeline.session import LOCAL, SETTINGS
+    from penstock.pipeline.workers import worker_python
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = str(worker_python(cache))
     builder = SparkSession.builder.remote("local[2]")
     place = {"spark.local.dir": str(cache / "spark"), "spark.sql.warehouse.dir": str(cache / "warehouse")}
     for key, value in {**SETTINGS, **LOCAL, **place}.items():

@@ -78,7 +78,7 @@ class Pace:
     # A query that ran this long has recovered: its next restart is again the first.
     recovered: float = 60.0
     # Queries begin one after another: the next one when the one before has done a batch, or after this long. Each needs
-    # Python processes of its own, to which Spark gives ten seconds to come up, no more.
+    # Python processes of its own; if all came up at once, the first result would be as late as the last.
     turn: float = 60.0
     # For queries to stop, then for Spark; afterwards both are left.
     stop_queries: float = 4.0

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from penstock.pipeline import register
 from penstock.pipeline.java import java_home
+from penstock.pipeline.workers import worker_python
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
@@ -39,6 +40,8 @@ SETTINGS: dict[str, str] = {
     "spark.sql.streaming.stopTimeout": "20s",
     # Hadoop does not look at the umask of its process: checkpoints would be for everybody to read.
     "spark.hadoop.fs.permissions.umask-mode": "077",
+    # For Python and the JVM to meet when a result is fetched: 15 seconds are not always enough on a loaded machine.
+    "spark.python.authenticate.socketTimeout": "120s",
 }
 
 LOCAL = {
@@ -72,10 +75,12 @@ def open_session(
 
     `settings` go over those above. `quick` is for runs of less than a minute.
     """
-    # Workers otherwise take whatever `python3` is first on the path.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # Workers otherwise take whatever `python3` is first on the path. On a cluster they are on machines that may not see
+    # the cache: there it is the interpreter itself, and Spark's ten seconds for a worker to call back hold.
+    local = master.startswith("local")
+    os.environ["PYSPARK_PYTHON"] = str(worker_python(cache)) if local else sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    chosen = {**SETTINGS, **(LOCAL if master.startswith("local") else {}), **(settings or {})}
+    chosen = {**SETTINGS, **(LOCAL if local else {}), **(settings or {})}
     if master.startswith("sc://"):
         session = SparkSession.builder.remote(master).getOrCreate()
         for key, value in chosen.items():
