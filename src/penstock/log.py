@@ -44,16 +44,19 @@ class Log:
     def warning(self, event: str, /, **fields: object) -> None:
         self._write(logging.WARNING, event, fields)
 
-    def error(self, event: str, /, **fields: object) -> None:
-        self._write(logging.ERROR, event, fields)
+    def error(self, event: str, /, exception: BaseException | None = None, **fields: object) -> None:
+        """An error; with an exception, such as one of another thread, its traceback as well."""
+        self._write(logging.ERROR, event, fields, exception or False)
 
     def exception(self, event: str, /, **fields: object) -> None:
         """An error with the exception being handled and its traceback."""
-        self._write(logging.ERROR, event, fields, with_exception=True)
+        self._write(logging.ERROR, event, fields, True)
 
-    def _write(self, level: int, event: str, fields: Mapping[str, object], *, with_exception: bool = False) -> None:
+    def _write(
+        self, level: int, event: str, fields: Mapping[str, object], exception: BaseException | bool = False
+    ) -> None:
         if self._logger.isEnabledFor(level):
-            self._logger.log(level, event, exc_info=with_exception, extra={"fields": fields})
+            self._logger.log(level, event, exc_info=exception, extra={"fields": fields})
 
 
 def get(name: str) -> Log:

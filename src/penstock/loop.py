@@ -6,16 +6,12 @@ uvloop does not exist for Windows and for other Pythons than CPython; everything
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
-
-T = TypeVar("T")
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`."""
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop that nothing runs on yet."""
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(main)
-    return uvloop.run(main)
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

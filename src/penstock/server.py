@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Set
 from dataclasses import fields
 from pathlib import Path
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Protocol
 
 import uvicorn
@@ -31,8 +32,11 @@ from penstock.adapters.demo import demo_sets
 from penstock.adapters.demo.token import kept_token
 from penstock.adapters.ingest import ingest_routes
 from penstock.adapters.loading import Loader, Plan
+from penstock.adapters.outlive import run_to_end
+from penstock.adapters.roster import Roster
 from penstock.adapters.running import RunningSet, StartFailure
 from penstock.adapters.tlex import Board, introduced
+from penstock.adapters.watchdog import Watchdog
 from penstock.certificates import Certificate, CertificateFiles
 from penstock.collector import settle
 from penstock.config import Config, ConfigError, Loaded
@@ -49,8 +53,9 @@ from penstock.kernel.identity import SessionIds
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.limits import SessionLimits
 from penstock.log import configure, get
-from penstock.loop import run as run_loop
+from penstock.loop import new_loop
 from penstock.monitor.api import build_api
+from penstock.monitor.health import Answer, answer
 
 if TYPE_CHECKING:
     from penstock.doors.ditto.door import DittoDoor
@@ -107,7 +112,8 @@ def run(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = Fals
     keep_to_owner()
     try:
         with data_directory(Path(config.server.data_dir)):
-            run_loop(_serve(loaded, beside, names_page))
+            roster = Roster()
+            run_to_end(_serve(loaded, beside, names_page, roster), roster, new_loop)
     except StartError as error:
         log.error("cannot start", reason=str(error))
         return _left(1)
@@ -128,25 +134,13 @@ def _left(code: int) -> int:
     return code
 
 
-async def _serve(loaded: Loaded, beside: Beside | None, names_page: bool) -> None:
+async def _serve(loaded: Loaded, beside: Beside | None, names_page: bool, roster: Roster) -> None:
     stopped = asyncio.Event()
     reload_asked = asyncio.Event()
     loop = asyncio.get_running_loop()
-    signals = 0
-
-    def stop() -> None:
-        nonlocal signals
-        signals += 1
-        if signals > 1:
-            log.warning("stopped at once")
-            os._exit(1)
-        stopped.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    loop.add_signal_handler(signal.SIGHUP, reload_asked.set)
+    _handle_signals(loop, stopped, reload_asked)
     data_dir = Path(loaded.config.server.data_dir)
-    server = Server(loaded.config, [], Loader(loaded.directory, loaded.place), data_dir)
+    server = Server(loaded.config, [], Loader(loaded.directory, loaded.place), data_dir, roster)
     if not await _start_unless(server, stopped):
         log.info("stopped before it was ready")
         return
@@ -166,6 +160,34 @@ async def _serve(loaded: Loaded, beside: Beside | None, names_page: bool) -> Non
     log.info("stopping", sessions=len(server.kernel.sessions))
     await server.stop()
     log.info("stopped")
+
+
+def _handle_signals(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event, reload_asked: asyncio.Event) -> None:
+    """SIGTERM and SIGINT stop the server, a second one at once; SIGHUP reads the configuration again.
+
+    Not by `loop.add_signal_handler`: that waits for the loop's next turn, which may never come when an adapter blocks
+    it, and loses signals in the moment after an adapter has stopped the loop (adapters/outlive.py).
+    """
+    signals = 0
+
+    def tell(event: asyncio.Event) -> None:
+        # On the way down the loop may be closed.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(event.set)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal signals
+        signals += 1
+        if signals > 1:
+            # The log may be in the middle of a line: then it is not entered again.
+            with contextlib.suppress(RuntimeError):
+                log.warning("stopped at once")
+            os._exit(1)
+        tell(stopped)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    signal.signal(signal.SIGHUP, lambda number, frame: tell(reload_asked))
 
 
 async def _start_unless(server: Server, stopped: asyncio.Event) -> bool:
@@ -204,15 +226,19 @@ class Server:
         sets: list[AdapterSet],
         loader: Loader | None = None,
         data_dir: Path | None = None,
+        roster: Roster | None = None,
     ) -> None:
         """`sets` are there for good; with a loader those of the configuration are served as well.
 
-        Without a data directory nothing is journaled or kept, whatever the configuration says.
+        Without a data directory nothing is journaled or kept, whatever the configuration says. Whoever wants to know of
+        adapters what the server knows gives a `roster`.
         """
         self.config = config
         # What goes into the journal goes through here; None until it is open, and without one.
         self.recording: Recording | None = None
         self._data_dir = data_dir
+        self._roster = roster or Roster()
+        self._watchdog: Watchdog | None = None
         self._retention: asyncio.Task[None] | None = None
         self.turns = Turns(asyncio.get_running_loop())
         ids = SessionIds(config.server.node, os.urandom)
@@ -224,11 +250,13 @@ class Server:
         # What each set of the configuration was made from, and those that a reload is about to start.
         self._tables: dict[str, object] = {}
         self._coming: dict[str, asyncio.Task[None]] = {}
+        # Sets that a reload could not start.
+        self._broken: set[str] = set()
         # The doors see what is in here, and nothing that is not.
         self._open_sets: dict[str, OpenSet] = {}
         reception = Reception(config, self.kernel, self._open_sets)
         self.tlcp = TlcpDoor(reception)
-        self.stream = StreamDoor(config, self.turns, self.tlcp, Text6Door(reception), self.is_ready)
+        self.stream = StreamDoor(config, self.turns, self.tlcp, Text6Door(reception), self.health)
         # Open while the server runs, if it is enabled; adapters see it on the board.
         self.tlex: TlexDoor | None = None
         self._tlex_board = Board(config.tlex.enabled)
@@ -242,16 +270,34 @@ class Server:
     def is_ready(self) -> bool:
         return self._ready and not self.stream.stopping
 
+    def health(self) -> Answer:
+        """What /health answers; reasons stay in the log, for anybody may ask."""
+        failed, degraded = [], [f"adapter set {name}" for name in sorted(self._broken)]
+        if self.recording is not None and self.recording.journal.trouble is not None:
+            failed.append("journal")
+        for member in self._roster.members():
+            kind = "data adapter" if "/" in member.label else "metadata adapter"
+            if member.has_failed and not member.optional:
+                failed.append(f"{kind} {member.label}")
+            elif member.trouble is not None:
+                degraded.append(f"{kind} {member.label}")
+        if self.tlex is not None and self.tlex.is_database_away:
+            degraded.append("tlex database")
+        degraded += [f"data adapter {label}" for label in sorted(self._roster.awaited)]
+        return answer(self.is_ready(), failed, list(dict.fromkeys(degraded)))
+
     async def start(self) -> None:
         """Start the adapters, then open the ports; raises StartError with the reason."""
         try:
             await self._open_journal()
             await self._open_ditto()
+            self._watch()
             await self._start_sets()
             await self._open_tlex()
             await self.stream.listen()
             await self._start_api()
         except BaseException as error:
+            self._stop_watching()
             if self.tlex is not None:
                 await self.tlex.stop()
             await self._stop_sets()
@@ -261,6 +307,16 @@ class Server:
                 raise StartError(str(error)) from error
             raise
         self._ready = True
+
+    def _watch(self) -> None:
+        if self.config.server.stall_millis:
+            self._watchdog = Watchdog(self._roster, self.config.server.stall_millis / 1000)
+            self._watchdog.start()
+
+    def _stop_watching(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.stop()
+            self._watchdog = None
 
     # -- the journal ----------------------------------------------------------------------------------------------
 
@@ -387,7 +443,7 @@ class Server:
     async def _open_set(self, plan: Plan) -> None:
         directory = None if self._data_dir is None else self._data_dir / "items"
         plan = introduced(plan, self._tlex_board)
-        running = RunningSet(self.kernel, plan.adapter_set, plan.optional, self.recording, directory)
+        running = RunningSet(self.kernel, plan.adapter_set, plan.optional, self.recording, directory, self._roster)
         await running.start()
         self._running[running.name] = running
         self._open_sets[running.name] = OpenSet(running.name, running.authority, running.authority)
@@ -395,6 +451,7 @@ class Server:
     async def _close_set(self, name: str, message: str) -> None:
         """End the sessions of a set and stop its adapters; one that is still starting is given up."""
         del self._tables[name]
+        self._broken.discard(name)
         coming = self._coming.pop(name, None)
         if coming is not None:
             coming.cancel()
@@ -421,6 +478,7 @@ class Server:
         new = {name: table for name, table in tables.items() if self._tables.get(name) != table}
         plans = await self._plans(config, new.keys())
         gone = [name for name in self._tables if name not in tables]
+        self._broken.clear()
         changed = [name for name in self._tables if name in new]
         for name in gone:
             await self._close_set(name, f"The adapter set {name} has been removed")
@@ -463,6 +521,7 @@ class Server:
         except StartFailure as failure:
             # Forgotten, so that the next reload tries it again.
             self._tables.pop(name, None)
+            self._broken.add(name)
             log.error("adapter set does not start", adapter_set=name, reason=str(failure))
         else:
             log.info("adapter set started", adapter_set=name)
@@ -477,7 +536,7 @@ class Server:
         except OSError as error:
             raise StartError(f"cannot listen on {api.host}:{api.port}: {error}") from error
         self._api_port = listener.getsockname()[1]
-        application = build_api(self.is_ready, [ingest_routes(self._data_adapter, self.is_ready)])
+        application = build_api(self.health, [ingest_routes(self._data_adapter, self.is_ready)])
         if self.ditto is not None:
             application.include_router(self.ditto.routes())
         if self.tlex is not None:
@@ -547,6 +606,7 @@ class Server:
             await self._api_task
         await self._close_ditto()
         await self._close_journal()
+        self._stop_watching()
 
 
 class _ApiServer(uvicorn.Server):

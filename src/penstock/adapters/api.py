@@ -49,6 +49,9 @@ class DataAdapter:
     # Whether all plain methods return at once: they are then called on the event loop itself.
     quick = False
 
+    # Why the adapter cannot do its work just now, such as a connection that is down; None when it can. For /health.
+    trouble: str | None = None
+
     publisher: Publisher
 
     def attach(self, publisher: Publisher) -> None:
@@ -137,6 +140,9 @@ class MetadataAdapter:
 
     # How many sessions a user may have at a time; one more ends the oldest with cause 35. None: any number.
     sessions_per_user: int | None = None
+
+    # Why the adapter cannot do its work just now, such as a connection that is down; None when it can. For /health.
+    trouble: str | None = None
 
     server: ServerHandle
     # The name of the set that it decides for, known from `attach` on.

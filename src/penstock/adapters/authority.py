@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.adapters.api import AdapterSet, MetadataAdapter
 from penstock.adapters.calls import LAST_CALLS, Caller, Tasks, overrides
+from penstock.adapters.faults import CONTAINED
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.messages import Message
@@ -60,7 +61,8 @@ class GuardedSelector:
 
     def __call__(self, event: Event) -> bool:
         try:
-            return bool(self._selector(event))
+            with CONTAINED:
+                return bool(self._selector(event))
         except Exception:
             log.exception("selector failed", adapter_set=self._adapter_set, selector=self._name)
             return False
@@ -159,7 +161,8 @@ class SetAuthority:
     async def _guarded(self, call: str, answer: Awaitable[Any], late: Reason = Reason.AUTHORITY_UNAVAILABLE) -> Any:
         """The answer; a Refusal in place of whatever goes wrong, `late` for one that does not come in time."""
         try:
-            return await answer
+            with CONTAINED:
+                return await answer
         except Refusal:
             raise
         except TimeoutError:

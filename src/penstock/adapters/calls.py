@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, cast
 
+from penstock.adapters.faults import CONTAINED, AdapterExit
+
 # Seconds that the end of an adapter waits for its calls under way, such as those that tell of the end of sessions.
 LAST_CALLS = 1.0
 
@@ -33,6 +35,7 @@ class Caller:
         self._timeout = timeout
         # Its threads are made when they are needed.
         self._pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix=threads)
+        self._closed = False
 
     def returns_at_once(self, name: str) -> bool:
         """Whether the method may be called on the event loop itself, without waiting for anything."""
@@ -40,10 +43,11 @@ class Caller:
         return not iscoroutinefunction(method) and (self._quick or not overrides(self._adapter, self._base, name))
 
     async def call(self, name: str, *arguments: Any) -> Any:
-        """What the method returns; raises what it raises, or TimeoutError."""
+        """What the method returns; raises what it raises, always an Exception, or TimeoutError."""
         method = getattr(self._adapter, name)
         if self.returns_at_once(name):
-            result = method(*arguments)
+            with CONTAINED:
+                result = method(*arguments)
             return await self._within_time(result) if isawaitable(result) else result
         if iscoroutinefunction(method):
             return await self._within_time(method(*arguments))
@@ -58,10 +62,18 @@ class Caller:
         return await self._within_time(result) if isawaitable(result) else result
 
     async def _within_time(self, result: Any) -> Any:
-        async with asyncio.timeout(self._timeout):
-            return await cast(Any, result)
+        try:
+            with CONTAINED:
+                async with asyncio.timeout(self._timeout):
+                    return await cast(Any, result)
+        except AdapterExit as error:
+            if self._closed and isinstance(error.__cause__, asyncio.CancelledError):
+                # Not of the adapter: the call was still waiting for a thread at the end.
+                raise error.__cause__ from None
+            raise
 
     def close(self) -> None:
+        self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 

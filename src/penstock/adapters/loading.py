@@ -21,6 +21,7 @@ from typing import Any, Generic, NotRequired, Required, TypeVar, Unpack, get_arg
 import msgspec
 
 from penstock.adapters.api import AdapterSet, DataAdapter, Journaling, MetadataAdapter
+from penstock.adapters.faults import CONTAINED, is_of_adapter
 from penstock.config import AdapterSet as Table
 from penstock.config import ConfigError, Data, Metadata
 from penstock.config.keys import dotted
@@ -121,7 +122,9 @@ class Recipe(Generic[A]):
         found, arguments = self.check()
         try:
             return found(**arguments)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not is_of_adapter(error):
+                raise
             raise Unusable(
                 self._place, f"{found.__name__} cannot be made: {_reason(error)}", key=dotted(self._path)
             ) from error
@@ -157,7 +160,9 @@ class Recipe(Generic[A]):
         importlib.invalidate_caches()
         try:
             return importlib.import_module(name)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not is_of_adapter(error):
+                raise
             if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
                 problem = f"expected a module in {directory} or an installed one, there is no {error.name}"
             else:
@@ -251,7 +256,7 @@ def _annotations(found: type) -> dict[str, Any]:
     constructor = inspect.unwrap(found.__init__)  # type: ignore[misc]
     annotations: dict[str, Any] = {}
     for name, annotation in getattr(constructor, "__annotations__", {}).items():
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), CONTAINED:
             written = isinstance(annotation, str)
             annotations[name] = eval(annotation, constructor.__globals__) if written else annotation
     return annotations

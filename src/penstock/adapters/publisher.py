@@ -12,6 +12,7 @@ from itertools import islice
 from threading import Condition, get_ident
 from typing import TYPE_CHECKING, Any
 
+from penstock.adapters.faults import CONTAINED
 from penstock.kernel.feed import Feed
 from penstock.kernel.ports import Value
 from penstock.log import get
@@ -122,7 +123,8 @@ class Publisher:
             self._room.notify_all()
         for function, arguments, _ in calls:
             try:
-                function(*arguments)
+                with CONTAINED:
+                    function(*arguments)
             except Exception:
                 # The thread that made the call has gone on: nobody else could tell of it.
                 log.exception("data adapter published nonsense", adapter=self._label, call=function.__name__)

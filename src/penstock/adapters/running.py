@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.adapters.authority import SetAuthority
+from penstock.adapters.faults import CONTAINED
 from penstock.adapters.publisher import Publisher
+from penstock.adapters.roster import Member, Roster
 from penstock.adapters.server import ServerHandle
 from penstock.adapters.source import GuardedSource
 from penstock.kernel.errors import Cause
@@ -52,10 +54,12 @@ class RunningSet:
         optional: Mapping[str, Callable[[], DataAdapter]] = NO_OPTIONAL,
         recording: Recording | None = None,
         directory: Path | None = None,
+        roster: Roster | None = None,
     ) -> None:
         """`optional` are data adapters yet to be made; making them may take time, so it is done on a thread.
 
-        Without a `recording` nothing is journaled; without a `directory` adapters keep nothing.
+        Without a `recording` nothing is journaled; without a `directory` adapters keep nothing. Whoever wants to know
+        which adapters there are, and how they are, gives a `roster`.
         """
         self.name = adapter_set.name
         self.authority = SetAuthority(adapter_set)
@@ -70,6 +74,8 @@ class RunningSet:
         # All that have been made, also those that are not up yet.
         self._made: dict[str, DataAdapter] = {}
         self._coming: list[asyncio.Task[None]] = []
+        self._roster = roster or Roster()
+        self._members: list[Member] = []
 
     async def start(self) -> None:
         """The metadata adapter first, then the data adapters in their order; those started are stopped if one fails."""
@@ -84,9 +90,11 @@ class RunningSet:
             raise
 
     async def _start_metadata(self) -> None:
+        self._members.append(self._roster.add(self._set.metadata, self.name))
         try:
-            self._set.metadata.adapter_set = self.name
-            self._set.metadata.attach(ServerHandle(self._kernel, self.name))
+            with CONTAINED:
+                self._set.metadata.adapter_set = self.name
+                self._set.metadata.attach(ServerHandle(self._kernel, self.name))
             await self.authority.start()
         except Exception as error:
             raise metadata_failure(self.name, error) from error
@@ -107,12 +115,14 @@ class RunningSet:
     async def _wait_until_ready(self) -> None:
         """Only now: adapters may depend on one another, such as two that live in one remote process."""
         try:
-            await self._set.metadata.wait_until_ready()
+            with CONTAINED:
+                await self._set.metadata.wait_until_ready()
         except Exception as error:
             raise metadata_failure(self.name, error) from error
         for name, adapter in self._set.data.items():
             try:
-                await adapter.wait_until_ready()
+                with CONTAINED:
+                    await adapter.wait_until_ready()
             except Exception as error:
                 raise data_failure(self.name, name, error) from error
 
@@ -121,10 +131,12 @@ class RunningSet:
         self._made[name] = adapter
         # The kernel does not know it yet: nobody is to subscribe to an adapter that may not start.
         feed = Feed(self._kernel, self.name, name, source)
-        adapter.attach(Publisher(feed, f"{self.name}/{name}"))
-        adapter.enter(feed)
-        recorder = feed.recorder = self._recorder(name)
-        adapter.journal_to(recorder, self._directory)
+        with CONTAINED:
+            adapter.attach(Publisher(feed, f"{self.name}/{name}"))
+            adapter.enter(feed)
+            recorder = feed.recorder = self._recorder(name)
+            adapter.journal_to(recorder, self._directory)
+        self._members.append(self._roster.add(adapter, f"{self.name}/{name}", name in self._optional))
         return source, feed
 
     def _recorder(self, name: str) -> AdapterRecorder | None:
@@ -146,6 +158,7 @@ class RunningSet:
     async def _start_optional(self) -> None:
         first_tries = []
         for name, make in self._optional.items():
+            self._roster.awaited.add(f"{self.name}/{name}")
             tried = asyncio.Event()
             self._coming.append(asyncio.create_task(self._bring_up(name, make, tried)))
             first_tries.append(asyncio.create_task(tried.wait()))
@@ -168,7 +181,8 @@ class RunningSet:
             while True:
                 try:
                     await source.start()
-                    await adapter.wait_until_ready()
+                    with CONTAINED:
+                        await adapter.wait_until_ready()
                     break
                 except Exception as error:
                     await self._pause(name, error, next(pauses), tried)
@@ -176,6 +190,7 @@ class RunningSet:
             source.discard()
             raise
         self._serve(name, adapter, source, feed)
+        self._roster.awaited.discard(f"{self.name}/{name}")
         log.info("optional data adapter is up", adapter_set=self.name, adapter=name)
         tried.set()
 
@@ -224,6 +239,10 @@ class RunningSet:
         if self._has_metadata:
             await self.authority.stop()
             self._has_metadata = False
+        for member in self._members:
+            self._roster.remove(member)
+        self._members.clear()
+        self._roster.awaited.difference_update([f"{self.name}/{name}" for name in self._optional])
 
 
 def _pauses() -> Iterator[float]:

@@ -9,6 +9,7 @@ import asyncio
 
 from penstock.adapters.api import DataAdapter
 from penstock.adapters.calls import LAST_CALLS, Caller, Tasks
+from penstock.adapters.faults import CONTAINED
 from penstock.log import get
 
 log = get(__name__)
@@ -57,7 +58,8 @@ class GuardedSource:
         """At once where that is possible, else in the order of the item's own calls."""
         if self._caller.returns_at_once(call) and self._tasks.idle(item):
             try:
-                getattr(self._adapter, call)(item)
+                with CONTAINED:
+                    getattr(self._adapter, call)(item)
             except Exception:
                 self._failed(call, item)
         else:
@@ -71,7 +73,8 @@ class GuardedSource:
 
     def has_snapshot(self, item: str) -> bool:
         try:
-            return bool(self._adapter.has_snapshot(item))
+            with CONTAINED:
+                return bool(self._adapter.has_snapshot(item))
         except Exception:
             self._failed("has_snapshot", item)
             return False

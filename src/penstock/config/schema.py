@@ -100,6 +100,10 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Literal["full", "minimal"],
         about("The `Server` header: `full` gives name and version, `minimal` the name only."),
     ] = "full"
+    stall_millis: Annotated[
+        ZeroOrMore,
+        about("An event loop that does not turn for this long is logged, with the adapter and its stack. 0 = never."),
+    ] = 1000
 
 
 class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -164,6 +164,11 @@ class Journal:
         """Why nothing can be appended just now; None when all is well."""
         return self._failure
 
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing is written: a disk that refuses for now, or the death of the writer. None when all is well."""
+        return self._dead or (None if self._failure is None else str(self._failure))
+
     def revision(self, entity: str) -> int:
         """The last one given to this entity; 0 when it never had any."""
         return self._revisions.get(entity, 0)

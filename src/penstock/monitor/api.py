@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, FastAPI
+from fastapi.responses import JSONResponse
 
 from penstock import __version__
+from penstock.monitor.health import Answer
 
 
-def build_api(is_ready: Callable[[], bool], routers: Sequence[APIRouter] = ()) -> FastAPI:
-    """The application; `is_ready` decides what /health says, `routers` bring routes of other rooms."""
+def build_api(health: Callable[[], Answer], routers: Sequence[APIRouter] = ()) -> FastAPI:
+    """The application; `health` says what /health answers, `routers` bring routes of other rooms."""
     app = FastAPI(title="Penstock", version=__version__, docs_url=None, redoc_url=None)
 
     @app.get("/health", summary="Whether the server takes clients")
-    async def health(response: Response) -> dict[str, str]:
-        if is_ready():
-            return {"status": "ok"}
-        response.status_code = 503
-        return {"status": "starting"}
+    async def answer() -> JSONResponse:
+        status, body = health()
+        return JSONResponse(body, status)
 
     for router in routers:
         app.include_router(router)

@@ -423,3 +423,7 @@ class Linked:
     @property
     def connected(self) -> bool:
         return self.link.phase is Phase.READY
+
+    @property
+    def trouble(self) -> str | None:
+        return None if self.connected else "no remote adapter is connected"

@@ -11,7 +11,7 @@ import functools
 import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -48,8 +48,14 @@ class StreamDoor:
     """Opened by `listen`, closed by `stop`."""
 
     def __init__(
-        self, config: Config, turns: Turns, tlcp: TlcpDoor, text6: Text6Door, is_ready: Callable[[], bool]
+        self,
+        config: Config,
+        turns: Turns,
+        tlcp: TlcpDoor,
+        text6: Text6Door,
+        health: Callable[[], tuple[int, Mapping[str, object]]],
     ) -> None:
+        """`health` says what GET /health answers: status and body."""
         self.config = config
         self.turns = turns
         self.tlcp = tlcp
@@ -60,7 +66,7 @@ class StreamDoor:
         self.connection_census = Census(config.limits.connections_per_address)
         self.stopping = False
         self._all_closed = asyncio.Event()
-        self._is_ready = is_ready
+        self._health = health
         self._servers: list[asyncio.Server] = []
         # Of the TLS listener, if it is open.
         self.certificate: Certificate | None = None
@@ -126,8 +132,8 @@ class StreamDoor:
 
     def health(self) -> tuple[int, bytes]:
         """Status and body that GET /health answers here; the API port has the same."""
-        ready = self._is_ready()
-        return 200 if ready else 503, json.dumps({"status": "ok" if ready else "starting"}).encode()
+        status, body = self._health()
+        return status, json.dumps(body).encode()
 
     async def stop(self, say_goodbye: Callable[[], None]) -> None:
         """Stop listening, let `say_goodbye` end the streams, and wait until their last lines are written."""

@@ -92,6 +92,11 @@ class TlexDoor:
         self._refreshed_at = 0.0
         self._trouble = False
 
+    @property
+    def is_database_away(self) -> bool:
+        """Whether the database does not answer just now; sessions go on without it, new ones are refused."""
+        return self._trouble
+
     @classmethod
     async def open(
         cls, config: Config, data_dir: Path | None, display: Display | None = None, recording: Recording | None = None
