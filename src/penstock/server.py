@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import functools
+import logging
 import os
 import signal
 import socket
@@ -107,7 +108,7 @@ class Beside(Protocol):
 def run(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = False) -> int:
     """Serve until told to stop; returns the exit code of the process. With `names_page` people are told of the page."""
     config = loaded.config
-    configure(config.log.level, config.log.format)
+    configure(config.log.level, config.log.format, config.log.max_repeats)
     # Also for what libraries make, such as the database, and for what adapters keep.
     keep_to_owner()
     try:
@@ -128,6 +129,7 @@ def _left(code: int) -> int:
         thread.join(max(0.0, deadline - time.monotonic()))
     if left := [thread.name for thread in busy if thread.is_alive()]:
         log.warning("threads are still busy and left behind", threads=left)
+        logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -338,6 +338,10 @@ class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: Annotated[Literal["text", "json"], about("`text` to be read by people, `json` for an object a line.")] = (
         "text"
     )
+    max_repeats: Annotated[
+        ZeroOrMore,
+        about("The same warning or error is written this often in 10 s; more are counted in one line. 0 = unlimited."),
+    ] = 20
 
 
 class Demo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -420,7 +420,7 @@ class _Streams:
         os.close(spark)
         # The log keeps the stream that it finds now; whatever else is printed in this process is Spark's.
         own, sys.stderr = sys.stderr, os.fdopen(os.dup(self._errors), "w", buffering=1, errors="replace")
-        log.configure(config.log.level, config.log.format)
+        log.configure(config.log.level, config.log.format, config.log.max_repeats)
         sys.stderr = own
         # Libraries (py4j above all) log whole stack traces of what we tell in a line.
         logging.getLogger("py4j").setLevel(logging.WARNING)
