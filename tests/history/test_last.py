@@ -49,7 +49,7 @@ def test_little_is_read_of_a_long_journal(tmp_path: Path, monkeypatch: pytest.Mo
         return decode(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Reader, "_decode", counting)
-    monkeypatch.setattr("penstock.journal.reader.BLOCK_BYTES", 1)
+    monkeypatch.setattr("penstock.journal.index.BLOCK_BYTES", 1)
     assert world.history.last("item-1") == world.of("item-1")[-1]
     assert 0 < decoded < 10
     world.close()

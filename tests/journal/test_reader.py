@@ -55,7 +55,6 @@ def test_any_range_comes_in_order_each_once(closed: bool, tiny: bool, monkeypatc
     if tiny:
         # Blocks of one frame, so that ranges begin and end in all of them.
         monkeypatch.setattr("penstock.journal.index.BLOCK_BYTES", 1)
-        monkeypatch.setattr("penstock.journal.reader.BLOCK_BYTES", 1)
     disk, truth = filled(closed=closed)
     reader = Reader(disk)
     latest = truth[-1][0]
@@ -86,7 +85,6 @@ def test_what_is_selected_is_what_a_look_at_every_record_finds(
 ) -> None:
     if tiny:
         monkeypatch.setattr("penstock.journal.index.BLOCK_BYTES", 1)
-        monkeypatch.setattr("penstock.journal.reader.BLOCK_BYTES", 1)
     disk, _ = filled()
     everything = list(Reader(disk).read(rows=1))
     for start, stop in ((None, None), (20, 120), (77, 78)):

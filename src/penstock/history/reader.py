@@ -26,6 +26,7 @@ from penstock.history.snapshot import DataFile, Snapshot, Snapshots
 from penstock.history.summary import facts, file_facts, joined
 from penstock.journal.damage import Damage
 from penstock.journal.errors import Expired
+from penstock.journal.indexes import Indexes
 from penstock.journal.reader import Reader
 from penstock.journal.record import SCHEMA as RECORD
 from penstock.journal.selection import Selection
@@ -58,8 +59,9 @@ class History:
         self._lake = lake
         self._snapshots = Snapshots(lake)
         self._footers = Footers(lake)
-        # A journal's reader is for one thread, and worth keeping: it knows the blocks of the segment being written.
+        # A journal's reader is for one thread, and worth keeping; what is large, they have together.
         self._readers: list[Reader] = []
+        self._indexes = Indexes()
         self._readers_lock = threading.Lock()
 
     # -- one entity -----------------------------------------------------------------------------------------------
@@ -259,7 +261,7 @@ class History:
         with self._readers_lock:
             reader = self._readers.pop() if self._readers else None
         if reader is None:
-            reader = Reader(self._journal, report=_report)
+            reader = Reader(self._journal, report=_report, indexes=self._indexes)
         try:
             yield reader
         finally:

@@ -1,13 +1,14 @@
 """The index of a sealed segment: blocks of frames with what they hold, and for each entity the blocks it occurs in.
 
 Built by the writer as it goes, or by recovery; saved as a sidecar. Without one a reader looks at every frame.
+Of the segment being written, each block is saved as soon as it is full: see `blocks`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +38,11 @@ class Block:
     latest: int
     kinds: int
 
+    @property
+    def is_full(self) -> bool:
+        """The next frame begins another block."""
+        return self.end - self.position >= BLOCK_BYTES
+
     def extend(self, frame: FrameHeader) -> None:
         self.end += frame.span
         self.last = frame.last
@@ -49,13 +55,24 @@ def block_of(position: int, frame: FrameHeader) -> Block:
     return Block(position, position + frame.span, frame.first, frame.last, frame.earliest, frame.latest, frame.kinds)
 
 
+class BlockSink(Protocol):
+    """Is told of each block that is full."""
+
+    def add(self, block: Block, names: list[str], entities: list[int]) -> None:
+        """`names` are those of entities that were in no block before; `entities` are numbers, in the order of names."""
+
+
 class IndexBuilder:
     """Is told of each frame of a segment, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, sink: BlockSink | None = None) -> None:
         self.blocks: list[Block] = []
-        self._places: dict[str, list[int]] = {}
+        # The number of each entity, and by that number the blocks it is in.
+        self._numbers: dict[str, int] = {}
+        self._places: list[list[int]] = []
+        # Those in the last block, until it is full.
         self._entities: set[str] = set()
+        self._sink = sink
 
     @property
     def end(self) -> int:
@@ -65,33 +82,43 @@ class IndexBuilder:
     def add(self, position: int, frame: FrameHeader, entities: set[str]) -> None:
         block = self.blocks[-1] if self.blocks else None
         # After a damaged place a new block begins, so that blocks hold nothing but frames.
-        if block is None or block.end - block.position >= BLOCK_BYTES or block.end != position:
+        if block is None or block.is_full or block.end != position:
             self._close_block()
-            self.blocks.append(block_of(position, frame))
+            block = block_of(position, frame)
+            self.blocks.append(block)
         else:
             block.extend(frame)
         self._entities |= entities
+        if block.is_full:
+            self._close_block()
 
     def save(self, disk: Disk, base: int) -> None:
         """The caller syncs the directory. Raises OSError."""
+        self._sink = None
         self._close_block()
         columns = {name: numbers([getattr(block, name) for block in self.blocks], pa.int64()) for name in _PLACES}
         columns["kinds"] = numbers([block.kinds for block in self.blocks], pa.uint64())
-        names = text(list(self._places))
-        ends = numbers(accumulate(map(len, self._places.values()), initial=0), pa.int32())
-        places = pa.ListArray.from_arrays(ends, numbers(chain.from_iterable(self._places.values()), pa.int32()))
+        names = text(list(self._numbers))
+        ends = numbers(accumulate(map(len, self._places), initial=0), pa.int32())
+        places = pa.ListArray.from_arrays(ends, numbers(chain.from_iterable(self._places), pa.int32()))
         tables = [pa.table(columns), pa.table({"entity": names, "blocks": places})]
         write_sidecar(disk, index_name(base), tables)
 
     def _close_block(self) -> None:
-        number = len(self.blocks) - 1
-        for entity in self._entities:
-            places = self._places.get(entity)
-            if places is None:
-                self._places[entity] = [number]
-            else:
-                places.append(number)
+        if not self._entities:
+            return
+        place = len(self.blocks) - 1
+        known = self._numbers
+        names = [entity for entity in self._entities if entity not in known]
+        for name in names:
+            known[name] = len(self._places)
+            self._places.append([])
+        entities = [known[entity] for entity in self._entities]
+        for entity in entities:
+            self._places[entity].append(place)
         self._entities = set()
+        if self._sink is not None:
+            self._sink.add(self.blocks[place], names, entities)
 
 
 _PLACES = ("position", "end", "first", "last", "earliest", "latest")

@@ -7,7 +7,7 @@ Imports neither the writer's thread nor kernel nor server: pipelines use this. R
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,9 +16,10 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.journal.damage import Damage
-from penstock.journal.disk import DirectoryDisk, Disk, ReadableFile
+from penstock.journal.disk import DirectoryDisk, Disk
 from penstock.journal.errors import Expired
-from penstock.journal.index import BLOCK_BYTES, Block, SegmentIndex, block_of, index_damaged, load_index
+from penstock.journal.index import Block, index_damaged
+from penstock.journal.indexes import Indexes
 from penstock.journal.mark import MARK_DAMAGED, MARK_NAME, Mark, read_mark
 from penstock.journal.recovery import bases, read_header
 from penstock.journal.scan import Frame, scan
@@ -33,9 +34,6 @@ BATCH_BYTES = 8 * 1024 * 1024
 # Small frames are also looked through together, as soon as they have this many bytes: a look costs as much as decoding
 # ten of them.
 SELECTED_BYTES = 256 * 1024
-
-# Indexes of sealed segments kept in memory.
-CACHED_INDEXES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,44 +62,25 @@ class _Segment:
     active: bool
 
 
-class _ActiveBlocks:
-    """What is known of the segment being written: like its index to be, and grown at each look."""
-
-    def __init__(self, header: SegmentHeader) -> None:
-        self.salt = header.salt
-        self.base = header.base
-        self.blocks: list[Block] = []
-        self._end = DATA_START
-        self._expected = header.base
-
-    def grow(self, file: ReadableFile, segment: _Segment) -> None:
-        if segment.end <= self._end:
-            return
-        name = segment_name(self.base)
-        for entry in scan(file, name, self.salt, self._end, segment.end, self._expected, wanted=_no_payload):
-            if isinstance(entry, Damage):
-                continue
-            block = self.blocks[-1] if self.blocks else None
-            if block is None or block.end - block.position >= BLOCK_BYTES or block.end != entry.position:
-                self.blocks.append(block_of(entry.position, entry.header))
-            else:
-                block.extend(entry.header)
-        self._end = segment.end
-        self._expected = segment.last + 1
-
-
 class Reader:
-    """For one thread. `report` is called for each damaged place, the first time it is met."""
+    """For one thread. `report` is called for each damaged place, the first time it is met.
 
-    def __init__(self, disk: Disk | Path, report: Callable[[Damage], None] | None = None) -> None:
+    `indexes` may be shared with other readers of the same journal, in any thread.
+    """
+
+    def __init__(
+        self,
+        disk: Disk | Path,
+        report: Callable[[Damage], None] | None = None,
+        indexes: Indexes | None = None,
+    ) -> None:
         self._disk: Disk = DirectoryDisk(disk) if isinstance(disk, Path) else disk
         self._report = report
         # Every damaged place met so far.
         self.damages: list[Damage] = []
         self._told: set[tuple[str, int, int | None]] = set()
         self._headers: dict[int, SegmentHeader | None] = {}
-        self._indexes: OrderedDict[int, SegmentIndex | None] = OrderedDict()
-        self._active: _ActiveBlocks | None = None
+        self._indexes = indexes or Indexes()
 
     # -- where the journal stands ---------------------------------------------------------------------------------
 
@@ -394,37 +373,15 @@ class Reader:
 
     def _blocks(self, segment: _Segment, selection: Selection) -> list[Block] | None:
         """Those that may hold something wanted; None when there is no index."""
-        if not segment.active:
-            index = self._index(segment.base)
-            return None if index is None else index.select(selection)
-        assert segment.header is not None
-        if self._active is None or (self._active.base, self._active.salt) != (segment.base, segment.header.salt):
-            self._active = _ActiveBlocks(segment.header)
-        file = self._disk.view(segment_name(segment.base))
+        if segment.active:
+            assert segment.header is not None
+            return self._indexes.active(self._disk, segment.header, segment.end, segment.last, selection)
         try:
-            self._active.grow(file, segment)
-        finally:
-            file.close()
-        test = selection.test()
-        return [block for block in self._active.blocks if test(block)]
-
-    def _index(self, base: int) -> SegmentIndex | None:
-        if base in self._indexes:
-            self._indexes.move_to_end(base)
-            return self._indexes[base]
-        try:
-            index = load_index(self._disk, base)
+            index = self._indexes.sealed(self._disk, segment.base)
         except SidecarDamaged:
-            self._tell(index_damaged(base))
-            index = None
-        self._indexes[base] = index
-        if len(self._indexes) > CACHED_INDEXES:
-            self._indexes.popitem(last=False)
-        return index
-
-
-def _no_payload(frame: FrameHeader) -> bool:
-    return False
+            self._tell(index_damaged(segment.base))
+            return None
+        return None if index is None else index.select(selection)
 
 
 def _expired(wanted: int, earliest: int) -> Expired:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.journal.blocks import BLOCKS_SUFFIX
 from penstock.journal.damage import Damage
 from penstock.journal.disk import Disk, ReadableFile
 from penstock.journal.index import IndexBuilder, SegmentIndex, index_damaged, load_index
@@ -83,6 +84,10 @@ def recover(disk: Disk) -> Recovery:
         )
         found.previous = mark.sequence
     found.next = max(found.next, found.previous + 1)
+    # Last: until the index is there, readers find by these.
+    for name in disk.names():
+        if name.endswith(BLOCKS_SUFFIX):
+            disk.remove(name)
     return found
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.journal.blocks import BlockLog
 from penstock.journal.disk import Disk, WritableFile
 from penstock.journal.index import IndexBuilder
 from penstock.journal.mark import MARK_NAME, Mark, encode_mark
@@ -84,6 +85,7 @@ class SegmentWriter:
         self._salt = 0
         self._created = 0
         self._position = 0
+        self._log: BlockLog | None = None
         self._index = IndexBuilder()
         self._file: WritableFile | None = None
         self._mark: WritableFile | None = None
@@ -97,7 +99,8 @@ class SegmentWriter:
         self._file = self._disk.open(name)
         self._salt = header.salt
         self._created = header.created
-        self._index = IndexBuilder()
+        self._log = BlockLog(self._disk, base, header.salt)
+        self._index = IndexBuilder(self._log)
         self.segment = base
         self._position = DATA_START
         self._commit(DATA_START, previous, previous)
@@ -140,12 +143,17 @@ class SegmentWriter:
             save_revisions(self._disk, self.segment, self._revisions)
             self._disk.sync_directory()
             drop_old_revisions(self._disk)
+        self._drop_log()
         self._close_file()
 
     def restart(self, base: int) -> None:
         """After a failure: leave the segment as it is and begin another. Raises OSError while the disk refuses."""
         self.abandon()
+        if self._index.blocks:
+            # What was committed of it stays, and is looked for as in any other segment.
+            self._index.save(self._disk, self.segment)
         save_revisions(self._disk, self.segment, self._revisions)
+        self._drop_log()
         self.start(base, self.committed)
 
     def abandon(self) -> None:
@@ -159,6 +167,8 @@ class SegmentWriter:
     def close(self) -> None:
         """Let go of all files; `seal` or `abandon` comes first."""
         self._close_file()
+        if self._log is not None:
+            self._log.close()
         if self._mark is not None:
             self._mark.close()
             self._mark = None
@@ -172,6 +182,11 @@ class SegmentWriter:
         if self._file is None:
             raise RuntimeError("the segment is closed: start or restart comes first")
         return self._file
+
+    def _drop_log(self) -> None:
+        if self._log is not None:
+            log, self._log = self._log, None
+            log.drop()
 
     def _close_file(self) -> None:
         if self._file is not None:
