@@ -1,18 +1,22 @@
 """A metadata adapter as the kernel's authority and message handler: whatever goes wrong in it becomes a refusal.
 
-Threads and time-outs are in `calls`. Each session's notifications come to the adapter in their order.
+Threads and time-outs are in `calls`, how many calls a session may have in `session_calls`. Calls about a session go
+side by side; but its first is `new_session` and its last `session_closed`, and those that tell of the beginning and the
+end of one subscription come in their order.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
 from penstock.adapters.api import AdapterSet, MetadataAdapter
 from penstock.adapters.calls import LAST_CALLS, Caller, Tasks, overrides
 from penstock.adapters.faults import CONTAINED
+from penstock.adapters.session_calls import SessionCalls
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.messages import Message
@@ -111,6 +115,11 @@ class SetAuthority:
         self._resolves = self._overrides("resolve")
         self._answer_all = self._manner()
         self._follows_subscriptions = self._overrides("subscribed") or self._overrides("unsubscribed")
+        self._resolves_at_once = not self._resolves and self._answer_all is _now
+        self._hears_at_once = self._caller.returns_at_once("subscribed")
+        self._calls = SessionCalls()
+        # Subscriptions whose end is yet to be told: one with the same number begins after that.
+        self._endings: dict[tuple[str, int], asyncio.Task[None]] = {}
         # Taken away while clients may be on their way in.
         self.retired = False
         self._facts: dict[str, SessionFacts] = {}
@@ -159,10 +168,16 @@ class SetAuthority:
         return await self._guarded(call, self._caller.call(call, *arguments))
 
     async def _guarded(self, call: str, answer: Awaitable[Any], late: Reason = Reason.AUTHORITY_UNAVAILABLE) -> Any:
-        """The answer; a Refusal in place of whatever goes wrong, `late` for one that does not come in time."""
+        """The answer; a Refusal in place of whatever goes wrong."""
+        with self._guard(call, late):
+            return await answer
+
+    @contextmanager
+    def _guard(self, call: str, late: Reason) -> Iterator[None]:
+        """A Refusal in place of whatever goes wrong inside, `late` for an answer that does not come in time."""
         try:
             with CONTAINED:
-                return await answer
+                yield
         except Refusal:
             raise
         except TimeoutError:
@@ -201,7 +216,7 @@ class SetAuthority:
         facts = SessionFacts(session.id, session.user, session.adapter_set, client, session.admission.roles)
         self._facts[session.id] = facts
         if self._overrides("new_session"):
-            time_to_live = await self._ask("new_session", facts)
+            time_to_live = await self._guarded("new_session", self._about(session, "new_session", facts))
             if time_to_live is not None and not isinstance(time_to_live, int | float):
                 raise self._wrong("new_session", time_to_live)
             if time_to_live is not None and not session.closed:
@@ -222,10 +237,28 @@ class SetAuthority:
             if not others:
                 del self._by_user[session.user or ""]
         if facts is not None and self._overrides("session_closed"):
-            self._notify(session, "session_closed", facts)
+            self._tasks.start_after(session.id, self._tell_end_of_session(facts))
 
-    def _notify(self, session: Session, call: str, *arguments: Any) -> None:
-        self._tasks.start_after(session.id, self._tell(call, *arguments))
+    async def _tell_end_of_session(self, facts: SessionFacts) -> None:
+        await self._calls.settled(facts.id)
+        await self._tell("session_closed", facts)
+
+    async def _about(self, session: Session, call: str, *arguments: Any) -> Any:
+        """The answer to a call about a session, when there is a place for it."""
+        if self._caller.returns_at_once(call):
+            return await self._caller.call(call, *arguments)
+        return await self._calls.complete(session.id, partial(self._begin, session, call, *arguments))
+
+    async def _begin(self, session: Session, call: str, *arguments: Any) -> Any:
+        self._check_known(session)
+        return await self._caller.call(call, *arguments)
+
+    def _check_known(self, session: Session) -> SessionFacts:
+        """What the adapter knows of the session; a Refusal if it has been told, or is to be told next, of its end."""
+        facts = self._facts.get(session.id)
+        if facts is None:
+            raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
+        return facts
 
     async def _tell(self, call: str, *arguments: Any) -> None:
         try:
@@ -247,10 +280,20 @@ class SetAuthority:
             raise self._wrong("resolve", grant)
         return grant
 
+    def resolve_at_once(self, session: Session, number: int, wish: Wish) -> Grant | None:
+        """The same as `resolve`, for an adapter that answers at once and need not be told; else None."""
+        if not self._resolves_at_once or self._follows(session):
+            return None
+        with self._guard("about a subscription", Reason.AUTHORITY_ERROR):
+            return _answered(self._questions(self._check_known(session), wish))
+
+    def _follows(self, session: Session) -> bool:
+        return self._follows_subscriptions and session.admission.follows_subscriptions
+
     async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
-        facts = self._facts[session.id]
-        grant = await self.judge(facts, wish)
-        if not (self._follows_subscriptions and session.admission.follows_subscriptions):
+        judge = partial(self._judge, session, wish)
+        grant = await (judge() if self._resolves_at_once else self._calls.complete(session.id, judge))
+        if not self._follows(session):
             return grant
         subscription = SubscriptionFacts(
             number,
@@ -261,11 +304,28 @@ class SetAuthority:
             wish.selector,
             tuple([granted.name for granted in grant.items]),
         )
+        granted = Grant(grant.items, grant.fields, grant.selector, subscription)
         if self._overrides("subscribed"):
-            await self._guarded(
-                "subscribed", self._caller.call("subscribed", facts, subscription), Reason.AUTHORITY_ERROR
-            )
-        return Grant(grant.items, grant.fields, grant.selector, subscription)
+            ending = self._endings.get((session.id, number))
+            if ending is not None:
+                await asyncio.wait([ending])
+            begin = partial(self._tell_beginning, session, subscription)
+            undo = partial(self._tell_end, session, granted, ())
+            await (begin() if self._hears_at_once else self._calls.complete(session.id, begin, undo))
+        return granted
+
+    async def _judge(self, session: Session, wish: Wish) -> Grant:
+        return await self.judge(self._check_known(session), wish)
+
+    async def _tell_beginning(self, session: Session, subscription: SubscriptionFacts) -> None:
+        facts = self._check_known(session)
+        call = self._caller.call("subscribed", facts, subscription)
+        await self._guarded("subscribed", call, Reason.AUTHORITY_ERROR)
+        if session.id not in self._facts:
+            # Closed meanwhile: it will not begin, and the end of the session is told after this.
+            if self._overrides("unsubscribed"):
+                await self._tell("unsubscribed", facts, subscription, ())
+            self._check_known(session)
 
     def _questions(self, session: SessionFacts, wish: Wish) -> Questions:
         metadata, data_adapter, mode = self._metadata, wish.data_adapter, Mode(wish.mode)
@@ -312,8 +372,16 @@ class SetAuthority:
 
     def _tell_end(self, session: Session, grant: Grant, statistics: Sequence[Statistics]) -> None:
         facts = self._facts.get(session.id)
-        if grant.facts is not None and facts is not None and self._overrides("unsubscribed"):
-            self._notify(session, "unsubscribed", facts, grant.facts, statistics)
+        if grant.facts is None or facts is None or not self._overrides("unsubscribed"):
+            return
+        key = session.id, grant.facts.number
+        ending = self._tasks.start_after(session.id, self._tell("unsubscribed", facts, grant.facts, statistics))
+        self._endings[key] = ending
+        ending.add_done_callback(lambda done: self._forget_ending(key, done))
+
+    def _forget_ending(self, key: tuple[str, int], done: asyncio.Task[None]) -> None:
+        if self._endings.get(key) is done:
+            del self._endings[key]
 
     # -- messages -------------------------------------------------------------------------------------------------
 
@@ -327,7 +395,7 @@ class SetAuthority:
             session.messages.failed(message, MESSAGE_ERROR, "The session has been closed")
             return
         try:
-            response = await self._caller.call("message", facts, message.text)
+            response = await self._answer_to(session, message.text)
         except Refusal as refusal:
             code = MESSAGE_REFUSED if refusal.code is None else refusal.code
             session.messages.failed(message, code, refusal.message)
@@ -339,6 +407,14 @@ class SetAuthority:
             session.messages.failed(message, MESSAGE_ERROR, "The metadata adapter failed on this message")
         else:
             session.messages.done(message, response or "")
+
+    async def _answer_to(self, session: Session, text: str) -> str | None:
+        """A message has a task of its own, which nobody cancels: unlike other calls it needs no second one."""
+        begin = partial(self._begin, session, "message", self._check_known(session), text)
+        answer: str | None = await (
+            begin() if self._caller.returns_at_once("message") else self._calls.run(session.id, begin)
+        )
+        return answer
 
 
 def _answered(questions: Questions) -> Grant:

@@ -87,13 +87,14 @@ class Tasks:
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         self._keep(asyncio.get_running_loop().create_task(work))
 
-    def start_after(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+    def start_after(self, key: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """One after another for each key."""
         before = self._last.get(key)
         task = asyncio.get_running_loop().create_task(self._follow(before, work))
         self._last[key] = task
         self._keep(task)
         task.add_done_callback(lambda done: self._forget(key, done))
+        return task
 
     def idle(self, key: str) -> bool:
         """Whether nothing is under way for a key."""

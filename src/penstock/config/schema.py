@@ -209,7 +209,12 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ZeroOrMore, about("Open sessions in all; more are refused with error 8. 0 = unlimited.")
     ] = 0
     max_unanswered_requests: Annotated[
-        Positive, about("Requests of one connection that may wait for their answers; more are refused.")
+        Positive,
+        about("Requests of one connection that may wait for their answers; with more, nothing is read from it."),
+    ] = 100
+    max_pending_messages: Annotated[
+        Positive,
+        about("Messages of one session that may wait for their outcome; more are taken in when there is room."),
     ] = 100
     max_subscriptions_per_session: Annotated[
         Positive, about("Subscriptions one session may hold; more are refused.")

@@ -5,10 +5,10 @@ Everything here speaks of refusals in the kernel's words; each door has its own 
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.config import Config
 from penstock.doors.facts import facts_of
@@ -65,7 +65,6 @@ class Reception:
         max_bandwidth: float | None,
         link: Link,
         client_id: str | None,
-        patience_millis: int | None = None,
         recoverable: bool = True,
     ) -> Session | None:
         """A new session, unbound, for a client that may have one; None if the client has gone away meanwhile.
@@ -73,11 +72,7 @@ class Reception:
         `client_id` is its LS_cid. Raises a Refusal, also when the metadata adapter fails or takes too long.
         """
         facts = facts_of(link, client_id)
-        try:
-            async with asyncio.timeout(None if patience_millis is None else patience_millis / 1000):
-                admission = await chosen.authority.authenticate(user, password, facts)
-        except TimeoutError:
-            raise Refusal(Reason.OVERLOADED, f"No answer within LS_ttl_millis={patience_millis}") from None
+        admission = await chosen.authority.authenticate(user, password, facts)
         if link.lost:
             return None
         session = self._open(chosen, codec, user, admission, max_bandwidth, link, recoverable)
@@ -158,10 +153,24 @@ class Reception:
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    async def subscribe(self, session: Session, number: int, wish: Wish, silent: bool = False) -> None:
-        """Put a subscription through; raises a Refusal, also when the metadata adapter fails."""
+    def subscribe(
+        self, session: Session, number: int, wish: Wish, silent: bool = False
+    ) -> Callable[[], Awaitable[None]] | None:
+        """Put a subscription through; what is left to do if the metadata adapter must be waited for, else None.
+
+        Raises a Refusal, also when the metadata adapter fails; so does what is left to do.
+        """
         feed = self.kernel.feed(session.adapter_set, wish.data_adapter)
         authority = self._sets[session.adapter_set].authority
+        grant = authority.resolve_at_once(session, number, wish)
+        if grant is None:
+            return partial(self._resolve, session, number, wish, silent, feed, authority)
+        self._subscribe(session, number, wish, silent, feed, grant)
+        return None
+
+    async def _resolve(
+        self, session: Session, number: int, wish: Wish, silent: bool, feed: Feed, authority: Authority
+    ) -> None:
         grant = await authority.resolve(session, number, wish)
         try:
             self._subscribe(session, number, wish, silent, feed, grant)
@@ -203,7 +212,7 @@ def destroy(session: Session, cause_code: int | None, cause_message: str | None,
     if cause_code is None:
         session.close(Cause.DESTROYED_BY_CLIENT, "Destroy invoked by client", close_socket)
     else:
-        session.close(min(0, cause_code), cause_message or "null", close_socket)
+        session.close(min(0, cause_code), "null" if cause_message is None else cause_message, close_socket)
 
 
 def _has_gone(link: Link) -> bool:

@@ -140,8 +140,12 @@ class Connection(Outbox):
                 self.close(None, "")
                 return
         elif now >= self._last_request + self._inactivity:
-            channel.abort()
-            self.drop()
+            if channel.listening:
+                channel.abort()
+                self.drop()
+            else:
+                # Whatever it has sent waits to be read: that is no fault of the client.
+                self._last_request = now
         elif self._binding.polling:
             if now >= self._poll_until:
                 self.rebind()

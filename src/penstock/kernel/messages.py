@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 SKIPPED_ONE = 38
 SKIPPED_SEVERAL = 39
 
+# Outcome code of a message whose session has ended before its turn; nobody is left to be told, but who has sent it on.
+NEVER_PROCESSED = 35
+
 # Numbers of unsequenced messages remembered above the first gap; beyond it the gap counts as skipped.
 MAX_REMEMBERED = 1_000
 
@@ -68,6 +71,17 @@ class Sequence(Timed):
         self._waiting[progressive] = message
         self._deadlines[progressive] = deadline
         self._pump()
+
+    def misses(self, progressive: int) -> bool:
+        """Whether later messages wait for the one with this number."""
+        return progressive == self.expected and bool(self._waiting)
+
+    def end(self) -> list[Message]:
+        """The messages that wait, and will not have their turn any more."""
+        waiting = list(self._waiting.values())
+        self._waiting.clear()
+        self._deadlines.clear()
+        return waiting
 
     def finished(self) -> None:
         """The message under way has its outcome: the next may go."""
@@ -140,6 +154,20 @@ class Messages:
         patience = longest if max_wait_millis is None else min(max_wait_millis, longest)
         assert progressive is not None
         sequence.submit(message, progressive, self.session.kernel.clock() + patience / 1000)
+
+    def is_awaited(self, sequence: str | None, progressive: int | None) -> bool:
+        """Whether messages that have been taken in wait for the one with this number."""
+        if sequence is None or progressive is None:
+            return False
+        found = self._sequences.get(sequence)
+        return found is not None and found.misses(progressive)
+
+    def end(self) -> None:
+        """The session is closed: who wants to know what became of a message is told that it has not had its turn."""
+        for sequence in self._sequences.values():
+            for message in sequence.end():
+                if message.settled is not None:
+                    message.settled(NEVER_PROCESSED, "The session has been closed")
 
     def _check_unsequenced(self, progressive: int) -> None:
         if progressive < self._mark or progressive in self._seen:

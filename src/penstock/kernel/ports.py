@@ -77,6 +77,10 @@ class Channel(Protocol):
     def overhead(self) -> int:
         """Bytes that the transport adds to each write."""
 
+    @property
+    def listening(self) -> bool:
+        """Whether requests that come on it are read now; they are not while too many wait for their answers."""
+
     def write(self, lines: Sequence[bytes]) -> int:
         """Queue whole lines for the one write of this turn; return how many bytes they are."""
 
@@ -239,6 +243,9 @@ class Authority(Protocol):
 
     async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
         """The items and the fields of a subscription that is about to begin, and its limits."""
+
+    def resolve_at_once(self, session: Session, number: int, wish: Wish) -> Grant | None:
+        """The same for an authority that need not wait; None if `resolve` has to be awaited."""
 
     def subscription_refused(self, session: Session, grant: Grant) -> None:
         """What was granted could not be done after all."""

@@ -422,6 +422,9 @@ class Session(Connection):
         """Tell the client the bandwidth limit that holds."""
         if self.tells_constraints:
             self._say(self._constraints())
+            if self._binding.polling and self.channel is not None:
+                # It is a notification like those that a poll waits for.
+                self.rebind()
 
     def _limit_bandwidth(self, requested: float | None) -> None:
         admission = self.admission
@@ -465,6 +468,8 @@ class Session(Connection):
         for subscription in self.subscriptions.values():
             self._stop(subscription)
         self.subscriptions.clear()
+        if self._messages is not None:
+            self._messages.end()
         self.kernel.forget(self, code, message, told=channel is not None)
 
 

@@ -26,6 +26,7 @@ class MemoryChannel:
         self.finished = False
         self.closes_socket = False
         self.aborted = False
+        self.listening = True
         self._taken = 0
         self._clock = clock
 

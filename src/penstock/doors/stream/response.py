@@ -38,6 +38,8 @@ class HttpResponse:
     """A kernel channel over HTTP. Lines are collected and written by `flush`, once per loop turn."""
 
     websocket = False
+    # Requests about its session come on other connections.
+    listening = True
     # Chunk header and ends, about; what TCP and IP add is not counted.
     overhead = 8
 

@@ -1,6 +1,7 @@
 """One WebSocket of the streaming port: text messages to their door in order, whole lines out, once per loop turn.
 
-Frames are read and built in `wire.websocket`. It is a kernel channel: a session may be bound to it.
+Frames are read and built in `wire.websocket`; how many requests are under way is in `doors.tlcp.intake`. It is a kernel
+channel: a session may be bound to it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from penstock.wire.websocket import FrameReader, text_frames
 
 if TYPE_CHECKING:
     from penstock.doors.stream.door import StreamDoor
+    from penstock.doors.tlcp.intake import Intake
     from penstock.kernel.recovery import Batch
     from penstock.kernel.session import Session
 
@@ -31,7 +33,7 @@ MAX_UNREAD = 1_048_576
 
 
 class WebSocketConnection(asyncio.Protocol):
-    """Messages are handled one at a time, by a task that lives only while there is work."""
+    """Nothing is read from it while too many of its requests wait for their answers."""
 
     __slots__ = (
         "_close_code",
@@ -39,14 +41,13 @@ class WebSocketConnection(asyncio.Protocol):
         "_closing",
         "_counted",
         "_idle_timer",
-        "_inbox",
+        "_intake",
         "_lines",
         "_outlet",
         "_patience",
         "_paused",
         "_queued",
         "_reader",
-        "_worker",
         "address",
         "door",
         "headers",
@@ -82,9 +83,8 @@ class WebSocketConnection(asyncio.Protocol):
         self.last_session: str | None = None
         self.lost = False
         self._reader = FrameReader(door.config.limits.request_limit)
-        # Not a deque: it is short and mostly empty, and a deque takes 700 bytes even then.
-        self._inbox: list[str] = []
-        self._worker: asyncio.Task[None] | None = None
+        # Only while there are requests without an answer: most sockets are silent, and its queues take 1,500 bytes.
+        self._intake: Intake | None = None
         self._lines: list[bytes] = []
         self._queued = False
         self._close_code = 0
@@ -110,12 +110,13 @@ class WebSocketConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._closing:
             return
-        for message in self._reader.feed(data):
-            self._receive(message)
+        messages = self._reader.feed(data)
+        if messages:
+            if self._intake is None:
+                self._intake = self.door.tlcp.new_intake(self)
+            self._intake.add(messages)
         self._answer_frames()
-        if not self._paused and not self.lost and self.transport.get_write_buffer_size() > MAX_UNREAD:
-            self._paused = True
-            self.transport.pause_reading()
+        self.listen()
 
     def eof_received(self) -> bool:
         self._reader.eof()
@@ -131,8 +132,8 @@ class WebSocketConnection(asyncio.Protocol):
         self.door.forget(self)
         if self._counted:
             self.door.connection_census.leave(self.address)
-        if self._worker is not None:
-            self._worker.cancel()
+        if self._intake is not None:
+            self._intake.cancel()
         session = self.session
         if session is not None:
             self.session = None
@@ -160,30 +161,38 @@ class WebSocketConnection(asyncio.Protocol):
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
-        if self._paused:
-            self._paused = False
-            self.transport.resume_reading()
+        self.listen()
         if self.session is not None:
             self.session.relieve()
 
     # -- what comes in --------------------------------------------------------------------------------------------
 
-    def _receive(self, message: str) -> None:
-        if len(self._inbox) >= self.door.config.limits.max_unanswered_requests:
-            self.door.tlcp.refuse_message(self, message)
-            return
-        self._inbox.append(message)
-        if self._worker is None:
-            self._worker = asyncio.get_running_loop().create_task(self._work())
-        self._watch()
+    @property
+    def listening(self) -> bool:
+        """Whether it is read from."""
+        return not self._paused
 
-    async def _work(self) -> None:
-        try:
-            while self._inbox:
-                await self.door.tlcp.answer_message(self, self._inbox[0])
-                self._inbox.pop(0)
-        finally:
-            self._worker = None
+    def listen(self) -> None:
+        """Read on, unless too many requests have no answer yet or too many answers have not been taken."""
+        if self.lost:
+            return
+        intake = self._intake
+        if intake is not None and intake.is_empty:
+            self._intake = None
+            # It has waited for us until now.
+            self._watch()
+        is_full = intake is not None and intake.is_full
+        pauses = not self._closing and (is_full or self.transport.get_write_buffer_size() > MAX_UNREAD)
+        if pauses == self._paused:
+            return
+        self._paused = pauses
+        if pauses:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+            if self.session is not None:
+                # What it has sent meanwhile is about to be read.
+                self.session.touch()
 
     def _answer_frames(self) -> None:
         """Send pongs and closes that the reader has prepared."""
@@ -205,8 +214,9 @@ class WebSocketConnection(asyncio.Protocol):
 
     def _idle(self) -> None:
         self._idle_timer = None
-        # A session that has been bound since is what the socket is for; its end starts the watch anew.
-        if self.session is None:
+        # A session that has been bound since is what the socket is for; its end starts the watch anew. So does the
+        # answer to the last request under way.
+        if self.session is None and self._intake is None:
             self.close(POLICY, f"Idle for {self.door.config.limits.idle_timeout_millis} ms")
 
     def _stop_watching(self) -> None:

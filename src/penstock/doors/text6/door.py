@@ -168,7 +168,9 @@ class Text6Door:
 
     async def _execute(self, session: Session, request: SessionRequest) -> None:
         if isinstance(request, Subscribe):
-            await self._reception.subscribe(session, request.table, request, request.silent)
+            later = self._reception.subscribe(session, request.table, request, request.silent)
+            if later is not None:
+                await later()
         elif isinstance(request, Start):
             session.subscription(request.table).activate()
         elif isinstance(request, Unsubscribe):

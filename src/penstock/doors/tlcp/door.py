@@ -1,22 +1,30 @@
 """The TLCP door: every request of chapters 2 and 4, over HTTP and WebSocket alike, against the kernel and the adapter
 sets.
 
-A request is parsed in `wire.tlcp`, decided here and in the kernel, answered on its own link. Nothing it does can raise:
-what is
-unexpected becomes error 68 with an id that the log carries.
+A request is parsed in `wire.tlcp`, decided here and in the kernel, answered on its own link. One that has to wait for
+the metadata adapter gets a task and others go on beside it: which may not is in `order`, how many a WebSocket may have
+in `intake`. Nothing raises: what is unexpected becomes error 68 with an id that the log carries.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote_plus
 
 from penstock.doors.reception import Reception, destroy, incident
 from penstock.doors.stream.body import BadBody, body_text
 from penstock.doors.stream.link import Link
 from penstock.doors.stream.response import HttpResponse
-from penstock.doors.stream.websocket import WebSocketConnection
+from penstock.doors.tlcp.asked import REQUESTS_PER_TURN, Asked
+from penstock.doors.tlcp.backlog import Backlog
+from penstock.doors.tlcp.intake import Intake
+from penstock.doors.tlcp.order import Order, Subject, subject
 from penstock.doors.tlcp.refusals import control_error, session_error
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.kernel import EndedSession
@@ -53,13 +61,27 @@ from penstock.wire.tlcp.version import (
     subprotocol_version,
 )
 
+if TYPE_CHECKING:
+    from penstock.doors.stream.websocket import WebSocketConnection
+
 log = get(__name__)
 
 # Requests whose failure is a CONERR; all others answer REQERR or ERROR.
 SESSION_REQUESTS = ("create_session", "bind_session")
 
-# Lines of a batch that are answered before everybody else has a turn; no client sends so many.
-LINES_PER_TURN = 200
+# What is left of a request that has to wait.
+Later = Callable[[], Awaitable[None]]
+
+
+class Unfinished(NamedTuple):
+    """A request that has to wait: what is left to do, and the subscription it is about, if it is about one."""
+
+    later: Later
+    about: Subject | None
+
+
+# The session that a line names, wherever it stands in it.
+_NAMED_SESSION = re.compile(r"(?:^|&)LS_session=([^&]*)")
 
 
 class TlcpDoor:
@@ -70,6 +92,8 @@ class TlcpDoor:
         self._config = reception.config
         self._kernel = reception.kernel
         self._codecs: dict[tuple[Version, str], TlcpCodec] = {}
+        self._order = Order()
+        self._backlog = Backlog(self._config.limits.max_pending_messages)
 
     # -- transports -----------------------------------------------------------------------------------------------
 
@@ -91,24 +115,79 @@ class TlcpDoor:
         except Exception:
             self._refuse(response, name, _unexpected(name, None))
         else:
-            await self._answer(response, name, text, version, query)
+            await self._answer_all(response, self._read(name, text, version, query))
         if response.session is None and not response.finished:
             response.finish(False)
 
-    async def answer_message(self, socket: WebSocketConnection, message: str) -> None:
-        """Answer the requests of one WebSocket message."""
-        name, text = _split_message(message)
-        version = subprotocol_version(socket.subprotocol)
-        assert version is not None
-        await self._answer(socket, name, text, version, {})
+    async def _answer_all(self, response: HttpResponse, requests: Iterator[Asked]) -> None:
+        """Answer the requests of one HTTP body."""
+        first = next(requests)
+        second = next(requests, None)
+        if second is not None:
+            await self._answer_batch(response, chain((first, second), requests))
+            return
+        # Most are alone, and need no task but the one that runs.
+        unfinished = self._begin(response, first)
+        if unfinished is not None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._order.add(unfinished.about, task)
+            await self._finish(response, first, unfinished.later)
 
-    def refuse_message(self, socket: WebSocketConnection, message: str) -> None:
-        """Say no to a message that comes while too many others wait."""
-        name, _ = _split_message(message)
-        limit = self._config.limits.max_unanswered_requests
-        code = SessionCode.OVERLOADED if name in SESSION_REQUESTS else ControlCode.INTERNAL
-        text = f"More than {limit} unanswered requests on this connection"
-        self._refuse(socket, name, RequestError(int(code), text))
+    async def _answer_batch(self, response: HttpResponse, batch: Iterator[Asked]) -> None:
+        """Answer the requests of one HTTP body; those that have to wait do so beside one another."""
+        most = self._config.limits.max_unanswered_requests
+        waiting: set[asyncio.Task[None]] = set()
+        try:
+            for number, asked in enumerate(batch):
+                if number and number % REQUESTS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+                task = self.answer(response, asked)
+                if task is not None:
+                    waiting.add(task)
+                    if len(waiting) >= most:
+                        _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if waiting:
+                await asyncio.wait(waiting)
+        finally:
+            for task in waiting:
+                task.cancel()
+
+    def new_intake(self, socket: WebSocketConnection) -> Intake:
+        """For the requests of a WebSocket that had none under way."""
+        return Intake(self, socket, self._config.limits.max_unanswered_requests)
+
+    def read_message(self, subprotocol: str, message: str) -> Iterator[Asked]:
+        """The requests of one WebSocket message, read as they are asked for."""
+        name, _, text = message.partition("\r\n")
+        version = subprotocol_version(subprotocol)
+        assert version is not None
+        return self._read(name, text, version, {})
+
+    def _read(self, name: str, text: str, version_name: str, query: Mapping[str, str]) -> Iterator[Asked]:
+        try:
+            if name == "wsok":
+                yield Asked(name, WebSocketCheck(None), None)
+                return
+            version = parse_version(version_name)
+            batch = split_lines(text)
+            step = len(batch) if name in SESSION_REQUESTS else REQUESTS_PER_TURN
+            for start in range(0, len(batch), step):
+                for request in parse_requests(name, batch[start : start + step], query):
+                    yield Asked(name, request, version)
+        except RequestError as error:
+            yield Asked(name, error, None)
+        except Exception:
+            yield Asked(name, _unexpected(name, None), None)
+
+    def hear(self, default_session: str | None, text: str) -> None:
+        """Requests have come that have to wait for their turn: they tell that their clients are alive now."""
+        for line in split_lines(text):
+            found = _NAMED_SESSION.search(line)
+            session_id = default_session if found is None else unquote_plus(found[1])
+            if session_id:
+                with contextlib.suppress(Refusal):
+                    self._kernel.find_session(session_id).touch()
 
     def choose_subprotocol(self, offered: Sequence[str]) -> str:
         """The first subprotocol of the TLCP family.
@@ -125,37 +204,38 @@ class TlcpDoor:
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    async def _answer(self, link: Link, name: str, text: str, version_name: str, query: Mapping[str, str]) -> None:
-        try:
-            if name == "wsok":
-                if not link.websocket:
-                    raise malformed("wsok is allowed on a WebSocket only")
-                link.write([lines.WSOK])
-                return
-            version = parse_version(version_name)
-            batch = split_lines(text)
-            step = len(batch) if name in SESSION_REQUESTS else LINES_PER_TURN
-            for start in range(0, len(batch), step):
-                if start:
-                    await asyncio.sleep(0)
-                await self._answer_all(link, name, parse_requests(name, batch[start : start + step], query), version)
-        except RequestError as error:
-            self._refuse(link, name, error)
+    def answer(self, link: Link, asked: Asked) -> asyncio.Task[None] | None:
+        """Answer a request; one that has to wait is answered by the task that is returned."""
+        unfinished = self._begin(link, asked)
+        if unfinished is None:
+            return None
+        task = asyncio.get_running_loop().create_task(self._finish(link, asked, unfinished.later))
+        self._order.add(unfinished.about, task)
+        return task
 
-    async def _answer_all(
-        self, link: Link, name: str, requests: Sequence[Request | RequestError], version: Version
-    ) -> None:
-        for request in requests:
-            try:
-                if isinstance(request, RequestError):
-                    raise request
-                self._log_unknown(request)
-                await self._answer_one(link, request, version)
-            except RequestError as error:
-                self._refuse(link, name, error)
-            except Exception:
-                request_id = request.request_id if isinstance(request, Control) else None
-                self._refuse(link, name, _unexpected(name, request_id or None))
+    def _begin(self, link: Link, asked: Asked) -> Unfinished | None:
+        """Answer a request, or find out what is left to do."""
+        request = asked.request
+        try:
+            if isinstance(request, RequestError):
+                raise request
+            self._log_unknown(request)
+            if isinstance(request, Control):
+                return self._control_request(link, asked, request)
+            return self._session_request(link, asked, request)
+        except RequestError as error:
+            self._refuse(link, asked.name, error)
+        except Exception:
+            self._refuse(link, asked.name, _unexpected(asked.name, asked.request_id))
+        return None
+
+    async def _finish(self, link: Link, asked: Asked, later: Later) -> None:
+        try:
+            await later()
+        except RequestError as error:
+            self._refuse(link, asked.name, error)
+        except Exception:
+            self._refuse(link, asked.name, _unexpected(asked.name, asked.request_id))
 
     def _refuse(self, link: Link, name: str, error: RequestError) -> None:
         log.debug("request refused", request=shown_name(name), code=int(error.code), reason=error.message)
@@ -168,24 +248,38 @@ class TlcpDoor:
         if request.unknown:
             log.debug("unknown parameters ignored", names=",".join(request.unknown)[:200])
 
-    async def _answer_one(self, link: Link, request: Request, version: Version) -> None:
+    def _session_request(self, link: Link, asked: Asked, request: Request) -> Unfinished | None:
+        if isinstance(request, WebSocketCheck):
+            if not link.websocket:
+                raise malformed("wsok is allowed on a WebSocket only")
+            link.write([lines.WSOK])
+            return None
+        version = asked.version
+        assert version is not None
         if isinstance(request, CreateSession):
-            await self._create_session(link, request, version)
-        elif isinstance(request, BindSession):
+            _check_not_streaming(link)
+            link.last_session = None
+            return Unfinished(partial(self._create_session, link, request, version), None)
+        if isinstance(request, BindSession):
             self._bind_session(link, request, version)
         elif isinstance(request, Heartbeat):
             self._heartbeat(link, request)
-        elif isinstance(request, Control):
-            await self._control_request(link, request, version)
         else:
-            assert not isinstance(request, WebSocketCheck)
             raise malformed("Unknown request")
+        return None
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
     async def _create_session(self, link: Link, request: CreateSession, version: Version) -> None:
-        _check_not_streaming(link)
-        link.last_session = None
+        """Within the time that the client waits, if it says how long that is."""
+        millis = request.ttl_millis
+        try:
+            async with asyncio.timeout(None if millis is None else millis / 1000):
+                await self._open_session(link, request, version)
+        except TimeoutError:
+            raise RequestError(int(SessionCode.OVERLOADED), f"No answer within LS_ttl_millis={millis}") from None
+
+    async def _open_session(self, link: Link, request: CreateSession, version: Version) -> None:
         try:
             chosen = self.reception.find_set(request.adapter_set)
             codec = self._codec(version, request.supported_diffs)
@@ -197,7 +291,6 @@ class TlcpDoor:
                 request.max_bandwidth,
                 link,
                 request.client_id,
-                request.ttl_millis,
             )
         except Refusal as refusal:
             raise session_error(refusal) from None
@@ -228,9 +321,11 @@ class TlcpDoor:
 
     async def _combo_control(self, session: Session, control: Control) -> None:
         try:
-            await self._execute(session, control)
-        except RequestError as error:
-            raise combo(error) from None
+            later = self._execute(session, control)
+            if later is not None:
+                await later()
+        except Refusal as refusal:
+            raise combo(control_error(refusal, control.request_id)) from None
         if session.closed:
             raise RequestError(int(SessionCode.COMBO), "The control request has destroyed the session")
 
@@ -311,45 +406,88 @@ class TlcpDoor:
         if not link.websocket:
             link.write([lines.HEARTBEAT_OK])
 
-    async def _control_request(self, link: Link, request: Control, version: Version) -> None:
+    def _control_request(self, link: Link, asked: Asked, request: Control) -> Unfinished | None:
         session_id = request.session or link.last_session
         if not session_id:
             raise RequestError(int(ControlCode.UNKNOWN_SESSION), "LS_session is missing", request.request_id)
+        assert asked.version is not None
         try:
-            session = self._find(session_id, version)
+            session = self._find(session_id, asked.version)
+            session.touch()
+            about = subject(session, request)
+            before = self._order.last(about)
+            follow = None if before is None else partial(self._follow, before, session, request)
+            later = self._execute(session, request) if follow is None else follow
         except Refusal as refusal:
             raise control_error(refusal, request.request_id) from None
-        session.touch()
-        await self._execute(session, request)
+        if later is None:
+            self._acknowledge(link, request)
+            return None
+        return Unfinished(partial(self._acknowledge_after, link, request, later), about)
+
+    async def _follow(self, before: asyncio.Task[None], session: Session, request: Control) -> None:
+        """Carry out a request after the one before it about the same subscription."""
+        await asyncio.wait([before])
+        _check_open(session)
+        later = self._execute(session, request)
+        if later is not None:
+            await later()
+
+    async def _acknowledge_after(self, link: Link, request: Control, later: Later) -> None:
+        try:
+            await later()
+        except Refusal as refusal:
+            raise control_error(refusal, request.request_id) from None
+        self._acknowledge(link, request)
+
+    def _acknowledge(self, link: Link, request: Control) -> None:
         if not link.websocket or _wants_ack(request):
             link.write([lines.reqok(request.request_id)])
 
-    async def _execute(self, session: Session, request: Control) -> None:
+    def _execute(self, session: Session, request: Control) -> Later | None:
+        """Carry out a request, or as much as can be done at once; raises a Refusal, and so does what is left."""
+        if isinstance(request, Subscribe):
+            return self.reception.subscribe(session, request.subscription, request)
+        if isinstance(request, Unsubscribe):
+            session.unsubscribe(request.subscription)
+        elif isinstance(request, Reconfigure):
+            subscription = session.subscription(request.subscription)
+            if request.changes_frequency:
+                subscription.reconfigure(request.max_frequency)
+            else:
+                subscription.confirm()
+        elif isinstance(request, Constrain):
+            if request.changes_bandwidth:
+                session.constrain(request.max_bandwidth)
+            else:
+                session.confirm_constraints()
+        elif isinstance(request, ForceRebind):
+            session.rebind(request.polling_millis, request.close_socket)
+        elif isinstance(request, Destroy):
+            destroy(session, request.cause_code, request.cause_message, request.close_socket)
+        elif isinstance(request, SendMessage):
+            if not self._backlog.enter(session.id, session.messages.is_awaited(request.sequence, request.progressive)):
+                return partial(self._submit_later, session, request)
+            self._submit(session, request)
+        return None
+
+    async def _submit_later(self, session: Session, request: SendMessage) -> None:
+        await self._backlog.wait(session.id)
+        self._submit(session, request)
+
+    def _submit(self, session: Session, request: SendMessage) -> None:
+        """Take in a message that has its place in the backlog."""
+
+        def settled(code: int | None, text: str) -> None:
+            self._backlog.leave(session.id)
+
+        message = Message(request.message, request.sequence, request.progressive, request.outcome, settled)
         try:
-            if isinstance(request, Subscribe):
-                await self.reception.subscribe(session, request.subscription, request)
-            elif isinstance(request, Unsubscribe):
-                session.unsubscribe(request.subscription)
-            elif isinstance(request, Reconfigure):
-                subscription = session.subscription(request.subscription)
-                if request.changes_frequency:
-                    subscription.reconfigure(request.max_frequency)
-                else:
-                    subscription.confirm()
-            elif isinstance(request, Constrain):
-                if request.changes_bandwidth:
-                    session.constrain(request.max_bandwidth)
-                else:
-                    session.confirm_constraints()
-            elif isinstance(request, ForceRebind):
-                session.rebind(request.polling_millis, request.close_socket)
-            elif isinstance(request, Destroy):
-                destroy(session, request.cause_code, request.cause_message, request.close_socket)
-            elif isinstance(request, SendMessage):
-                message = Message(request.message, request.sequence, request.progressive, request.outcome)
-                session.messages.submit(message, request.max_wait_millis)
-        except Refusal as refusal:
-            raise control_error(refusal, request.request_id) from None
+            _check_open(session)
+            session.messages.submit(message, request.max_wait_millis)
+        except Refusal:
+            self._backlog.leave(session.id)
+            raise
 
 
 def _unexpected(name: str, request_id: str | None) -> RequestError:
@@ -358,9 +496,9 @@ def _unexpected(name: str, request_id: str | None) -> RequestError:
     return RequestError(int(code), incident(name), request_id)
 
 
-def _split_message(message: str) -> tuple[str, str]:
-    name, _, text = message.partition("\r\n")
-    return name, text
+def _check_open(session: Session) -> None:
+    if session.closed:
+        raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
 
 
 def _check_not_streaming(link: Link) -> None:

@@ -1,0 +1,119 @@
+"""The requests of one WebSocket on their way in: begun in their order, answered whenever each of them can be.
+
+Only what means the session that is just being opened waits until it is there. So many may be without an answer; with
+more, the socket is not read until some have theirs. Specification: TLCP chapter 1, "Requests, Responses, and
+Notifications", and chapter 2, "Control Requests", `LS_session`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.doors.tlcp.asked import REQUESTS_PER_TURN, Asked
+
+if TYPE_CHECKING:
+    from penstock.doors.stream.websocket import WebSocketConnection
+    from penstock.doors.tlcp.door import TlcpDoor
+
+
+class Intake:
+    """Made when messages come, dropped by its socket when all of them are answered."""
+
+    __slots__ = ("_batch", "_door", "_held", "_inbox", "_is_scheduled", "_limit", "_opening", "_socket", "_under_way")
+
+    def __init__(self, door: TlcpDoor, socket: WebSocketConnection, limit: int) -> None:
+        self._door = door
+        self._socket = socket
+        self._limit = limit
+        # Messages not read yet, and what is left of the one that is being read.
+        self._inbox: deque[str] = deque()
+        self._batch: Iterator[Asked] | None = None
+        # Requests that wait for the metadata adapter; the one among them that opens a session; those that wait for it.
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._opening: asyncio.Task[None] | None = None
+        self._held: deque[Asked] = deque()
+        self._is_scheduled = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more should be read for now."""
+        return self._unanswered + len(self._inbox) + (self._batch is not None) >= self._limit
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self._under_way or self._held or self._inbox or self._batch is not None)
+
+    @property
+    def _unanswered(self) -> int:
+        return len(self._under_way) + len(self._held)
+
+    def add(self, messages: Sequence[str]) -> None:
+        """Messages have come. As many requests as may be are begun; of the others it is noted that they are there."""
+        self._inbox.extend(messages)
+        self.proceed()
+        if self._inbox or self._batch is not None:
+            for message in messages:
+                self._door.hear(self._socket.last_session, message.partition("\r\n")[2])
+
+    def proceed(self) -> None:
+        """Begin requests until there are no more, or too many without an answer, or others should have a turn."""
+        if self._is_scheduled:
+            return
+        for _ in range(REQUESTS_PER_TURN):
+            if self._unanswered >= self._limit:
+                return
+            asked = self._next()
+            if asked is None:
+                return
+            if self._opening is not None and asked.needs_session:
+                self._held.append(asked)
+            else:
+                self._begin(asked)
+        self._is_scheduled = True
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_scheduled = False
+        self.proceed()
+        self._socket.listen()
+
+    def _next(self) -> Asked | None:
+        while True:
+            if self._batch is not None:
+                asked = next(self._batch, None)
+                if asked is not None:
+                    return asked
+                self._batch = None
+            if not self._inbox:
+                return None
+            self._batch = self._door.read_message(self._socket.subprotocol, self._inbox.popleft())
+
+    def _begin(self, asked: Asked) -> None:
+        task = self._door.answer(self._socket, asked)
+        if task is None:
+            return
+        self._under_way.add(task)
+        if asked.opens_session:
+            self._opening = task
+        task.add_done_callback(self._answered)
+
+    def _answered(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if task is self._opening:
+            self._opening = None
+            # Until one of them opens a session again.
+            while self._held and self._opening is None:
+                self._begin(self._held.popleft())
+        self.proceed()
+        self._socket.listen()
+
+    def cancel(self) -> None:
+        """The socket is gone: nobody waits for the answers."""
+        self._inbox.clear()
+        self._held.clear()
+        self._batch = None
+        for task in self._under_way:
+            task.cancel()
