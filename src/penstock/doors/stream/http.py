@@ -87,8 +87,11 @@ class HttpConnection(asyncio.Protocol):
             self._parser.leftover += data
             self._pause()
             return
-        self._waiting.extend(self._parser.feed(data))
+        requests = self._parser.feed(data)
+        self._waiting.extend(requests)
         self._next()
+        if self._waiting:
+            self._hear(requests)
         if self._too_many_wait:
             self._pause()
         self._watch()
@@ -292,6 +295,12 @@ class HttpConnection(asyncio.Protocol):
             self._route(request)
         except HttpError as error:
             self.send_complete(request, error.status, TEXT, f"{error.message}\n".encode(), close=request.upgrade)
+
+    def _hear(self, requests: Iterable[HttpRequest]) -> None:
+        """Requests wait for their turn: they are signs of life all the same."""
+        for request in requests:
+            if _REQUEST_PATH.fullmatch(request.path) is not None:
+                self.door.tlcp.hear_http(request)
 
     def _route(self, request: HttpRequest) -> None:
         origin = request.headers.get("origin")

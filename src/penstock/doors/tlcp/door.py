@@ -24,7 +24,7 @@ from penstock.doors.stream.response import HttpResponse
 from penstock.doors.tlcp.asked import REQUESTS_PER_TURN, Asked
 from penstock.doors.tlcp.backlog import Backlog
 from penstock.doors.tlcp.intake import Intake
-from penstock.doors.tlcp.order import Order, Subject, subject
+from penstock.doors.tlcp.order import Order, Subject, is_awaited, subject
 from penstock.doors.tlcp.refusals import control_error, session_error
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.kernel import EndedSession
@@ -32,7 +32,7 @@ from penstock.kernel.messages import Message
 from penstock.kernel.session import Binding, Session
 from penstock.log import get
 from penstock.wire.form import FormError, parse_line, shown_name, split_lines
-from penstock.wire.http1 import HttpError
+from penstock.wire.http1 import HttpError, HttpRequest
 from penstock.wire.tlcp import lines
 from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.differences import FORMATS
@@ -74,7 +74,7 @@ Later = Callable[[], Awaitable[None]]
 
 
 class Unfinished(NamedTuple):
-    """A request that has to wait: what is left to do, and the subscription it is about, if it is about one."""
+    """A request that has to wait: what is left to do, and what it is about, if others have to wait for it."""
 
     later: Later
     about: Subject | None
@@ -179,6 +179,12 @@ class TlcpDoor:
             yield Asked(name, error, None)
         except Exception:
             yield Asked(name, _unexpected(name, None), None)
+
+    def hear_http(self, request: HttpRequest) -> None:
+        """The same as `hear`, for a request behind another one on its connection."""
+        with contextlib.suppress(FormError, BadBody):
+            default_session = parse_line(request.query).get("LS_session")
+            self.hear(default_session, body_text(request, self._config.limits.request_limit))
 
     def hear(self, default_session: str | None, text: str) -> None:
         """Requests have come that have to wait for their turn: they tell that their clients are alive now."""
@@ -426,7 +432,7 @@ class TlcpDoor:
         return Unfinished(partial(self._acknowledge_after, link, request, later), about)
 
     async def _follow(self, before: asyncio.Task[None], session: Session, request: Control) -> None:
-        """Carry out a request after the one before it about the same subscription."""
+        """Carry out a request after the one before it about the same subject."""
         await asyncio.wait([before])
         _check_open(session)
         later = self._execute(session, request)
@@ -466,7 +472,7 @@ class TlcpDoor:
         elif isinstance(request, Destroy):
             destroy(session, request.cause_code, request.cause_message, request.close_socket)
         elif isinstance(request, SendMessage):
-            if not self._backlog.enter(session.id, session.messages.is_awaited(request.sequence, request.progressive)):
+            if not self._backlog.enter(session.id, is_awaited(session, request)):
                 return partial(self._submit_later, session, request)
             self._submit(session, request)
         return None

@@ -1,4 +1,5 @@
-"""Which requests wait for which: those about the same subscription of a session, on whatever connections they come.
+"""Which requests wait for which, on whatever connections they come: those about the same subscription of a session, and
+messages behind one that there is no room for.
 
 All others go side by side. Specification: TLCP chapter 1, "Requests, Responses, and Notifications".
 """
@@ -8,31 +9,39 @@ from __future__ import annotations
 import asyncio
 
 from penstock.kernel.session import Session
-from penstock.wire.tlcp.requests import Control, Reconfigure, Subscribe, Unsubscribe
+from penstock.wire.tlcp.requests import Control, Reconfigure, SendMessage, Subscribe, Unsubscribe
 
-# Session and number of a subscription.
+# Session and number of a subscription; or the messages of a session, by a number that no subscription has.
 Subject = tuple[str, int]
+MESSAGES = 0
 
 
 def subject(session: Session, request: Control) -> Subject | None:
-    """The subscription that a request is about, if it is about one."""
+    """What a request is about, if others about the same have to wait for it."""
     if isinstance(request, Subscribe | Unsubscribe | Reconfigure):
         return session.id, request.subscription
+    if isinstance(request, SendMessage) and not is_awaited(session, request):
+        return session.id, MESSAGES
     return None
 
 
+def is_awaited(session: Session, request: SendMessage) -> bool:
+    """Whether messages that have been taken in already wait for this one: it must not wait for them."""
+    return session.messages.is_awaited(request.sequence, request.progressive)
+
+
 class Order:
-    """The last request under way about each subscription; there are entries for those only."""
+    """The last request under way about each subject; there are entries for those only."""
 
     def __init__(self) -> None:
         self._last: dict[Subject, asyncio.Task[None]] = {}
 
     def last(self, about: Subject | None) -> asyncio.Task[None] | None:
-        """The request that one about this subscription has to wait for."""
+        """The request that another one about this has to wait for."""
         return None if about is None else self._last.get(about)
 
     def add(self, about: Subject | None, request: asyncio.Task[None]) -> None:
-        """From now on others about this subscription wait for this request."""
+        """From now on others about this wait for this request."""
         if about is not None:
             self._last[about] = request
             request.add_done_callback(lambda done: self._forget(about, done))
