@@ -148,6 +148,17 @@ def test_an_asynchronous_poll_ends_with_the_first_data_or_with_its_time(
         assert poll.read_until("LOOP") == ["LOOP,0"]
 
 
+@pytest.mark.conformance("bind.LS_idle_millis.CONS")
+def test_an_asynchronous_poll_ends_with_a_change_of_the_constraints(exchange: Exchange) -> None:
+    session = unbound(exchange)
+    with bind(exchange, session, polling=True, idle_millis=15_000) as poll:
+        exchange.control(session, reqId=1, op="constrain", requested_max_bandwidth=50)
+        assert poll.read_until("LOOP") == ["CONS,50", "LOOP,0"]
+    with bind(exchange, session, polling=True, idle_millis=15_000) as poll:
+        exchange.control(session, reqId=2, op="constrain")
+        assert poll.read_until("LOOP") == ["CONS,50", "LOOP,0"]
+
+
 @pytest.mark.conformance("bind.LS_inactivity_millis")
 def test_the_promise_of_a_binding_to_speak_now_and_then_is_held(exchange: Exchange, clock: MovableClock) -> None:
     session = unbound(exchange)

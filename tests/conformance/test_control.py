@@ -224,6 +224,7 @@ def test_a_destroyed_session_ends_its_stream_and_is_gone(server: BackgroundServe
         row("destroy.LS_cause_code.zero", {"cause_code": 0, "cause_message": "why"}, "END,0,why"),
         row("destroy.LS_cause_code.positive", {"cause_code": 39, "cause_message": "why"}, "END,0,why"),
         row("destroy.LS_cause_message", {"cause_code": -1, "cause_message": "a, b"}, "END,-1,a%2C b"),
+        row("destroy.LS_cause_message.empty", {"cause_code": -1, "cause_message": ""}, "END,-1,"),
         row("destroy.LS_cause_message.omitted", {"cause_code": -1}, "END,-1,null"),
         row("destroy.LS_cause_message.alone", {"cause_message": "why"}, "END,31,Destroy invoked by client"),
     ],

@@ -138,7 +138,7 @@ def test_more_connections_of_one_address_than_configured_are_503(exchange: Excha
 
 @pytest.mark.conformance("limit.unanswered.ws")
 @pytest.mark.config({"limits.max_unanswered_requests": 3})
-def test_more_unanswered_requests_of_a_websocket_than_configured_are_refused(
+def test_more_unanswered_requests_of_a_websocket_than_configured_wait_to_be_read(
     server: BackgroundServer, exchange: Exchange, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = server.call(asyncio.Event)
@@ -149,15 +149,35 @@ def test_more_unanswered_requests_of_a_websocket_than_configured_are_refused(
     monkeypatch.setattr(server.metadata, "authenticate", authenticate)
     with exchange.socket() as socket:
         socket.send("create_session", create(reduce_head=True))
-        for number in range(1, 4):
+        for number in range(1, 51):
             socket.send("control", params(reqId=number, op="constrain"))
-        socket.send("create_session", create())
-        assert socket.read_line() == "ERROR,68,More than 3 unanswered requests on this connection"
-        assert socket.read_line() == "CONERR,5,More than 3 unanswered requests on this connection"
         server.call(gate.set)
-        assert tags(socket.read_line() for _ in range(3)) == ["CONOK", "REQOK", "REQOK"]
-        socket.send("control", params(reqId=5, op="constrain"))
-        assert socket.read_line() == "REQOK,5"
+        assert socket.read_line().startswith("CONOK,")
+        assert [socket.read_line() for _ in range(50)] == [f"REQOK,{number}" for number in range(1, 51)]
+
+
+@pytest.mark.conformance("limit.messages")
+@pytest.mark.config({"limits.max_pending_messages": 3})
+def test_more_messages_without_an_outcome_than_configured_wait_to_be_taken_in(
+    server: BackgroundServer, exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = server.call(asyncio.Event)
+
+    async def message(*_: object) -> None:
+        await gate.wait()
+
+    monkeypatch.setattr(server.metadata, "message", message)
+    with exchange.socket() as socket:
+        socket.create()
+        for number in range(1, 11):
+            socket.send("msg", params(reqId=number, message="m", msg_prog=number))
+        assert [socket.read_line() for _ in range(3)] == ["REQOK,1", "REQOK,2", "REQOK,3"]
+        # The fourth waits for its place; what is no message does not.
+        socket.send("wsok")
+        assert socket.read_line() == "WSOK"
+        server.call(gate.set)
+        lines = [socket.read_line() for _ in range(17)]
+        assert [line for line in lines if line.startswith("REQ")] == [f"REQOK,{number}" for number in range(4, 11)]
 
 
 @pytest.mark.conformance("limit.unanswered.http")

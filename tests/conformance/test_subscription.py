@@ -241,6 +241,19 @@ def test_a_distinct_snapshot_is_as_long_as_asked_for_and_available(
         assert sorted(stream.read_line() for _ in range(4)) == [f"U,{number},1,4" for number in (1, 2, 3, 4)]
 
 
+@pytest.mark.conformance("add.LS_snapshot.DISTINCT.granted")
+def test_a_distinct_snapshot_is_never_longer_than_allowed(server: BackgroundServer, exchange: Exchange) -> None:
+    feed = server.adapter.publisher
+    allowed = server.metadata.snapshot_length("DEFAULT", "a")
+    with exchange.stream() as stream:
+        batch(exchange, stream.session, add(mode="DISTINCT", snapshot=True))
+        stream.read_until("CONF")
+        for number in range(allowed + 3):
+            server.call(feed.update, "a", {"x": str(number)}, True)
+        server.call(feed.end_of_snapshot, "a")
+        assert stream.read_until("EOS") == [*(f"U,1,1,{number}" for number in range(3, allowed + 3)), "EOS,1,1"]
+
+
 @pytest.mark.conformance("add.LS_ack")
 def test_an_acknowledgement_is_left_out_on_request_on_a_websocket_only(exchange: Exchange) -> None:
     with exchange.socket() as socket:

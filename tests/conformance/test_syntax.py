@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.conformance.phrases import HEAD, add, answer, batch, close_code, create, row
+from tests.conformance.phrases import HEAD, add, answer, batch, close_code, create, row, upgrade
 from tests.support.background import BackgroundServer
 from tests.support.raw import CID, Exchange, params, tags
 
@@ -40,12 +40,28 @@ def test_a_path_that_is_no_request_is_404(exchange: Exchange) -> None:
         assert http.read_head() == 404
 
 
-@pytest.mark.conformance("http.other-method")
-def test_a_method_other_than_get_and_post_is_405(exchange: Exchange) -> None:
-    for method in ("PUT", "DELETE", "HEAD"):
+@pytest.mark.parametrize(
+    ("methods", "path", "headers", "allowed"),
+    [
+        row(
+            "http.other-method",
+            ("PUT", "DELETE", "HEAD"),
+            "/lightstreamer/create_session.txt?" + QUERY,
+            {},
+            "GET, POST, OPTIONS",
+        ),
+        row("http.other-method.page", ("PUT", "POST"), "/", {}, "GET, HEAD, OPTIONS"),
+        row("http.other-method.ws", ("POST",), "/lightstreamer", upgrade("TLCP-2.4.0.lightstreamer.com"), "GET"),
+    ],
+)
+def test_a_method_that_is_not_allowed_is_405_naming_those_that_are(
+    exchange: Exchange, methods: tuple[str, ...], path: str, headers: dict[str, str], allowed: str
+) -> None:
+    for method in methods:
         with exchange.http() as http:
-            http.get("/lightstreamer/create_session.txt?" + QUERY, method=method)
+            http.get(path, headers=headers, method=method)
             assert http.read_head() == 405
+            assert http.headers["allow"] == allowed
 
 
 @pytest.mark.parametrize(
@@ -81,8 +97,26 @@ def test_a_value_is_decoded(server: BackgroundServer, exchange: Exchange, sent: 
 def test_text_that_is_no_parameter_line_is_error_67_naming_the_fault(exchange: Exchange, sent: str, named: str) -> None:
     with exchange.stream() as stream, exchange.socket() as socket:
         (line,) = batch(exchange, stream.session, sent, name="msg")
-        assert line.startswith("ERROR,67,")
+        assert line.startswith("REQERR,1,67,")
         assert named in line
+        socket.send("msg", sent)
+        assert socket.read_line() == line
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        row("syntax.malformed.id", "LS_message=%&LS_reqId=7", "REQERR,7,67,"),
+        row("syntax.malformed.id-encoded", "LS_message=%&LS%5FreqId=%37", "REQERR,7,67,"),
+        row("syntax.malformed.id-twice", "LS_reqId=1&LS_reqId=2", "ERROR,67,"),
+        row("syntax.malformed.id-unreadable", "LS_message=%&LS_reqId=%", "ERROR,67,"),
+        row("syntax.malformed.no-id", "LS_message=%", "ERROR,67,"),
+    ],
+)
+def test_a_malformed_line_keeps_its_identifier_if_that_can_be_read(exchange: Exchange, sent: str, answer: str) -> None:
+    with exchange.stream() as stream, exchange.socket() as socket:
+        (line,) = batch(exchange, stream.session, sent, name="msg")
+        assert line.startswith(answer)
         socket.send("msg", sent)
         assert socket.read_line() == line
 

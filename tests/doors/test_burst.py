@@ -1,4 +1,4 @@
-"""A burst of requests on one WebSocket, over real sockets: all of them are answered, and little of it waits in memory."""
+"""A burst of requests on one WebSocket, over real sockets: all are answered, and little of it waits in memory."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def flood(connection: sockets.socket, message: str) -> int:
 def test_a_client_that_sends_without_end_is_not_read_without_end(kind: str) -> None:
     with slow_server() as (server, waits), connected(server) as socket:
         one = {
-            "subscriptions": "control\r\n" + params(reqId=1, op="add", subId=1, group="a" * 20_000, schema="x", mode="RAW"),
+            "subscriptions": "control\r\n" + add(1, group="a" * 20_000),
             "messages": "msg\r\n" + params(reqId=1, message="a" * 20_000, outcome=False),
             "batch": "control\r\n" + "\r\n".join([add(7)] * 300),
         }[kind]

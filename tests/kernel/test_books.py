@@ -107,6 +107,25 @@ def test_the_length_of_a_distinct_snapshot_is_granted_per_item(
     assert data(channel) == [*[f"U,2,1,{value}" for value in expected], "EOS,2,1"]
 
 
+@pytest.mark.parametrize(("granted", "asked", "expected"), [(2, None, "34"), (2, 5, "34"), (4, 1, "4"), (0, None, "")])
+@pytest.mark.parametrize("others", [0, 3])
+def test_the_length_of_a_distinct_snapshot_holds_for_those_who_come_before_its_end(
+    harness: Harness, granted: int, asked: int | None, expected: str, others: int
+) -> None:
+    session, channel = harness.open(QUIET)
+    grant = (ItemGrant("a", snapshot_length=granted),)
+    for number in (1, 2):
+        harness.subscribe(session, number, "a", "x", Mode.DISTINCT, snapshot=True, snapshot_length=asked, granted=grant)
+        for value in range(others) if number == 1 else range(others, 5):
+            harness.feed.update("a", {"x": str(value)}, snapshot=True)
+    harness.publish("a", x="new")
+    lines = data(channel)
+    for number in (1, 2):
+        own = [line for line in lines if line.split(",")[1] == str(number)]
+        expectation = [*[f"U,{number},1,{value}" for value in expected], f"EOS,{number},1", f"U,{number},1,new"]
+        assert own == expectation
+
+
 # -- buffers ----------------------------------------------------------------------------------------------------------
 
 
@@ -333,8 +352,9 @@ def test_a_prefilter_leaves_snapshots_and_commands_alone(harness: Harness) -> No
     for key in "kl":
         harness.publish("a", key=key, command="ADD")
         harness.feed.update("d", {"x": key}, snapshot=True)
+    harness.feed.end_of_snapshot("d")
     harness.turn()
-    assert len(data(channel)) == 4
+    assert len(data(channel)) == 5
 
 
 def test_what_a_prefilter_holds_goes_with_a_clearing_and_with_the_last_subscriber(harness: Harness) -> None:

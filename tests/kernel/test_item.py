@@ -237,11 +237,12 @@ def test_the_first_subscriber_hears_the_end_when_the_adapter_says_so(harness: Ha
     harness.feed.update("news", {"x": "1"}, snapshot=True)
     harness.feed.update("news", {"x": "2"}, snapshot=True)
     harness.turn()
-    assert data(channel.take()) == ["U,1,1,1", "U,1,1,2"]
+    # More may come than the snapshot may have: which are the last of them is not known yet.
+    assert data(channel.take()) == []
     harness.feed.end_of_snapshot("news")
     harness.feed.end_of_snapshot("news")
     harness.turn()
-    assert data(channel.take()) == ["EOS,1,1"]
+    assert data(channel.take()) == ["U,1,1,1", "U,1,1,2", "EOS,1,1"]
 
 
 def test_the_first_real_time_event_ends_a_snapshot_that_the_adapter_left_open(harness: Harness) -> None:

@@ -160,6 +160,8 @@ class Reception:
 
         Raises a Refusal, also when the metadata adapter fails; so does what is left to do.
         """
+        # Before the metadata adapter is asked: it would be told of one that has begun under the same number.
+        session.check_new(number)
         feed = self.kernel.feed(session.adapter_set, wish.data_adapter)
         authority = self._sets[session.adapter_set].authority
         grant = authority.resolve_at_once(session, number, wish)

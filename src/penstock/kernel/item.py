@@ -53,8 +53,9 @@ class Item(Timed):
         # As long as the mode is open, all three are kept.
         self._merge = MergeBook()
         self._distinct = DistinctBook(granted.snapshot_length)
-        # Those who want only so many of the snapshot's last events: which they are is known at its end.
-        self._short: dict[Lane, int] = {}
+        # Those who wait for the last events of a DISTINCT snapshot, and how many they want of those that are kept: which
+        # they are is known at its end.
+        self._owed: dict[Lane, int | None] = {}
         self._command = CommandBook()
         self._orders: Mapping[str, str] = {}
         self._default_order = kernel.limits.default_diff_order
@@ -123,9 +124,9 @@ class Item(Timed):
         if isinstance(view, CommandView):
             self._command.welcome(view, lane, None)
         elif isinstance(view, EventView):
-            if self._in_snapshot and snapshot_length is not None:
+            if self._in_snapshot:
                 lane.wants_snapshot = False
-                self._short[lane] = snapshot_length
+                self._owed[lane] = snapshot_length
                 return
             self._distinct.welcome(view, lane, snapshot_length)
         if not self._in_snapshot:
@@ -133,13 +134,13 @@ class Item(Timed):
 
     def owes_snapshot(self, lane: Lane) -> bool:
         """Whether the lane is to get a part of the snapshot when the end of it is known."""
-        return lane in self._short
+        return lane in self._owed
 
     def detach(self, lane: Lane) -> None:
         """A lane leaves; a view without lanes goes with it."""
         view = lane.view
         view.remove(lane)
-        self._short.pop(lane, None)
+        self._owed.pop(lane, None)
         if view.members:
             return
         self._views = {key: other for key, other in self._views.items() if other is not view}
@@ -213,11 +214,11 @@ class Item(Timed):
         if not self._in_snapshot:
             return
         self._in_snapshot = False
-        for lane, length in self._short.items():
+        for lane, length in self._owed.items():
             lane.wants_snapshot = True
             if isinstance(lane.view, EventView):
                 self._distinct.welcome(lane.view, lane, length)
-        self._short.clear()
+        self._owed.clear()
         for view in (*self._distinct.views, *self._command.views):
             for lane in view.lanes:
                 if lane.wants_snapshot:

@@ -369,15 +369,19 @@ class Session(Connection):
             self._messages = Messages(self)
         return self._messages
 
-    def subscribe(self, request: SubscriptionRequest) -> None:
-        self.part()
-        if request.number in self.subscriptions:
-            raise Refusal(Reason.INVALID, f"Subscription number {request.number} is in use")
+    def check_new(self, number: int) -> None:
+        """Refuse a subscription that cannot be, whatever it is about."""
+        if number in self.subscriptions:
+            raise Refusal(Reason.INVALID, f"Subscription number {number} is in use")
         if len(self.subscriptions) >= self.limits.max_subscriptions_per_session:
             raise Refusal(
                 Reason.INVALID,
                 f"The session has reached {self.limits.max_subscriptions_per_session} subscriptions, the most allowed",
             )
+
+    def subscribe(self, request: SubscriptionRequest) -> None:
+        self.part()
+        self.check_new(request.number)
         if len(request.grant.items) > self.limits.max_items_per_subscription:
             raise Refusal(Reason.GROUP, f"More than {self.limits.max_items_per_subscription} items, the most allowed")
         subscription = Subscription(self, request)

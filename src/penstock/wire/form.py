@@ -85,6 +85,25 @@ def parse_line(text: str) -> dict[str, str]:
     return parameters
 
 
+def readable(text: str, name: str) -> str | None:
+    """The value of one parameter in a line that need not be a form as a whole; None if there is none, or several."""
+    found: str | None = None
+    for pair in text.split("&"):
+        given, separator, value = pair.partition("=")
+        if not separator:
+            continue
+        try:
+            if _decode(given, given) != name:
+                continue
+            decoded = _decode(name, value)
+        except FormError:
+            continue
+        if found is not None:
+            return None
+        found = decoded
+    return found
+
+
 def _decode(name: str, text: str) -> str:
     if "%" not in text:
         return text.replace("+", " ")

@@ -74,10 +74,12 @@ _ABSOLUTE_FORM = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?]*", re.ASCII)
 class HttpError(Exception):
     """The peer's bytes are not a request this server takes; the connection cannot go on after the answer."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, allow: str = "") -> None:
         super().__init__(message)
         self.status = status
         self.message = message
+        # The methods that are allowed, where the one used is not (405).
+        self.allow = allow
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ def accept(request: HttpRequest, subprotocol: str) -> bytes:
     Raises HttpError for a bad handshake.
     """
     if request.method != "GET":
-        raise HttpError(405, f"{request.method} cannot open a WebSocket; GET can")
+        raise HttpError(405, f"{request.method} cannot open a WebSocket; GET can", allow="GET")
     handshake = ServerProtocol(subprotocols=[Subprotocol(subprotocol)])
     response = handshake.accept(Request(request.target, Headers(request.headers.items())))
     if response.status_code != 101:

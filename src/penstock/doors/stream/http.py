@@ -294,7 +294,8 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._route(request)
         except HttpError as error:
-            self.send_complete(request, error.status, TEXT, f"{error.message}\n".encode(), close=request.upgrade)
+            headers = (*TEXT, ("Allow", error.allow)) if error.allow else TEXT
+            self.send_complete(request, error.status, headers, f"{error.message}\n".encode(), close=request.upgrade)
 
     def _hear(self, requests: Iterable[HttpRequest]) -> None:
         """Requests wait for their turn: they are signs of life all the same."""
@@ -319,7 +320,7 @@ class HttpConnection(asyncio.Protocol):
         if match is not None:
             self._text_request(request, match[1], origin)
         elif request.method not in ("GET", "HEAD"):
-            raise HttpError(405, f"{request.method} is not allowed for {path}; GET and HEAD are")
+            raise HttpError(405, f"{request.method} is not allowed for {path}; GET and HEAD are", "GET, HEAD, OPTIONS")
         elif path == "/health":
             status, body = self.door.health()
             self.send_complete(request, status, (("Content-Type", "application/json"),), body)
@@ -328,7 +329,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _text_request(self, request: HttpRequest, name: str, origin: str | None) -> None:
         if request.method not in ("GET", "POST"):
-            raise HttpError(405, f"{request.method} is not allowed for requests; GET and POST are")
+            raise HttpError(405, f"{request.method} is not allowed for requests; GET and POST are", "GET, POST, OPTIONS")
         if origin is not None and not self.door.origins.allows(origin):
             raise HttpError(403, f"Origin {origin} is not allowed here")
         if "content-range" in request.headers:

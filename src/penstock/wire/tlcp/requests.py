@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.wire.form import FormError, Parameters, parse_line, shown, shown_name
+from penstock.wire.form import FormError, Parameters, parse_line, readable, shown, shown_name
 from penstock.wire.tlcp.errors import ControlCode, RequestError, combo, form_error, malformed, syntax
 
 MODES = ("RAW", "MERGE", "DISTINCT", "COMMAND")
@@ -165,8 +165,14 @@ def parse_requests(name: str, lines: Sequence[str], defaults: Mapping[str, str])
             error.request_id = _readable_request_id(given)
             found.append(error)
         except FormError as error:
-            found.append(form_error(error, _readable_request_id(given)))
+            found.append(form_error(error, _readable_request_id(given or _rest_of(line, defaults))))
     return found
+
+
+def _rest_of(line: str, defaults: Mapping[str, str]) -> Mapping[str, str]:
+    """What matters for the answer to a line that is malformed: its identifier, if that can be read all the same."""
+    request_id = readable(line, "LS_reqId")
+    return defaults if request_id is None else {"LS_reqId": request_id}
 
 
 def _readable_request_id(given: Mapping[str, str]) -> str | None:

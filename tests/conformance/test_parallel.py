@@ -13,6 +13,7 @@ from penstock.adapters.session_calls import MAX_CALLS
 from penstock.kernel.ports import SessionFacts, Statistics, SubscriptionFacts
 from penstock.testing.clock import Clock
 from tests.adapters.stage import SetServer
+from tests.conformance.phrases import row
 from tests.support.raw import CID, TIMEOUT, Socket, params, tags
 
 TOGETHER = 6
@@ -134,6 +135,7 @@ def answers(socket: Socket, count: int) -> list[str]:
 # -- side by side -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance("parallel.ws")
 def test_requests_of_a_websocket_do_not_wait_for_each_other(place: Place) -> None:
     with place.socket() as socket:
         for number in range(1, TOGETHER + 1):
@@ -141,12 +143,14 @@ def test_requests_of_a_websocket_do_not_wait_for_each_other(place: Place) -> Non
         assert sorted(answers(socket, TOGETHER)) == [f"REQOK,{number}" for number in range(1, TOGETHER + 1)]
 
 
+@pytest.mark.conformance("parallel.batch.ws")
 def test_lines_of_a_websocket_message_do_not_wait_for_each_other(place: Place) -> None:
     with place.socket() as socket:
         socket.send("control", *(add(number, "together") for number in range(1, TOGETHER + 1)))
         assert sorted(answers(socket, TOGETHER)) == [f"REQOK,{number}" for number in range(1, TOGETHER + 1)]
 
 
+@pytest.mark.conformance("parallel.batch.http")
 def test_lines_of_an_http_body_do_not_wait_for_each_other(place: Place) -> None:
     with place.server.open() as stream:
         body = "\r\n".join(add(number, "together") for number in range(1, TOGETHER + 1))
@@ -154,6 +158,7 @@ def test_lines_of_an_http_body_do_not_wait_for_each_other(place: Place) -> None:
         assert sorted(found) == [f"REQOK,{number}" for number in range(1, TOGETHER + 1)]
 
 
+@pytest.mark.conformance("parallel.answers")
 def test_a_quick_request_is_answered_while_a_slow_one_before_it_waits(place: Place) -> None:
     with place.socket() as socket:
         socket.send("control", add(1, "slow"), params(reqId=2, op="constrain"))
@@ -162,6 +167,7 @@ def test_a_quick_request_is_answered_while_a_slow_one_before_it_waits(place: Pla
         assert answers(socket, 1) == ["REQOK,1"]
 
 
+@pytest.mark.conformance("parallel.calls")
 def test_a_session_has_so_many_calls_at_a_time_and_others_have_theirs_meanwhile(place: Place) -> None:
     with place.socket() as greedy, place.socket() as modest:
         for number in range(1, 41):
@@ -180,6 +186,7 @@ def test_a_session_has_so_many_calls_at_a_time_and_others_have_theirs_meanwhile(
 # -- in order ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.conformance("parallel.subscription")
 def test_requests_about_one_subscription_keep_their_order(place: Place) -> None:
     with place.socket() as socket:
         socket.send("control", add(1, "slow", reqId="add"), params(reqId="reconf", op="reconf", subId=1))
@@ -198,6 +205,7 @@ def test_requests_about_one_subscription_keep_their_order(place: Place) -> None:
     ]
 
 
+@pytest.mark.conformance("parallel.subscription.connections")
 def test_requests_about_one_subscription_keep_their_order_over_several_connections(place: Place) -> None:
     with place.server.open() as stream, place.server.exchange.http() as first, place.server.exchange.http() as second:
         first.post("control", params(session=stream.session) + "&" + add(1, "slow"))
@@ -212,6 +220,7 @@ def test_requests_about_one_subscription_keep_their_order_over_several_connectio
             assert http.read_body() == answer
 
 
+@pytest.mark.conformance("parallel.creation")
 def test_what_means_the_session_that_is_being_opened_waits_for_it_and_nothing_else_does(place: Place) -> None:
     with place.server.open() as other, place.server.exchange.socket() as socket:
         socket.send("create_session", f"{params(adapter_set='SET', user='slow', reduce_head=True)}&LS_cid={CID}")
@@ -228,6 +237,7 @@ def test_what_means_the_session_that_is_being_opened_waits_for_it_and_nothing_el
         assert "CONERR,69,A session is already bound to this WebSocket" in found
 
 
+@pytest.mark.conformance("parallel.creation.refused")
 def test_what_waits_for_a_session_that_is_refused_is_refused(place: Place) -> None:
     with place.server.exchange.socket() as socket:
         socket.send("create_session", f"{params(adapter_set='NONE')}&LS_cid={CID}")
@@ -235,6 +245,7 @@ def test_what_waits_for_a_session_that_is_refused_is_refused(place: Place) -> No
         assert tags(answers(socket, 2)) == ["CONERR", "REQERR"]
 
 
+@pytest.mark.conformance("parallel.end")
 def test_a_session_is_told_to_have_closed_after_all_calls_about_it(place: Place) -> None:
     with place.socket() as socket:
         assert place.threads.hear() == ("new session", "ends")
@@ -252,7 +263,9 @@ def test_a_session_is_told_to_have_closed_after_all_calls_about_it(place: Place)
 # -- signs of life ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sign", ["heartbeat", "control"])
+@pytest.mark.parametrize(
+    "sign", [row("parallel.alive.heartbeat", "heartbeat"), row("parallel.alive.request", "control")]
+)
 def test_a_request_is_a_sign_of_life_when_it_comes(place: Place, clock: Clock, sign: str) -> None:
     with place.socket(inactivity_millis=2000) as socket:
         socket.send("control", add(1, "slow"))
@@ -265,6 +278,7 @@ def test_a_request_is_a_sign_of_life_when_it_comes(place: Place, clock: Clock, s
         assert "REQOK,1" in answers(socket, 6 if sign == "control" else 1)
 
 
+@pytest.mark.conformance("parallel.alive.http")
 def test_a_heartbeat_behind_a_slow_request_on_an_http_connection_is_a_sign_of_life(place: Place, clock: Clock) -> None:
     with place.socket(inactivity_millis=2000) as socket, place.server.exchange.http() as http:
         http.post("control", params(session=socket.session) + "&" + add(1, "slow"))
@@ -282,6 +296,7 @@ def test_a_heartbeat_behind_a_slow_request_on_an_http_connection_is_a_sign_of_li
         assert http.read_body() == b"REQOK,1\r\n"
 
 
+@pytest.mark.conformance("parallel.alive.unread")
 def test_a_client_that_is_not_listened_to_is_not_taken_for_dead() -> None:
     place = Place()
     place.server = SetServer(
@@ -312,8 +327,17 @@ def test_a_client_that_is_not_listened_to_is_not_taken_for_dead() -> None:
 # -- the whole creation -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("extra", ["", "\r\n" + params(op="add", subId=1, group="slow", schema="x", mode="MERGE")])
-def test_LS_ttl_millis_covers_the_whole_creation(place: Place, extra: str) -> None:
+@pytest.mark.parametrize(
+    "extra",
+    [
+        row("create.LS_ttl_millis.notification", ""),
+        row(
+            "create.LS_ttl_millis.combo",
+            "\r\n" + params(op="add", subId=1, group="slow", schema="x", mode="MERGE"),
+        ),
+    ],
+)
+def test_the_time_that_a_client_waits_covers_the_whole_creation(place: Place, extra: str) -> None:
     threads = place.threads
     place.server.call(setattr, threads, "authenticate", _let_in)
     user = "kim" if extra else "slow"
@@ -332,6 +356,7 @@ def _let_in(*_: object) -> None:
     return None
 
 
+@pytest.mark.conformance("parallel.alive.idle")
 def test_a_slow_creation_is_not_idleness() -> None:
     place = Place()
     settings = {"limits.idle_timeout_millis": 100}
