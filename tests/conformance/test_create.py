@@ -76,8 +76,9 @@ def test_the_adapter_set_is_chosen_by_name(exchange: Exchange) -> None:
 @pytest.mark.conformance("create.LS_adapter_set.omitted")
 def test_without_an_adapter_set_the_one_named_default_is_meant(exchange: Exchange) -> None:
     (line,) = exchange.request("create_session", without(create(), "LS_adapter_set"))
-    assert line.startswith("CONERR,2,LS_adapter_set")
-    assert line.endswith("DEFAULT")
+    assert line == "CONERR,2,Requested Adapter Set not available"
+    # It is the name, not the parameter, that is missing.
+    assert exchange.request("create_session", create(adapter_set="DEFAULT")) == [line]
 
 
 @pytest.mark.conformance("create.LS_requested_max_bandwidth")
@@ -151,12 +152,24 @@ def test_the_pause_until_the_next_poll_is_granted_up_to_the_configured_maximum(
 @pytest.mark.conformance("create.LS_idle_millis")
 @pytest.mark.config({"session.max_idle_millis": 30})
 def test_a_poll_without_data_waits_as_long_as_allowed_and_no_longer_than_configured(exchange: Exchange) -> None:
-    lines = exchange.request("create_session", create(polling=True, idle_millis=20))
+    lines = exchange.request("create_session", create(polling=True, idle_millis=20, reduce_head=True))
     assert lines[0].split(",")[3] == "20"
-    assert tags(lines) == [*HEAD, "LOOP"]
-    lines = exchange.request("create_session", create(polling=True, idle_millis=3_600_000))
+    assert tags(lines) == ["CONOK", "LOOP"]
+    lines = exchange.request("create_session", create(polling=True, idle_millis=3_600_000, reduce_head=True))
     assert lines[0].split(",")[3] == "30"
+    assert tags(lines) == ["CONOK", "LOOP"]
+
+
+@pytest.mark.conformance("create.LS_idle_millis.head")
+@pytest.mark.config({"session.max_idle_millis": 60_000})
+def test_a_creation_that_has_something_to_tell_does_not_wait(exchange: Exchange) -> None:
+    # Longer than the test waits for an answer.
+    lines = exchange.request("create_session", create(polling=True, idle_millis=60_000))
+    assert lines[0].split(",")[3] == "60000"
     assert tags(lines) == [*HEAD, "LOOP"]
+    with exchange.socket() as socket:
+        socket.send("create_session", create(polling=True, idle_millis=60_000))
+        assert tags(socket.read_until("LOOP")) == [*HEAD, "LOOP"]
 
 
 @pytest.mark.conformance("create.LS_inactivity_millis")

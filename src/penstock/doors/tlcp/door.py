@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -373,6 +374,10 @@ class TlcpDoor:
         )
         announced = session.announced_address
         head = self._head(link, session, options, binding, is_new)
+        if is_new and not options.reduce_head:
+            # A poll waits if there is nothing to tell, and a new session is told its constraints at least. Clients of
+            # version 2.1 give up on a creation that waits.
+            binding = replace(binding, idle_millis=0)
         length = self.reception.stream_length(options.content_length)
         filling = self.reception.filling(link, binding, length)
         if filling:
