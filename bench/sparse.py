@@ -1,7 +1,8 @@
 """Sparse: the history of a thing with few events, out of the segment being written and out of a sealed one.
 
 Both hold the same records, one to a commit, as acknowledged changes of things come. The journal is written by its own
-parts, without a thread and without a sync. Runs no server. The goal: the segment being written is as good as a sealed one.
+parts, without a thread and without a sync. Runs no server. The goal: the segment being written is as good as a sealed
+one.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Milliseconds of processor for one history: of a new reader, and of one that has looked before; seconds for all streams."""
+    """Milliseconds of processor for a history, by a new reader and one that has looked before; seconds for many at once."""
 
     cold: float
     warm: float

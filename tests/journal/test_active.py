@@ -1,4 +1,4 @@
-"""The index of the segment being written: it is as good as that of a sealed one, and nothing wrong in it is believed."""
+"""The index of the segment being written: as good as that of a sealed one, and nothing wrong in it is believed."""
 
 from __future__ import annotations
 

@@ -195,7 +195,6 @@ def test_nobody_makes_a_policy_that_is_not_theirs(world: World) -> None:
     ("value", "word"),
     [
         ({"entries": {"A": {**MINE, "subjects": {"x": {"type": "t", "expiry": "2030-01-01T00:00:00Z"}}}}}, "expire"),
-        ({"entries": {"A": MINE}, "imports": {"ns:other": {}}}, "import"),
     ],
 )
 def test_what_is_not_built_is_refused_and_not_ignored(world: World, value: Any, word: str) -> None:

@@ -181,6 +181,9 @@ def test_a_reduced_patch_does_what_the_patch_does(current: Any, patch: Any) -> N
         ("eq(_revision,1)", 204),
         ("lt(_modified,time:now)", 204),
         ("gt(_modified,time:now)", 412),
+        ("gt(_modified,time:now-1h)", 204),
+        ("gt(_modified,time:now+1h[d])", 204),
+        ("gt(_modified,time:now-1parsec)", 400),
         ("eq(attributes/a", 400),
     ],
 )

@@ -347,8 +347,13 @@ def test_a_policy_may_come_with_the_thing() -> None:
     policy = world.twins.policy(THING)
     assert policy is not None
     assert policy.document == {"policyId": THING, **inline}
-    for value in ({"_policy": inline, "policyId": POLICY}, {"_policy": {**inline, "policyId": THING}}):
+    for value in (
+        {"_policy": inline, "policyId": POLICY},
+        {"_policy": {**inline, "policyId": THING}, "policyId": "n:o"},
+    ):
         assert world.result(command("create", value=value, id="ns:o")) == (400, "things:policy.id.notallowed")
+    taken = {"_policy": {**inline, "policyId": THING}}
+    assert world.result(command("create", value=taken, id="ns:o")) == (400, "things:thing.notcreatable")
     assert world.result(command("modify", value={"_policy": inline})) == (400, "things:policy.id.notallowed")
     without_writer = {"entries": {"A": entry("nginx:owner", **{"thing:/": ALL})}}
     assert world.result(command("create", value={"_policy": without_writer}, id="ns:o"))[0] == 403
@@ -356,6 +361,20 @@ def test_a_policy_may_come_with_the_thing() -> None:
     assert world.result(command("create", value={"_policy": not_mine}, id="ns:o"))[0] == 403
     assert world.twins.policy("ns:o") is None
     assert world.refused(command("create", value={"_copyPolicyFrom": POLICY}, id="ns:o")).status == 400
+    world.close()
+
+
+@pytest.mark.parametrize("also", [{}, {"policyId": "ns:own"}])
+def test_a_policy_that_comes_with_the_thing_may_have_an_id_of_its_own(also: dict[str, Any]) -> None:
+    world = World()
+    entries = {"entries": {"A": entry("nginx:owner", **{"thing:/": ALL, "policy:/": ALL})}}
+    outcome = world.ask(command("create", value={"_policy": {"policyId": "ns:own", **entries}, **also}))
+    assert outcome.value == {"thingId": THING, "policyId": "ns:own"}
+    policy = world.twins.policy("ns:own")
+    assert policy is not None
+    assert policy.document == {"policyId": "ns:own", **entries}
+    assert world.twins.policy(THING) is None
+    assert world.ask(command("modify", "/attributes/a", 1)).status == 201
     world.close()
 
 
@@ -452,7 +471,7 @@ def test_a_partial_writer_writes_what_was_granted(partial: World) -> None:
         {"attributes": {"a": 3, "deep": {"y": 1}}},
         {"attributes": {"a": 3, "deep": None}},
         {"attributes": None},
-        {"definition": "d"},
+        {"definition": "d:e:f"},
         {"features": {}},
     ]
     for patch in patches:
@@ -470,7 +489,7 @@ def test_events_are_trimmed_to_what_their_reader_may_read(partial: World) -> Non
         return None if event is None else (event.path, event.value)
 
     assert heard(command("modify", "/attributes/a", 9)) == ("/attributes/a", 9)
-    assert heard(command("modify", "/definition", "x")) is None
+    assert heard(command("modify", "/definition", "x:y:z")) is None
     deep = {"x": 1, "y": 2}
     assert heard(command("modify", "/attributes", {"a": 1, "deep": deep})) == (
         "/attributes",

@@ -1,8 +1,8 @@
 """What a reader knows of the segment being written: its blocks, and which entities are in them.
 
 Full blocks are taken from `N.blocks`, which the writer leaves beside the segment. What comes after the last of them, or
-all of it where that file is missing or damaged, is looked at here, once. Memory is that of a sealed segment's index: each
-name once, and 8 bytes for each entity of each block. Not here: who keeps it (`indexes`).
+all of it where that file is missing or damaged, is looked at here, once. Memory is that of a sealed segment's index:
+each name once, and 8 bytes for each entity of each block. Not here: who keeps it (`indexes`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The indexes of a journal's segments, sealed or being written, kept in memory for whoever reads it.
 
-May be shared by readers in several threads, so that a hundred of them hold each index once. Read next: `index`, `active`.
+May be shared by readers in several threads, so that a hundred of them hold each index once. Read next: `index` and
+`active`.
 """
 
 from __future__ import annotations

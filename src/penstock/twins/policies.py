@@ -115,8 +115,6 @@ _NO_EFFECT: dict[str, list[str]] = {"grant": [], "revoke": []}
 
 
 def _policy(policy_id: str, value: Json) -> Document:
-    if value.get("imports"):
-        raise UNKNOWN_PATH.of("/imports", description="Policies do not import one another here.")
     return {"policyId": policy_id, "entries": _entries(value.get("entries", {}), "/entries")}
 
 

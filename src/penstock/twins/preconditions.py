@@ -34,7 +34,7 @@ from penstock.wire.ditto.errors import (
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
 from penstock.wire.ditto.merge import merge
 from penstock.wire.ditto.pointer import Missing, parse_pointer
-from penstock.wire.ditto.predicate import Known, matches
+from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.rql import And, Not, Or, Query, parse_rql
 from penstock.wire.ditto.topic import Group
 
@@ -157,16 +157,17 @@ def minimal(current: Json | Missing, patch: Json) -> Json:
 
 
 def check_condition(headers: Headers, twin: Twin, readable: Scope, now: int) -> None:
-    """Raises 412 unless the expression in the header is true of the thing; `rql.expression.invalid`."""
+    """Raises 412 unless the expression in the header is true of the thing; `rql.expression.invalid`.
+
+    `now` is in microseconds since 1970.
+    """
     text = text_header(headers, "condition")
     if text is None:
         return
     query = parse_rql(text)
     if not all(_may_ask(each, readable) for each in _properties(query)):
         raise CONDITION_NOT_READABLE.of()
-    moment = print_instant(now * NANOS_PER_MICRO)
-    known: Known = {"time:now": moment, "time:now_epoch_millis": now // 1000}
-    if not matches(query, {**twin.document, **special_fields(twin)}, known):
+    if not matches(query, {**twin.document, **special_fields(twin)}, now):
         raise CONDITION_FAILED.of()
 
 

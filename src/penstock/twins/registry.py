@@ -270,10 +270,10 @@ class Twins:
         check_tags(key.group, command.headers, NOTHING, reading=False)
         inline = things.inline_policy(command, is_new=True)
         policy_id = things.given_policy_id(command)
-        if policy_id is not None:
+        if policy_id is not None and inline is None:
             rights = self._check_policy(key.id, policy_id, caller, looked_at)
             return [(key, things.decide_new(command, policy_id, self._settings.max_bytes))], rights
-        policy = policy_key(key.id)
+        policy = policy_key(key.id if inline is None else inline.get("policyId", key.id))
         if self._look(policy, looked_at) is not None and not is_hidden:
             raise THING_POLICY_EXISTS.of(key.id, policy.id)
         given = policies.default_policy(policy.id, caller.names[0]) if inline is None else inline

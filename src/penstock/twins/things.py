@@ -112,7 +112,10 @@ def given_policy_id(command: Command) -> str | None:
 
 
 def inline_policy(command: Command, *, is_new: bool) -> Json | None:
-    """The policy that comes with a new thing; raises `policy.id.notallowed` where there must be none."""
+    """The policy that comes with a new thing; raises `policy.id.notallowed` where there must be none.
+
+    Its ID is its own, or else that of the thing.
+    """
     if command.resource.part is not Part.THING or isinstance(command.value, UnsetType):
         return None
     brought = _brought(command)
@@ -121,7 +124,7 @@ def inline_policy(command: Command, *, is_new: bool) -> Json | None:
     policy = brought.get("_policy")
     if policy is None:
         return None
-    if not is_new or "policyId" in brought or "policyId" in policy:
+    if not is_new or ("policyId" in brought and brought["policyId"] != policy.get("policyId")):
         raise INLINE_POLICY_NOT_ALLOWED.of(command.entity)
     return policy
 

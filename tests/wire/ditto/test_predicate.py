@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
 from typing import Any
 
@@ -8,8 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.wire.ditto.instant import parse_instant
 from penstock.wire.ditto.predicate import is_like, matches
 from penstock.wire.ditto.rql import parse_rql
+
+# A moment in microseconds.
+NOON = 1_750_000_000_000_000
 
 THING: dict[str, Any] = {
     "thingId": "org.eclipse:lamp",
@@ -85,8 +90,8 @@ THING: dict[str, Any] = {
     ],
 )
 def test_these_are_true_of_the_thing(expression: str) -> None:
-    assert matches(parse_rql(expression), THING)
-    assert not matches(parse_rql(f"not({expression})"), THING)
+    assert matches(parse_rql(expression), THING, NOON)
+    assert not matches(parse_rql(f"not({expression})"), THING, NOON)
 
 
 @pytest.mark.parametrize(
@@ -122,20 +127,65 @@ def test_these_are_true_of_the_thing(expression: str) -> None:
     ],
 )
 def test_these_are_not(expression: str) -> None:
-    assert not matches(parse_rql(expression), THING)
+    assert not matches(parse_rql(expression), THING, NOON)
 
 
 def test_what_is_known_beside_the_document_can_be_asked_for() -> None:
-    known = {"topic:action": "modified", "time:now": "2025-01-01T00:00:00Z"}
-    assert matches(parse_rql('eq(topic:action,"modified")'), THING, known)
-    assert matches(parse_rql("exists(topic:action)"), THING, known)
-    assert matches(parse_rql("lt(_modified,time:now)"), THING, known)
+    known = {"topic:action": "modified"}
+    assert matches(parse_rql('eq(topic:action,"modified")'), THING, NOON, known)
+    assert matches(parse_rql("exists(topic:action)"), THING, NOON, known)
+    assert matches(parse_rql("lt(_modified,time:now)"), THING, NOON, known)
+
+
+def at(text: str) -> int:
+    """A moment in microseconds."""
+    nanos = parse_instant(text)
+    assert nanos is not None
+    return nanos // 1000
+
+
+@pytest.mark.parametrize(
+    ("expression", "true"),
+    [
+        # As texts these would be in another order, or equal to nothing.
+        ('{"t":"2024-01-06T14:23:42Z"} lt(t,time:now)', True),
+        ('{"t":"2024-01-06T14:23:42.1230Z"} eq(t,time:now)', True),
+        ('{"t":"2024-01-06T16:23:42.123+02:00"} eq(t,time:now)', True),
+        ('{"t":"2024-01-06T16:23:42+02:00"} gt(t,time:now)', False),
+        ('{"t":"2024-01-06T15:00:00+02:00"} lt(t,time:now)', True),
+        ('{"t":"2024-01-06T14:23:42.124Z"} gt(t,time:now)', True),
+        ('{"t":"2024-01-06T14:23:42.123Z"} in(t,1,time:now)', True),
+        ('{"t":"2024-01-06T14:23:42.123Z"} ne(t,time:now)', False),
+        ('{"t":["2020-01-01T00:00:00Z","2030-01-01T00:00:00Z"]} gt(t,time:now)', True),
+        # What is no time is not compared with one.
+        ('{"t":"9999"} gt(t,time:now)', False),
+        ('{"t":"0"} lt(t,time:now)', False),
+        ('{"t":1704551022123} eq(t,time:now)', False),
+        # Arithmetic.
+        ('{"t":"2024-01-06T13:23:42.123Z"} eq(t,time:now-1h)', True),
+        ('{"t":"2024-01-06T14:53:42.123Z"} eq(t,time:now+30m)', True),
+        ('{"t":"2023-12-30T14:23:42.123Z"} eq(t,time:now-7d)', True),
+        ('{"t":"2024-01-06T14:00:00Z"} eq(t,time:now[h])', True),
+        ('{"t":"2024-01-06T13:58:00Z"} eq(t,time:now-25m[m])', True),
+        # Milliseconds are numbers.
+        ('{"t":1704551022123} eq(t,time:now_epoch_millis)', True),
+        ('{"t":1704551022122.5} lt(t,time:now_epoch_millis)', True),
+        ('{"t":1704547422123} ge(t,time:now_epoch_millis-1h)', True),
+        ('{"t":1704499200000} eq(t,time:now_epoch_millis[d])', True),
+        ('{"t":true} lt(t,time:now_epoch_millis)', False),
+        ('{"t":"2020-01-01T00:00:00Z"} lt(t,time:now_epoch_millis)', False),
+    ],
+)
+def test_time_now_is_compared_as_a_time(expression: str, true: bool) -> None:
+    document, _, text = expression.partition("} ")
+    now = at("2024-01-06T14:23:42.123456Z") if "millis" in text else at("2024-01-06T14:23:42.123Z")
+    assert matches(parse_rql(text), json.loads(document + "}"), now) is true
 
 
 def test_a_filter_on_counter_leaves_four_of_the_events_five_to_nine_when_it_excludes_one() -> None:
     query = parse_rql("ne(attributes/counter,7)")
     events = [{"thingId": "a:b", "attributes": {"counter": revision}} for revision in range(5, 10)]
-    assert [event["attributes"] for event in events if matches(query, event)] == [
+    assert [event["attributes"] for event in events if matches(query, event, NOON)] == [
         {"counter": 5},
         {"counter": 6},
         {"counter": 8},

@@ -33,6 +33,9 @@ from penstock.wire.ditto.twin import (
 
 from .values import TEXT, VALUES
 
+# A moment in microseconds.
+NOON = 1_700_000_000_000_000
+
 TWIN = "org.eclipse.ditto/thing-2/things/twin"
 
 
@@ -313,16 +316,16 @@ def test_an_event_is_a_thing_as_far_as_it_tells(action: Action, path: str, value
 
 def test_a_filter_is_asked_of_what_the_event_tells_only() -> None:
     query = parse_rql("ge(attributes/counter,50)")
-    assert event(Action.MODIFIED, "/attributes/counter", 50).fits(query)
-    assert not event(Action.MODIFIED, "/attributes/other", 50).fits(query)
-    assert event(Action.DELETED, "/", UNSET).fits(parse_rql('eq(_namespace,"org.eclipse.ditto")'))
+    assert event(Action.MODIFIED, "/attributes/counter", 50).fits(query, NOON)
+    assert not event(Action.MODIFIED, "/attributes/other", 50).fits(query, NOON)
+    assert event(Action.DELETED, "/", UNSET).fits(parse_rql('eq(_namespace,"org.eclipse.ditto")'), NOON)
 
 
 def test_a_filter_is_asked_of_extra_fields_and_the_event_is_newer() -> None:
     told = event(Action.MODIFIED, "/attributes/counter", 50)
     extra = {"attributes": {"counter": 1, "kind": "meter"}}
-    assert told.fits(parse_rql('and(eq(attributes/counter,50),eq(attributes/kind,"meter"))'), extra)
-    assert not told.fits(parse_rql("eq(attributes/counter,1)"), extra)
+    assert told.fits(parse_rql('and(eq(attributes/counter,50),eq(attributes/kind,"meter"))'), NOON, extra)
+    assert not told.fits(parse_rql("eq(attributes/counter,1)"), NOON, extra)
 
 
 @pytest.mark.parametrize(
@@ -343,8 +346,8 @@ def test_a_filter_is_asked_of_extra_fields_and_the_event_is_newer() -> None:
 )
 def test_a_filter_may_ask_for_topic_and_resource(name: str, value: str) -> None:
     told = event(Action.MODIFIED, "/attributes/counter", 50)
-    assert told.fits(parse_rql(f'eq({name},"{value}")'))
-    assert not told.fits(parse_rql(f'eq({name},"other")'))
+    assert told.fits(parse_rql(f'eq({name},"{value}")'), NOON)
+    assert not told.fits(parse_rql(f'eq({name},"other")'), NOON)
 
 
 @given(

@@ -5,6 +5,7 @@ What a request asks for is in `http_request`, server-sent events in `sse`. Upstr
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -13,6 +14,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request, Response
 from msgspec import UnsetType
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
 
 from penstock.doors.ditto.http_request import (
     ROOT,
@@ -28,20 +31,25 @@ from penstock.doors.ditto.service import Service, as_answer
 from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
 from penstock.twins.decision import CREATED, Outcome
 from penstock.wire.ditto.document import encode
-from penstock.wire.ditto.envelope import JSON_TYPE
+from penstock.wire.ditto.envelope import JSON_TYPE, boolean_header
 from penstock.wire.ditto.errors import (
     CONNECTION_NOT_FOUND,
     CONNECTION_REVISION_NOT_FOUND,
     CONNECTION_TIMESTAMP_NOT_FOUND,
+    METHOD_NOT_ALLOWED,
+    ROUTE_UNKNOWN,
     DittoError,
 )
 from penstock.wire.ditto.topic import Action, Group
-from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command
+from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral
 
 # How clients may say who they are.
 CHALLENGES = ('Basic realm="Penstock"', "Bearer")
 
 Handler = Callable[[Request, Login], Awaitable[Response]]
+
+# The answer to a command that requires none.
+ACCEPTED = 202
 
 _ABOUT = {
     "GET": "Read {}, now or at a moment of the past",
@@ -63,6 +71,9 @@ def ditto_routes(service: Service, default_namespace: str) -> APIRouter:
         router.add_api_route(
             path, endpoint, methods=[method], summary=summary, operation_id=f"ditto {method} {path}".replace(" ", "_")
         )
+        if method == "GET":
+            # The same without the body; that goes without saying in the description.
+            router.add_api_route(path, endpoint, methods=["HEAD"], include_in_schema=False)
 
     add("/things", "POST", door.create_thing, "Make a thing, whose ID is made up")
     add("/things", "GET", door.several, "Read several things, or get their live events")
@@ -80,28 +91,69 @@ def ditto_routes(service: Service, default_namespace: str) -> APIRouter:
             add("/connections/{path:path}", method, door.connection, "There are no connections here")
     add("/connections", "GET", door.connection, "There are no connections here")
     add("/connections", "POST", door.connection, "There are no connections here")
+    known = [route for route in router.routes if isinstance(route, Route)]
+    for path in (ROOT, f"{ROOT}/{{path:path}}"):
+        router.routes.append(Route(path, _Elsewhere(known), include_in_schema=False))
     return router
+
+
+class _Elsewhere:
+    """What is at no known address, or not with this method. An application, because that gets every method."""
+
+    def __init__(self, known: list[Route]) -> None:
+        self._known = known
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        allowed: set[str] = set()
+        for route in self._known:
+            if route.matches(scope)[0] is not Match.NONE:
+                allowed |= route.methods or set()
+        if not allowed:
+            error = ROUTE_UNKNOWN.of(request.url.path)
+        else:
+            told = f"Allowed are: {', '.join(sorted(allowed))}"
+            error = METHOD_NOT_ALLOWED.of(request.method, request.url.path, description=told)
+        response = _finished(_refusal(error), request)
+        if allowed:
+            response.headers["allow"] = ", ".join(sorted(allowed))
+        await response(scope, receive, send)
 
 
 class _Door:
     def __init__(self, service: Service, default_namespace: str) -> None:
         self._service = service
         self._default_namespace = default_namespace
+        # Commands that nobody waits for.
+        self._unanswered: set[asyncio.Task[None]] = set()
 
     async def answer(self, request: Request, handler: Handler) -> Response:
         """What a client gets, whatever happens."""
         try:
             client = client_of(request)
             login = await self._service.authenticate(client.headers, client)
-            return await handler(request, login)
+            return _finished(await handler(request, login), request)
         except ClientDisconnect:
             # Nobody is there to read it.
             return Response(status_code=400)
         except Exception as error:
-            refusal = _refusal(as_answer(error, f"{request.method} {request.url.path}"))
-            if "correlation-id" in request.headers:
-                refusal.headers["correlation-id"] = request.headers["correlation-id"]
-            return refusal
+            return _finished(_refusal(as_answer(error, f"{request.method} {request.url.path}")), request)
+
+    async def _submit(self, command: Command | RetrieveSeveral, login: Login) -> Outcome | None:
+        """What a command comes to; None if its sender does not want to know."""
+        if boolean_header(command.headers, "response-required", True):
+            return await self._service.submit(command, login)
+        task = asyncio.ensure_future(self._carry_out(command, login))
+        self._unanswered.add(task)
+        task.add_done_callback(self._unanswered.discard)
+        return None
+
+    async def _carry_out(self, command: Command | RetrieveSeveral, login: Login) -> None:
+        try:
+            await self._service.submit(command, login)
+        except Exception as error:
+            # It is in the log, if it is not the client's fault.
+            as_answer(error, str(command.topic))
 
     async def create_thing(self, request: Request, login: Login) -> Response:
         return await self._create(request, login, Group.THINGS)
@@ -111,7 +163,7 @@ class _Door:
 
     async def _create(self, request: Request, login: Login, group: Group) -> Response:
         command = await creation_of(request, group, self._default_namespace, self._service.twins.kept_headers)
-        return _answer(await self._service.submit(command, login), command)
+        return _answer(await self._submit(command, login), command)
 
     async def thing(self, request: Request, login: Login) -> Response:
         if request.method == "GET" and _wants_events(request):
@@ -124,7 +176,7 @@ class _Door:
     async def _one(self, request: Request, login: Login, group: Group) -> Response:
         command = await command_of(request, group, self._service.twins.kept_headers)
         try:
-            return _answer(await self._service.submit(command, login), command)
+            return _answer(await self._submit(command, login), command)
         except DittoError as error:
             if error.status != 304:
                 raise
@@ -134,10 +186,12 @@ class _Door:
             return Response(status_code=304, headers=_headers(outcome, command))
 
     async def several(self, request: Request, login: Login) -> Response:
-        if _wants_events(request):
+        if request.method == "GET" and _wants_events(request):
             return live_stream(self._service, request, login)
         command = several_of(request)
-        outcome = await self._service.submit(command, login)
+        outcome = await self._submit(command, login)
+        if outcome is None:
+            return Response(status_code=ACCEPTED, headers=_correlation(command.headers))
         return Response(encode(outcome.value), headers=_correlation(command.headers), media_type=JSON_TYPE)
 
     async def connection(self, request: Request, login: Login) -> Response:
@@ -157,7 +211,9 @@ def _wants_events(request: Request) -> bool:
     return EVENT_STREAM in kinds
 
 
-def _answer(outcome: Outcome, command: Command) -> Response:
+def _answer(outcome: Outcome | None, command: Command) -> Response:
+    if outcome is None:
+        return Response(status_code=ACCEPTED, headers=_correlation(command.headers))
     headers = _headers(outcome, command)
     if outcome.status == CREATED:
         headers["location"] = _location(command)
@@ -185,6 +241,15 @@ def _location(command: Command) -> str:
     """Where that which was made is found. An action that creates creates a whole, others a part."""
     path = "" if command.action is Action.CREATE or command.path == "/" else command.path.replace("~1", "%2F")
     return f"{ROOT}/{command.topic.group.value}/{quote(str(command.entity), safe=':')}{quote(path, safe='/:%')}"
+
+
+def _finished(response: Response, request: Request) -> Response:
+    """With the correlation ID of the request, and for HEAD without the body, though with its length and type."""
+    if "correlation-id" in request.headers and "correlation-id" not in response.headers:
+        response.headers["correlation-id"] = request.headers["correlation-id"]
+    if request.method == "HEAD":
+        response.body = b""
+    return response
 
 
 def _refusal(error: DittoError) -> Response:

@@ -14,6 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from penstock.doors.facts import API, request_id
 from penstock.kernel.ports import ClientFacts
+from penstock.wire.ditto import unsupported
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, check_size, decode, expect
 from penstock.wire.ditto.envelope import JSON_TYPE, MERGE_PATCH_TYPE, PROTOCOL_TYPE, Envelope
 from penstock.wire.ditto.errors import (
@@ -41,10 +42,15 @@ HEADERS = (
     "condition",
     "at-historical-revision",
     "at-historical-timestamp",
+    "response-required",
+    "timeout",
+    # And those that are refused.
+    *unsupported.NAMES,
 )
 
 ACTIONS: Mapping[str, Action] = {
     "GET": Action.RETRIEVE,
+    "HEAD": Action.RETRIEVE,
     "PUT": Action.MODIFY,
     "PATCH": Action.MERGE,
     "DELETE": Action.DELETE,

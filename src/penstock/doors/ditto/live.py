@@ -87,7 +87,7 @@ class Watch:
         if wish is None or event.topic.group is not Group.THINGS or not wish.wants(event.topic.namespace):
             return
         extra: Json = None if wish.extra_fields is None else wish.extra_fields.select(heard.entity())
-        if wish.filter is not None and not event.fits(wish.filter, extra):
+        if wish.filter is not None and not event.fits(wish.filter, self._service.now(), extra):
             return
         if self._writable:
             self._say([self._message(event, extra)])

@@ -70,6 +70,7 @@ class Past:
     """Events of a range, ascending, each once: `await next()` until it is None, then or earlier `close()`.
 
     `topic` is one of the entity's; its events have `topic.event(...)`. `kept` names the headers that come with them.
+    `now` is what the filter takes for the present, in microseconds since 1970: the same for all of them.
     """
 
     def __init__(
@@ -82,12 +83,13 @@ class Past:
         query: Query | None,
         item: bool,
         kept: tuple[str, ...] = (),
+        now: int = 0,
     ) -> None:
         self.topic = topic
         self.range = chosen
         self._executor = executor
         self._lock = threading.Lock()
-        self._rows = _batches(reader, topic, entity, chosen, query, item, kept)
+        self._rows = _batches(reader, topic, entity, chosen, query, item, kept, now)
 
     async def next(self) -> list[Row] | None:
         """The next events, at least one; None when there are no more. Look ahead: fetch while nothing is wanted yet,
@@ -118,6 +120,7 @@ def _batches(
     query: Query | None,
     item: bool,
     kept: tuple[str, ...],
+    now: int,
 ) -> Iterator[list[Row]]:
     if chosen.is_empty:
         return
@@ -125,7 +128,7 @@ def _batches(
     if query is not None:
 
         def wanted(row: Row) -> bool:
-            return row.event(topic, {}).fits(query)
+            return row.event(topic, {}).fits(query, now)
 
     # Not `until`: the stream ends at the first event that is not before it, whatever comes after.
     for table in reader.read(entity, first=chosen.first, last=chosen.last, since=chosen.since):

@@ -49,6 +49,9 @@ class Service(Protocol):
     async def history_of(self, topic: Topic, selection: Selection, login: Login) -> Past:
         """The history of the topic's entity as it is now; 404 where there is none, or none for this caller."""
 
+    def now(self) -> int:
+        """Microseconds since 1970: what a filter takes for the present."""
+
     async def renew(self, login: Login, token: str) -> Login:
         """The same user with another token; 401 also for another user's."""
 

@@ -32,6 +32,7 @@ from penstock.twins.enforcement import enforce, not_found, readable
 from penstock.twins.headers import kept_in
 from penstock.twins.history import Moment, moment_of
 from penstock.twins.names import Key, Names, policy_key, thing_key
+from penstock.twins.preconditions import check_condition
 from penstock.twins.record import records_of
 from penstock.twins.registry import Twins
 from penstock.twins.retrieval import retrieve, seen
@@ -39,7 +40,14 @@ from penstock.twins.told import Told
 from penstock.twins.twin import Document, Twin
 from penstock.twins.waiting import ask
 from penstock.wire.ditto.document import Json
-from penstock.wire.ditto.errors import AUTHENTICATION_FAILED, CONNECTION_NOT_FOUND, INTERNAL, DittoError
+from penstock.wire.ditto.envelope import MAX_DURATION, boolean_header, duration_header
+from penstock.wire.ditto.errors import (
+    AUTHENTICATION_FAILED,
+    COMMAND_TIMEOUT,
+    CONNECTION_NOT_FOUND,
+    INTERNAL,
+    DittoError,
+)
 from penstock.wire.ditto.ids import EntityId, entity_id
 from penstock.wire.ditto.items import ItemName
 from penstock.wire.ditto.ranges import Selection, resolve
@@ -104,6 +112,10 @@ class Service:
         # The server goes down: what has no end of its own is to end.
         self.is_closing = False
 
+    def now(self) -> int:
+        """Microseconds since 1970."""
+        return self._now()
+
     # -- who it is -------------------------------------------------------------------------------------------------
 
     async def authenticate(self, headers: Mapping[str, str], client: ClientFacts, origin: object = None) -> Login:
@@ -128,7 +140,18 @@ class Service:
         """What a command comes to, once it is on the disk; `Outcome.response(command)` is the message that says so.
 
         Retrieving understands `at-historical-revision` and `at-historical-timestamp` among the command's headers.
+        After the time in `timeout` it raises 408; what was begun is not taken back.
         """
+        if "timeout" not in command.headers or not boolean_header(command.headers, "response-required", True):
+            return await self._submit(command, login)
+        seconds = duration_header(command.headers, "timeout", MAX_DURATION)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._submit(command, login)
+        except TimeoutError:
+            raise COMMAND_TIMEOUT.of(f"{seconds:g}") from None
+
+    async def _submit(self, command: Command | RetrieveSeveral, login: Login) -> Outcome:
         if isinstance(command, RetrieveSeveral):
             return await self._retrieve_several(command, login)
         item = self.items.sets.item(command.entity) if command.topic.group is Group.THINGS else None
@@ -173,6 +196,8 @@ class Service:
             return found, next((record.headers for record in records), None)
 
         past, headers = await asyncio.get_running_loop().run_in_executor(self._executor, fold)
+        if key.group is Group.THINGS:
+            check_condition(command.headers, past, readable(key.group, rights), self._now())
         policy = None if key.group is Group.POLICIES else self._twin(policy_key(twin.document["policyId"]))
         outcome = retrieve(command, past, rights, None if policy is None else policy.document)
         return replace(outcome, kept_headers=kept_in(headers, self.twins.kept_headers))
@@ -199,6 +224,7 @@ class Service:
             if not await self.items.may_read(item, login, fields_of(past)):
                 raise not_found(key.group, key.id)
             twin = past
+        check_condition(command.headers, twin, readable(Group.THINGS, READ_ALL), self._now())
         return retrieve(command, twin, READ_ALL, None)
 
     async def _read_item(self, item: ItemName, thing_id: str, login: Login) -> Twin | None:
@@ -232,14 +258,18 @@ class Service:
             if fields is None:
                 raise not_found(topic.group, str(entity))
             chosen = resolve(selection, self.items.latest(item))
-            past = Past(self._reader, self._executor, topic, self.items.entity(item), chosen, query, item=True)
+            past = Past(
+                self._reader, self._executor, topic, self.items.entity(item), chosen, query, item=True, now=self._now()
+            )
             return ItemPast(past, fields, partial(self.items.may_read, item, login))
         key = Key(topic.group, str(entity))
         self.twins.check_history(key, login.caller.subjects)
         found = self._twin(key)
         chosen = resolve(selection, 0 if found is None else found.revision)
         entity_name, kept = self._names.entity(key), self.twins.kept_headers
-        return Past(self._reader, self._executor, topic, entity_name, chosen, query, item=False, kept=kept)
+        return Past(
+            self._reader, self._executor, topic, entity_name, chosen, query, item=False, kept=kept, now=self._now()
+        )
 
     # -- live events -----------------------------------------------------------------------------------------------
 

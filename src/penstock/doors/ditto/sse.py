@@ -14,12 +14,13 @@ from fastapi import Request
 from starlette.responses import StreamingResponse
 
 from penstock.doors.ditto.backlog import Backlog
-from penstock.doors.ditto.http_request import entity_of, parameters_of, path_of, segments_of, topic_of
+from penstock.doors.ditto.http_request import entity_of, headers_of, parameters_of, path_of, segments_of, topic_of
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.items import ItemPast
 from penstock.doors.ditto.past import Past
 from penstock.doors.ditto.service import Heard, Service, as_answer
 from penstock.wire.ditto.document import MAX_LONG, Json, encode
+from penstock.wire.ditto.errors import HEADER_UNSUPPORTED
 from penstock.wire.ditto.fields import Fields, parse_fields
 from penstock.wire.ditto.pointer import Missing, Pointer, get
 from penstock.wire.ditto.ranges import Selection, parse_revision, parse_timestamp
@@ -27,6 +28,7 @@ from penstock.wire.ditto.resource import parse_resource
 from penstock.wire.ditto.rql import Query, parse_rql
 from penstock.wire.ditto.topic import Action, Group
 from penstock.wire.ditto.twin import Event
+from penstock.wire.ditto.unsupported import check_headers, check_plain
 
 EVENT_STREAM = "text/event-stream"
 
@@ -73,6 +75,16 @@ def shape_of(request: Request, parts: list[str]) -> Shape:
     return Shape(pointer, None if text is None else parse_fields(text))
 
 
+def check_stream(request: Request) -> None:
+    """Raises `header.notsupported` for what a stream of events does not do."""
+    headers = headers_of(request)
+    check_headers(headers)
+    check_plain(headers)
+    extra = parameters_of(request).get("extrafields")
+    if extra is not None:
+        raise HEADER_UNSUPPORTED.of(extra, "extraFields", description="Extra fields come with events of a WebSocket.")
+
+
 def selection_of(request: Request) -> Selection | None:
     """The part of a history that is asked for; None if none is. Where both are given, revisions win over times."""
     parameters = parameters_of(request)
@@ -96,6 +108,7 @@ async def past_stream(service: Service, request: Request, login: Login) -> Strea
 
     Raises what is wrong before anything is sent.
     """
+    check_stream(request)
     id, *parts = segments_of(request, Group.THINGS)
     entity = entity_of(Group.THINGS, id)
     shape = shape_of(request, parts)
@@ -146,6 +159,7 @@ def query_of(request: Request) -> Query | None:
 
 def live_stream(service: Service, request: Request, login: Login) -> StreamingResponse:
     """What happens to things from now on: to all that the client may read, or to those in `ids` and `namespaces`."""
+    check_stream(request)
     parameters = parameters_of(request)
     ids = _names(parameters.get("ids"))
     namespaces = _names(parameters.get("namespaces"))
@@ -176,7 +190,7 @@ def _live(
     def hear(heard: Heard) -> None:
         if heard.event.topic.group is not Group.THINGS or not is_wanted(heard):
             return
-        if query is not None and not heard.event.fits(query):
+        if query is not None and not heard.event.fits(query, service.now()):
             return
         line = shape.data(heard.event)
         if line is not None:

@@ -138,6 +138,29 @@ HEADER_INVALID: Final = Entry(
     "The value '{0}' of the header '{1}' is not a valid {2}.",
     "Verify that the header has the correct syntax and try again.",
 )
+HEADER_UNSUPPORTED: Final = Entry(
+    400,
+    "header.notsupported",
+    "The value '{0}' of the header '{1}' is not supported.",
+    "Leave the header out.",
+)
+ROUTE_UNKNOWN: Final = Entry(
+    404,
+    "gateway:route.notfound",
+    "There is nothing at '{0}'.",
+    "Check if the path of the address is correct.",
+)
+METHOD_NOT_ALLOWED: Final = Entry(
+    405,
+    "gateway:method.notallowed",
+    "The method '{0}' is not allowed at '{1}'.",
+)
+COMMAND_TIMEOUT: Final = Entry(
+    408,
+    "command.timeout",
+    "The command was not answered within {0} seconds.",
+    "Whether it was carried out is not known. Retrieve the entity to find out.",
+)
 MEDIA_TYPE_UNSUPPORTED: Final = Entry(
     415,
     "mediatype.unsupported",
@@ -202,6 +225,13 @@ THING_ID_IN_MESSAGE: Final = Entry(
     "things:id.notsettable",
     "The Thing ID in the thing JSON is not equal to the Thing ID in the topic path.",
     "Either delete the Thing ID from the thing JSON or use the same Thing ID as in the topic path.",
+)
+DEFINITION_INVALID: Final = Entry(
+    400,
+    "things:definition.identifier.invalid",
+    "Definition identifier <{0}> is invalid!",
+    "An identifier string is expected to have the structure 'namespace:name:version' where each segment must contain at"
+    " least one char of [_a-zA-Z0-9\\-.] OR it must be a valid HTTP(s) URL.",
 )
 THING_NOT_FOUND: Final = Entry(
     404,
@@ -292,10 +322,10 @@ MERGE_INVALID: Final = Entry(
 INLINE_POLICY_NOT_ALLOWED: Final = Entry(
     400,
     "things:policy.id.notallowed",
-    "The Thing with ID '{0}' could not be modified as it contained an inline Policy with an ID or a Policy ID and a"
-    " Policy",
+    "The Thing with ID '{0}' could not be modified as it contained an inline Policy for a Thing that exists, or a"
+    " Policy ID that is not the one of its inline Policy",
     "If you want to use an existing Policy, specify it as 'policyId' in the Thing JSON. If you want to create a Thing"
-    " with inline Policy, no Policy ID is allowed as it will be created with the Thing ID.",
+    " with inline Policy, it is created with the ID in '_policy/policyId', or with the Thing ID if there is none.",
 )
 PRECONDITION_FAILED: Final = Entry(
     412,

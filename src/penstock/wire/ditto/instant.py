@@ -19,6 +19,7 @@ _DAY_ZERO = date(1970, 1, 1).toordinal()
 _MAX_OFFSET = 18
 
 NANOS_PER_MICRO = 1000
+NANOS_PER_MILLI = 1_000_000
 
 
 def parse_instant(text: str) -> int | None:

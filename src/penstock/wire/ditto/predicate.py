@@ -1,7 +1,8 @@
 """Whether a document is one an RQL expression speaks of. Expressions are parsed in `rql`.
 
 Values of different types are neither equal nor in any order; upstream's documentation says so, and so do we. An array
-is what any of its elements is; an object is equal to nothing.
+is what any of its elements is; an object is equal to nothing. `time:now` is compared with texts as the times that they
+say, in whichever way they are written; with `_epoch_millis` it is compared with numbers.
 """
 
 from __future__ import annotations
@@ -10,25 +11,30 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from penstock.wire.ditto.document import Json
+from penstock.wire.ditto.instant import NANOS_PER_MICRO, NANOS_PER_MILLI, parse_instant
+from penstock.wire.ditto.placeholder import Moment, moment_of
 from penstock.wire.ditto.pointer import Pointer, parse_pointer
 from penstock.wire.ditto.rql import And, Comparison, Empty, Exists, In, Literal, Not, Placeholder, Query
 
-# What is known beside the document when an expression is asked: `time:now`, `topic:action`, `resource:path` and so on.
+# What is known beside the document when an expression is asked: `topic:action`, `resource:path` and so on.
 Known = Mapping[str, Json]
 
 _NOTHING: Known = {}
 
 
-def matches(query: Query, document: Json, known: Known = _NOTHING) -> bool:
-    """Whether the expression is true of the document. `ne` is true where the property is missing, as `not(eq)` is."""
+def matches(query: Query, document: Json, now: int, known: Known = _NOTHING) -> bool:
+    """Whether the expression is true of the document. `ne` is true where the property is missing, as `not(eq)` is.
+
+    `now` is in microseconds since 1970.
+    """
     if isinstance(query, Comparison):
-        value = _resolved(query.value, known)
+        value = _resolved(query.value, now)
         values = _values(query.property, document, known)
         if query.operator == "ne":
             return not any(_equal(each, value) for each in values)
         return any(_compares(query.operator, each, value) for each in values)
     if isinstance(query, In):
-        wanted = [_resolved(value, known) for value in query.values]
+        wanted = [_resolved(value, now) for value in query.values]
         values = _values(query.property, document, known)
         return any(_equal(each, value) for each in values for value in wanted)
     if isinstance(query, Exists):
@@ -36,21 +42,14 @@ def matches(query: Query, document: Json, known: Known = _NOTHING) -> bool:
     if isinstance(query, Empty):
         return all(each is None or each in ("", [], {}) for each in _found(query.property, document, known))
     if isinstance(query, Not):
-        return not matches(query.query, document, known)
+        return not matches(query.query, document, now, known)
     if isinstance(query, And):
-        return all(matches(each, document, known) for each in query.queries)
-    return any(matches(each, document, known) for each in query.queries)
+        return all(matches(each, document, now, known) for each in query.queries)
+    return any(matches(each, document, now, known) for each in query.queries)
 
 
-class _Unknown:
-    """The type of what a placeholder stands for that nobody knows: it is equal to nothing."""
-
-
-_UNKNOWN = _Unknown()
-
-
-def _resolved(value: Literal, known: Known) -> Json:
-    return known.get(value.name, _UNKNOWN) if isinstance(value, Placeholder) else value
+def _resolved(value: Literal, now: int) -> Json:
+    return moment_of(value.name, now * NANOS_PER_MICRO) if isinstance(value, Placeholder) else value
 
 
 def _values(path: str, document: Json, known: Known) -> list[Json]:
@@ -110,6 +109,11 @@ def _compares(operator: str, found: Json, value: Json) -> bool:
         if type(found) is not str or type(value) is not str:
             return False
         return is_like(found, value) if operator == "like" else is_like(found.casefold(), value.casefold())
+    if isinstance(value, Moment):
+        instant = _instant(found, value)
+        if instant is None:
+            return False
+        found, value = instant, value.nanos
     if not _is_ordered(found, value):
         return False
     if operator == "gt":
@@ -124,7 +128,17 @@ def _compares(operator: str, found: Json, value: Json) -> bool:
 def _equal(found: Json, value: Json) -> bool:
     if found is None or value is None:
         return found is value
+    if isinstance(value, Moment):
+        return _instant(found, value) == value.nanos
     return _is_ordered(found, value) and bool(found == value)
+
+
+def _instant(found: Json, moment: Moment) -> int | float | None:
+    """What is found, in nanoseconds since 1970; None if it is no time, or not of the kind that is compared."""
+    if moment.is_millis:
+        is_number = type(found) is int or type(found) is float
+        return found * NANOS_PER_MILLI if is_number else None
+    return parse_instant(found) if type(found) is str else None
 
 
 def _is_ordered(found: Json, value: Json) -> bool:

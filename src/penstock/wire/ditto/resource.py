@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from penstock.wire.ditto.definition import check_definition
 from penstock.wire.ditto.document import Json, expect, text_of
 from penstock.wire.ditto.errors import (
     PART_NOT_FOUND,
@@ -206,7 +207,7 @@ def _check_object(value: Json, place: str) -> None:
 
 def _check_definition(value: Json, place: str) -> None:
     if value is not None:
-        expect(value, str, place)
+        check_definition(expect(value, str, place))
 
 
 def _check_feature_definition(value: Json, place: str) -> None:
@@ -215,7 +216,7 @@ def _check_feature_definition(value: Json, place: str) -> None:
     if not expect(value, list, place):
         raise wrong_type("[]", place, "JsonArray with at least one element")
     for each in value:
-        expect(each, str, place)
+        check_definition(expect(each, str, place))
 
 
 def _check_features(value: Json, place: str) -> None:
@@ -262,6 +263,12 @@ def _check_policy(value: Json, place: str) -> None:
         parse_policy_id(expect(policy["policyId"], str, "/policyId"))
     if "entries" in policy:
         _check_entries(policy["entries"], "/entries")
+    for name, inside in policy.items():
+        if name == "imports":
+            if inside:
+                raise UNKNOWN_PATH.of("/imports", description="Policies do not import one another here.")
+        elif name not in ("policyId", "entries") and not name.startswith("_"):
+            raise UNKNOWN_PATH.of(f"/{name}", description="A policy has no such field.")
 
 
 def _check_entries(value: Json, place: str) -> None:
@@ -274,6 +281,11 @@ def _check_entry(value: Json, place: str) -> None:
     entry = expect(value, dict, place)
     _check_subjects(entry.get("subjects", {}), f"{place}/subjects")
     _check_resources(entry.get("resources", {}), f"{place}/resources")
+    for name in entry:
+        if name not in ("subjects", "resources"):
+            # Whoever forbids that an entry is imported relies on it: `importable` is among these.
+            told = "An entry has subjects and resources here: policies do not import one another."
+            raise UNKNOWN_PATH.of(f"{place}/{name}", description=told)
 
 
 def _check_subjects(value: Json, place: str) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 
 from penstock.wire.ditto.document import MAX_LONG, MIN_LONG
 from penstock.wire.ditto.errors import RQL_INVALID, DittoError
+from penstock.wire.ditto.placeholder import GRAMMAR, is_placeholder
 from penstock.wire.ditto.pointer import parse_pointer
 
 # Characters of an expression. It is parsed once and then asked of every event.
@@ -27,7 +28,7 @@ MAX_DEPTH = 32
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A value that is known only when the expression is asked, such as `time:now`."""
+    """A value that is known only when the expression is asked, such as `time:now-1h`: see `placeholder`."""
 
     name: str
 
@@ -197,8 +198,12 @@ class _Parser:
         word = self._match(_WORD)
         if word:
             return _WORDS[word]
+        start = self._at
         name = self._match(_PLACEHOLDER)
         if name:
+            if not is_placeholder(name):
+                self._at = start
+                raise self._error(f"expected {GRAMMAR}")
             return Placeholder(name)
         raise self._error("expected a number, a text in quotes, true, false, null or time:now")
 

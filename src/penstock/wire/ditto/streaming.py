@@ -25,6 +25,7 @@ from penstock.wire.ditto.ids import entity_id
 from penstock.wire.ditto.instant import parse_instant, print_instant
 from penstock.wire.ditto.ranges import Selection
 from penstock.wire.ditto.topic import Criterion, Group, StreamingAction, Topic
+from penstock.wire.ditto.unsupported import check_headers
 
 # -- what a client says ------------------------------------------------------------------------------------------------
 
@@ -159,6 +160,7 @@ def parse_command(envelope: Envelope) -> Command:
     action = _action(topic)
     if action not in (StreamingAction.SUBSCRIBE, StreamingAction.REQUEST, StreamingAction.CANCEL):
         raise UNKNOWN_TOPIC.of(topic, description=f"Streaming action name <{action}> is not for a client to send.")
+    check_headers(envelope.headers)
     _check(envelope)
     if action is StreamingAction.SUBSCRIBE:
         return SubscribeForPersistedEvents(topic, envelope.headers, _selection(envelope))

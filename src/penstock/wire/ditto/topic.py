@@ -125,7 +125,9 @@ class Topic:
         return replace(self._on_twin(), criterion=Criterion.EVENTS, action=action, subject=None)
 
     def errors(self) -> Topic:
-        """The topic of an error response about the same entity."""
+        """The topic of an error response about the same entity; about several there is none to name."""
+        if self.is_about_several:
+            return replace(self, namespace="unknown", name="unknown").errors()
         return replace(self, criterion=Criterion.ERRORS, action=None, subject=None)
 
     def _on_twin(self) -> Topic:

@@ -23,6 +23,7 @@ from penstock.wire.ditto.errors import (
     UNKNOWN_PATH,
     UNKNOWN_TOPIC,
     UNSUPPORTED_SIGNAL,
+    shown,
     wrong_type,
 )
 from penstock.wire.ditto.fields import Fields, parse_fields
@@ -34,6 +35,7 @@ from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.resource import Part, Resource, check_value, parse_resource
 from penstock.wire.ditto.rql import Query
 from penstock.wire.ditto.topic import Action, Channel, Criterion, Group, Topic
+from penstock.wire.ditto.unsupported import check_headers, check_plain, check_present, check_unconditional
 
 COMMANDS: Final = (Action.CREATE, Action.MODIFY, Action.MERGE, Action.DELETE, Action.RETRIEVE)
 EVENTS: Final = (Action.CREATED, Action.MODIFIED, Action.MERGED, Action.DELETED)
@@ -86,9 +88,15 @@ def parse_command(envelope: Envelope) -> Command | RetrieveSeveral:
     if topic.channel is Channel.LIVE or topic.group is Group.CONNECTIONS:
         raise UNSUPPORTED_SIGNAL.of(topic)
     action = Action(topic.action)
+    check_headers(envelope.headers)
     fields = None if envelope.fields is None else parse_fields(envelope.fields)
     if topic.is_about_several:
+        check_plain(envelope.headers)
         return _retrieve_several(envelope, action, fields)
+    if topic.group is Group.POLICIES:
+        check_unconditional(envelope.headers)
+    if action is not Action.RETRIEVE:
+        check_present(envelope.headers)
     entity = entity_id(topic.namespace, topic.name)
     if entity is None:
         raise (POLICY_ID_INVALID if topic.group is Group.POLICIES else THING_ID_INVALID).of(topic.entity)
@@ -137,12 +145,24 @@ def check_patch(resource: Resource, patch: Json) -> None:
     """Refuse a merge patch that cannot lead to a valid entity. Null deletes, so it fits everywhere but at the root."""
     if resource.part in (Part.THING, Part.POLICY_ID) and patch is None:
         raise MERGE_INVALID.of()
+    _check_patch_keys(patch)
     if resource.part is Part.THING:
         expect(patch, dict, "/")
         for name in _FIXED:
             if name in patch and patch[name] is None:
                 raise MERGE_INVALID.of(description=f"The field '{name}' cannot be removed.")
     check_value(resource, _without_nulls(patch))
+
+
+def _check_patch_keys(patch: Json) -> None:
+    """Upstream deletes by keys that are regular expressions, `{{ ~…~ }}`. Nothing here has such a key by chance."""
+    if type(patch) is not dict:
+        return
+    for key, value in patch.items():
+        if key.startswith("{{") and key.endswith("}}"):
+            told = f"The key '{shown(key)}' is a regular expression, which is not supported: name each key to delete."
+            raise MERGE_INVALID.of(description=told)
+        _check_patch_keys(value)
 
 
 def _without_nulls(patch: Json) -> Json:
@@ -228,10 +248,13 @@ class Event:
         known["_modified"] = print_instant(self.timestamp * NANOS_PER_MICRO)
         return known
 
-    def fits(self, query: Query, extra: Json = None) -> bool:
-        """Whether a filter is true of what this event tells, together with the extra fields that go with it."""
+    def fits(self, query: Query, now: int, extra: Json = None) -> bool:
+        """Whether a filter is true of what this event tells, together with the extra fields that go with it.
+
+        `now` is what `time:now` means, in microseconds since 1970.
+        """
         told = self.partial()
-        return matches(query, told if extra is None else merge(extra, told), self._placeholders())
+        return matches(query, told if extra is None else merge(extra, told), now, self._placeholders())
 
     def _placeholders(self) -> dict[str, Json]:
         """What filters may ask about an event beside the thing."""
