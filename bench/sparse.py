@@ -47,7 +47,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Milliseconds of processor for a history, by a new reader and one that has looked before; seconds for many at once."""
+    """Milliseconds of processor for a history, by a new reader and by one that has looked before; seconds for many."""
 
     cold: float
     warm: float
