@@ -382,7 +382,7 @@ class Server:
 
         history = History(self._data_dir / "journal", self._data_dir / "lake")
         sets = AdapterSets(self._judge_of, self._has_adapter)
-        self.ditto = DittoDoor(self.config, self.recording, history, sets)
+        self.ditto = DittoDoor(self.config, self.recording, history, sets, lambda: (*self.stream_ports, self.api_port))
         try:
             await self.ditto.open()
         except DoorError as error:

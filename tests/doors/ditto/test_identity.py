@@ -12,6 +12,7 @@ import pytest
 
 from penstock.doors.ditto import identity as room
 from penstock.doors.ditto.identity import Credentials, Identity
+from penstock.doors.ditto.locality import Locality
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.ports import Admission, ClientFacts, Grant, SessionFacts, Wish
 from penstock.server import StartError
@@ -97,12 +98,16 @@ def test_a_set_that_does_not_know_its_users_does_not_do(tmp_path: Path) -> None:
 # -- the demo ----------------------------------------------------------------------------------------------------------
 
 
-def demo() -> Identity:
-    return Identity(lambda name: None, "", "token")
+def demo(*hosts: str) -> Identity:
+    """That of a server with ports 8080 and 8081."""
+    return Identity(lambda name: None, "", "token", Locality(hosts or ("127.0.0.1",), lambda: (8080, 8081)).includes)
 
 
-def login(identity: Identity, user: str | None, password: str, address: str = "127.0.0.1") -> tuple[str, ...]:
-    credentials = Credentials(user, password, ClientFacts(address, False, {}))
+def login(
+    identity: Identity, user: str | None, password: str, address: str = "127.0.0.1", **headers: str
+) -> tuple[str, ...]:
+    named = {name.replace("_", "-"): value for name, value in {"host": "localhost:8081", **headers}.items()}
+    credentials = Credentials(user, password, ClientFacts(address, False, named))
     return asyncio.run(identity.login(credentials)).caller.names
 
 
@@ -116,6 +121,42 @@ def test_the_user_of_the_demo_is_let_in_from_nowhere_else(address: str) -> None:
     with pytest.raises(DittoError) as refused:
         login(demo(), "ditto", "ditto", address)
     assert refused.value.status == 401
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "LocalHost:8081", "127.0.0.1:8081", "127.1.2.3:8080", "[::1]:8081"])
+def test_the_user_of_the_demo_asks_for_this_machine_by_any_of_its_names(host: str) -> None:
+    assert login(demo(), "ditto", "ditto", host=host) == ("nginx:ditto",)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": ""},
+        {"host": "localhost"},
+        {"host": "localhost:9000"},
+        {"host": "127.0.0.1:80"},
+        {"host": "localhost:x"},
+        {"host": "[::1"},
+        {"host": "www.example.com"},
+        {"host": "www.example.com:8081"},
+        {"host": "localhost.example.com:8081"},
+        {"host": "10.0.0.1:8081"},
+        {"forwarded": "for=10.0.0.1"},
+        {"via": "1.1 proxy"},
+        {"x_forwarded_for": "127.0.0.1"},
+        {"x_forwarded_anything": ""},
+        {"x_real_ip": "10.0.0.1"},
+    ],
+)
+def test_the_user_of_the_demo_is_not_let_in_by_what_a_proxy_passes_on(headers: dict[str, str]) -> None:
+    with pytest.raises(DittoError):
+        login(demo(), "ditto", "ditto", **headers)
+
+
+@pytest.mark.parametrize("hosts", [("0.0.0.0",), ("127.0.0.1", "::"), ("192.168.1.7", "127.0.0.1"), ("example.com",)])
+def test_a_server_that_others_can_reach_has_no_user_of_the_demo(hosts: tuple[str, ...]) -> None:
+    with pytest.raises(DittoError):
+        login(demo(*hosts), "ditto", "ditto")
 
 
 @pytest.mark.parametrize(("user", "password"), [("ditto", "x"), ("x", "ditto"), (None, "ditto"), ("ditto", "\ud800")])
@@ -151,7 +192,7 @@ class Keeper:
 
 
 def kept_by(keeper: Keeper, clock: Clock | None = None) -> Identity:
-    return Identity(lambda name: keeper, "SET", "token", clock or Clock())
+    return Identity(lambda name: keeper, "SET", "token", lambda client: False, clock or Clock())
 
 
 def test_what_was_right_is_not_asked_again_for_a_while() -> None:

@@ -260,7 +260,7 @@ class World:
         kept = TwinSettings(names=self.names, kept_headers=kept_headers)
         self.twins = Twins(self.journal, loop.call_soon_threadsafe, self._time, kept)
         reader = History(directory / "journal", directory / "lake")
-        identity = Identity(lambda name: None, "", "jwt")
+        identity = Identity(lambda name: None, "", "jwt", lambda client: True)
         sets = Sets(lambda name: None, lambda adapter_set, adapter: False, self.names.adapter_set)
         recording = Recording(self.journal, loop.call_soon, self._time)
         items = Items(sets, identity, recording, reader, self._executor)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -18,6 +18,7 @@ from penstock.config import Config
 from penstock.doors.ditto.http import ditto_routes
 from penstock.doors.ditto.identity import Identity, Judge
 from penstock.doors.ditto.items import Items, Sets
+from penstock.doors.ditto.locality import Locality
 from penstock.doors.ditto.past import Reader
 from penstock.doors.ditto.service import Service
 from penstock.doors.ditto.websocket import Sockets
@@ -54,7 +55,15 @@ class AdapterSets:
 class DittoDoor:
     """Made on the event loop; `open` before the adapter sets, `close` after them and before the journal."""
 
-    def __init__(self, config: Config, recording: Recording, history: Reader, sets: AdapterSets) -> None:
+    def __init__(
+        self,
+        config: Config,
+        recording: Recording,
+        history: Reader,
+        sets: AdapterSets,
+        ports: Callable[[], Collection[int]],
+    ) -> None:
+        """`ports` are those that the server has got at `stream.host` and `api.host`, once they are open."""
         loop = asyncio.get_running_loop()
         self._config = config.ditto
         self._recording = recording
@@ -74,7 +83,8 @@ class DittoDoor:
             lambda: time.time_ns() // 1000,
             Settings(names=names, kept_headers=kept, reserved=known.is_reserved),
         )
-        self.identity = Identity(sets.judge_of, self._config.adapter_set, self._config.issuer)
+        locality = Locality((config.stream.host, config.api.host), ports)
+        self.identity = Identity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
         items = Items(known, self.identity, recording, history, self._executor)
         self.service = Service(self.twins, names, self.identity, items, history, self._executor)
         self._sockets = Sockets(self.service, config.stream.allow_websocket_origins)

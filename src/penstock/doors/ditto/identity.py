@@ -15,7 +15,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from ipaddress import ip_address
 from typing import Final, Protocol
 
 from penstock.kernel.errors import Reason, Refusal
@@ -89,7 +88,7 @@ class Login:
 class Identity:
     """`judge_of` finds the metadata adapter of a set that is being served.
 
-    Without an adapter set there is one user, that of the demo, and only for clients on this machine.
+    Without an adapter set there is one user, that of the demo, and only for clients on this machine (`is_local`).
     """
 
     def __init__(
@@ -97,10 +96,12 @@ class Identity:
         judge_of: Callable[[str], Judge | None],
         adapter_set: str,
         issuer: str,
+        is_local: Callable[[ClientFacts], bool],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._judge_of = judge_of
         self._clock = clock
+        self._is_local = is_local
         self._adapter_set = adapter_set
         self._issuer = issuer
         self._key = os.urandom(32)
@@ -117,7 +118,7 @@ class Identity:
     async def identify(self, credentials: Credentials) -> tuple[str, str, float | None]:
         """The subject, the user's name and how long that lasts; raises 401, or 503 if nobody can tell."""
         if not self._adapter_set:
-            return f"{BASIC_ISSUER}:{_demo_user(credentials)}", DEMO_USER, None
+            return f"{BASIC_ISSUER}:{self._demo_user(credentials)}", DEMO_USER, None
         judge = self._judge_of(self._adapter_set)
         if judge is not None and not judge.vouches:
             # So since a reload of the configuration; a start is refused.
@@ -163,6 +164,14 @@ class Identity:
             self._remembered.popitem(last=False)
         return admission
 
+    def _demo_user(self, credentials: Credentials) -> str:
+        """Its password is no secret: so it is for nobody who comes from elsewhere."""
+        given = f"{credentials.user}\0{credentials.password}".encode("utf-8", "surrogatepass")
+        known = f"{DEMO_USER}\0{DEMO_PASSWORD}".encode()
+        if not hmac.compare_digest(given, known) or not self._is_local(credentials.client):
+            raise AUTHENTICATION_FAILED.of(NOT_ADMITTED)
+        return DEMO_USER
+
     def _digest(self, adapter_set: str, user: str | None, password: str) -> bytes:
         """Passwords themselves are not kept. The key is this process's own, so that a digest is worth nothing."""
         parts = [part.encode("utf-8", "surrogatepass") for part in (adapter_set, user or "", password)]
@@ -193,24 +202,6 @@ def _credentials(header: str, client: ClientFacts) -> Credentials:
         if colon and user and password:
             return Credentials(user, password, client)
     raise AUTHENTICATION_FAILED.of(NOT_ADMITTED)
-
-
-def _demo_user(credentials: Credentials) -> str:
-    """Its password is no secret: so it is for nobody who comes from elsewhere."""
-    given = f"{credentials.user}\0{credentials.password}".encode("utf-8", "surrogatepass")
-    known = f"{DEMO_USER}\0{DEMO_PASSWORD}".encode()
-    if not hmac.compare_digest(given, known) or not _is_loopback(credentials.client.address):
-        raise AUTHENTICATION_FAILED.of(NOT_ADMITTED)
-    return DEMO_USER
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return (found if mapped is None else mapped).is_loopback
 
 
 def _looks_like_token(password: str) -> bool:
