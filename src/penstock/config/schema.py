@@ -166,7 +166,7 @@ class Stream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Api(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The API port: health, metrics and the REST doors."""
+    """The API port: health, the ingest adapters, and the REST doors."""
 
     host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
     port: Annotated[Port, about("Port to listen on; 0 takes any free one.")] = 8081
@@ -566,7 +566,7 @@ class Ditto(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(extra={"allowed": "the name of an adapter set, or empty"}),
         about(
             "The adapter set whose metadata adapter knows the users. Empty: with the demo, user `ditto` with password"
-            " `ditto`, for clients on this machine only."
+            " `ditto`, for clients on this machine, without a proxy in between, of a server that only listens there."
         ),
     ] = ""
     issuer: Annotated[

@@ -1,1 +1,1 @@
-"""What operators look at: health now; metrics, admin and dashboard later."""
+"""What operators look at: the health of the server, at the API port."""

@@ -20,6 +20,7 @@ from penstock.terminal import complaint
 # Exit code of a command that did not do what it was asked for.
 FAILED = 1
 
+# Shorter ones can be guessed; longer ones than users.MAX_PASSWORD_CHARACTERS are never right.
 LEAST_PASSWORD_CHARACTERS = 8
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="File of users.")]
@@ -45,7 +46,7 @@ def add(
 ) -> None:
     """Add a user, or change one. The file is made if there is none."""
     from penstock.adapters.access import editing
-    from penstock.adapters.access.users import A_NAME, A_ROLE, NAME, ROLE, User, hashed
+    from penstock.adapters.access.users import A_NAME, A_ROLE, MAX_PASSWORD_CHARACTERS, NAME, ROLE, User, hashed
 
     def changed(before: User | None) -> User:
         if before is not None and not replace:
@@ -60,8 +61,9 @@ def add(
             if not ROLE.fullmatch(given):
                 raise AccessError(f"--role = {given}: expected {A_ROLE}")
         password = _password(password_stdin, confirm=True)
-        if len(password) < LEAST_PASSWORD_CHARACTERS:
-            raise AccessError(f"password: expected at least {LEAST_PASSWORD_CHARACTERS} characters")
+        if not LEAST_PASSWORD_CHARACTERS <= len(password) <= MAX_PASSWORD_CHARACTERS:
+            allowed = f"{LEAST_PASSWORD_CHARACTERS} to {MAX_PASSWORD_CHARACTERS} characters"
+            raise AccessError(f"password: expected {allowed}, not {len(password)}")
         argon2 = hashed(password)
         editing.add(file, name, changed)
     typer.echo(f"penstock: {file}: user {name} written")

@@ -1,0 +1,72 @@
+"""The pages for people: links lead somewhere, every page can be found, and no command is used before it can be run."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
+ACTIVATION = ". .venv/bin/activate"
+
+_BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+# At the beginning of a command: on its own, behind variables, a pipe or the prompt of a console.
+_BARE = re.compile(
+    r"^(?:\$ )?(?:\w+=\S*(?:\([^)]*\))? )*penstock |\| (?:\w+=\S*(?:\([^)]*\))? )*penstock ", re.MULTILINE
+)
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def without_blocks(page: Path) -> str:
+    return _BLOCK.sub("", page.read_text("utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.+)$", without_blocks(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pages
+def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
+    wrong = []
+    for link in _LINK.findall(without_blocks(page)):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            wrong.append(link)
+    assert wrong == []
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    named = {(ROOT / link).resolve() for link in _LINK.findall((ROOT / "README.md").read_text("utf-8"))}
+    assert [page.name for page in PAGES if page.name != "README.md" and page.resolve() not in named] == []
+
+
+@pages
+def test_a_page_says_how_the_command_gets_on_the_path_before_it_uses_it(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for block in _BLOCK.finditer(text):
+        if block[1] in ("sh", "console") and _BARE.search(block[2]):
+            before = text[: block.start()]
+            assert ACTIVATION in before or "is on the PATH" in before, block[2]
+            return
+
+
+def test_the_example_for_a_public_server_has_no_demo() -> None:
+    example = tomllib.loads((ROOT / "examples" / "penstock.toml").read_text("utf-8"))
+    assert example["stream"]["host"] == "0.0.0.0"
+    assert example["demo"]["enabled"] is False
+
+
+@pages
+def test_no_page_speaks_of_metrics_before_there_are_any(page: Path) -> None:
+    """The API port has none yet; Spark's own, by their name, are something else."""
+    assert re.findall(r"(?i)(?<!observed)\bmetrics\b", page.read_text("utf-8")) == []
