@@ -221,7 +221,10 @@ def test_a_body_that_is_too_large_is_cut_off_and_what_came_before_counts(server:
     answer = post(server, chunks(), adapter="SMALL")
     assert answer.status == 413
     assert answer.accepted in (0, 5), "as much as had come in chunks of its own"
-    assert answer.errors == [{"error": "The body is larger than max_body_bytes = 1000: fewer rows per request help"}]
+    (error,) = answer.errors
+    assert str(error["error"]).startswith(
+        "The body is larger than max_body_bytes = 1000: fewer rows per request help, or"
+    )
 
 
 def test_lines_are_published_while_the_request_is_still_under_way(server: SetServer) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.adapters.ingest.draft import MAX_ERRORS, Draft
-from penstock.adapters.ingest.errors import Busy, Refused, TooLarge, Unavailable, UnknownStage
+from penstock.adapters.ingest.errors import SMALLER, Busy, Refused, TooLarge, Unavailable, UnknownStage
 from penstock.adapters.ingest.states import Event, State
 from penstock.journal.entity import batch_entity
 from penstock.journal.errors import BadRecord, JournalError
@@ -107,7 +107,7 @@ class Batches:
         if own > self._max_staged_bytes:
             raise TooLarge(
                 f"the stages of batch {batch} hold {own} bytes; max_staged_bytes = {self._max_staged_bytes}:"
-                " fewer rows per trigger help"
+                f" a higher one helps, and so do smaller batches: {SMALLER}"
             )
         if self.staged_bytes - old + size > self._max_staged_bytes:
             raise Busy(f"{self.staged_bytes} bytes are staged already; max_staged_bytes = {self._max_staged_bytes}")
@@ -207,7 +207,7 @@ class Batches:
                 if size > MAX_BATCH:
                     raise TooLarge(
                         f"the first {draft.rows} rows of the batch take {size} bytes in the journal; at most"
-                        f" {MAX_BATCH} fit into one batch: fewer rows per trigger help"
+                        f" {MAX_BATCH} fit into one batch: {SMALLER}"
                     )
                 if len(draft.errors) >= MAX_ERRORS:
                     break
@@ -221,7 +221,7 @@ class Batches:
             assert done is not None
             await asyncio.wrap_future(done)
         except BadRecord as bad:
-            raise TooLarge(f"{bad}: fewer rows per trigger help") from bad
+            raise TooLarge(f"{bad}: {SMALLER}") from bad
         except JournalError as error:
             raise Unavailable(str(error)) from error
 

@@ -3,12 +3,18 @@
 BatchError
 ├── Refused        422  rows that cannot be; sending them again does not help
 ├── UnknownStage   409  a commit names a stage that is not here: stage again
-├── TooLarge       413  it will never fit: smaller batches help
+├── TooLarge       413  it will never fit: smaller batches help, for which Spark needs a new checkpoint
 ├── Busy           429  there is no room just now: try again
 └── Unavailable    503  the journal refuses, or the server goes down: try again
 """
 
 from __future__ import annotations
+
+# What helps against a batch that the server has no setting for. Spark notes what belongs to a batch before it runs it.
+SMALLER = (
+    "fewer rows in a batch help. A Spark query that has begun a batch keeps its rows: delete its checkpoint, and start"
+    " it with a lower maxEventsPerTrigger (max_events of a job); what it has published, it publishes again"
+)
 
 
 class BatchError(Exception):

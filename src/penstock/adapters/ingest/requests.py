@@ -29,6 +29,9 @@ LARGE = 65_536
 # Seconds after which somebody who was turned away for want of room may try again.
 RETRY_AFTER = "1"
 
+# What helps against a body that is too large.
+SMALLER_BODY = "fewer rows per request help, or a higher max_body_bytes of the adapter"
+
 
 class Answer(JSONResponse):
     """JSON that ends its line, for those who read it in a terminal."""
@@ -84,9 +87,7 @@ def kind_of(request: Request, *kinds: str) -> str:
 
 
 def large_body(adapter: IngestAdapter) -> Problem:
-    return Problem(
-        413, f"The body is larger than max_body_bytes = {adapter.limits.body_bytes}: fewer rows per request help"
-    )
+    return Problem(413, f"The body is larger than max_body_bytes = {adapter.limits.body_bytes}: {SMALLER_BODY}")
 
 
 async def read_arrow(adapter: IngestAdapter, request: Request) -> list[pyarrow.RecordBatch]:
@@ -104,6 +105,6 @@ async def read_arrow(adapter: IngestAdapter, request: Request) -> list[pyarrow.R
             return await asyncio.to_thread(read_stream, body, limit)
         return read_stream(body, limit)
     except LargeBody as large:
-        raise Problem(413, f"{large}: fewer rows per request help") from large
+        raise Problem(413, f"{large}: {SMALLER_BODY}") from large
     except BadBody as bad:
         raise Refused([{"row": 1, "error": str(bad)}]) from bad
