@@ -19,9 +19,9 @@ from penstock.client.tlex_commands import app as tlex_client_app
 from penstock.client.watching import watch
 from penstock.config import ConfigError, Loaded, as_json, as_toml, load
 from penstock.history.commands import app as history_app
-from penstock.pipeline.commands import SPARK_LOG
 from penstock.pipeline.commands import app as pipeline_app
 from penstock.pipeline.companion import Companion, is_possible
+from penstock.pipeline.streams import SPARK_LOG
 from penstock.store.commands import app as tlex_app
 
 WRONG_CONFIGURATION = 2

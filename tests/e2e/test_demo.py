@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client import ItemUpdate, Subscription, connect
-from penstock.pipeline.companion import Companion
+from penstock.pipeline.companion import Again, Companion
 from penstock.pipeline.status import read
 from tests.e2e.command import PORTS, Command
 from tests.support.privacy import open_to_others
@@ -92,6 +92,9 @@ def test_the_demo_computes_candles_and_movers_and_one_signal_stops_all_of_it(tmp
     assert states == {"candles": "stopped", "movers": "stopped", "history": "stopped"}
     assert "Traceback" not in command.errors
     assert "Exception" not in command.errors
+    # What changes is told, and not how it goes on.
+    assert command.errors.count("query runs") == 3
+    assert "at work" not in command.errors
     assert (tmp_path / "penstock-data" / "pipeline" / "spark.log").stat().st_size > 0
     assert open_to_others(tmp_path / "penstock-data") == []
 
@@ -116,15 +119,18 @@ class Said:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self._news = threading.Event()
+        self._news = threading.Condition()
 
     def __call__(self, line: str) -> None:
-        self.lines.append(line)
-        self._news.set()
+        with self._news:
+            self.lines.append(line)
+            self._news.notify()
 
-    def wait(self) -> str:
-        assert self._news.wait(PATIENCE)
-        return self.lines[0]
+    def wait(self, count: int = 1) -> list[str]:
+        """Until there are so many lines."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self.lines) >= count, PATIENCE), self.lines
+            return list(self.lines)
 
 
 @pytest.fixture
@@ -132,8 +138,12 @@ def said() -> Said:
     return Said()
 
 
-def companion(said: Said, script: str) -> Companion:
-    return Companion([], Path("spark.log"), said, [sys.executable, "-c", script])
+# As quick as a test wants it.
+SOON = Again(first=0.01, last=0.02, tries=2, well=60.0)
+
+
+def companion(said: Said, script: str, again: Again = SOON) -> Companion:
+    return Companion([], Path("spark.log"), said, [sys.executable, "-c", script], again)
 
 
 def until_up(capfd: pytest.CaptureFixture[str]) -> None:
@@ -143,19 +153,61 @@ def until_up(capfd: pytest.CaptureFixture[str]) -> None:
         threading.Event().wait(0.01)
 
 
-def test_the_demo_goes_on_when_the_pipeline_ends_and_says_so(said: Said) -> None:
-    one = companion(said, "import sys; sys.exit(3)")
+def test_a_pipeline_that_ends_by_itself_is_started_again_a_few_times(said: Said) -> None:
+    one = companion(said, "import sys; sys.exit(1)")
     one.start("http://127.0.0.1:1")
-    assert said.wait() == "pipeline: ended with code 3; the demo goes on without it (its log: spark.log)"
+    assert said.wait(3) == [
+        "pipeline: has failed; it is started again in 0.01 s. Why: spark.log",
+        "pipeline: has failed; it is started again in 0.02 s. Why: spark.log",
+        "pipeline: has failed, 3 times in a row, and stays stopped; the demo goes on without it: no candles, no movers,"
+        " no history. Why: spark.log. To try again, start the demo again",
+    ]
+    one.stop()
+    assert len(said.lines) == 3
+
+
+def test_a_pipeline_that_was_killed_comes_back(said: Said, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    killed = tmp_path / "killed"
+    die_once = f"import os; p = {str(killed)!r}\nif not os.path.exists(p): open(p, 'w'); os.kill(os.getpid(), 9)\n"
+    one = companion(said, die_once + OBEDIENT)
+    one.start("http://127.0.0.1:1")
+    until_up(capfd)
+    told = "was killed, perhaps because memory ran out; it is started again in 0.01 s. Why: spark.log"
+    assert said.lines == [f"pipeline: {told}"]
+    one.stop()
+    assert said.lines[1:] == ["pipeline: stopping…"]
+
+
+def test_one_that_was_well_for_a_while_has_all_its_tries_again(said: Said) -> None:
+    one = companion(said, "import sys; sys.exit(1)", Again(first=0.01, last=0.02, tries=1, well=0.0))
+    one.start("http://127.0.0.1:1")
+    assert set(said.wait(5)) == {"pipeline: has failed; it is started again in 0.01 s. Why: spark.log"}
+    one.stop()
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (2, "cannot run as it is configured, as it said above"),
+        (0, "was stopped from outside"),
+    ],
+)
+def test_a_pipeline_that_would_end_again_is_not_started_again(said: Said, code: int, told: str) -> None:
+    one = companion(said, f"import sys; sys.exit({code})")
+    one.start("http://127.0.0.1:1")
+    assert said.wait() == [f"pipeline: {told}; the demo goes on without it"]
     one.stop()
     assert len(said.lines) == 1
 
 
-def test_a_pipeline_that_is_killed_is_told_by_its_signal(said: Said) -> None:
-    one = companion(said, "import os; os.kill(os.getpid(), 9)")
+def test_the_demo_stops_while_a_pipeline_waits_to_be_started_again(said: Said) -> None:
+    one = companion(said, "import sys; sys.exit(1)", Again(first=600.0))
     one.start("http://127.0.0.1:1")
-    assert said.wait() == "pipeline: was ended by signal 9; the demo goes on without it (its log: spark.log)"
+    said.wait()
+    begin = time.monotonic()
     one.stop()
+    assert time.monotonic() - begin < PATIENCE
+    assert len(said.lines) == 1
 
 
 def test_a_pipeline_that_is_told_to_stop_does(said: Said, capfd: pytest.CaptureFixture[str]) -> None:
@@ -202,9 +254,9 @@ def test_a_pipeline_whose_parent_was_killed_ends_by_itself(tmp_path: Path) -> No
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_pipeline_is_stopped_while_spark_starts(tmp_path: Path, number: signal.Signals) -> None:
-    with Command(tmp_path, "pipeline", "run", "history") as command:
+    with Command(tmp_path, "pipeline", "run", "history", "--wait") as command:
         assert command.line() == "pipeline: starting Spark…"
-        assert command.stop(number) == (0, "")
+        assert command.stop(number) == (0, "pipeline: stopping…\n")
     deadline = time.monotonic() + 60
     while left := processes_of(tmp_path):
         assert time.monotonic() < deadline, left

@@ -84,9 +84,17 @@ def test_commands_that_do_not_need_spark_do_not_import_it(tmp_path: Path) -> Non
 
 
 def test_status_says_when_nothing_has_run(tmp_path: Path) -> None:
+    (tmp_path / "penstock-data").mkdir()
     done = run("pipeline", "status")
     assert done.exit_code == 0
     assert done.stdout == f"penstock: no query has run in {tmp_path / 'penstock-data'} yet\n"
+
+
+def test_status_of_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    done = run("pipeline", "status", "--data-dir", "penstok-data", "--json")
+    assert (done.exit_code, done.stdout) == (2, "")
+    missing = tmp_path / "penstok-data"
+    assert done.stderr == f"penstock: there is no directory {missing}; expected the server's data directory\n"
 
 
 def test_status_shows_the_queries_of_a_data_directory(tmp_path: Path) -> None:
@@ -152,7 +160,23 @@ def test_a_setting_of_spark_that_is_a_list_is_refused(tmp_path: Path) -> None:
     assert line == "penstock: pipeline.spark.spark.x: expected text, a number or a switch"
 
 
+def test_a_data_directory_without_a_journal_is_refused_and_not_made(tmp_path: Path) -> None:
+    missing = tmp_path / "penstok-data"
+    for more in ((), ("--once",)):
+        line = refused(tmp_path, "history", "--data-dir", "penstok-data", *more)
+        assert line == (
+            f"penstock: there is no journal in {missing}, which does not exist; expected the server's data directory."
+            " --wait waits for a server that is about to start"
+        )
+        assert not missing.exists()
+    missing.mkdir()
+    line = refused(tmp_path, "history", "--data-dir", "penstok-data")
+    assert line.startswith(f"penstock: there is no journal in {missing}; expected the server's data directory")
+    assert list(missing.iterdir()) == []
+
+
 def test_a_job_that_another_process_runs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "penstock-data" / "journal").mkdir(parents=True)
     with held(tmp_path / "penstock-data" / "pipeline", ["history"]):
         line = refused(tmp_path, "history")
     assert line == f"penstock: job history is already run by another process in {tmp_path / 'penstock-data'}"
@@ -356,6 +380,24 @@ RANGE = ("--since", "1970-01-01T00:16:40Z", "--until", "1970-01-01T00:17:00Z")
 def test_backfill_refuses_what_is_wrong_before_spark_is_started(arguments: tuple[str, ...], complaint: str) -> None:
     done = run("pipeline", "backfill", *arguments)
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"penstock: {complaint}\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [("both", "neither a journal nor a lake"), ("journal", "no journal"), ("lake", "no lake")],
+)
+def test_backfill_refuses_a_data_directory_with_nothing_in_it(tmp_path: Path, source: str, missing: str) -> None:
+    done = run("pipeline", "backfill", "candles", *RANGE, "--source", source, "--data-dir", "nowhere")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"penstock: there is {missing} in {tmp_path / 'nowhere'}, which does not exist; ")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_replay_refuses_a_data_directory_with_nothing_in_it(tmp_path: Path) -> None:
+    done = run("pipeline", "replay", "*", *RANGE, "--to", "WELCOME/CANDLES", "--data-dir", "nowhere")
+    assert (done.exit_code, done.stdout) == (2, "")
+    missing = f"neither a journal nor a lake in {tmp_path / 'nowhere'}, which does not exist"
+    assert done.stderr == f"penstock: there is {missing}; expected the server's data directory\n"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,7 @@ class World:
         self.journal = directory / "journal"
         self.journal.mkdir()
         self.said: list[str] = []
+        self.shown: list[str] = []
         self.spark = Spark()
         self.runner: Runner
         self.result: Future[int] = Future()
@@ -114,6 +116,8 @@ class World:
             once=once,
             pid=4711,
             announce=self.said.append,
+            show=self.shown.append,
+            details=Path("spark.log"),
             pace=pace,
         )
         threading.Thread(target=lambda: self.result.set_result(self.runner.run()), daemon=True).start()
@@ -306,6 +310,72 @@ def test_when_spark_is_gone_the_runner_says_so(world: World) -> None:
     job.isActive = False
     assert world.result.result(PATIENCE) == SPARK_GONE
     assert len(job.starts) == 1
+
+
+def test_a_query_that_was_cut_off_when_spark_died_is_not_told_apart(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark closes its sockets a moment before the system sees that it has ended: `Connection refused`."""
+    job = Job()
+    world.run(Task("any", job.start), pace=replace(QUICK, death=PATIENCE))
+    world.until(lambda: job.isActive)
+    job.error = ConnectionRefusedError(111, "Connection refused")
+    job.isActive = False
+    world.until(lambda: any(thread.name == "query any" for thread in threading.enumerate()))
+    world.spark.alive = False
+    assert world.result.result(PATIENCE) == SPARK_GONE
+    found = world.found("any")
+    assert found is not None
+    assert (found.status.state, found.status.reason) == ("failed", "Spark has ended by itself")
+    assert "refused" not in caplog.text
+
+
+def test_a_query_that_was_cut_off_while_spark_lives_is_started_again(world: World) -> None:
+    job = Job(ConnectionResetError(104, "Connection reset by peer"))
+    world.run(Task("any", job.start), pace=replace(QUICK, death=0.01))
+    world.until(lambda: len(job.starts) == 2)
+
+
+def test_people_are_told_once_that_it_stops_and_only_if_they_asked_for_it(world: World) -> None:
+    job = Job()
+    world.run(Task("any", job.start))
+    world.until(lambda: job.isActive)
+    world.runner.stop("stopping…")
+    assert world.result.result(PATIENCE) == DONE
+    assert world.said == ["starting Spark…", "stopping…"]
+
+
+def test_the_log_says_what_changes_and_the_terminal_how_it_goes(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    with closing(Journal(world.journal)) as journal:
+        columns = Columns()
+        for number in range(10):
+            columns.add("S/A/item", (int(time.time()) - 600) * 1_000_000, "update", "", str(number))
+        done = journal.append(columns, Policy.ACK).done
+        assert done is not None
+        done.result(PATIENCE)
+        one, two = Job(), Job()
+        world.run(Task("one", one.start), Task("two", two.start))
+        world.until(lambda: one.isActive and two.isActive)
+        assert world.shown == [], "before there is a figure there is no line for them"
+        one.progress(0, 10)
+        world.until(lambda: world.shown[-1:] == ["one 0/s, 0.0 s behind · two starting"])
+        two.progress(0, 4)
+        world.until(lambda: "query is behind" in caplog.text)
+        world.until(lambda: " · two 0/s, 6" in world.shown[-1])
+        for batch in range(1, 20):
+            one.progress(batch, 10)
+            two.progress(batch, 10)
+            world.until(lambda batch=batch: (f := world.found("two")) is not None and f.status.batch == batch)  # type: ignore[misc]
+        world.until(lambda: "query has caught up" in caplog.text)
+        assert world.stopped() == DONE
+    lines = [(record.message, record.fields["query"]) for record in caplog.records]  # type: ignore[attr-defined]
+    assert sorted(lines) == [
+        ("query has caught up", "two"),
+        ("query is behind", "two"),
+        ("query runs", "one"),
+        ("query runs", "two"),
+    ]
 
 
 def test_once_ends_with_the_queries(world: World) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,18 +26,17 @@ import typer
 
 from penstock import log
 from penstock.config import Config, ConfigError, load
-from penstock.durable import OWNER_FILE, keep_to_owner
+from penstock.durable import keep_to_owner
 from penstock.pipeline.errors import BadOption, PipelineError, explain
 from penstock.pipeline.jobs import JOBS, Job
 from penstock.pipeline.place import Place
+from penstock.pipeline.streams import SPARK_LOG, Streams
 from penstock.terminal import complaint
 
 FAILED = 1
 WRONG = 2
-
-# What Spark and its workers have to say; older words are dropped when there are too many.
-SPARK_LOG = "spark.log"
-SPARK_LOG_BYTES = 10 * 1024 * 1024
+# By Ctrl-C, of a command that had something to finish.
+INTERRUPTED = 130
 
 # Seconds before a process whose JVM died is replaced.
 REPLACE_AFTER = 5.0
@@ -83,6 +82,8 @@ def status(config: ConfigFile = None, data_dir: DataDir = None, as_json: Json = 
 
     with one_line_on_error():
         place = Place.of(loaded(config, data_dir))
+        if not place.data_dir.is_dir():
+            raise BadOption(f"there is no directory {place.data_dir}; expected the server's data directory")
     found = read(place.status_dir)
     if as_json:
         typer.echo(json.dumps([msgspec.to_builtins(each.status) | {"gone": each.gone} for each in found]))
@@ -100,6 +101,7 @@ def run(
     data_dir: DataDir = None,
     api: Api = None,
     once: Annotated[bool, typer.Option("--once", help="Take in what the journal has now, and end.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for a server that has not made its journal yet.")] = False,
     log_level: LogLevel = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
@@ -114,6 +116,8 @@ def run(
         keep_to_owner()
         plans = [plan(settings, name) for name in dict.fromkeys(names)]
         options = {name: _option(name, value) for name, value in settings.pipeline.spark.items()}
+        if not wait:
+            place.check_data(hint=". --wait waits for a server that is about to start")
         code = _run(settings, place, plans, master or settings.pipeline.master, options, once, with_parent)
     # Threads of Spark may be left, which nobody needs to wait for.
     sys.stderr.flush()
@@ -144,13 +148,19 @@ def backfill(
         begin, end = _moment("--since", since), _moment("--until", until)
         settings = loaded(config, data_dir)
         place = Place.of(settings, api=api)
+        place.check_data(journal=source != "lake", lake=source != "journal")
         need_spark()
         keep_to_owner()
         chosen = plan(settings, name)
         place.status_dir.mkdir(parents=True, exist_ok=True)
-        streams = _Streams(place.status_dir / SPARK_LOG, settings)
+        streams = Streams(place.status_dir / SPARK_LOG, settings)
         try:
-            lines = _backfill(settings, place, chosen, (begin, end), source, publish, again, master)
+            lines = _apart(lambda: _backfill(settings, place, chosen, (begin, end), source, publish, again, master))
+        except KeyboardInterrupt:
+            streams.give_back()
+            complaint("stopped; what was not published yet is published by the same command again", INTERRUPTED)
+            # Spark ends with us; nobody needs to wait for its threads.
+            os._exit(INTERRUPTED)
         except Exception as error:
             streams.give_back()
             raise (error if isinstance(error, PipelineError) else PipelineError(explain(error))) from None
@@ -183,6 +193,7 @@ def replay(
         adapter_set, slash, adapter = to.partition("/")
         if not (adapter_set and slash and adapter):
             raise BadOption(f"--to = {to}: expected SET/ADAPTER")
+        place.check_data(lake=True)
         events = past(open_history(place), patterns, _moment("--since", since), _moment("--until", until))
         with Outlet(place.api, adapter_set, adapter, place.token) as outlet:
             outlet.check()
@@ -235,6 +246,22 @@ def one_line_on_error() -> Iterator[None]:
         raise complaint(str(error), WRONG) from None
     except PipelineError as error:
         raise complaint(str(error), FAILED) from None
+    except KeyboardInterrupt:
+        raise complaint("stopped", INTERRUPTED) from None
+
+
+def _apart(work: Callable[[], list[str]]) -> list[str]:
+    """What the work comes to. In a thread: in the main one Spark takes SIGINT for itself, and prints what it breaks."""
+    done: Future[list[str]] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="spark", daemon=True).start()
+    return done.result()
 
 
 def _moment(option: str, text: str) -> datetime:
@@ -311,7 +338,7 @@ def _run(
 
     names = [each.job.name for each in plans]
     with held(place.status_dir, names):
-        streams = _Streams(place.status_dir / SPARK_LOG, config)
+        streams = Streams(place.status_dir / SPARK_LOG, config)
         spark = Spark(
             f"penstock {' '.join(names)}",
             place.cache,
@@ -344,12 +371,15 @@ def _run(
             damage=place.damage,
             publisher=Publisher(place, *config.pipeline.status.split("/")) if config.pipeline.status else None,
             announce=streams.announce,
+            show=streams.show,
+            details=place.status_dir / SPARK_LOG,
         )
         stopped = threading.Event()
 
         def stop() -> None:
+            # Whoever started us says so itself.
+            runner.stop("" if with_parent else "stopping…")
             stopped.set()
-            runner.stop()
 
         _listen(stop)
         if with_parent:
@@ -362,9 +392,15 @@ def _run(
             return FAILED
     if code != SPARK_GONE:
         return code
+    told = log.get(__name__)
     if config.pipeline.restart != "always" or once:
+        told.error("Spark has ended by itself", details=str(place.status_dir / SPARK_LOG))
         return FAILED
-    log.get(__name__).error("Spark is started again", seconds=REPLACE_AFTER)
+    told.error(
+        "Spark has ended by itself and is started again",
+        seconds=REPLACE_AFTER,
+        details=str(place.status_dir / SPARK_LOG),
+    )
     if not stopped.wait(REPLACE_AFTER):
         streams.give_back()
         _replace()
@@ -402,43 +438,3 @@ def _follow_parent(stop: Callable[[], None]) -> None:
         stop()
 
     threading.Thread(target=wait, name="parent", daemon=True).start()
-
-
-class _Streams:
-    """From now on the process's output belongs to Spark and goes to a file; only our own lines reach people."""
-
-    def __init__(self, path: Path, config: Config) -> None:
-        if path.exists() and path.stat().st_size > SPARK_LOG_BYTES:
-            path.replace(path.with_suffix(".log.1"))
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self._output, self._errors = os.dup(1), os.dup(2)
-        self._people = os.fdopen(os.dup(self._output), "w", buffering=1, encoding="utf-8", errors="replace")
-        spark = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, OWNER_FILE)
-        os.dup2(spark, 1)
-        os.dup2(spark, 2)
-        os.close(spark)
-        # The log keeps the stream that it finds now; whatever else is printed in this process is Spark's.
-        own, sys.stderr = sys.stderr, os.fdopen(os.dup(self._errors), "w", buffering=1, errors="replace")
-        log.configure(config.log.level, config.log.format, config.log.max_repeats)
-        sys.stderr = own
-        # Libraries (py4j above all) log whole stack traces of what we tell in a line.
-        logging.getLogger("py4j").setLevel(logging.WARNING)
-        root = logging.getLogger()
-        for handler in root.handlers:
-            handler.addFilter(logging.Filter("penstock"))
-        others = logging.FileHandler(path, encoding="utf-8")
-        others.addFilter(lambda record: not record.name.startswith("penstock"))
-        root.addHandler(others)
-
-    def announce(self, text: str) -> None:
-        """Progress for people, on standard output."""
-        try:
-            print(f"pipeline: {text}", file=self._people, flush=True)
-        except OSError:
-            # Nobody reads it.
-            return
-
-    def give_back(self) -> None:
-        os.dup2(self._output, 1)
-        os.dup2(self._errors, 2)

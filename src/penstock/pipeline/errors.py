@@ -58,6 +58,15 @@ _FAILED_QUERY = re.compile(r"^\[STREAM_FAILED\] .*? terminated with exception: "
 # What Spark says of a Java exception that came without a text; its class is only in the trace.
 _WORDLESS = "(no cause message)"
 _CAUSED = re.compile(r"^Caused by: ([\w.$]+)(?:: (.*))?$\s*(?:at (\S+))?", re.MULTILINE)
+# What Spark and Java say in many ways and at length, in plain words.
+_PLAIN = {
+    re.compile(r"OutOfMemoryError|GC overhead limit"): "Spark ran out of memory; pipeline.memory gives it more",
+    re.compile(r"No space left on device"): "a disk that Spark writes to is full",
+    re.compile(r"Python worker failed to connect back"): (
+        "a Python worker did not come up within the 10 seconds that Spark gives it: the machine is too busy"
+    ),
+    re.compile(r"Python worker exited unexpectedly"): "a Python worker died, perhaps because memory ran out",
+}
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+;?")
 
 
@@ -73,6 +82,9 @@ def explain(error: BaseException) -> str:
     raised = _TRACEBACK.findall(text)
     if raised:
         return _one_line(raised[0])
+    for said, plain in _PLAIN.items():
+        if said.search(text):
+            return plain
     text = _PY4J.sub("", text.strip())
     text = _FAILED_QUERY.sub("", text)
     first = _one_line(_JAVA_CLASS.sub("", text).partition("\n")[0])

@@ -45,6 +45,16 @@ class Place:
             return self
         return replace(self, token=read_token(None, self.token_file))
 
+    def check_data(self, *, lake: bool = False, journal: bool = True, hint: str = "") -> None:
+        """Refuse a directory that has nothing to read: neither of those asked for. Raises BadOption."""
+        wanted = {"journal": self.journal} if journal else {}
+        wanted |= {"lake": self.lake} if lake else {}
+        if any(path.is_dir() for path in wanted.values()):
+            return
+        missing = f"neither a {' nor a '.join(wanted)}" if len(wanted) > 1 else f"no {next(iter(wanted))}"
+        where = "" if self.data_dir.is_dir() else ", which does not exist"
+        raise BadOption(f"there is {missing} in {self.data_dir}{where}; expected the server's data directory{hint}")
+
     @property
     def journal(self) -> Path:
         return self.data_dir / "journal"

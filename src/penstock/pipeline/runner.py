@@ -20,7 +20,7 @@ from penstock.log import get
 from penstock.pipeline.errors import BadOption, PipelineError, explain
 from penstock.pipeline.progress import Meter, Publisher
 from penstock.pipeline.reports import told
-from penstock.pipeline.status import Status, now, write
+from penstock.pipeline.status import Status, line, now, write
 
 log = get(__name__)
 
@@ -70,8 +70,12 @@ class Pace:
 
     # Between two looks at a query, which are also two writes of its status.
     look: float = 1.0
-    # Between two lines in the log about a query that is at work.
+    # Between two lines in the log about a query that is at work, for those who debug.
     log: float = 10.0
+    # A query whose oldest event has waited so long is behind, which is told; half of it, and it has caught up.
+    behind: float = 60.0
+    # For the JVM to be seen as dead by the system when it does not answer any more.
+    death: float = 5.0
     # Before a query is started again: the first time, and at most; it doubles in between.
     first_restart: float = 1.0
     last_restart: float = 60.0
@@ -104,11 +108,17 @@ class Runner:
         damage: Path | None = None,
         publisher: Publisher | None = None,
         announce: Callable[[str], None] = lambda text: None,
+        show: Callable[[str], None] = lambda text: None,
+        details: Path | None = None,
         pace: Pace = USUAL,
     ) -> None:
         self._engine = engine
         self._publisher = publisher
         self._announce = announce
+        # One line for all queries, again and again: for a terminal.
+        self._show = show
+        # Where Spark's own words are, for those who want to know more.
+        self.details = "" if details is None else str(details)
         self._pace = pace
         self._status_dir = status_dir
         # Where tasks leave notes about places of the journal that they cannot read, and those that were told.
@@ -119,6 +129,7 @@ class Runner:
         # Something for the waiting thread to look at.
         self._news = threading.Event()
         self._code = DONE
+        self._saying = ""
         self._lock = threading.Lock()
         # Held by the query that is beginning.
         self._turn = threading.Lock()
@@ -127,8 +138,9 @@ class Runner:
             for task in tasks
         ]
 
-    def stop(self) -> None:
-        """End everything; may be called by a signal handler."""
+    def stop(self, saying: str = "") -> None:
+        """End everything; may be called by a signal handler. People are told so in these words."""
+        self._saying = saying
         self._ending.set()
         self._news.set()
 
@@ -155,8 +167,10 @@ class Runner:
             if not self._engine.is_alive():
                 break
         if not self._ending.is_set() and not self._engine.is_alive():
-            self._end(SPARK_GONE, "Spark is gone")
+            # Whoever called tells it, and what becomes of it.
+            self._fail(SPARK_GONE, "Spark has ended by itself")
         self._ending.set()
+        self._tell_stop()
         self._close()
         self._finish()
         return self._code
@@ -178,6 +192,14 @@ class Runner:
 
     def is_alive(self) -> bool:
         return self._engine.is_alive()
+
+    def is_dying(self) -> bool:
+        """Whether Spark, which does not answer, turns out to be gone: it closes its sockets before it has ended."""
+        deadline = time.monotonic() + self._pace.death
+        while self._engine.is_alive() and time.monotonic() < deadline:
+            if self._ending.wait(0.05):
+                break
+        return not self._engine.is_alive()
 
     def take_turn(self) -> bool:
         """Wait until no other query is beginning; False if everything ends meanwhile."""
@@ -210,6 +232,7 @@ class Runner:
             self._news.clear()
             self._write()
         if self._ending.is_set():
+            self._tell_stop()
             if not self._did(self._engine.kill, 1.0):
                 log.warning("Spark is left behind while it starts")
             return False
@@ -218,8 +241,15 @@ class Runner:
             return False
         return True
 
+    def _tell_stop(self) -> None:
+        if self._saying:
+            self._announce(self._saying)
+
     def _end(self, code: int, reason: str) -> None:
-        log.error("pipeline ends", reason=reason)
+        log.error("pipeline ends", reason=reason, details=self.details)
+        self._fail(code, reason)
+
+    def _fail(self, code: int, reason: str) -> None:
         with self._lock:
             self._code = self._code or code
         for watch in self._watches:
@@ -280,8 +310,11 @@ class Runner:
                 write(self._status_dir, watch.status)
             except OSError as error:
                 log.warning("status not written", query=watch.status.name, reason=str(error))
+        statuses = [watch.status for watch in self._watches]
+        if not self._ending.is_set() and any(status.batch is not None for status in statuses):
+            self._show(line(statuses))
         if self._publisher is not None:
-            self._publisher.publish([watch.status for watch in self._watches])
+            self._publisher.publish(statuses)
 
 
 class _Watch:
@@ -300,6 +333,7 @@ class _Watch:
         self._once = once
         self._log_at = 0.0
         self._logged_batch: int | None = None
+        self._is_behind = False
         # When the turn to begin is passed on at the latest; None: this query does not have it.
         self._turn_ends: float | None = None
 
@@ -316,18 +350,26 @@ class _Watch:
             self._pass_turn()
             if error is None or self._runner.wait(0):
                 return
+            if _is_cut_off(error) and self._runner.is_dying():
+                # Whoever runs the queries sees it, too; there is nothing to start one on.
+                return
             reason = explain(error)
             self._set("failed", reason)
             if _is_wrong(error) or not self._restart:
-                log.error("query failed", query=self.status.name, reason=reason)
+                log.error("query failed", query=self.status.name, reason=reason, details=self._runner.details)
                 self._runner.failed(WRONG if _is_wrong(error) else FAILED)
                 return
             if not self._runner.is_alive():
-                # Whoever runs the queries sees it, too; there is nothing to start one on.
                 return
             if time.monotonic() - begun >= self._pace.recovered:
                 pause = self._pace.first_restart
-            log.error("query failed, started again", query=self.status.name, seconds=pause, reason=reason)
+            log.error(
+                "query failed, started again",
+                query=self.status.name,
+                seconds=pause,
+                reason=reason,
+                details=self._runner.details,
+            )
             if self._runner.wait(pause):
                 return
             pause = min(pause * 2, self._pace.last_restart)
@@ -387,12 +429,20 @@ class _Watch:
             self._runner.pass_turn()
 
     def _log(self) -> None:
+        """What has changed; how a query that runs is doing is shown on terminals and in its status."""
         status = self.status
+        waited = status.lag_seconds or 0.0
+        if not self._is_behind and waited >= self._pace.behind:
+            self._is_behind = True
+            log.warning("query is behind", query=status.name, seconds=waited, events=status.lag_events)
+        elif self._is_behind and waited <= self._pace.behind / 2:
+            self._is_behind = False
+            log.info("query has caught up", query=status.name)
         if time.monotonic() < self._log_at or status.batch is None or status.batch == self._logged_batch:
             return
         self._log_at = time.monotonic() + self._pace.log
         self._logged_batch = status.batch
-        log.info(
+        log.debug(
             "query at work",
             query=status.name,
             rows_per_second=status.rows_per_second,
@@ -413,3 +463,10 @@ class _Watch:
 def _is_wrong(error: BaseException) -> bool:
     """Whether trying again cannot help: something that was written is not allowed."""
     return isinstance(error, BadOption) or "penstock.pipeline.errors.BadOption" in str(error)
+
+
+def _is_cut_off(error: BaseException) -> bool:
+    """Whether Spark did not answer; py4j has a class of its own for it, which is not imported here."""
+    return isinstance(error, ConnectionError) or any(
+        kind.__name__ == "Py4JNetworkError" for kind in type(error).__mro__
+    )

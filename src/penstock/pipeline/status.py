@@ -162,6 +162,17 @@ def table(found: list[Found]) -> str:
     return "\n".join(lines)
 
 
+def line(statuses: Sequence[Status]) -> str:
+    """All queries in one line, for a terminal on which it is rewritten."""
+    return " · ".join(f"{status.name} {_in_short(status)}" for status in statuses)
+
+
+def _in_short(status: Status) -> str:
+    if status.state != "running" or status.rows_per_second is None:
+        return status.state
+    return f"{_number(status.rows_per_second)}/s, {status.lag_seconds or 0.0:.1f} s behind"
+
+
 def damage_lines(damaged: Sequence[Damage], directory: Path) -> list[str]:
     """What there is to say about notes in a directory; nothing if there are none."""
     if not damaged:

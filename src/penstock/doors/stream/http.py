@@ -329,7 +329,9 @@ class HttpConnection(asyncio.Protocol):
 
     def _text_request(self, request: HttpRequest, name: str, origin: str | None) -> None:
         if request.method not in ("GET", "POST"):
-            raise HttpError(405, f"{request.method} is not allowed for requests; GET and POST are", "GET, POST, OPTIONS")
+            raise HttpError(
+                405, f"{request.method} is not allowed for requests; GET and POST are", "GET, POST, OPTIONS"
+            )
         if origin is not None and not self.door.origins.allows(origin):
             raise HttpError(403, f"Origin {origin} is not allowed here")
         if "content-range" in request.headers:
