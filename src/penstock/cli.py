@@ -21,7 +21,7 @@ from penstock.config import ConfigError, Loaded, as_json, as_toml, load
 from penstock.history.commands import app as history_app
 from penstock.pipeline.commands import app as pipeline_app
 from penstock.pipeline.companion import Companion, is_possible
-from penstock.pipeline.streams import SPARK_LOG
+from penstock.pipeline.streams import CLEAR, SPARK_LOG
 from penstock.store.commands import app as tlex_app
 
 WRONG_CONFIGURATION = 2
@@ -224,7 +224,12 @@ def _pipeline(loaded: Loaded) -> Companion | None:
     options = ["--data-dir", config.server.data_dir, "--log-level", config.log.level]
     if loaded.path is not None:
         options += ["--config", str(loaded.path)]
-    return Companion(options, Path(config.server.data_dir) / "pipeline" / SPARK_LOG, typer.echo)
+    return Companion(options, Path(config.server.data_dir) / "pipeline" / SPARK_LOG, _say_over_figures)
+
+
+def _say_over_figures(line: str) -> None:
+    """The pipeline shows some on a terminal; elsewhere the code that clears them is left out by `echo`."""
+    typer.echo(f"{CLEAR}{line}")
 
 
 if __name__ == "__main__":

@@ -61,6 +61,15 @@ COLUMN = """[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `nope` cannot
 +- RelationV2[sequence#180L] penstock
 """
 
+STAGE = "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 in \
+stage 3.0 (TID 9) (127.0.0.1 executor driver): "
+ENDED = "[STREAM_FAILED] Query [id = 6fbba744] terminated with exception: "
+
+MEMORY = ENDED + STAGE + "java.lang.OutOfMemoryError: Java heap space"
+DIED = STAGE + "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"
+SLOW = ENDED + "Python worker failed to connect back. SQLSTATE: XXKST"
+FULL = ENDED + "java.io.IOException: No space left on device"
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -72,10 +81,17 @@ COLUMN = """[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `nope` cannot
         (OTHER_TASK, "ValueError: a value"),
         (NOT_FOUND, "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: nix."),
         (COLUMN, "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `nope` cannot be resolved."),
+        (MEMORY, "Spark ran out of memory; pipeline.memory gives it more"),
+        (SLOW, "a Python worker did not come up within the 10 seconds that Spark gives it: the machine is too busy"),
+        (DIED, "a Python worker died, perhaps because memory ran out"),
+        (FULL, "a disk that Spark writes to is full"),
         ("no more than this", "no more than this"),
         ("", "RuntimeError"),
     ],
-    ids=["option", "stream", "foreachBatch", "task", "other task", "Java", "column", "plain", "empty"],
+    ids=[
+        *("option", "stream", "foreachBatch", "task", "other task", "Java", "column"),
+        *("memory", "slow", "died", "full", "plain", "empty"),
+    ],
 )
 def test_an_error_is_one_line_for_people(text: str, expected: str) -> None:
     assert explain(RuntimeError(text)) == expected
@@ -94,6 +110,8 @@ def test_of_an_exception_without_a_text_its_class_is_told() -> None:
     assert explain(error) == "Spark failed and gave no reason; its own log has the trace"
     # As PySpark keeps it.
     error._stackTrace = TRACE  # type: ignore[attr-defined]
+    assert explain(error) == "a Python worker died, perhaps because memory ran out"
+    error._stackTrace = TRACE.replace("api.python", "api.java")  # type: ignore[attr-defined]
     assert explain(error) == (
         "java.io.EOFException in java.base/java.io.DataInputStream.readInt(DataInputStream.java:397); "
         "Spark's own log has the trace"

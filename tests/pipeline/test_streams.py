@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -32,7 +30,7 @@ PATIENCE = 30.0
 
 
 def printed_on_a_terminal(command: list[str]) -> str:
-    """By a process whose output and errors are a terminal of 80 columns."""
+    """By a process whose output and errors are a terminal, one that does not say how wide it is."""
     master, terminal = pty.openpty()
     with subprocess.Popen(command, stdout=terminal, stderr=terminal, stdin=terminal) as process:
         os.close(terminal)
@@ -49,8 +47,7 @@ def printed_on_a_terminal(command: list[str]) -> str:
     return got.decode()
 
 
-def test_on_a_terminal_figures_are_one_line_that_is_rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_on_a_terminal_figures_are_one_line_that_is_rewritten(tmp_path: Path) -> None:
     written = printed_on_a_terminal([sys.executable, "-c", SCRIPT, str(tmp_path / "spark.log")])
     first, second, *rest = written.split("\r\n")
     assert first == "\x1b[Kpipeline: running"

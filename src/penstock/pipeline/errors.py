@@ -58,6 +58,7 @@ _FAILED_QUERY = re.compile(r"^\[STREAM_FAILED\] .*? terminated with exception: "
 # What Spark says of a Java exception that came without a text; its class is only in the trace.
 _WORDLESS = "(no cause message)"
 _CAUSED = re.compile(r"^Caused by: ([\w.$]+)(?:: (.*))?$\s*(?:at (\S+))?", re.MULTILINE)
+WORKER_DIED = "a Python worker died, perhaps because memory ran out"
 # What Spark and Java say in many ways and at length, in plain words.
 _PLAIN = {
     re.compile(r"OutOfMemoryError|GC overhead limit"): "Spark ran out of memory; pipeline.memory gives it more",
@@ -65,7 +66,7 @@ _PLAIN = {
     re.compile(r"Python worker failed to connect back"): (
         "a Python worker did not come up within the 10 seconds that Spark gives it: the machine is too busy"
     ),
-    re.compile(r"Python worker exited unexpectedly"): "a Python worker died, perhaps because memory ran out",
+    re.compile(r"Python worker exited unexpectedly"): WORKER_DIED,
 }
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w+;?")
 
@@ -95,10 +96,14 @@ def explain(error: BaseException) -> str:
 
 def _deepest_cause(error: BaseException) -> str:
     """PySpark keeps the Java trace of what it raises; through Spark Connect there may be none."""
-    causes = _CAUSED.findall(str(getattr(error, "_stackTrace", "")))
+    trace = str(getattr(error, "_stackTrace", ""))
+    causes = _CAUSED.findall(trace)
     if not causes:
         return "Spark failed and gave no reason; its own log has the trace"
     kind, text, place = causes[-1]
+    if kind == "java.io.EOFException" and "org.apache.spark.api.python" in trace:
+        # It went away in the middle of an answer.
+        return WORKER_DIED
     return f"{kind}: {text}" if text else f"{kind} in {place or 'Spark'}; Spark's own log has the trace"
 
 

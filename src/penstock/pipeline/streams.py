@@ -22,6 +22,9 @@ SPARK_LOG_BYTES = 10 * 1024 * 1024
 # Empties the row of a terminal from the cursor on.
 CLEAR = "\x1b[K"
 
+# Columns of a terminal that does not say.
+USUAL_WIDTH = 80
+
 
 class Streams:
     """From now on the process's output belongs to Spark and goes to a file; only our own lines reach people."""
@@ -59,7 +62,7 @@ class Streams:
         """Figures, in place of those before; only on a terminal. Lines of others are written over them."""
         if self._terminal:
             # A row that is wrapped could not be rewritten.
-            width = os.get_terminal_size(self._output).columns or 80
+            width = self._width()
             row = f"pipeline: {text}"
             self._print((row if len(row) < width else f"{row[: width - 2]}…") + "\r")
 
@@ -69,6 +72,13 @@ class Streams:
             self._print("")
         os.dup2(self._output, 1)
         os.dup2(self._errors, 2)
+
+    def _width(self) -> int:
+        """Of the terminal, which may say nothing of it, or be gone."""
+        try:
+            return os.get_terminal_size(self._output).columns or USUAL_WIDTH
+        except OSError:
+            return USUAL_WIDTH
 
     def _print(self, text: str) -> None:
         try:
