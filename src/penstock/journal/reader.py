@@ -262,12 +262,14 @@ class Reader:
             def wanted(frame: FrameHeader) -> bool:
                 return frame.last >= piece.first and perhaps(frame)
 
+            # Names stand in a frame as they are. To look for them is ten times as quick as to decode it.
+            names = selection.names() if header.schema.field("entity").type == pa.utf8() else None
             waiting: list[Any] = []
             size, enough = 0, 0
             for entry in scan(file, name, header.salt, piece.position, piece.end, piece.expected, piece.last, wanted):
                 if isinstance(entry, Damage):
                     self._tell(entry)
-                elif entry.payload is not None:
+                elif entry.payload is not None and (names is None or _names_one(entry.payload, names)):
                     batch = self._decode(name, entry, header)
                     if batch is not None:
                         waiting.append(_clipped(batch, entry.header, piece))
@@ -431,6 +433,11 @@ def _slice_of(whole: Slice, run: list[Block]) -> Slice:
     first, last = run[0], run[-1]
     bounds = max(whole.first, first.first), min(whole.last, last.last)
     return Slice(whole.segment, first.position, last.end, first.first, *bounds)
+
+
+def _names_one(payload: memoryview, names: tuple[bytes, ...]) -> bool:
+    data = bytes(payload)
+    return any(name in data for name in names)
 
 
 def _clipped(batch: Any, frame: FrameHeader, piece: Slice) -> Any:

@@ -55,6 +55,12 @@ class Selection:
 
         return perhaps
 
+    def names(self) -> tuple[bytes, ...] | None:
+        """The entities as the bytes they are stored as; None if there are patterns among them, or all are wanted."""
+        if not self.entities or any(_WILD.search(pattern) for pattern in self.entities):
+            return None
+        return tuple(name.encode() for name in self.entities)
+
     def matches(self, names: Any) -> Any:
         """A mask over an array of entity names."""
         exact = [pattern for pattern in self.entities if not _WILD.search(pattern)]
