@@ -143,7 +143,8 @@ def config_check(
     except ConfigError as error:
         raise _refusal(error, as_json_object) from None
     # Here and not at the top: only who checks has to wait for all that a server is made of.
-    from penstock.rehearsal import StartError, rehearse
+    from penstock.rehearsal import rehearse
+    from penstock.server import StartError
 
     log.configure("error", loaded.config.log.format)
     try:

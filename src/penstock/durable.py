@@ -7,6 +7,7 @@ Not here: what is in the files. Read next: docs/journal.md, "Durability"; docs/c
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -17,6 +18,8 @@ _ALL_BUT_OWNER = 0o077
 
 # macOS has this instead of fdatasync, and its fsync leaves data in the cache of the drive.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+# What file systems without it answer, such as those of other machines.
+_NOT_HERE = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY)
 
 
 def keep_to_owner() -> None:
@@ -48,8 +51,9 @@ def sync_file(descriptor: int) -> None:
         try:
             fcntl.fcntl(descriptor, _FULL_SYNC)
             return
-        except OSError:
-            # File systems of other machines do not have it.
+        except OSError as error:
+            if error.errno not in _NOT_HERE:
+                raise
             os.fsync(descriptor)
             return
     # Without the times of the file, which nobody needs.

@@ -14,7 +14,7 @@ from penstock.adapters.loading import Loader, Plan
 from penstock.adapters.running import StartFailure
 from penstock.adapters.tlex import Board, introduced
 from penstock.adapters.trial import try_set
-from penstock.config import Config, ConfigError, Loaded
+from penstock.config import Config, Loaded
 from penstock.config.checks import serves_ditto
 from penstock.server import Server, StartError, check_data_directory
 
@@ -63,6 +63,3 @@ def _check_tlex(config: Config, data_dir: Path) -> None:
         check_store(config, data_dir)
     except DoorError as error:
         raise StartError(str(error)) from error
-
-
-__all__ = ["ConfigError", "StartError", "rehearse"]
