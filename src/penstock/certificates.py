@@ -1,7 +1,7 @@
 """A TLS listener's certificate that can be replaced while the listener is open.
 
 Not here: which files are configured and whether they are right (config/checks.py), and the ciphers and versions of each
-listener (the `make` that it brings). Read next: docs/configuration.md, "Reload".
+listener (the `make` that it brings). Read next: docs/configuration.md, "Reloading".
 """
 
 from __future__ import annotations

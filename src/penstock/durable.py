@@ -1,7 +1,7 @@
 """How files that are kept are made: for their owner only, and on the disk for certain.
 
 Data may be personal and tokens are secret, so neither depends on the umask that a service happens to be started with.
-Not here: what is in the files. Read next: docs/journal.md, "Durability"; docs/configuration.md, "Files".
+Not here: what is in the files. Read next: docs/journal.md, "Commit, policies, limits"; docs/configuration.md, "Files".
 """
 
 from __future__ import annotations

@@ -100,6 +100,7 @@ TLEX_LIMITS = (
 DITTO_RULES = "1.1 1.5 1.7 1.8 3.7 3.8 3.9 3.17"
 DITTO_RANGES = "fromHistoricalRevision toHistoricalRevision fromHistoricalTimestamp toHistoricalTimestamp"
 
+README = DOCUMENT.parents[1] / "README.md"
 PRESENT, LATER = document()
 SHOWN = shown_rows()
 
@@ -135,6 +136,12 @@ def test_the_table_names_the_tests_as_they_are() -> None:
     real = dict(SHOWN)
     wrong = [f"{row.name}: {real[row.name]}" for row in PRESENT if row.name in real and row.last != real[row.name]]
     assert wrong == []
+
+
+def test_the_readme_claims_no_test_for_rows_that_have_a_reason_instead() -> None:
+    assert LATER
+    (line,) = [line for line in README.read_text("utf-8").splitlines() if "docs/conformance.md" in line]
+    assert "each with its test, or with the reason why it is not served" in line
 
 
 def test_rows_of_later_versions_have_no_test() -> None:
