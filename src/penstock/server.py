@@ -14,7 +14,6 @@ import functools
 import logging
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -23,8 +22,6 @@ from dataclasses import fields
 from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Protocol
-
-import uvicorn
 
 from penstock import BUILD, __version__
 from penstock.adapters.api import AdapterSet, DataAdapter
@@ -44,7 +41,7 @@ from penstock.config import Config, ConfigError, Loaded
 from penstock.config.checks import DEMO_SETS, EVERY_INTERFACE, serves_ditto
 from penstock.config.keys import all_keys, value_of
 from penstock.doors.reception import OpenSet, Reception
-from penstock.doors.stream.door import ListenError, StreamDoor
+from penstock.doors.stream.door import StreamDoor
 from penstock.doors.stream.door import certificate_files as stream_files
 from penstock.doors.stream.turns import Turns
 from penstock.doors.text6.door import Text6Door
@@ -57,6 +54,9 @@ from penstock.log import configure, get
 from penstock.loop import new_loop
 from penstock.monitor.api import build_api
 from penstock.monitor.health import Answer, answer
+from penstock.transport.asgi import AsgiPort
+from penstock.transport.descriptors import Shares, limit, raise_limit
+from penstock.transport.listener import ListenError
 
 if TYPE_CHECKING:
     from penstock.doors.ditto.door import DittoDoor
@@ -71,9 +71,6 @@ LAST_THREADS = 1.0
 
 # Seconds that requests at the API port have to end when the server stops; a stream may have a reader who reads nothing.
 LAST_REQUESTS = 3.0
-
-# Seconds for which an answer at the API port may have the same date: no more than what the header can tell.
-DATE_PAUSE = 1.0
 
 # Seconds for which events gather that nobody waits for, before they go to the journal.
 GATHERING = 0.005
@@ -112,6 +109,7 @@ def run(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = Fals
     # Also for what libraries make, such as the database, and for what adapters keep.
     keep_to_owner()
     try:
+        raise_limit()
         with data_directory(Path(config.server.data_dir)):
             roster = Roster()
             run_to_end(_serve(loaded, beside, names_page, roster), roster, new_loop)
@@ -258,15 +256,15 @@ class Server:
         self._open_sets: dict[str, OpenSet] = {}
         reception = Reception(config, self.kernel, self._open_sets)
         self.tlcp = TlcpDoor(reception)
-        self.stream = StreamDoor(config, self.turns, self.tlcp, Text6Door(reception), self.health)
+        self._shares = Shares.of(config, limit())
+        self.stream = StreamDoor(config, self.turns, self.tlcp, Text6Door(reception), self.health, self._shares.stream)
         # Open while the server runs, if it is enabled; adapters see it on the board.
         self.tlex: TlexDoor | None = None
         self._tlex_board = Board(config.tlex.enabled)
         # Open while the server runs, if the configuration says so and there is a journal.
         self.ditto: DittoDoor | None = None
-        self._api: _ApiServer | None = None
-        self._api_task: asyncio.Task[None] | None = None
-        self._api_port = 0
+        # Open while the server runs.
+        self.api: AsgiPort | None = None
         self._ready = False
 
     def is_ready(self) -> bool:
@@ -370,7 +368,9 @@ class Server:
         from penstock.doors.tlex.door import DoorError, TlexDoor  # takes its time to load, and not all want it
 
         try:
-            self.tlex = await TlexDoor.open(self.config, self._data_dir, self._tlex_board, self.recording)
+            self.tlex = await TlexDoor.open(
+                self.config, self._data_dir, self._tlex_board, self.recording, self._shares.tlex_strangers
+            )
         except DoorError as error:
             raise StartError(str(error)) from error
 
@@ -532,12 +532,6 @@ class Server:
     # -- the API port ---------------------------------------------------------------------------------------------
 
     async def _start_api(self) -> None:
-        api = self.config.api
-        try:
-            listener = _listener(api.host, api.port)
-        except OSError as error:
-            raise StartError(f"cannot listen on {api.host}:{api.port}: {error}") from error
-        self._api_port = listener.getsockname()[1]
         application = build_api(self.health, [ingest_routes(self._data_adapter, self.is_ready)])
         if self.ditto is not None:
             application.include_router(self.ditto.routes())
@@ -545,20 +539,9 @@ class Server:
             from penstock.doors.tlex.rest import below  # loaded by the door already
 
             application.router.routes.append(below("/api/v1", self.tlex.rest))
-        settings = uvicorn.Config(
-            application,
-            loop="none",
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="none" if self.ditto is None else self.ditto.socket_protocol,
-        )
-        self._api = _ApiServer(settings)
-        self._api_task = asyncio.get_running_loop().create_task(self._api.serve(sockets=[listener]))
-        while not self._api.started:
-            if self._api_task.done():
-                raise StartError("the API port did not open")
-            await asyncio.sleep(0.005)
+        take_over = None if self.ditto is None else self.ditto.take_over
+        self.api = AsgiPort(self.config, application, self._shares.api, take_over)
+        await self.api.listen()
 
     def _data_adapter(self, adapter_set: str, name: str) -> DataAdapter | None:
         """One of those that are running; for routes of the API port."""
@@ -571,7 +554,7 @@ class Server:
 
     @property
     def api_port(self) -> int:
-        return self._api_port
+        return 0 if self.api is None else self.api.ports[0]
 
     @property
     def api_address(self) -> str:
@@ -600,57 +583,11 @@ class Server:
         await self._stop_sets()
         if self.ditto is not None:
             self.ditto.retire()
-        if self._api is not None and self._api_task is not None:
-            self._api.end()
-            ended, _ = await asyncio.wait([self._api_task], timeout=LAST_REQUESTS)
-            if not ended:
-                self._api.abort()
-            await self._api_task
+        if self.api is not None:
+            await self.api.stop(LAST_REQUESTS)
         await self._close_ditto()
         await self._close_journal()
         self._stop_watching()
-
-
-class _ApiServer(uvicorn.Server):
-    """uvicorn without its own signal handling, for signals are the process's business, and without its two waits of
-    100 ms on the way down: it is told to end, and waits for requests only where there may be some.
-    """
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._told_to_end = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    def end(self) -> None:
-        """Let requests end, and nobody in."""
-        self.should_exit = True
-        self._told_to_end.set()
-
-    async def main_loop(self) -> None:
-        # The tick of every full second: the date in the headers.
-        while not await self.on_tick(0):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._told_to_end.wait(), DATE_PAUSE)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # A request may outlive the connection it came over.
-        if self.server_state.connections or self.server_state.tasks:
-            await super().shutdown(sockets)
-            return
-        for server in self.servers:
-            server.close()
-        for each in sockets or []:
-            each.close()
-
-    def abort(self) -> None:
-        """Cut what is left of connections; requests of theirs end by that."""
-        for connection in list(self.server_state.connections):
-            transport = getattr(connection, "transport", None)
-            if transport is not None:
-                transport.abort()
 
 
 def session_limits(config: Config) -> SessionLimits:
@@ -746,20 +683,6 @@ def _demo_token(data_dir: Path) -> str:
         return kept_token(path)
     except OSError as error:
         raise StartError(f"the pipeline's token {path} cannot be kept: {error.strerror}") from error
-
-
-def _listener(host: str, port: int) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listener = socket.socket(family, kind, protocol)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError:
-        listener.close()
-        raise
-    return listener
 
 
 def _address(host: str, port: int) -> str:

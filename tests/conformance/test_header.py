@@ -312,6 +312,7 @@ def test_a_preflight_request_is_answered_with_what_is_allowed(exchange: Exchange
         }
         http.get("/lightstreamer/create_session.txt?" + QUERY, headers=asked, method="OPTIONS")
         assert http.read_head() == 204
+        # Twice the same would be joined by a comma, and no browser takes that.
         assert http.headers["access-control-allow-origin"] == PAGE
         assert http.headers["access-control-allow-credentials"] == "true"
         assert {"GET", "POST"} <= set(http.headers["access-control-allow-methods"].split(", "))

@@ -16,7 +16,7 @@ from tests.support.background import BackgroundServer
 def errors() -> Iterator[ErrorLog]:
     """Fails the test for anything logged as an error, tasks and callbacks that died included."""
     handler = ErrorLog()
-    loggers = [logging.getLogger(name) for name in ("penstock", "asyncio", "websockets", "uvicorn")]
+    loggers = [logging.getLogger(name) for name in ("penstock", "asyncio", "websockets")]
     for logger in loggers:
         logger.addHandler(handler)
     yield handler

@@ -28,8 +28,8 @@ def post(name: str, body: bytes | str, *headers: str, query: str = f"LS_protocol
 class Hostile:
     """One connection."""
 
-    def __init__(self, server: BackgroundServer) -> None:
-        self.socket = socket.create_connection((server.host, server.port), TIMEOUT)
+    def __init__(self, server: BackgroundServer, port: int | None = None) -> None:
+        self.socket = socket.create_connection((server.host, server.port if port is None else port), TIMEOUT)
         # Every write is a packet of its own, and goes out at once.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -88,9 +88,9 @@ class Hostile:
         return list(server_frames(self.read_all()))
 
 
-def answer(server: BackgroundServer, data: bytes) -> bytes:
+def answer(server: BackgroundServer, data: bytes, port: int | None = None) -> bytes:
     """Send the bytes and the end of the stream; everything the server answers until it closes."""
-    with Hostile(server) as client:
+    with Hostile(server, port) as client:
         client.send(data)
         client.finish_sending()
         return client.read_all()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
-import uvicorn
-
-from penstock.server import _ApiServer
+from penstock.config import load
+from penstock.transport.asgi import AsgiPort
 
 PATIENCE = 15.0
 
@@ -24,22 +24,21 @@ def test_a_request_whose_client_has_left_ends_before_the_port_does() -> None:
         done.set()
 
     async def test() -> None:
-        server = _ApiServer(uvicorn.Config(application, "127.0.0.1", 0, lifespan="off", log_level="critical"))
-        serving = asyncio.create_task(server.serve())
-        while not server.started:  # noqa: ASYNC110  uvicorn has no event for it
-            await asyncio.sleep(0)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        port = AsgiPort(load(None, {"api.port": 0}).config, application, 10)
+        await port.listen()
+        _, writer = await asyncio.open_connection("127.0.0.1", port.ports[0])
         writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
         await begun.wait()
+        # With a reset: one that only says that it sends no more may still read.
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         writer.transport.abort()
         await left.wait()
-        assert not server.server_state.connections
-        server.end()
-        await asyncio.wait([serving], timeout=0.2)
-        assert not serving.done()
+        assert not port.connections
+        stopping = asyncio.create_task(port.stop(PATIENCE))
+        await asyncio.wait([stopping], timeout=0.2)
+        assert not stopping.done()
         go_on.set()
-        await serving
+        await stopping
         assert done.is_set()
 
     asyncio.run(asyncio.wait_for(test(), PATIENCE))

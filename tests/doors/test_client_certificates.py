@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from penstock.doors.stream.peer import subject_text
+from penstock.transport.peer import subject_text
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange
 from tests.support.tls import TLS, trusting_context

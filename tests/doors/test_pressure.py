@@ -5,22 +5,23 @@ import fcntl
 import os
 import select
 import socket
+import time
 from collections import Counter
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from penstock.doors.stream import closing
-from penstock.doors.stream.http import HttpConnection
+from penstock.doors.stream.http import StreamConnection
 from penstock.doors.stream.link import Link
-from penstock.doors.stream.pressure import Patience
 from penstock.doors.stream.websocket import MAX_UNREAD, WebSocketConnection
 from penstock.doors.tlcp.door import LINES_PER_TURN
 from penstock.kernel.recovery import Batch
+from penstock.transport import closing
+from penstock.transport.pressure import Patience
 from penstock.wire.tlcp.errors import RequestError
 from tests.doors.hostile import CREATE, UPGRADE, Hostile, post, statuses
 from tests.doors.test_bad_input import FORGETFUL
-from tests.doors.witness import Witness
+from tests.doors.witness import PATIENCE, Witness
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, params
 from tests.support.tls import TLS, trusting_context
@@ -34,17 +35,23 @@ FLOOD = 16_000_000
 STUCK = 0.5
 
 
-def connection_of(server: BackgroundServer, client: Hostile) -> HttpConnection | WebSocketConnection:
+def connection_of(server: BackgroundServer, client: Hostile) -> StreamConnection | WebSocketConnection:
     """The server's side of a connection."""
     port = client.socket.getsockname()[1]
 
-    def find() -> HttpConnection | WebSocketConnection:
-        (found,) = [
-            entry for entry in server.server.stream.connections if entry.transport.get_extra_info("peername")[1] == port
+    def find() -> list[StreamConnection | WebSocketConnection]:
+        return [
+            entry
+            for entry in server.server.stream.connections
+            if isinstance(entry, StreamConnection | WebSocketConnection)
+            and entry.transport.get_extra_info("peername")[1] == port
         ]
-        return found
 
-    return server.call(find)
+    deadline = time.monotonic() + PATIENCE
+    # It is there when the server has accepted it, which takes some turns of its loop.
+    while not (found := server.call(find)):
+        assert time.monotonic() < deadline
+    return found[0]
 
 
 def send_until_stuck(client: Hostile, data: bytes, patience: float = STUCK) -> int:
@@ -70,7 +77,7 @@ def test_answers_that_nobody_reads_stop_the_requests(server: BackgroundServer, w
         sent = send_until_stuck(client, request * 50)
         assert sent < FLOOD
         connection = connection_of(server, client)
-        assert isinstance(connection, HttpConnection)
+        assert isinstance(connection, StreamConnection)
         assert server.call(connection.transport.get_write_buffer_size) < 200_000
         assert len(connection._waiting) < 1_000
         witness.still_sees_updates()
@@ -113,7 +120,7 @@ def test_frames_behind_a_request_that_waits_are_not_collected_without_end(
         client.read_until(b"CONS,")
         assert send_until_stuck(client, b"\0" * 65_536) < FLOOD
         connection = connection_of(server, client)
-        assert isinstance(connection, HttpConnection)
+        assert isinstance(connection, StreamConnection)
         assert len(connection._parser.leftover or b"") < 1_000_000
         witness.still_sees_updates()
 
@@ -272,7 +279,7 @@ def test_over_tls_nothing_waits_for_a_connection_that_is_empty(server: Backgroun
             server.update("a", x=str(number))
             assert stream.read_until("U")[-1] == f"U,1,1,{number}"
             for connection in list(server.server.stream.connections):
-                assert not (isinstance(connection, HttpConnection) and connection.choked)
+                assert not (isinstance(connection, StreamConnection) and connection.choked)
 
 
 def test_updates_are_not_held_back_by_the_system_to_be_sent_together(server: BackgroundServer) -> None:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from penstock.doors.stream.http import HttpConnection
+from penstock.doors.stream.http import StreamConnection
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.stream.websocket import WebSocketConnection
 from penstock.kernel.session import Session
@@ -15,7 +15,7 @@ from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, params
 
 PATIENCE = 10.0
-TRACKED = (HttpConnection, HttpResponse, WebSocketConnection, Session)
+TRACKED = (StreamConnection, HttpResponse, WebSocketConnection, Session)
 
 
 class Witness:
@@ -65,7 +65,7 @@ class Witness:
 
     def finds_no_objects_left(self) -> None:
         """Nor does anything hold on to what belonged to the others: two connections and one response are ours."""
-        expected = {HttpConnection: 1, HttpResponse: 1, WebSocketConnection: 1, Session: 2}
+        expected = {StreamConnection: 1, HttpResponse: 1, WebSocketConnection: 1, Session: 2}
         self.eventually(lambda: self.tracked() == expected)
 
     def tracked(self) -> dict[type, int]:
@@ -86,7 +86,7 @@ def _tracked(server: BackgroundServer) -> dict[type, int]:
     gc.collect()
     found: list[type] = []
     for entry in gc.get_objects():
-        if isinstance(entry, HttpConnection | WebSocketConnection):
+        if isinstance(entry, StreamConnection | WebSocketConnection):
             ours = entry.door is server.server.stream
         elif isinstance(entry, HttpResponse):
             ours = entry._connection.door is server.server.stream

@@ -38,6 +38,15 @@ def check(config: Config, places: Places) -> None:
     _check_journal(config, places)
     _check_ditto(config, places)
     _check_tlex(config, places)
+    _check_cors(config, places)
+
+
+def _check_cors(config: Config, places: Places) -> None:
+    """Whoever may read with another's password must be known by name."""
+    cors = config.api.cors
+    if cors.accept_credentials and "*" in cors.allow_origins:
+        allowed = 'origins by name, not "*", because of ' + _reference(config, places, "api.cors.accept_credentials")
+        raise _wrong(config, places, "api.cors.allow_origins", allowed)
 
 
 def _check_order(config: Config, places: Places) -> None:

@@ -144,6 +144,13 @@ class Stream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(ge=1, le=65_535),
         about("Connections the system queues until the server accepts them; more may be refused."),
     ] = 1024
+    max_connections: Annotated[
+        ZeroOrMore,
+        about(
+            "Open connections in all; one more closes the one that is idle the longest, or is refused where none is. "
+            "0 = what others leave of the process's descriptors: an eighth is for files, and see `api.max_connections`."
+        ),
+    ] = 0
     control_link_address: Annotated[
         Address,
         about("Address announced in CONOK for rebinds and control requests; empty announces `*` (this one)."),
@@ -165,11 +172,47 @@ class Stream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls: Tls = Tls()
 
 
+class Cors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which pages from elsewhere may use the HTTP requests of the streaming door."""
+
+    allow_origins: Annotated[
+        tuple[Origin, ...],
+        about("Origins whose pages may read the answers; `*` allows every origin, an empty list none."),
+    ] = ("*",)
+    accept_credentials: Annotated[bool, about("Whether those pages may send cookies and other credentials.")] = True
+    accept_extra_headers: Annotated[
+        tuple[HeaderName, ...], about("Request headers allowed beyond those that clients normally send.")
+    ] = ()
+    options_max_age: Annotated[
+        ZeroOrMore, about("Seconds for which a browser may remember the answer to a preflight request.")
+    ] = 3600
+
+
+class ApiCors(Cors, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which pages from elsewhere may use the API port: none that is not named here."""
+
+    allow_origins: Annotated[
+        tuple[Origin, ...],
+        about("Origins whose pages may read the answers; `*` allows every origin, but not together with credentials."),
+    ] = ()
+    accept_credentials: Annotated[
+        bool, about("Whether those pages may send cookies and what the browser knows of passwords.")
+    ] = False
+
+
 class Api(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The API port: health, the ingest adapters, and the REST doors."""
+    """The API port: health, the ingest adapters, and the REST doors. `[limits]` holds for its connections as well."""
 
     host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
     port: Annotated[Port, about("Port to listen on; 0 takes any free one.")] = 8081
+    max_connections: Annotated[
+        ZeroOrMore,
+        about(
+            "Open connections in all; one more closes the one that is idle the longest, or is refused where none is. "
+            "0 = a quarter of the descriptors that the process may have."
+        ),
+    ] = 0
+    cors: ApiCors = ApiCors()
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -187,7 +230,10 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 16_384
     read_timeout_millis: Annotated[
         Positive,
-        about("A request that began must be complete within this time, or its connection is closed."),
+        about(
+            "A request that began must be complete within this time, or its connection is closed. "
+            "At the API port its head must; its body must bring 500 bytes a second from then on."
+        ),
     ] = 20_000
     idle_timeout_millis: Annotated[
         Positive,
@@ -316,22 +362,6 @@ class Session(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     compression_threshold: Annotated[
         ZeroOrMore, about("With `auto`, answers shorter than this many bytes are sent as they are.")
     ] = 1024
-
-
-class Cors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which pages from elsewhere may use the HTTP requests of the streaming door."""
-
-    allow_origins: Annotated[
-        tuple[Origin, ...],
-        about("Origins whose pages may read the answers; `*` allows every origin, an empty list none."),
-    ] = ("*",)
-    accept_credentials: Annotated[bool, about("Whether those pages may send cookies and other credentials.")] = True
-    accept_extra_headers: Annotated[
-        tuple[HeaderName, ...], about("Request headers allowed beyond those that clients normally send.")
-    ] = ()
-    options_max_age: Annotated[
-        ZeroOrMore, about("Seconds for which a browser may remember the answer to a preflight request.")
-    ] = 3600
 
 
 class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -542,7 +572,11 @@ class Tlex(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         about("Bytes that may wait for a slow receiver; beyond it the oldest payloads are dropped and counted."),
     ] = 1_048_576
     max_strangers: Annotated[
-        Positive, about("Connections that have not shown a token; one more closes the oldest of them.")
+        Positive,
+        about(
+            "Connections that have not shown a token; one more closes the oldest of them. "
+            "Never more than an eighth of the descriptors that the process may have."
+        ),
     ] = 1_000
     poll_millis: Annotated[
         Positive, about("How often the database is looked at for controllers and tokens that others have changed.")

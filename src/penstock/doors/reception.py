@@ -12,7 +12,6 @@ from functools import partial
 
 from penstock.config import Config
 from penstock.doors.facts import facts_of
-from penstock.doors.stream.census import Census
 from penstock.doors.stream.link import Link
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
@@ -22,6 +21,7 @@ from penstock.kernel.ports import Admission, Authority, Codec, Grant, MessageHan
 from penstock.kernel.session import Binding, Session
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.log import get
+from penstock.transport.census import Census
 
 log = get(__name__)
 

@@ -18,20 +18,42 @@ REASONS = {
     100: "Continue",
     101: "Switching Protocols",
     200: "OK",
+    201: "Created",
+    202: "Accepted",
     204: "No Content",
+    206: "Partial Content",
+    301: "Moved Permanently",
+    302: "Found",
+    303: "See Other",
     304: "Not Modified",
+    307: "Temporary Redirect",
+    308: "Permanent Redirect",
     400: "Bad Request",
+    401: "Unauthorized",
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
+    406: "Not Acceptable",
     408: "Request Timeout",
+    409: "Conflict",
+    410: "Gone",
+    411: "Length Required",
+    412: "Precondition Failed",
     413: "Content Too Large",
+    414: "URI Too Long",
     415: "Unsupported Media Type",
+    422: "Unprocessable Content",
+    424: "Failed Dependency",
     426: "Upgrade Required",
+    428: "Precondition Required",
+    429: "Too Many Requests",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     501: "Not Implemented",
+    502: "Bad Gateway",
     503: "Service Unavailable",
+    504: "Gateway Timeout",
+    507: "Insufficient Storage",
 }
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
@@ -68,6 +90,9 @@ _COMMON_NAMES = {
 
 # What RFC 3986 allows in a host and port, without the comma: that is how repeated headers look.
 _HOST = re.compile(r"[A-Za-z0-9._~!$&'()*+;=:%\[\]-]*", re.ASCII)
+# What a header's value cannot hold: RFC 9110, section 5.5. A line break would end the header, or the head.
+_UNFIT = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _ABSOLUTE_FORM = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?]*", re.ASCII)
 
 
@@ -84,7 +109,11 @@ class HttpError(Exception):
 
 @dataclass(slots=True)
 class HttpRequest:
-    """A complete request. Header names are in lower case; repeated headers are joined by commas."""
+    """A request. Header names are in lower case; repeated headers are joined by commas.
+
+    It is complete, but for those of a parser that hands requests out before their bodies: there `body` is what has
+    come and has not been taken, and `is_complete` says whether it ends there.
+    """
 
     method: str
     target: str
@@ -93,15 +122,23 @@ class HttpRequest:
     keep_alive: bool
     upgrade: bool
     body: bytes = b""
+    is_complete: bool = True
+    # The peer waits for a go-ahead before it sends the body.
+    expects_continue: bool = False
 
     @property
     def path(self) -> str:
         """Percent-decoded, and without the scheme and host that a request through a proxy may carry."""
+        return unquote(self.raw_path, errors="replace")
+
+    @property
+    def raw_path(self) -> str:
+        """The path as it was sent."""
         path = self.target.partition("?")[0]
         absolute = _ABSOLUTE_FORM.match(path)
         if absolute is not None:
             path = path[absolute.end() :] or "/"
-        return unquote(path, errors="replace")
+        return path
 
     @property
     def query(self) -> str:
@@ -109,21 +146,24 @@ class HttpRequest:
 
 
 class RequestParser:
-    """Feed it bytes, take complete requests.
+    """Feed it bytes, take complete requests; those with `hands_out_early` come as soon as their heads are complete.
 
     After an upgrade request `leftover` holds the bytes that follow it. Once the stream makes no sense `error` says why:
     answer the requests that were complete before, then the error, and close.
     """
 
-    def __init__(self, header_limit: int, body_limit: int) -> None:
+    def __init__(self, header_limit: int, body_limit: int, hands_out_early: bool = False) -> None:
         self.leftover: bytes | None = None
         self.error: HttpError | None = None
         # True from the first byte of a request to its last.
         self.in_request = False
         # Set when the peer waits for a go-ahead before it sends the body.
         self.expects_continue = False
+        # Bytes of bodies of requests that were handed out early, and that nobody has taken yet.
+        self.untaken = 0
         self._header_limit = header_limit
         self._body_limit = body_limit
+        self._hands_out_early = hands_out_early
         self._parser = httptools.HttpRequestParser(self)
         self._in_head = True
         self._head_size = 0
@@ -145,9 +185,26 @@ class RequestParser:
             return []
         if self.error is None:
             self._parse(data)
+            if self._hands_out_early and self._current is not None:
+                self._pass_on(self._current)
         complete = self._complete
         self._complete = []
         return complete
+
+    def take_body(self, request: HttpRequest) -> bytes:
+        """What has come of the body of a request that was handed out early."""
+        body = request.body
+        request.body = b""
+        self.untaken -= len(body)
+        return body
+
+    def _pass_on(self, request: HttpRequest) -> None:
+        # Once for all chunks that came together: adding each to the rest would copy that for every one of them.
+        if self._body:
+            body = b"".join(self._body)
+            self._body = []
+            self.untaken += len(body)
+            request.body += body
 
     def _parse(self, data: bytes) -> None:
         self.in_request = True
@@ -236,9 +293,13 @@ class RequestParser:
             headers=self._headers,
             keep_alive=parser.should_keep_alive(),
             upgrade=parser.should_upgrade(),
+            expects_continue=self.expects_continue,
         )
         if _wants_websocket(self._current) and self._announces_body():
             self._fail(400, "A request for a WebSocket has no body")
+        if self._hands_out_early:
+            self._current.is_complete = False
+            self._complete.append(self._current)
 
     def on_body(self, data: bytes) -> None:
         self._fed -= len(data)
@@ -250,14 +311,18 @@ class RequestParser:
     def on_message_complete(self) -> None:
         request = self._current
         assert request is not None
-        request.body = b"".join(self._body)
+        if self._hands_out_early:
+            self._pass_on(request)
+            request.is_complete = True
+        else:
+            request.body = b"".join(self._body)
+            self._complete.append(request)
         self._body = []
         self._body_size = 0
         self._current = None
         self._begin_part(in_head=True)
         self.in_request = False
         self.expects_continue = False
-        self._complete.append(request)
 
     def _begin_part(self, in_head: bool) -> None:
         self._in_head = in_head
@@ -307,10 +372,14 @@ def _wants_websocket(request: HttpRequest) -> bool:
 def response_head(status: int, headers: Iterable[tuple[str, str]]) -> bytes:
     """Status line and headers, up to and with the empty line.
 
-    Line breaks in values are dropped: they could split the head.
+    Values may come from peers: what no value can hold, line breaks above all, is dropped, and letters that a head has
+    not become question marks. Names may not; one that is none raises ValueError.
     """
-    lines = [f"HTTP/1.1 {status} {REASONS[status]}"]
-    lines.extend(f"{name}: {value}".replace("\r", "").replace("\n", "") for name, value in headers)
+    lines = [f"HTTP/1.1 {status} {REASONS.get(status, '')}"]
+    for name, value in headers:
+        if _NAME.fullmatch(name) is None:
+            raise ValueError(f"{name[:40]!r} is not a header's name")
+        lines.append(f"{name}: {_UNFIT.sub('', value)}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
 
 

@@ -207,9 +207,8 @@ class FrameReader:
 
     def _take_close(self, payload: bytes) -> None:
         code = int.from_bytes(payload[:2], "big")
-        if self._fragments is not None:
-            self.close(PROTOCOL_ERROR, "A close inside a message")
-        elif payload and (len(payload) == 1 or not (code in _CLOSE_CODES or 3000 <= code < 5000)):
+        # A close may come inside a message, as any control frame: what there is of the message is of no use any more.
+        if payload and (len(payload) == 1 or not (code in _CLOSE_CODES or 3000 <= code < 5000)):
             self.close(PROTOCOL_ERROR, "A close code that is none")
         else:
             try:

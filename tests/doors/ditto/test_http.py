@@ -22,7 +22,7 @@ from penstock.journal.retention import Retention
 from penstock.server import StartError
 from penstock.twins.state import load_state
 from tests.adapters.access.world import password_of
-from tests.doors.ditto.site import MERGE, Site, entry, policy
+from tests.doors.ditto.site import EVENTS, MERGE, Site, entry, policy
 
 numbers = itertools.count(1)
 
@@ -253,6 +253,29 @@ def test_a_path_that_leads_nowhere_is_refused(alice: httpx.Client, path: str, co
 def test_other_methods_are_not_allowed(alice: httpx.Client, thing: str) -> None:
     assert alice.request("POST", thing, json={}).status_code == 405
     assert alice.patch("/policies/ns:a", content=b"{}", headers=MERGE).status_code == 405
+
+
+UNFIT = ("a\r\nx-evil: 1", "a\r\n\r\n<p>", "\0", "\x7f", "日本", "\u2028")
+
+
+def test_a_correlation_id_that_no_header_can_carry_is_refused_and_the_connection_goes_on(
+    alice: httpx.Client, thing: str
+) -> None:
+    assert alice.put(thing, json={}).status_code == 201
+    for bad in UNFIT:
+        for path in (thing, "/things/ns:missing", "/things", "/policies/ns:missing", "/connections/x"):
+            answer = alice.get(path, params={"correlation-id": bad, "ids": "ns:missing"})
+            assert (answer.status_code, answer.json()["error"]) == (400, "header.invalid"), (path, bad)
+            assert "x-evil" not in answer.headers
+        answer = alice.put(thing, json={}, params={"correlation-id": bad})
+        assert (answer.status_code, answer.json()["error"]) == (400, "header.invalid")
+        # With events nothing comes back.
+        parameters = {"correlation-id": bad, "from-historical-revision": "1"}
+        with alice.stream("GET", thing, params=parameters, headers=EVENTS) as streamed:
+            assert streamed.status_code == 200
+            assert "x-evil" not in streamed.headers
+            streamed.read()
+    assert alice.get(thing).status_code == 200
 
 
 def test_the_correlation_id_comes_back(alice: httpx.Client, thing: str) -> None:

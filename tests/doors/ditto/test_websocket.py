@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -21,6 +22,8 @@ from penstock.doors.ditto.streaming import SOME_BYTES
 from tests.adapters.access.world import AUDIENCE, password_of
 from tests.doors.ditto.site import SECRET, Site
 from tests.doors.ditto.world import Message, command, failure, kind, kinds, revisions, streaming
+from tests.doors.witness import ErrorLog
+from tests.wire import frames
 
 LONG = 20.0
 
@@ -256,6 +259,109 @@ def test_a_client_that_answers_no_ping_is_cut_off(site: Site, monkeypatch: pytes
     assert received.endswith(b"\x89\x00")
 
 
+def opened(site: Site, behind: bytes = b"") -> socket.socket:
+    """A bare connection that has become a socket; `behind` comes with the request."""
+    request = (
+        f"GET /ws/2 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: {basic('alice')}"
+        "\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    link = socket.create_connection(("127.0.0.1", site.server.api_port), LONG)
+    link.sendall(request.encode() + behind)
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        data = link.recv(1)
+        assert data
+        head += data
+    assert head.startswith(b"HTTP/1.1 101 Switching Protocols\r\n")
+    return link
+
+
+def read_all(link: socket.socket) -> list[frames.ServerFrame]:
+    received = b""
+    try:
+        while data := link.recv(65_536):
+            received += data
+    except ConnectionResetError:
+        pass
+    return list(frames.server_frames(received))
+
+
+NORMAL = (1000).to_bytes(2, "big")
+
+
+@pytest.mark.parametrize("behind", [b"", frames.frame(frames.CONTINUATION, b"end"), frames.text("after")])
+def test_a_close_inside_a_message_is_answered_as_any_other(site: Site, behind: bytes, errors: ErrorLog) -> None:
+    unfinished = frames.frame(frames.TEXT, b'{"topic":', final=False)
+    with opened(site) as link:
+        link.sendall(unfinished + frames.close(1000) + behind)
+        assert read_all(link) == [frames.ServerFrame(True, frames.CLOSE, NORMAL)]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(frames.close(1000), id="a close"),
+        pytest.param(frames.close(1000) + frames.frame(frames.PING, b"x"), id="a ping behind a close"),
+        pytest.param(frames.text("START-SEND-EVENTS") * 50, id="messages"),
+        pytest.param(b"\xff" * 20, id="nonsense"),
+        pytest.param(b"\x81", id="half a frame"),
+    ],
+)
+def test_a_client_that_closes_its_side_is_closed_without_a_word_in_the_log(
+    site: Site, last: bytes, errors: ErrorLog
+) -> None:
+    with opened(site) as link, opened(site, last) as other:
+        link.sendall(last)
+        for each in (link, other):
+            each.shutdown(socket.SHUT_WR)
+            read_all(each)
+    assert site.server.ditto is not None
+    sockets = site.server.ditto._sockets.open
+    deadline = time.monotonic() + LONG
+    while site.call(len, sockets):
+        assert time.monotonic() < deadline
+
+
+ENDS = {
+    "a close": frames.close(1000),
+    "text that is none": frames.frame(frames.TEXT, b"\xff"),
+    "a token that is none": frames.text("JWT-TOKEN?jwtToken=x"),
+    "nonsense": b"\xff" * 20,
+}
+WORDS = {"close": frames.close(1000), "ping": frames.frame(frames.PING, b"x"), "text": frames.text("x"), "end": None}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_what_a_client_says_after_the_server_has_closed_is_not_answered_or_logged(
+    site: Site, end: bytes, errors: ErrorLog
+) -> None:
+    for word in WORDS.values():
+        with opened(site) as link:
+            link.sendall(end)
+            goodbye = b""
+            # The last of the frames, which begin with an answer to the token.
+            while not re.search(rb"\x88([\x02-\x7d])\x03", goodbye, re.DOTALL):
+                goodbye += link.recv(1)
+            for _ in range(goodbye[-2] - 1):
+                assert link.recv(1)
+            if word is None:
+                link.shutdown(socket.SHUT_WR)
+            else:
+                link.sendall(word + word)
+            assert read_all(link) == []
+
+
+def test_events_that_come_after_a_client_has_closed_its_side_are_dropped(site: Site, errors: ErrorLog) -> None:
+    with client(site, basic("alice")) as writer, opened(site) as link:
+        link.sendall(frames.text("START-SEND-EVENTS"))
+        assert b"START-SEND-EVENTS:ACK" in link.recv(65_536)
+        link.sendall(frames.close(1000) + frames.frame(frames.PING, b"x"))
+        for number in range(20):
+            writer.ask(command("create", value={}, id=f"ws:half-{number}"))
+        assert read_all(link)[-1].opcode == frames.CLOSE
+
+
 # -- histories and events over a real socket ---------------------------------------------------------------------------
 
 
@@ -439,7 +545,7 @@ def waiting(site: Site) -> int:
 
 def _unsent(site: Site) -> list[int]:
     assert site.server.ditto is not None
-    return [each._transport.get_write_buffer_size() for each in site.server.ditto._sockets.open]
+    return [each.transport.get_write_buffer_size() for each in site.server.ditto._sockets.open]
 
 
 def test_the_server_closes_its_sockets_when_it_stops(tmp_path: Path) -> None:

@@ -130,7 +130,8 @@ def test_a_hundred_controllers_at_once_lose_nothing(site: Site) -> None:
 def test_listeners_of_addresses_that_cannot_be_had_are_named(site: Site) -> None:
     import asyncio
 
-    from penstock.doors.tlex.listener import ListenError, Listeners
+    from penstock.doors.tlex.listener import Listeners
+    from penstock.transport.listener import ListenError
 
     async def listen() -> None:
         await Listeners(site.door.hub, 10, 1.0).listen("127.0.0.1", site.door.port, None)

@@ -23,6 +23,7 @@ from penstock.adapters.remote.connection import Connection
 from penstock.adapters.remote.settings import ConnectionSettings
 from penstock.certificates import Certificate
 from penstock.log import get
+from penstock.transport.listener import Listener
 from penstock.wire.ari.errors import BadPacket, BadStream
 from penstock.wire.ari.notifications import AdapterFailure, Update
 from penstock.wire.ari.packets import Credentials, KeepAlive, Packet, Stream, parse_packet
@@ -94,7 +95,7 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._calls = Calls(settings.timeout, self._deaf)
         self._requests = next(iter(ports))
-        self._listeners: dict[Stream, asyncio.Server] = {}
+        self._listeners: dict[Stream, Listener] = {}
         self._connections: set[Connection] = set()
         self._taken: dict[Stream, Connection] = {}
         self._closing = False
@@ -106,18 +107,18 @@ class Link:
     # -- the port -------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Listen; raises OSError. After `close` it may be opened again."""
+        """Listen; raises ListenError. After `close` it may be opened again."""
         self._closing = False
         self._first = self._loop.create_future()
         certificate = self._settings.certificate
         try:
             for stream, port in self._wanted_ports.items():
-                self._listeners[stream] = await self._loop.create_server(
+                self._listeners[stream] = await Listener.listen(
                     partial(Connection, self, stream, self._settings.max_line_bytes),
                     self._settings.host,
                     port,
-                    ssl=None if certificate is None else certificate.context,
-                    ssl_handshake_timeout=None if certificate is None else self._settings.timeout,
+                    tls=None if certificate is None else certificate.context,
+                    handshake_seconds=self._settings.timeout,
                 )
         except BaseException:
             await self.close()
@@ -145,7 +146,7 @@ class Link:
     @property
     def ports(self) -> list[int]:
         """Those that are open, which are others than those configured where these are 0."""
-        return [listener.sockets[0].getsockname()[1] for listener in self._listeners.values()]
+        return [listener.port for listener in self._listeners.values()]
 
     async def close(self) -> None:
         """No more connections, and none of those there are."""

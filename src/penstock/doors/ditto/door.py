@@ -26,10 +26,12 @@ from penstock.journal.errors import Expired
 from penstock.journal.reader import Reader as JournalReader
 from penstock.journal.recorder import Recording
 from penstock.log import get
+from penstock.transport.http import HttpConnection
 from penstock.twins.names import Names
 from penstock.twins.rebuilding import rebuilt
 from penstock.twins.registry import Settings, Twins
 from penstock.twins.state import load_state, records_after, save_state
+from penstock.wire.http1 import HttpRequest
 
 log = get(__name__)
 
@@ -118,10 +120,9 @@ class DittoDoor:
         """What it serves over HTTP."""
         return ditto_routes(self.service, self._config.default_namespace)
 
-    @property
-    def socket_protocol(self) -> type[asyncio.Protocol]:
-        """What takes over connections that become WebSockets: for uvicorn."""
-        return self._sockets.protocol
+    def take_over(self, connection: HttpConnection, request: HttpRequest) -> None:
+        """Open a WebSocket; raises HttpError if the request is for none that is here."""
+        self._sockets.take_over(connection, request)
 
     # -- the saved state -------------------------------------------------------------------------------------------
 

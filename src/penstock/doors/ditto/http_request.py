@@ -19,6 +19,7 @@ from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, check_size, dec
 from penstock.wire.ditto.envelope import JSON_TYPE, MERGE_PATCH_TYPE, PROTOCOL_TYPE, Envelope
 from penstock.wire.ditto.errors import (
     FIELD_MISSING,
+    HEADER_INVALID,
     POLICY_ID_IN_MESSAGE,
     THING_ID_IN_MESSAGE,
     THING_ID_IN_POST,
@@ -79,8 +80,15 @@ def headers_of(request: Request, kept: tuple[str, ...] = ()) -> dict[str, Json]:
         value = request.headers.get(name, parameters.get(name))
         if value is not None:
             headers[name] = value
-    headers.setdefault("correlation-id", str(uuid4()))
+    correlation = headers.setdefault("correlation-id", str(uuid4()))
+    if not _fits_header(str(correlation)):
+        raise HEADER_INVALID.of(correlation, "correlation-id", "text of one line, in letters that HTTP headers have")
     return headers
+
+
+def _fits_header(text: str) -> bool:
+    """Whether an answer could carry it: as a parameter of the address it may be anything."""
+    return all(" " <= letter <= "~" or "\xa0" <= letter <= "\xff" for letter in text)
 
 
 def segments_of(request: Request, group: Group) -> list[str]:

@@ -1,7 +1,8 @@
 """The socket of `/ws/2` on the API port: handshake with credentials, frames, compression, pings, and how much may wait.
 
-uvicorn reads the request and hands the connection over. What messages mean is in `connection`; outgoing frames are
-built here, many at a time, for a library would write each by itself. Specification: RFC 6455, RFC 7692.
+The request is read by `transport.http`, which hands the connection over. What messages mean is in `connection`;
+outgoing frames are built here, many at a time, for a library would write each by itself. Specification: RFC 6455,
+RFC 7692.
 """
 
 from __future__ import annotations
@@ -10,16 +11,13 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
-from http import HTTPStatus
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar
 
-from uvicorn.config import Config
-from uvicorn.server import ServerState
 from websockets.datastructures import Headers
 from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
-from websockets.protocol import CONNECTING, OPEN, State
+from websockets.protocol import OPEN, State
 from websockets.server import ServerProtocol
 
 from penstock.doors.ditto.connection import Connection
@@ -28,17 +26,33 @@ from penstock.doors.ditto.live import Edition
 from penstock.doors.ditto.service import Service
 from penstock.doors.ditto.streaming import answer_to
 from penstock.doors.facts import API, request_id
-from penstock.doors.stream.closing import close_gently
-from penstock.doors.stream.origins import allows
-from penstock.doors.stream.peer import port_of
-from penstock.doors.stream.pressure import Patience
 from penstock.kernel.ports import ClientFacts
+from penstock.transport.closing import close_gently
+from penstock.transport.http import HttpConnection
+from penstock.transport.origins import allows
+from penstock.transport.peer import port_of
+from penstock.transport.pressure import Patience
 from penstock.wire.ditto.errors import DittoError
+from penstock.wire.http1 import HttpError, HttpRequest, response_head
 from penstock.wire.websocket import frame_header
 
 T = TypeVar("T")
 
 PATHS = ("/ws/2", "/ws/2/")
+
+# Headers of the request that decide about the handshake.
+_HANDSHAKE = frozenset(
+    {
+        "connection",
+        "host",
+        "origin",
+        "sec-websocket-extensions",
+        "sec-websocket-key",
+        "sec-websocket-protocol",
+        "sec-websocket-version",
+        "upgrade",
+    }
+)
 
 # Bytes of one message, when it is no longer compressed. A thing has 100 kB; more is close code 1009.
 MAX_MESSAGE_BYTES = 1_048_576
@@ -79,10 +93,14 @@ class Sockets:
         self.open: set[_Socket] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    @property
-    def protocol(self) -> type[asyncio.Protocol]:
-        """For uvicorn's option `ws`, which wants a class."""
-        return cast(type[asyncio.Protocol], type("DittoSocket", (_Socket,), {"sockets": self}))
+    def take_over(self, connection: HttpConnection, request: HttpRequest) -> None:
+        """A request for a WebSocket has come; raises HttpError if there is none for it."""
+        if request.raw_path not in PATHS:
+            raise HttpError(404, f"There is no WebSocket at this path; there is one at {PATHS[0]}.")
+        origin = request.headers.get("origin")
+        if origin is not None and not allows(self.allow_origins, origin):
+            raise HttpError(403, "Pages of this origin may not open a WebSocket.")
+        _Socket(self, connection, request).start()
 
     # -- ports.Work ------------------------------------------------------------------------------------------------
 
@@ -106,15 +124,25 @@ class Sockets:
         task.add_done_callback(finish)
 
 
+class _Core(ServerProtocol):
+    """The library's, but for one thing: a close may come inside a message."""
+
+    def recv_frame(self, frame: Frame) -> None:
+        if frame.opcode is Opcode.CLOSE:
+            # What there is of a message is of no use any more, and no mistake: the peer closes when it likes.
+            self.current_size = None
+        super().recv_frame(frame)
+
+
 class _Socket(asyncio.Protocol):
-    """One connection, from the request that uvicorn has read to its end."""
+    """One connection, from the request for it to its end."""
 
-    sockets: ClassVar[Sockets]
-
-    def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any]) -> None:
-        self._connections = server_state.connections
+    def __init__(self, sockets: Sockets, connection: HttpConnection, request: HttpRequest) -> None:
+        self.sockets = sockets
+        self._http = connection
+        self._request = request
         self._loop = asyncio.get_running_loop()
-        self._core = ServerProtocol(
+        self._core = _Core(
             extensions=[
                 ServerPerMessageDeflateFactory(
                     server_max_window_bits=WINDOW_BITS,
@@ -124,7 +152,7 @@ class _Socket(asyncio.Protocol):
             ],
             max_size=MAX_MESSAGE_BYTES,
         )
-        self._transport: asyncio.Transport
+        self.transport: asyncio.Transport = connection.transport
         self._connection: Connection | None = None
         # What came in before reading stopped: bytes, and before them messages.
         self._raw = b""
@@ -133,7 +161,9 @@ class _Socket(asyncio.Protocol):
         self._is_delivering = False
         # Fragments of a text message; None while those of a binary one go by.
         self._parts: list[bytes] | None = []
+        # A close was sent, or the last byte: nothing is sent from then on, and nothing is read after the last.
         self._is_closing = False
+        self._has_ended = False
         self._is_lost = False
         self._heard = True
         self._patience: Patience | None = None
@@ -141,26 +171,37 @@ class _Socket(asyncio.Protocol):
         self._pings: asyncio.TimerHandle | None = None
         self._end: asyncio.TimerHandle | None = None
 
-    # -- asyncio and uvicorn ---------------------------------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._connections.add(cast(Any, self))
+    def start(self) -> None:
+        """The connection becomes this one's; raises HttpError for a handshake that is none."""
+        response = self._handshake()
+        self._raw = self._http.hand_over(self)
+        self._http.http_port.connections.add(self)
         self.sockets.open.add(self)
+        # Until it is known who it is.
+        self.transport.pause_reading()
+        self.sockets.run(self._open(response), self._opened)
+
+    # -- asyncio ---------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        if self._has_ended:
+            return
         self._heard = True
         self._raw = self._raw + data if self._raw else data
         self._deliver()
 
     def eof_received(self) -> bool:
-        self._core.receive_eof()
-        self._answer_frames()
+        if not self._has_ended and self._connection is not None:
+            self._core.receive_eof()
+            self._answer_frames()
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_lost = True
-        self._connections.discard(cast(Any, self))
+        port = self._http.http_port
+        port.forget(self)
+        if self._http.is_counted:
+            port.connection_census.leave(self._http.address)
         self.sockets.open.discard(self)
         for timer in (self._timer, self._pings, self._end, self._patience):
             if timer is not None:
@@ -169,7 +210,7 @@ class _Socket(asyncio.Protocol):
             self._connection.lost()
 
     def pause_writing(self) -> None:
-        self._patience = Patience(self._transport, WRITE_SECONDS)
+        self._patience = Patience(self.transport, WRITE_SECONDS)
         if self._connection is not None:
             self._connection.set_writable(False)
 
@@ -180,39 +221,42 @@ class _Socket(asyncio.Protocol):
         if self._connection is not None and not self._is_lost:
             self._connection.set_writable(True)
 
-    def shutdown(self) -> None:
-        """uvicorn stops."""
+    def close_if_idle(self) -> None:
+        """The port is being closed."""
         if self._connection is None:
-            self._transport.close()
+            self.transport.close()
         else:
             self.close(CloseCode.SERVICE_RESTART, "The server is going down")
 
     # -- the handshake ---------------------------------------------------------------------------------------------
 
-    async def _open(self, request: Request) -> tuple[Response, Login]:
-        """The answer that opens the socket, and for whom. Raises _Rejected and DittoError."""
-        path = request.path.partition("?")[0]
-        if path not in PATHS:
-            raise _Rejected(404, f"There is no WebSocket at this path; there is one at {PATHS[0]}.")
-        headers = {name.lower(): value for name, value in request.headers.raw_items()}
-        origin = headers.get("origin")
-        if origin is not None and not allows(self.sockets.allow_origins, origin):
-            raise _Rejected(403, "Pages of this origin may not open a WebSocket.")
+    def _handshake(self) -> Response:
+        """The answer that opens the socket; raises HttpError."""
+        headers = self._request.headers
+        # The library reads frames only behind a request, so it gets one with all that it looks at.
+        wanted = Headers([(name, value) for name, value in headers.items() if name in _HANDSHAKE])
+        request = Request(PATHS[0], wanted)
+        self._core.receive_data(request.serialize())
         response = self._core.accept(request)
+        if self._request.method != "GET":
+            raise HttpError(405, f"{self._request.method} cannot open a WebSocket; GET can")
         if response.status_code != 101:
-            raise _Rejected(response.status_code, bytes(response.body or b"").decode("utf-8", "replace").strip())
-        peer = self._transport.get_extra_info("peername")
-        secure = self._transport.get_extra_info("sslcontext") is not None
-        address = str(peer[0]) if isinstance(peer, tuple) else ""
-        port = port_of(self._transport)
-        client = ClientFacts(address, secure, headers, port, request_id=request_id(), listener=API)
+            text = bytes(response.body or b"").decode("utf-8", "replace").strip()
+            raise HttpError(426 if response.status_code == 426 else 400, text)
+        self._core.events_received()
+        return response
+
+    async def _open(self, response: Response) -> tuple[Response, Login]:
+        """The answer that opens the socket, and for whom. Raises DittoError."""
+        headers = self._request.headers
+        port = port_of(self.transport)
+        client = ClientFacts(
+            self._http.address, self._http.secure, headers, port, request_id=request_id(), listener=API
+        )
         return response, await self.sockets.service.authenticate(headers, client, origin=self)
 
     def _opened(self, result: tuple[Response, Login] | Exception) -> None:
-        if self._is_lost:
-            return
-        if isinstance(result, _Rejected):
-            self._reject(result.status, str(result))
+        if self._is_lost or self.transport.is_closing():
             return
         if isinstance(result, Exception):
             self._refuse(answer_to(result, PATHS[0]))
@@ -220,10 +264,10 @@ class _Socket(asyncio.Protocol):
         response, login = result
         self._core.send_response(response)
         self._write(self._core.data_to_send())
-        self._transport.set_write_buffer_limits(high=HIGH_WATER)
+        self.transport.set_write_buffer_limits(high=HIGH_WATER)
         sockets = self.sockets
         self._connection = Connection(sockets.service, sockets.edition, login, self, self, self._loop.time)
-        self._transport.resume_reading()
+        self.transport.resume_reading()
         self._pings = self._loop.call_later(PING_SECONDS, self._ping)
         self._deliver()
 
@@ -233,17 +277,22 @@ class _Socket(asyncio.Protocol):
             headers += [("WWW-Authenticate", 'Basic realm="Ditto", charset="UTF-8"'), ("WWW-Authenticate", "Bearer")]
         self._respond(error.status, headers, json.dumps(error.as_value()).encode())
 
-    def _reject(self, status: int, text: str) -> None:
-        headers = [("Content-Type", "text/plain; charset=utf-8")]
-        if status == 426:
-            headers.append(("Upgrade", "websocket"))
-        self._respond(status, headers, text.encode() + b"\n")
-
     def _respond(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        headers += [("Content-Length", str(len(body))), ("Connection", "close")]
+        identity = self._http.http_port.identity_headers()
+        headers = [*identity, *headers, ("Content-Length", str(len(body))), ("Connection", "close")]
         self._is_closing = True
-        self._transport.write(Response(status, HTTPStatus(status).phrase, Headers(headers), body).serialize())
-        self._end = close_gently(self._transport, CLOSE_SECONDS)
+        self._write([response_head(status, headers), body])
+        self._finish()
+
+    def _finish(self) -> None:
+        """The last byte is written; what the peer still sends is dropped."""
+        if not self._has_ended:
+            self._has_ended = True
+            self._raw = b""
+            if self._end is not None:
+                self._end.cancel()
+            self.transport.resume_reading()
+            self._end = close_gently(self.transport, CLOSE_SECONDS)
 
     # -- what comes in ---------------------------------------------------------------------------------------------
 
@@ -256,7 +305,7 @@ class _Socket(asyncio.Protocol):
             while True:
                 while self._inbox and self._reading and not self._is_closing and self._connection is not None:
                     self._connection.received(self._inbox.popleft())
-                if not self._raw or not (self._reading or self._is_closing):
+                if not self._raw or self._connection is None or not (self._reading or self._is_closing):
                     break
                 piece, self._raw = self._raw[:PIECE_BYTES], self._raw[PIECE_BYTES:]
                 self._feed(piece)
@@ -265,18 +314,11 @@ class _Socket(asyncio.Protocol):
         self._schedule()
 
     def _feed(self, data: bytes) -> None:
-        if self._is_closing and self._core.state is not State.CLOSING:
+        if self._has_ended or (self._is_closing and self._core.state is not State.CLOSING):
             return
-        opening = self._core.state is CONNECTING
         self._core.receive_data(data)
-        if opening and self._core.handshake_exc is not None:
-            self._reject(400, "The request is not a WebSocket handshake.")
-            return
         for event in self._core.events_received():
-            if isinstance(event, Request):
-                self._transport.pause_reading()
-                self.sockets.run(self._open(event), self._opened)
-            elif isinstance(event, Frame):
+            if isinstance(event, Frame):
                 self._take(event)
         self._answer_frames()
 
@@ -302,20 +344,19 @@ class _Socket(asyncio.Protocol):
 
     def _answer_frames(self) -> None:
         """Send pongs and closes that the core has prepared."""
-        self._write(self._core.data_to_send())
-        if self._core.state is CONNECTING or self._is_lost:
-            return
-        if self._core.state is State.CLOSED or self._core.close_expected():
+        data = self._core.data_to_send()
+        if not self._is_closing:
+            # Nothing follows a close, also no pong.
+            self._write(data)
+        if not self._is_lost and (self._core.state is State.CLOSED or self._core.close_expected()):
             self._is_closing = True
-            if self._end is not None:
-                self._end.cancel()
-            self._end = close_gently(self._transport, CLOSE_SECONDS)
+            self._finish()
 
     def _ping(self) -> None:
         if self._is_closing:
             return
         if not self._heard and self._reading:
-            self._transport.abort()
+            self.transport.abort()
             return
         self._heard = False
         self._core.send_ping(b"")
@@ -373,10 +414,10 @@ class _Socket(asyncio.Protocol):
         if reading:
             # What it has said meanwhile is still to be read.
             self._heard = True
-            self._transport.resume_reading()
+            self.transport.resume_reading()
             self._deliver()
         else:
-            self._transport.pause_reading()
+            self.transport.pause_reading()
 
     def close(self, code: int, reason: str) -> None:
         if self._is_lost or self._is_closing or self._core.state is not OPEN:
@@ -385,17 +426,9 @@ class _Socket(asyncio.Protocol):
         self._core.send_close(code, text)
         self._is_closing = True
         self._write(self._core.data_to_send())
-        self._transport.resume_reading()
-        self._end = self._loop.call_later(CLOSE_SECONDS, self._transport.abort)
+        self.transport.resume_reading()
+        self._end = self._loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
     def _write(self, data: list[bytes]) -> None:
-        if data and not self._is_lost and not self._transport.is_closing():
-            self._transport.write(b"".join(data))
-
-
-class _Rejected(Exception):
-    """The request opens no socket: the status, and a text for people."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
+        if data and not self._is_lost and not self._has_ended and not self.transport.is_closing():
+            self.transport.write(b"".join(data))

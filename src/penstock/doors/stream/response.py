@@ -7,31 +7,19 @@ chunked stream, or for HTTP/1.0 one that ends with the connection. Specification
 
 from __future__ import annotations
 
-import gzip
+import asyncio
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.doors.stream.peer import port_of, principal_of
-from penstock.wire.http1 import LAST_CHUNK, HttpRequest, chunk, response_head
+from penstock.transport.answers import NO_CACHE, TEXT, accepts_gzip
+from penstock.transport.peer import port_of, principal_of
+from penstock.wire.http1 import LAST_CHUNK, HttpError, HttpRequest, chunk, response_head
 
 if TYPE_CHECKING:
-    from penstock.doors.stream.http import HttpConnection
+    from penstock.doors.stream.http import StreamConnection
     from penstock.kernel.recovery import Batch
     from penstock.kernel.session import Session
-
-NO_CACHE = (
-    ("Cache-Control", "no-store, no-transform, no-cache"),
-    ("Pragma", "no-cache"),
-    ("Expires", "Thu, 1 Jan 1970 00:00:00 GMT"),
-)
-TEXT = (
-    ("Content-Type", "text/plain; charset=utf-8"),
-    # Without it browsers hold a stream back to guess its type.
-    ("X-Content-Type-Options", "nosniff"),
-    # Asks reverse proxies not to collect the stream.
-    ("X-Accel-Buffering", "no"),
-)
 
 
 class HttpResponse:
@@ -43,11 +31,13 @@ class HttpResponse:
     # Chunk header and ends, about; what TCP and IP add is not counted.
     overhead = 8
 
-    def __init__(self, connection: HttpConnection, request: HttpRequest) -> None:
+    def __init__(self, connection: StreamConnection, request: HttpRequest) -> None:
         self.request = request
         self.session: Session | None = None
         self.last_session: str | None = None
         self.finished = False
+        # What works on the answer; it ends with the connection.
+        self.task: asyncio.Task[None] | None = None
         self._connection = connection
         self._lines: list[bytes] = []
         self._limit: int | None = None
@@ -57,6 +47,39 @@ class HttpResponse:
         self._close_socket = False
         self._status = 200
         self._compressor: zlib._Compress | None = None
+
+    # -- transport.http.Answering ---------------------------------------------------------------------------------
+
+    @property
+    def needs_peer(self) -> bool:
+        return self.session is not None
+
+    def body_arrived(self) -> None:
+        """Requests of this port come whole."""
+
+    def break_off(self, error: HttpError) -> None:
+        """Requests of this port come whole."""
+
+    def peer_ended(self) -> None:
+        """What was asked for is answered all the same."""
+
+    def congested_now(self) -> None:
+        if self.session is not None:
+            self.session.congest()
+
+    def relieved(self) -> None:
+        if self.session is not None:
+            self.session.relieve()
+
+    def connection_lost(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+        session = self.session
+        if session is not None:
+            self.session = None
+            session.drop()
+
+    # -- doors.stream.link.Link -----------------------------------------------------------------------------------
 
     @property
     def address(self) -> str:
@@ -180,20 +203,3 @@ class HttpResponse:
         if not self._chunked:
             return body
         return (chunk(body) if body else b"") + (LAST_CHUNK if self.finished else b"")
-
-
-def accepts_gzip(request: HttpRequest) -> bool:
-    """Whether Accept-Encoding names gzip without refusing it (q=0)."""
-    for coding in request.headers.get("accept-encoding", "").lower().split(","):
-        name, _, weight = coding.partition(";")
-        if name.strip() == "gzip":
-            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
-    return False
-
-
-def compress_if_worthwhile(request: HttpRequest, body: bytes, mode: str, threshold: int) -> bytes | None:
-    """The gzip form of a complete body, None when it is to be sent as it is."""
-    if mode == "off" or not body or (mode == "auto" and len(body) < threshold) or not accepts_gzip(request):
-        return None
-    compressed = gzip.compress(body, compresslevel=6, mtime=0)
-    return compressed if len(compressed) < len(body) else None

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from os import write
 from typing import TYPE_CHECKING
 
-from penstock.doors.stream.closing import close_gently
-from penstock.doors.stream.peer import port_of, principal_of
-from penstock.doors.stream.pressure import Patience, plain_socket
 from penstock.log import get
+from penstock.transport.closing import close_gently
+from penstock.transport.peer import port_of, principal_of
+from penstock.transport.pressure import Patience, plain_socket
 from penstock.wire.websocket import FrameReader, text_frames
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from penstock.config.checks import EVERY_INTERFACE
 from penstock.config.schema import Tlex, TlexLimits
 from penstock.doors.tlex.hub import MEASURE_SECONDS, TICK_SECONDS, Hub
 from penstock.doors.tlex.ledger import Ledger
-from penstock.doors.tlex.listener import ListenError, Listeners, moment, tls_context
+from penstock.doors.tlex.listener import Listeners, moment, tls_context
 from penstock.doors.tlex.ports import Display, Recorder
 from penstock.doors.tlex.rest import Rest
 from penstock.doors.tlex.settings import Limits, Settings
@@ -31,6 +31,7 @@ from penstock.store.checking import check_database
 from penstock.store.errors import StoreError
 from penstock.store.store import TOKEN_BYTES, Store
 from penstock.store.thread import StoreThread
+from penstock.transport.listener import ListenError
 from penstock.wire.tlex.rest import SecurityMode
 
 if TYPE_CHECKING:
@@ -69,7 +70,12 @@ class TlexDoor:
     """Opened by `open`, closed by `stop`."""
 
     def __init__(
-        self, config: Config, store: StoreThread, display: Display | None = None, recording: Recording | None = None
+        self,
+        config: Config,
+        store: StoreThread,
+        display: Display | None = None,
+        recording: Recording | None = None,
+        max_strangers: int | None = None,
     ) -> None:
         tlex = config.tlex
         self._loop = asyncio.get_running_loop()
@@ -81,7 +87,8 @@ class TlexDoor:
         watchers = [self.ledger] if display is None else [self.ledger, display]
         recorders: list[Recorder] = [each for each in (self._journaling, display) if each is not None]
         self.hub = Hub(settings_of(tlex), _Chance(), self._wake, watchers, recorders)
-        self.listeners = Listeners(self.hub, tlex.max_strangers, tlex.handshake_millis / 1000)
+        strangers = tlex.max_strangers if max_strangers is None else max_strangers
+        self.listeners = Listeners(self.hub, strangers, tlex.handshake_millis / 1000)
         self.port = 0
         # Both are None without a certificate.
         self.certificate: Certificate | None = None
@@ -99,9 +106,14 @@ class TlexDoor:
 
     @classmethod
     async def open(
-        cls, config: Config, data_dir: Path | None, display: Display | None = None, recording: Recording | None = None
+        cls,
+        config: Config,
+        data_dir: Path | None,
+        display: Display | None = None,
+        recording: Recording | None = None,
+        max_strangers: int | None = None,
     ) -> TlexDoor:
-        """Open the database and the ports; raises DoorError."""
+        """Open the database and the ports; raises DoorError. `max_strangers` wins over that of the configuration."""
         url = store_url(config, data_dir)
         if url is None:
             raise DoorError("tlex.store: expected a database URL, for there is no data directory")
@@ -109,7 +121,7 @@ class TlexDoor:
             store = StoreThread(await asyncio.to_thread(Store.open, url))
         except OPENING_FAILED as error:
             raise _unopened(error) from error
-        door = cls(config, store, display, recording)
+        door = cls(config, store, display, recording, max_strangers)
         try:
             await door.synchronize()
             await door._listen()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.certificates import NO_PASSWORD, CertificateFiles
 from penstock.doors.tlex.moment import Moment
+from penstock.transport.listener import Listener
 from penstock.wire.tlex.rest import SecurityMode
 
 if TYPE_CHECKING:
@@ -29,16 +30,10 @@ LOW_WATER = 16_384
 # Seconds that a peer has to take the last bytes, Bye among them.
 CLOSE_PATIENCE = 5.0
 
-BACKLOG = 1_024
-
 
 def moment() -> Moment:
     """Now."""
     return Moment(time.monotonic(), time.time_ns() // 1_000_000)
-
-
-class ListenError(Exception):
-    """A port cannot be opened; the text names its address and the reason."""
 
 
 class Listeners:
@@ -50,7 +45,7 @@ class Listeners:
         self.crowded_out = 0
         self._max_strangers = max_strangers
         self._handshake_seconds = handshake_seconds
-        self._servers: list[asyncio.Server] = []
+        self._listeners: list[Listener] = []
         self._links: set[Link] = set()
         # In the order in which they came.
         self._strangers: dict[Link, None] = {}
@@ -58,21 +53,12 @@ class Listeners:
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Open a port, and return which one it is; raises ListenError."""
-        loop = asyncio.get_running_loop()
         security = SecurityMode.NONE if tls is None else SecurityMode.TLS
-        try:
-            server = await loop.create_server(
-                lambda: Link(self, security),
-                host,
-                port,
-                backlog=BACKLOG,
-                ssl=tls,
-                ssl_handshake_timeout=None if tls is None else self._handshake_seconds,
-            )
-        except OSError as error:
-            raise ListenError(f"cannot listen on {host}:{port}: {error}") from error
-        self._servers.append(server)
-        return int(server.sockets[0].getsockname()[1])
+        listener = await Listener.listen(
+            lambda: Link(self, security), host, port, tls=tls, handshake_seconds=self._handshake_seconds
+        )
+        self._listeners.append(listener)
+        return listener.port
 
     def joined(self, link: Link) -> None:
         self._links.add(link)
@@ -94,8 +80,8 @@ class Listeners:
 
     def close(self) -> None:
         """Let nobody in any more, nor those who have not shown a token."""
-        for server in self._servers:
-            server.close()
+        for listener in self._listeners:
+            listener.close()
         for link in list(self._strangers):
             link.give_up()
 

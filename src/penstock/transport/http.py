@@ -1,0 +1,389 @@
+"""One HTTP connection: requests in order, answers in order, deadlines, limits, and how it ends.
+
+Parsing is in `wire.http1`; what a request means is up to the class that extends this one, by `route`. Both ports that
+speak HTTP are made of it, so that both are as strict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol, cast
+
+from penstock.log import get
+from penstock.transport.answers import BODILESS, NO_CACHE, TEXT, compress_if_worthwhile
+from penstock.transport.closing import close_gently
+from penstock.transport.port import HttpPort
+from penstock.transport.pressure import Patience, keep_unsent_low
+from penstock.wire.http1 import CONTINUE, HttpError, HttpRequest, RequestParser, response_head
+
+log = get(__name__)
+
+# Bytes of bodies that may wait for those who take them piece by piece; with more nothing is read.
+MAX_UNTAKEN = 262_144
+
+
+class Answering(Protocol):
+    """The answer that is under way, as far as its connection tells it what happens."""
+
+    @property
+    def needs_peer(self) -> bool:
+        """Whether it ends with the peer: one that has closed its sending side is taken to be gone."""
+
+    def body_arrived(self) -> None:
+        """More of the body of its request is there, or the end of it."""
+
+    def break_off(self, error: HttpError) -> None:
+        """The rest of the body will never come."""
+
+    def peer_ended(self) -> None:
+        """The peer sends no more; it may still read, or be gone."""
+
+    def congested_now(self) -> None: ...
+    def relieved(self) -> None: ...
+    def connection_lost(self) -> None: ...
+
+
+class HttpConnection(asyncio.Protocol):
+    """Requests are answered one at a time; those that follow wait, and reading stops when too many do."""
+
+    def __init__(self, port: HttpPort, secure: bool) -> None:
+        self.http_port = port
+        self.secure = secure
+        self.address = ""
+        self.lost = False
+        self.transport: asyncio.Transport = cast(asyncio.Transport, None)
+        self._parser = RequestParser(port.config.limits.header_limit, port.max_body, port.hands_out_early)
+        self._waiting: deque[HttpRequest] = deque()
+        # The request that is being answered, and that which answers it, if it takes longer than a moment.
+        self._request: HttpRequest | None = None
+        self._answering: Answering | None = None
+        self._busy = False
+        self._closing = False
+        self._paused = False
+        # The peer has sent all it will send; it still reads.
+        self._all_read = False
+        # The peer does not read its answers: no more of them until it does.
+        self.choked = False
+        self._counted = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_is_for_reading = False
+        self._patience: Patience | None = None
+
+    # -- what a port brings along ---------------------------------------------------------------------------------
+
+    def route(self, request: HttpRequest) -> None:
+        """Answer the request: at once by `send_complete`, or later by what `answer_by` names; may raise HttpError."""
+        raise NotImplementedError
+
+    def hear(self, request: HttpRequest) -> None:
+        """The request may have to wait for its turn: a sign of life it is all the same."""
+
+    def prepare(self) -> None:
+        """Set the transport up."""
+        keep_unsent_low(self.transport, self.http_port.config.stream.max_unsent_bytes)
+
+    # -- asyncio callbacks ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.address = peer[0] if isinstance(peer, tuple) else ""
+        self.prepare()
+        port = self.http_port
+        has_room = port.makes_room()
+        port.connections.add(self)
+        if not has_room:
+            self._turn_away(HttpError(503, f"Too many connections; at most {port.max_connections} are allowed"))
+            return
+        census = port.connection_census
+        if census.is_full(self.address):
+            log.warning("connection refused", address=self.address, limit=census.limit)
+            self._refuse(HttpError(503, f"Too many connections from this address; at most {census.limit} are allowed"))
+            return
+        census.enter(self.address)
+        self._counted = True
+        port.idle[self] = None
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
+        if self._parser.leftover is not None:
+            # Frames that follow an upgrade request which still waits for its turn.
+            self._parser.leftover += data
+            self._pause()
+            return
+        answering, request = self._answering, self._request
+        requests = self._parser.feed(data)
+        self._waiting.extend(requests)
+        if answering is not None and request is not None and self.http_port.hands_out_early:
+            if self._parser.error is None or request.is_complete:
+                answering.body_arrived()
+            else:
+                answering.break_off(self._parser.error)
+        self._next()
+        if self._waiting:
+            for waiting in requests:
+                self.hear(waiting)
+        if self._too_much_waits and not self._closing:
+            self._pause()
+        self._watch()
+
+    @property
+    def _too_much_waits(self) -> bool:
+        limit = self.http_port.config.limits.max_unanswered_requests
+        return len(self._waiting) >= limit or self._parser.untaken > MAX_UNTAKEN
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is read from the peer, because too much that it has sent waits."""
+        return self._paused
+
+    def take_body(self, request: HttpRequest) -> bytes:
+        """What has come of the body of the request that is being answered."""
+        body = self._parser.take_body(request)
+        if not self._too_much_waits and not self.lost:
+            self._resume()
+        return body
+
+    def _pause(self) -> None:
+        if not self._paused:
+            self._paused = True
+            self.transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._paused:
+            self._paused = False
+            self.transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        # A client may close its sending side and still read the answers; a stream's client is gone.
+        streaming = self._answering is not None and self._answering.needs_peer
+        self._all_read = (self._busy or bool(self._waiting)) and not streaming and not self._closing
+        if self._all_read:
+            self._limit_answer()
+            if self._answering is not None:
+                self._answering.peer_ended()
+        return self._all_read
+
+    def _limit_answer(self) -> None:
+        """A client that has gone looks like one that only closed its sending side: no answer may take for ever."""
+        millis = self.http_port.config.limits.read_timeout_millis
+        self._timer = asyncio.get_running_loop().call_later(millis / 1000, self.abort)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost = True
+        self._cancel_timers()
+        self.http_port.forget(self)
+        if self._counted:
+            self.http_port.connection_census.leave(self.address)
+        if self._answering is not None:
+            self._answering.connection_lost()
+
+    def pause_writing(self) -> None:
+        self._patience = Patience(self.transport, self.http_port.config.limits.write_timeout_millis / 1000)
+        self.choked = True
+        if self._answering is not None:
+            self._answering.congested_now()
+
+    def resume_writing(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        self.choked = False
+        if self._answering is not None:
+            self._answering.relieved()
+        self._next()
+
+    # -- deadlines ------------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Wait for the rest of a request, or for the next one; while one is being answered there is no deadline."""
+        if self._closing:
+            return  # The timer is the one that ends the wait for the peer to close.
+        reading = self._parser.in_request
+        if self._timer is not None:
+            if reading and self._timer_is_for_reading and not self._busy:
+                return  # Bytes that trickle in do not move the deadline of their request.
+            self._timer.cancel()
+            self._timer = None
+        if self._busy or self.lost:
+            return
+        limits = self.http_port.config.limits
+        millis = limits.read_timeout_millis if reading else limits.idle_timeout_millis
+        self._timer_is_for_reading = reading
+        self._timer = asyncio.get_running_loop().call_later(millis / 1000, self._timed_out)
+
+    def _timed_out(self) -> None:
+        self._timer = None
+        if self._timer_is_for_reading:
+            millis = self.http_port.config.limits.read_timeout_millis
+            self._refuse(HttpError(408, f"The request was not complete after {millis} ms"))
+        else:
+            self._close()
+
+    def _cancel_timers(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._patience is not None:
+            self._patience.cancel()
+        self._timer = self._patience = None
+
+    # -- answers --------------------------------------------------------------------------------------------------
+
+    def common_headers(self, request: HttpRequest | None) -> list[tuple[str, str]]:
+        origin = None if request is None else request.headers.get("origin")
+        return [*self.http_port.identity_headers(), *self.http_port.origins.headers(origin)]
+
+    def send_complete(
+        self,
+        request: HttpRequest,
+        status: int,
+        headers: Iterable[tuple[str, str]],
+        body: bytes,
+        *,
+        close: bool = False,
+        may_compress: bool = False,
+        cached: bool = False,
+    ) -> None:
+        """Write a whole response and go on to the next request."""
+        if self.lost:
+            return
+        found = [*self.common_headers(request), *(() if cached else NO_CACHE), *headers]
+        if may_compress:
+            settings = self.http_port.config.session
+            compressed = compress_if_worthwhile(request, body, settings.use_compression, settings.compression_threshold)
+            if compressed is not None:
+                body = compressed
+                found.append(("Content-Encoding", "gzip"))
+        keep_alive = request.keep_alive and not close and not self.http_port.stopping
+        if status not in BODILESS:
+            found.append(("Content-Length", str(len(body))))
+        if not keep_alive:
+            found.append(("Connection", "close"))
+        elif request.version == "1.0":
+            found.append(("Connection", "keep-alive"))
+        head = response_head(status, found)
+        self.transport.write(head if request.method == "HEAD" else head + body)
+        self.request_done(keep_alive)
+
+    def request_done(self, keep_open: bool) -> None:
+        """The last byte of an answer has been written."""
+        self._busy = False
+        self._request = None
+        self._answering = None
+        if not keep_open or (self._all_read and not self._waiting):
+            self._close()
+            return
+        if not self._too_much_waits:
+            self._resume()
+        if not self.lost:
+            self.http_port.idle[self] = None
+        # Not from here: a long queue of requests would nest.
+        asyncio.get_running_loop().call_soon(self._next)
+
+    def _refuse(self, error: HttpError) -> None:
+        """Answer bytes that are no request, and close."""
+        if not self.lost:
+            self._write_refusal(error)
+            self._close()
+
+    def _turn_away(self, error: HttpError) -> None:
+        """Answer one who has come too much, and close without waiting: its descriptor is wanted."""
+        self._closing = True
+        self._write_refusal(error)
+        self.transport.close()
+
+    def _write_refusal(self, error: HttpError) -> None:
+        body = f"{error.message}\n".encode()
+        headers = [
+            *self.common_headers(None),
+            *NO_CACHE,
+            *TEXT,
+            ("Content-Length", str(len(body))),
+            ("Connection", "close"),
+        ]
+        self.transport.write(response_head(error.status, headers) + body)
+
+    def _close(self) -> None:
+        self._closing = True
+        self.http_port.idle.pop(self, None)
+        self._cancel_timers()
+        self._resume()
+        if self._all_read:
+            self.transport.close()
+        else:
+            self._timer = close_gently(self.transport, self.http_port.config.limits.write_timeout_millis / 1000)
+
+    def abort(self) -> None:
+        if not self.lost:
+            self.transport.abort()
+
+    def close_if_idle(self) -> None:
+        """The server stops.
+
+        A connection between two requests is closed, one with an answer under way closes after it.
+        """
+        if not self._busy and not self.lost:
+            self._close()
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def _next(self) -> None:
+        if self._busy or self.lost or self._closing or self.choked:
+            return
+        if not self._waiting:
+            if self._parser.error is not None:
+                self._refuse(self._parser.error)
+            elif self._parser.expects_continue:
+                self._parser.expects_continue = False
+                self.transport.write(CONTINUE)
+            self._watch()
+            return
+        request = self._waiting.popleft()
+        if not request.is_complete and self._parser.error is not None:
+            self._refuse(self._parser.error)
+            return
+        self._busy = True
+        self._request = request
+        self.http_port.idle.pop(self, None)
+        self._cancel_timers()
+        if self._all_read:
+            self._limit_answer()
+        try:
+            self.route(request)
+        except HttpError as error:
+            headers = (*TEXT, ("Allow", error.allow)) if error.allow else TEXT
+            self.send_complete(request, error.status, headers, f"{error.message}\n".encode(), close=request.upgrade)
+
+    def answer_by(self, answering: Answering) -> None:
+        """The request is answered by this; it ends with `request_done` or `send_complete`."""
+        self._answering = answering
+
+    def go_ahead(self) -> None:
+        """The peer may send the body of the request that is being answered."""
+        self.transport.write(CONTINUE)
+
+    def refuse(self, error: HttpError) -> None:
+        """Answer the request under way with what is wrong with it, and close: nothing can follow it."""
+        self._busy = False
+        self._request = None
+        self._answering = None
+        self._refuse(error)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is in the port's census, from where it has to be taken when it is gone."""
+        return self._counted
+
+    def hand_over(self, protocol: asyncio.Protocol) -> bytes:
+        """Let the socket go on as that of another protocol, which is to see to the census; returns bytes for it."""
+        self.lost = True  # For this object; the socket lives on.
+        self.http_port.connections.discard(self)
+        self.http_port.idle.pop(self, None)
+        self._cancel_timers()
+        self._resume()
+        self.transport.set_protocol(protocol)
+        return self._parser.leftover or b""

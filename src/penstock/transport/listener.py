@@ -1,0 +1,156 @@
+"""A TCP port that is listened on: connections are accepted here and become asyncio's, plain or with TLS.
+
+Not asyncio's own server: when descriptors run out that of asyncio logs a traceback for every attempt, and that of
+uvloop closes connections and says nothing. Here they wait in the system's queue, and the log has it once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Callable
+
+from penstock.log import get
+from penstock.transport.episode import Episode
+
+log = get(__name__)
+
+# Connections that are accepted before everything else has a turn.
+TURN = 64
+
+# Seconds until the next attempt, when the system has no room for another connection.
+PAUSE = 0.1
+
+BACKLOG = 1_024
+
+# The system has no descriptors or no memory for one more; others who have asked may still be served.
+SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class ListenError(Exception):
+    """A port cannot be opened; the text names its address and the reason."""
+
+
+class Listener:
+    """Opened by `listen`; `close` lets nobody in any more, those who are in stay."""
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        make: Callable[[], asyncio.Protocol],
+        tls: ssl.SSLContext | None,
+        handshake_seconds: float | None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        # The one really taken.
+        self.port = int(sockets[0].getsockname()[1])
+        self._sockets = sockets
+        self._make = make
+        self._tls = tls
+        self._handshake_seconds = handshake_seconds
+        self._coming: set[asyncio.Task[None]] = set()
+        self._pauses: dict[int, asyncio.TimerHandle] = {}
+        self._shortage = Episode(
+            log, "no descriptors left for connections, they wait", "connections are accepted again", port=self.port
+        )
+        for each in sockets:
+            self._loop.add_reader(each.fileno(), self._accept, each)
+
+    @classmethod
+    async def listen(
+        cls,
+        make: Callable[[], asyncio.Protocol],
+        host: str,
+        port: int,
+        *,
+        backlog: int = BACKLOG,
+        tls: ssl.SSLContext | None = None,
+        handshake_seconds: float | None = None,
+    ) -> Listener:
+        """Listen at every address of the host; raises ListenError."""
+        loop = asyncio.get_running_loop()
+        sockets: list[socket.socket] = []
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            # A socket for IPv6 serves IPv4 as well, unless that has one of its own: `::` is every interface.
+            alone = all(entry[0] != socket.AF_INET for entry in found)
+            for family, kind, protocol, _, address in dict.fromkeys(found):
+                sockets.append(_bound(family, kind, protocol, address, backlog, alone))
+        except OSError as error:
+            for each in sockets:
+                each.close()
+            raise ListenError(f"cannot listen on {host}:{port}: {_reason(error)}") from error
+        return cls(sockets, make, tls, handshake_seconds)
+
+    def close(self) -> None:
+        for each in self._sockets:
+            self._loop.remove_reader(each.fileno())
+            each.close()
+        self._sockets.clear()
+        for pause in self._pauses.values():
+            pause.cancel()
+        self._pauses.clear()
+        self._shortage.close()
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(TURN):
+            try:
+                accepted, _ = listening.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno not in SHORTAGE:
+                    continue  # Of that one connection, which is gone already.
+                self._shortage.occurred(reason=os.strerror(error.errno))
+                self._rest(listening)
+                return
+            accepted.setblocking(False)
+            task = self._loop.create_task(self._take(accepted))
+            self._coming.add(task)
+            task.add_done_callback(self._coming.discard)
+
+    async def _take(self, accepted: socket.socket) -> None:
+        try:
+            await self._loop.connect_accepted_socket(
+                self._make,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=None if self._tls is None else self._handshake_seconds,
+            )
+        except (TimeoutError, OSError):
+            # It has gone again, or its TLS handshake has failed, which is its business.
+            accepted.close()
+
+    def _rest(self, listening: socket.socket) -> None:
+        """Readable it stays, and nothing comes of it: ask again later."""
+        number = listening.fileno()
+        self._loop.remove_reader(number)
+        self._pauses[number] = self._loop.call_later(PAUSE, self._resume, listening)
+
+    def _resume(self, listening: socket.socket) -> None:
+        del self._pauses[listening.fileno()]
+        self._loop.add_reader(listening.fileno(), self._accept, listening)
+
+
+def _bound(
+    family: int, kind: int, protocol: int, address: tuple[object, ...], backlog: int, alone: bool
+) -> socket.socket:
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if alone else 1)
+        listening.bind(address)
+        listening.listen(backlog)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,71 @@
+"""Cross-origin rules: which pages from elsewhere may read answers, send credentials, or open a WebSocket.
+
+Configuration: sections [cors] and [api.cors], and stream.allow_websocket_origins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from penstock.config import Cors
+
+# Headers a page may always set: what browsers and clients send with TLCP requests, and with requests of the API.
+COMMON_HEADERS = ("Content-Type", "Cache-Control", "X-Requested-With")
+METHODS = ("GET", "POST", "OPTIONS")
+
+API_HEADERS = (
+    "Accept",
+    "Authorization",
+    "Content-Type",
+    "Correlation-Id",
+    "If-Match",
+    "If-None-Match",
+    "X-Authorization",
+)
+API_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+# Headers of answers of the API that a page may read beside those it always may.
+API_EXPOSED = ("Correlation-Id", "ETag", "Location", "Retry-After")
+
+
+def allows(origins: Collection[str], origin: str) -> bool:
+    return "*" in origins or origin.lower() in origins
+
+
+class Origins:
+    """Answers for one configuration."""
+
+    def __init__(
+        self,
+        cors: Cors,
+        methods: Sequence[str] = METHODS,
+        headers: Sequence[str] = COMMON_HEADERS,
+        exposed: Sequence[str] = (),
+    ) -> None:
+        self._cors = cors
+        self._methods = ", ".join(methods)
+        self._headers = ", ".join((*headers, *cors.accept_extra_headers))
+        self._exposed = ", ".join(exposed)
+
+    def allows(self, origin: str) -> bool:
+        return allows(self._cors.allow_origins, origin)
+
+    def headers(self, origin: str | None) -> list[tuple[str, str]]:
+        """What every answer to a request with this Origin carries, also one to a preflight."""
+        if origin is None or not self.allows(origin):
+            return []
+        found = [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
+        if self._cors.accept_credentials:
+            found.append(("Access-Control-Allow-Credentials", "true"))
+        if self._exposed:
+            found.append(("Access-Control-Expose-Headers", self._exposed))
+        return found
+
+    def preflight(self, origin: str) -> list[tuple[str, str]]:
+        """What the answer to an OPTIONS request carries beside those: each header once, or browsers refuse them."""
+        if not self.allows(origin):
+            return []
+        return [
+            ("Access-Control-Allow-Methods", self._methods),
+            ("Access-Control-Allow-Headers", self._headers),
+            ("Access-Control-Max-Age", str(self._cors.options_max_age)),
+        ]

@@ -1,0 +1,148 @@
+"""A port that speaks HTTP: its listeners, its open connections, how many there may be, and how it is closed.
+
+What is said on it is up to the class that extends it. Connections are in `http`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Protocol
+
+from penstock import __version__
+from penstock.config import Config
+from penstock.log import get
+from penstock.transport.census import Census
+from penstock.transport.episode import Episode
+from penstock.transport.listener import Listener
+from penstock.transport.origins import Origins
+
+if TYPE_CHECKING:
+    from penstock.transport.http import HttpConnection
+
+log = get(__name__)
+
+
+class Open(Protocol):
+    """A connection, whatever protocol it has come to speak."""
+
+    @property
+    def transport(self) -> asyncio.Transport: ...
+    def close_if_idle(self) -> None:
+        """The port is being closed: so is a connection with nothing under way; others close after it."""
+
+
+class HttpPort:
+    """`open` a listener or two, `close` them, `wait` for the connections to go, `abort` those that are left."""
+
+    # Whether requests are answered before their bodies have come.
+    hands_out_early = False
+
+    def __init__(self, name: str, config: Config, origins: Origins, max_connections: int) -> None:
+        self.config = config
+        self.origins = origins
+        # Connections in all; one more closes the one that is idle the longest, or is refused where none is.
+        self.max_connections = max_connections
+        self.connections: set[Open] = set()
+        # Those with no request under way, in the order in which they came to be so.
+        self.idle: dict[HttpConnection, None] = {}
+        self.connection_census = Census(config.limits.connections_per_address)
+        # Bytes of the body of a request; more is refused.
+        self.max_body = config.limits.request_limit
+        self.stopping = False
+        self._listeners: list[Listener] = []
+        self._all_closed = asyncio.Event()
+        self._crowd = Episode(
+            log, "too many connections", "no longer too many connections", door=name, limit=max_connections
+        )
+        server = config.server.name.encode("ascii", "replace").decode()
+        self._server_header = server if config.server.server_tokens == "minimal" else f"{server}/{__version__}"
+        self._date = ""
+        self._date_second = 0
+
+    # -- the listeners --------------------------------------------------------------------------------------------
+
+    def connection(self, secure: bool) -> asyncio.Protocol:
+        """A new connection of this port."""
+        raise NotImplementedError
+
+    async def open(self, host: str, port: int, backlog: int, tls: ssl.SSLContext | None = None) -> None:
+        """Listen; raises ListenError."""
+        self._listeners.append(
+            await Listener.listen(
+                self._secure if tls else self._plain,
+                host,
+                port,
+                backlog=backlog,
+                tls=tls,
+                handshake_seconds=self.config.limits.handshake_timeout_millis / 1000,
+            )
+        )
+
+    def _plain(self) -> asyncio.Protocol:
+        return self.connection(secure=False)
+
+    def _secure(self) -> asyncio.Protocol:
+        return self.connection(secure=True)
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports really taken, in the order in which they were opened."""
+        return [listener.port for listener in self._listeners]
+
+    # -- the connections ------------------------------------------------------------------------------------------
+
+    def makes_room(self) -> bool:
+        """Whether one more connection may be there, which may be one in place of another."""
+        if len(self.connections) < self.max_connections:
+            return True
+        self._crowd.occurred()
+        if not self.idle:
+            return False
+        # The oldest, not the newest: who only holds connections open must not keep others out.
+        oldest = next(iter(self.idle))
+        self.forget(oldest)
+        oldest.abort()
+        return True
+
+    def forget(self, connection: Open) -> None:
+        """A connection is gone."""
+        self.connections.discard(connection)
+        # Connections of other protocols are not in it.
+        self.idle.pop(connection, None)  # type: ignore[call-overload]
+        if self.stopping and not self.connections:
+            self._all_closed.set()
+
+    def identity_headers(self) -> list[tuple[str, str]]:
+        """Server and Date; the date is formatted once a second."""
+        now = int(time.time())
+        if now != self._date_second:
+            self._date_second = now
+            self._date = formatdate(now, usegmt=True)
+        return [("Server", self._server_header), ("Date", self._date)]
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let nobody in any more, and have connections close as soon as nothing is under way on them."""
+        self.stopping = True
+        for listener in self._listeners:
+            listener.close()
+        self._crowd.close()
+
+    def close_idle(self) -> None:
+        for connection in list(self.connections):
+            connection.close_if_idle()
+
+    async def wait(self, seconds: float) -> None:
+        """Until all connections are gone, or for this long."""
+        if self.connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_closed.wait(), seconds)
+
+    def abort(self) -> None:
+        for connection in list(self.connections):
+            connection.transport.abort()
