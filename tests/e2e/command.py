@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -18,11 +19,18 @@ PORTS = ("--port", "0", "--api-port", "0")
 class Command:
     """A running command; used as a context manager, which kills it if the test has not stopped it."""
 
-    def __init__(self, directory: Path, *arguments: str) -> None:
+    def __init__(self, directory: Path, *arguments: str, limits: Mapping[int, int] | None = None) -> None:
+        """`limits` are those of the system for the process, such as `{resource.RLIMIT_NOFILE: 100}`."""
         self._errors = directory / "stderr.txt"
+        words = [f"resource.setrlimit({name}, ({value}, {value}));" for name, value in (limits or {}).items()]
+        begin = ["-c", f"import os, resource, sys; {' '.join(words)} os.execv(sys.argv[1], sys.argv[1:])"]
         with self._errors.open("a") as errors:
             self._process = subprocess.Popen(
-                [str(PENSTOCK), *arguments], cwd=directory, stdout=subprocess.PIPE, stderr=errors, text=True
+                [*([sys.executable, *begin] if limits else []), str(PENSTOCK), *arguments],
+                cwd=directory,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
 
     def __enter__(self) -> Command:
@@ -41,6 +49,14 @@ class Command:
         line = self._process.stdout.readline()
         assert line.endswith("\n"), f"no line but {line!r}; errors: {self.errors}"
         return line[:-1]
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
 
     @property
     def errors(self) -> str:

@@ -18,8 +18,11 @@ from penstock.transport.episode import Episode
 
 log = get(__name__)
 
-# Connections that are accepted before everything else has a turn.
+# Connections that may be on their way in at once: accepted, and not yet counted by those whom they are for.
 TURN = 64
+
+# The same with TLS, where a peer may take its time for the handshake; one more cuts the one that takes the longest.
+HANDSHAKES = 1_024
 
 # Seconds until the next attempt, when the system has no room for another connection.
 PAUSE = 0.1
@@ -28,6 +31,11 @@ BACKLOG = 1_024
 
 # The system has no descriptors or no memory for one more; others who have asked may still be served.
 SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+def room_of(connections: int, tls: ssl.SSLContext | None) -> int:
+    """How many may be on their way in where so many may be there: what is not counted yet must not be many more."""
+    return max(1, connections // 4) if tls else min(TURN, max(1, connections // 8))
 
 
 class ListenError(Exception):
@@ -43,6 +51,7 @@ class Listener:
         make: Callable[[], asyncio.Protocol],
         tls: ssl.SSLContext | None,
         handshake_seconds: float | None,
+        room: int | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         # The one really taken.
@@ -51,7 +60,9 @@ class Listener:
         self._make = make
         self._tls = tls
         self._handshake_seconds = handshake_seconds
-        self._coming: set[asyncio.Task[None]] = set()
+        self._room = room or (TURN if tls is None else HANDSHAKES)
+        # In the order in which they came.
+        self._coming: dict[asyncio.Task[None], None] = {}
         self._pauses: dict[int, asyncio.TimerHandle] = {}
         self._shortage = Episode(
             log, "no descriptors left for connections, they wait", "connections are accepted again", port=self.port
@@ -69,8 +80,9 @@ class Listener:
         backlog: int = BACKLOG,
         tls: ssl.SSLContext | None = None,
         handshake_seconds: float | None = None,
+        room: int | None = None,
     ) -> Listener:
-        """Listen at every address of the host; raises ListenError."""
+        """Listen at every address of the host; raises ListenError. `room` is for connections on their way in."""
         loop = asyncio.get_running_loop()
         sockets: list[socket.socket] = []
         try:
@@ -83,7 +95,7 @@ class Listener:
             for each in sockets:
                 each.close()
             raise ListenError(f"cannot listen on {host}:{port}: {_reason(error)}") from error
-        return cls(sockets, make, tls, handshake_seconds)
+        return cls(sockets, make, tls, handshake_seconds, room)
 
     def close(self) -> None:
         for each in self._sockets:
@@ -96,7 +108,8 @@ class Listener:
         self._shortage.close()
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(TURN):
+        turn = TURN if self._tls else min(TURN, self._room - len(self._coming))
+        for _ in range(turn):
             try:
                 accepted, _ = listening.accept()
             except (BlockingIOError, InterruptedError):
@@ -108,9 +121,17 @@ class Listener:
                 self._rest(listening)
                 return
             accepted.setblocking(False)
+            if len(self._coming) >= self._room:
+                # The oldest, not the newest: who only holds connections open must not keep others out.
+                oldest = next(iter(self._coming))
+                del self._coming[oldest]
+                oldest.cancel()
             task = self._loop.create_task(self._take(accepted))
-            self._coming.add(task)
-            task.add_done_callback(self._coming.discard)
+            self._coming[task] = None
+            task.add_done_callback(self._arrived)
+
+    def _arrived(self, task: asyncio.Task[None]) -> None:
+        self._coming.pop(task, None)
 
     async def _take(self, accepted: socket.socket) -> None:
         try:
@@ -123,6 +144,9 @@ class Listener:
         except (TimeoutError, OSError):
             # It has gone again, or its TLS handshake has failed, which is its business.
             accepted.close()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
 
     def _rest(self, listening: socket.socket) -> None:
         """Readable it stays, and nothing comes of it: ask again later."""

@@ -17,7 +17,7 @@ from penstock.config import Config
 from penstock.log import get
 from penstock.transport.census import Census
 from penstock.transport.episode import Episode
-from penstock.transport.listener import Listener
+from penstock.transport.listener import Listener, room_of
 from penstock.transport.origins import Origins
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class HttpPort:
                 backlog=backlog,
                 tls=tls,
                 handshake_seconds=self.config.limits.handshake_timeout_millis / 1000,
+                room=room_of(self.max_connections, tls),
             )
         )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, cast
 
 from penstock.certificates import NO_PASSWORD, CertificateFiles
 from penstock.doors.tlex.moment import Moment
-from penstock.transport.listener import Listener
+from penstock.transport.listener import Listener, room_of
 from penstock.wire.tlex.rest import SecurityMode
 
 if TYPE_CHECKING:
@@ -55,7 +55,12 @@ class Listeners:
         """Open a port, and return which one it is; raises ListenError."""
         security = SecurityMode.NONE if tls is None else SecurityMode.TLS
         listener = await Listener.listen(
-            lambda: Link(self, security), host, port, tls=tls, handshake_seconds=self._handshake_seconds
+            lambda: Link(self, security),
+            host,
+            port,
+            tls=tls,
+            handshake_seconds=self._handshake_seconds,
+            room=room_of(self._max_strangers, tls),
         )
         self._listeners.append(listener)
         return listener.port
