@@ -1,7 +1,7 @@
 #!/bin/sh
 # system.sh: makes sure that the system has what the tests need beyond the package registries of Python and Node.js:
-# Chromium for the page, curl for the sessions of the specification, openssl and PostgreSQL for the TLEX hub, a C compiler
-# for the benchmarks. As root on Debian what is missing is installed.
+# Chromium for the page, curl for the sessions of the specification, openssl and PostgreSQL for the TLEX hub, slowhttptest
+# for slow clients, a C compiler for the benchmarks. As root on Debian what is missing is installed.
 set -eu
 
 has_browser() {
@@ -26,6 +26,7 @@ missing() {
     command -v curl >/dev/null || printf 'curl '
     command -v openssl >/dev/null || printf 'openssl '
     has_postgres || printf 'postgresql '
+    command -v slowhttptest >/dev/null || printf 'slowhttptest '
     # The load of the benchmarks is a program in C, and speaks TLS.
     command -v cc >/dev/null || printf 'gcc libc6-dev '
     [ -e /usr/include/openssl/ssl.h ] || printf 'libssl-dev '

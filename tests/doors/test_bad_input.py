@@ -387,6 +387,16 @@ def test_frames_may_come_with_the_handshake_and_after_a_pipelined_request(
         assert client.read_frames() == [frames.ServerFrame(True, frames.CLOSE, b"\x03\xe8")]
 
 
+@pytest.mark.parametrize("behind", [b"", frames.frame(frames.CONTINUATION, b"k"), frames.text("wsok")])
+def test_a_close_inside_a_message_is_answered_as_any_other(
+    server: BackgroundServer, witness: Witness, behind: bytes
+) -> None:
+    with Hostile(server) as client:
+        client.open_websocket()
+        client.send(frames.frame(frames.TEXT, b"wso", final=False) + frames.close(1000) + behind)
+        assert client.read_frames() == [frames.ServerFrame(True, frames.CLOSE, b"\x03\xe8")]
+
+
 def test_handshakes_that_are_wrong_are_answered(server: BackgroundServer, witness: Witness) -> None:
     def changed(old: str, new: str) -> bytes:
         assert old.encode() in UPGRADE

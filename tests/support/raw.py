@@ -93,7 +93,11 @@ class Http:
         head, _, self._buffer = self._buffer.partition(b"\r\n\r\n")
         first, *rest = head.decode("latin-1").split("\r\n")
         self.status = int(first.split(" ")[1])
-        self.headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
+        self.headers = {}
+        for name, _, value in (line.partition(":") for line in rest):
+            key = name.lower()
+            # As browsers read them: those of one name become one.
+            self.headers[key] = f"{self.headers[key]}, {value.strip()}" if key in self.headers else value.strip()
         self._chunked = self.headers.get("transfer-encoding") == "chunked"
         length = self.headers.get("content-length")
         self._remaining = None if length is None else int(length)
