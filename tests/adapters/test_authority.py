@@ -342,12 +342,21 @@ def test_an_adapter_hears_of_the_end_of_a_subscription_that_the_kernel_refuses_a
 ) -> None:
     with place.server.open("SET", user="kim") as stream:
         place.server.subscribe(stream, "a", "x", number=1)
-        parameters = {"group": "b", "schema": "x", "mode": "MERGE", "data_adapter": "ADAPTER"}
-        (line,) = place.server.exchange.control(stream.session, reqId=2, op="add", subId=1, **parameters)
-        assert line.startswith("REQERR,2,65,LS_subId: Subscription number 1 is in use")
+        (line,) = place.server.subscribe(stream, "a", "x", "DISTINCT", number=2)
+        assert line.startswith("REQERR,2,24,LS_mode: Item a is subscribed in MERGE mode")
         heard = [place.hear() for _ in range(4)]
         assert [entry[0] for entry in heard] == ["new session", "subscribed", "subscribed", "unsubscribed"]
         assert heard[3][2] == []
+
+
+def test_an_adapter_is_not_asked_about_a_subscription_whose_number_is_in_use(place: Place) -> None:
+    with place.server.open("SET", user="kim") as stream:
+        place.server.subscribe(stream, "a", "x", number=1)
+        (line,) = place.server.subscribe(stream, "b", "x", number=1)
+        assert line.startswith("REQERR,1,65,LS_subId: Subscription number 1 is in use")
+        place.server.exchange.control(stream.session, reqId=2, op="delete", subId=1)
+        heard = [place.hear() for _ in range(3)]
+        assert [entry[0] for entry in heard] == ["new session", "subscribed", "unsubscribed"]
 
 
 # -- sessions of one user ---------------------------------------------------------------------------------------------

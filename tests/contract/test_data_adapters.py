@@ -124,8 +124,8 @@ def test_a_snapshot_may_be_sent_and_ended_later(backend: Backend, client: Client
     item = fresh()
     subscribe(backend, client, item, "x", "DISTINCT")
     update(backend, item, {"x": "1"}, snapshot=True)
-    assert client.values() == ["1"]
     backend.do("end", item=item)
+    assert client.values() == ["1"]
     assert client.read("EOS") == "EOS,1,1"
 
 

@@ -78,11 +78,21 @@ def test_a_poll_is_neither_probed_nor_synchronized() -> None:
     assert not channel.aborted
 
 
-def test_a_constraint_told_during_a_poll_does_not_end_it(harness: Harness) -> None:
+def test_a_constraint_told_during_a_poll_ends_it(harness: Harness) -> None:
     session, channel = harness.open(asynchronous(10_000))
     channel.take()
     session.constrain(100.0)
-    assert channel.take() == ["CONS,100"]
+    assert channel.take() == ["CONS,100", "LOOP,0"]
+    assert channel.finished
+
+
+def test_a_constraint_that_is_not_told_ends_no_poll(harness: Harness) -> None:
+    session, channel = harness.open(asynchronous(10_000))
+    session.tells_constraints = False
+    channel.take()
+    session.constrain(100.0)
+    harness.turn()
+    assert channel.take() == []
     assert not channel.finished
 
 

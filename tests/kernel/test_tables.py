@@ -521,6 +521,8 @@ def test_table_4_snapshot(mode: Mode, collaborates: bool, asked: bool) -> None:
     harness.source.state["t"] = {"key": "k", "command": "ADD", "x": "1"}
     viewer = Viewer(harness)
     viewer.subscribe(mode, snapshot=asked)
+    harness.feed.end_of_snapshot("t")
+    harness.turn()
     assert viewer.numbers() == ("1" if collaborates and asked else "")
     tell(harness, "2")
     assert viewer.numbers() == "2"

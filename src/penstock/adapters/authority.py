@@ -8,8 +8,7 @@ end of one subscription come in their order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -116,6 +115,7 @@ class SetAuthority:
         self._answer_all = self._manner()
         self._follows_subscriptions = self._overrides("subscribed") or self._overrides("unsubscribed")
         self._resolves_at_once = not self._resolves and self._answer_all is _now
+        self._answers_at_once = self._caller.returns_at_once("message")
         self._hears_at_once = self._caller.returns_at_once("subscribed")
         self._calls = SessionCalls()
         # Subscriptions whose end is yet to be told: one with the same number begins after that.
@@ -168,24 +168,22 @@ class SetAuthority:
         return await self._guarded(call, self._caller.call(call, *arguments))
 
     async def _guarded(self, call: str, answer: Awaitable[Any], late: Reason = Reason.AUTHORITY_UNAVAILABLE) -> Any:
-        """The answer; a Refusal in place of whatever goes wrong."""
-        with self._guard(call, late):
-            return await answer
-
-    @contextmanager
-    def _guard(self, call: str, late: Reason) -> Iterator[None]:
-        """A Refusal in place of whatever goes wrong inside, `late` for an answer that does not come in time."""
+        """The answer; a Refusal in place of whatever goes wrong, `late` for one that does not come in time."""
         try:
             with CONTAINED:
-                yield
-        except Refusal:
-            raise
-        except TimeoutError:
+                return await answer
+        except Exception as error:
+            raise self._refusal(call, error, late) from None
+
+    def _refusal(self, call: str, error: Exception, late: Reason) -> Refusal:
+        """What the client is told of an exception; the log has the rest."""
+        if isinstance(error, Refusal):
+            return error
+        if isinstance(error, TimeoutError):
             log.warning("metadata adapter took too long", adapter_set=self._name, call=call)
-            raise Refusal(late, "The metadata adapter has not answered in time") from None
-        except Exception:
-            log.exception("metadata adapter failed", adapter_set=self._name, call=call)
-            raise Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this request") from None
+            return Refusal(late, "The metadata adapter has not answered in time")
+        log.exception("metadata adapter failed", adapter_set=self._name, call=call)
+        return Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this request")
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
@@ -284,8 +282,12 @@ class SetAuthority:
         """The same as `resolve`, for an adapter that answers at once and need not be told; else None."""
         if not self._resolves_at_once or self._follows(session):
             return None
-        with self._guard("about a subscription", Reason.AUTHORITY_ERROR):
-            return _answered(self._questions(self._check_known(session), wish))
+        facts = self._check_known(session)
+        try:
+            with CONTAINED:
+                return _answered(self._questions(facts, wish))
+        except Exception as error:
+            raise self._refusal("about a subscription", error, Reason.AUTHORITY_ERROR) from None
 
     def _follows(self, session: Session) -> bool:
         return self._follows_subscriptions and session.admission.follows_subscriptions
@@ -395,7 +397,9 @@ class SetAuthority:
             session.messages.failed(message, MESSAGE_ERROR, "The session has been closed")
             return
         try:
-            response = await self._answer_to(session, message.text)
+            begin = partial(self._begin, session, "message", facts, message.text)
+            # It has a task of its own, which nobody cancels: unlike other calls it needs no second one.
+            response = await (begin() if self._answers_at_once else self._calls.run(session.id, begin))
         except Refusal as refusal:
             code = MESSAGE_REFUSED if refusal.code is None else refusal.code
             session.messages.failed(message, code, refusal.message)
@@ -407,14 +411,6 @@ class SetAuthority:
             session.messages.failed(message, MESSAGE_ERROR, "The metadata adapter failed on this message")
         else:
             session.messages.done(message, response or "")
-
-    async def _answer_to(self, session: Session, text: str) -> str | None:
-        """A message has a task of its own, which nobody cancels: unlike other calls it needs no second one."""
-        begin = partial(self._begin, session, "message", self._check_known(session), text)
-        answer: str | None = await (
-            begin() if self._caller.returns_at_once("message") else self._calls.run(session.id, begin)
-        )
-        return answer
 
 
 def _answered(questions: Questions) -> Grant:

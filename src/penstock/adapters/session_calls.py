@@ -6,6 +6,7 @@ How a method is called is in `calls`; which calls are about a session, in `autho
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -19,12 +20,13 @@ MAX_CALLS = MAX_THREADS // 4
 class _Session:
     """The calls about one session, there only while there are some."""
 
-    __slots__ = ("calls", "none_left", "places")
+    __slots__ = ("none_left", "running", "waiting")
 
     def __init__(self) -> None:
-        self.calls = 0
-        self.places = asyncio.Semaphore(MAX_CALLS)
-        self.none_left = asyncio.Event()
+        self.running = 0
+        # There when they are needed.
+        self.waiting: deque[asyncio.Future[None]] | None = None
+        self.none_left: asyncio.Event | None = None
 
 
 class SessionCalls:
@@ -40,14 +42,40 @@ class SessionCalls:
         found = self._sessions.get(session)
         if found is None:
             found = self._sessions[session] = _Session()
-        found.calls += 1
+        if found.running < MAX_CALLS:
+            found.running += 1
+        else:
+            await self._turn(session, found)
         try:
-            async with found.places:
-                return await begin()
+            return await begin()
         finally:
-            found.calls -= 1
-            if not found.calls:
-                del self._sessions[session]
+            self._leave(session, found)
+
+    async def _turn(self, session: str, found: _Session) -> None:
+        """Wait for the place of one that is under way, behind those who wait already."""
+        if found.waiting is None:
+            found.waiting = deque()
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        found.waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                # The place was given in the same moment.
+                self._leave(session, found)
+            raise
+
+    def _leave(self, session: str, found: _Session) -> None:
+        """Hand the place on, or leave it free."""
+        while found.waiting:
+            turn = found.waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        found.running -= 1
+        if not found.running:
+            del self._sessions[session]
+            if found.none_left is not None:
                 found.none_left.set()
 
     async def complete(
@@ -71,6 +99,8 @@ class SessionCalls:
     async def settled(self, session: str) -> None:
         """Wait until no call about the session is left."""
         while (found := self._sessions.get(session)) is not None:
+            if found.none_left is None:
+                found.none_left = asyncio.Event()
             await found.none_left.wait()
 
 

@@ -53,8 +53,8 @@ class Item(Timed):
         # As long as the mode is open, all three are kept.
         self._merge = MergeBook()
         self._distinct = DistinctBook(granted.snapshot_length)
-        # Those who wait for the last events of a DISTINCT snapshot, and how many of the kept ones they want: which they
-        # are is known at its end.
+        # Those who wait for the last events of a DISTINCT snapshot, and how many they want of those that are kept:
+        # which they are is known at its end.
         self._owed: dict[Lane, int | None] = {}
         self._command = CommandBook()
         self._orders: Mapping[str, str] = {}

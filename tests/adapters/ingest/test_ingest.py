@@ -133,11 +133,11 @@ def test_the_rows_of_a_command_item_are_its_snapshot(server: SetServer) -> None:
 def test_a_snapshot_may_come_line_by_line(server: SetServer) -> None:
     with watch(server, "log", "x", "DISTINCT") as early:
         post(server, lines(initial("log", x="1"), initial("log", x="2")))
-        assert told(early, 2) == ["U,1,1,1", "U,1,1,2"]
+        post(server, lines(initial("log", x="3")))
         post(server, '{"item": "log", "op": "end_of_snapshot"}')
-        assert told(early, 1) == ["EOS,1,1"]
+        assert told(early, 4) == ["U,1,1,1", "U,1,1,2", "U,1,1,3", "EOS,1,1"]
     with watch(server, "log", "x", "DISTINCT") as late:
-        assert told(late, 3) == ["U,1,1,1", "U,1,1,2", "EOS,1,1"]
+        assert told(late, 4) == ["U,1,1,1", "U,1,1,2", "U,1,1,3", "EOS,1,1"]
 
 
 def test_a_cleared_item_is_empty_for_those_who_are_there_and_those_who_come(server: SetServer) -> None:

@@ -555,11 +555,15 @@ WRONG_LINES = [
     ("x", None, ControlCode.MALFORMED),
     ("LS_reqId=2&LS_op=nothing", "2", ControlCode.SYNTAX),
     ("LS_reqId=2&LS_op=constrain&LS_requested_max_bandwidth=no", "2", ControlCode.SYNTAX),
-    ("LS_reqId=2&LS_op=constrain&LS_op=constrain", None, ControlCode.MALFORMED),
+    ("LS_reqId=2&LS_op=constrain&LS_op=constrain", "2", ControlCode.MALFORMED),
+    ("LS_op=constrain&x&LS%5FreqId=%32", "2", ControlCode.MALFORMED),
+    ("LS_reqId=2&LS_op=constrain&LS_reqId=3", None, ControlCode.MALFORMED),
+    ("LS_reqId=2\nLS_op=constrain", None, ControlCode.MALFORMED),
+    ("LS_reqId=a%20b&LS_op=%", None, ControlCode.MALFORMED),
     ("LS_reqId=%FF&LS_op=constrain", None, ControlCode.MALFORMED),
     ("LS_reqId=a%20b&LS_op=constrain", None, ControlCode.SYNTAX),
     ("LS_op=constrain", None, ControlCode.SYNTAX),
-    ("LS_reqId=2&LS_op=constrain\nLS_reqId=3&LS_op=constrain", None, ControlCode.MALFORMED),
+    ("LS_reqId=2&LS_op=constrain\nLS_reqId=3&LS_op=constrain", "2", ControlCode.MALFORMED),
     ("LS_reqId=2&LS_op=register", "2", ControlCode.MPN_DISABLED),
 ]
 

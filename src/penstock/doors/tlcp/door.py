@@ -427,8 +427,10 @@ class TlcpDoor:
             session.touch()
             about = subject(session, request)
             before = self._order.last(about)
-            follow = None if before is None else partial(self._follow, before, session, request)
-            later = self._execute(session, request) if follow is None else follow
+            if before is None or is_awaited(session, request):
+                later = self._execute(session, request)
+            else:
+                later = partial(self._follow, before, session, request)
         except Refusal as refusal:
             raise control_error(refusal, request.request_id) from None
         if later is None:
@@ -477,7 +479,8 @@ class TlcpDoor:
         elif isinstance(request, Destroy):
             destroy(session, request.cause_code, request.cause_message, request.close_socket)
         elif isinstance(request, SendMessage):
-            if not self._backlog.enter(session.id, is_awaited(session, request)):
+            places = self._backlog
+            if not (places.enter(session.id) or (is_awaited(session, request) and places.enter(session.id, True))):
                 return partial(self._submit_later, session, request)
             self._submit(session, request)
         return None
@@ -488,10 +491,7 @@ class TlcpDoor:
 
     def _submit(self, session: Session, request: SendMessage) -> None:
         """Take in a message that has its place in the backlog."""
-
-        def settled(code: int | None, text: str) -> None:
-            self._backlog.leave(session.id)
-
+        settled = partial(self._settled, session.id)
         message = Message(request.message, request.sequence, request.progressive, request.outcome, settled)
         try:
             _check_open(session)
@@ -499,6 +499,9 @@ class TlcpDoor:
         except Refusal:
             self._backlog.leave(session.id)
             raise
+
+    def _settled(self, session: str, code: int | None, text: str) -> None:
+        self._backlog.leave(session)
 
 
 def _unexpected(name: str, request_id: str | None) -> RequestError:

@@ -20,14 +20,14 @@ def subject(session: Session, request: Control) -> Subject | None:
     """What a request is about, if others about the same have to wait for it."""
     if isinstance(request, Subscribe | Unsubscribe | Reconfigure):
         return session.id, request.subscription
-    if isinstance(request, SendMessage) and not is_awaited(session, request):
+    if isinstance(request, SendMessage):
         return session.id, MESSAGES
     return None
 
 
-def is_awaited(session: Session, request: SendMessage) -> bool:
+def is_awaited(session: Session, request: Control) -> bool:
     """Whether messages that have been taken in already wait for this one: it must not wait for them."""
-    return session.messages.is_awaited(request.sequence, request.progressive)
+    return isinstance(request, SendMessage) and session.messages.is_awaited(request.sequence, request.progressive)
 
 
 class Order:
