@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.config import Config
+from penstock.doors.backlog import Backlog
 from penstock.doors.facts import facts_of
 from penstock.doors.stream.link import Link
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
+from penstock.kernel.messages import Message
 from penstock.kernel.ports import Admission, Authority, Codec, Grant, MessageHandler, Wish
 from penstock.kernel.session import Binding, Session
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
@@ -46,6 +48,7 @@ class Reception:
         self.kernel = kernel
         self._sets = sets
         self._census = Census(config.limits.sessions_per_address)
+        self._backlog = Backlog(config.limits.max_pending_messages)
         kernel.observer = self
 
     # -- sessions -------------------------------------------------------------------------------------------------
@@ -181,8 +184,7 @@ class Reception:
             raise
 
     def _subscribe(self, session: Session, number: int, wish: Wish, silent: bool, feed: Feed, grant: Grant) -> None:
-        if session.closed:
-            raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
+        check_open(session)
         session.subscribe(
             SubscriptionRequest(
                 number=number,
@@ -198,6 +200,32 @@ class Reception:
             )
         )
 
+    def submit(
+        self, session: Session, message: Message, max_wait_millis: int | None
+    ) -> Callable[[], Awaitable[None]] | None:
+        """Take a message in; what is left to do if there is no room for it yet, else None. Both raise a Refusal."""
+        places = self._backlog
+        if not (places.enter(session.id) or (is_awaited(session, message) and places.enter(session.id, True))):
+            return partial(self._submit_later, session, message, max_wait_millis)
+        self._submit(session, message, max_wait_millis)
+        return None
+
+    async def _submit_later(self, session: Session, message: Message, max_wait_millis: int | None) -> None:
+        await self._backlog.wait(session.id)
+        self._submit(session, message, max_wait_millis)
+
+    def _submit(self, session: Session, message: Message, max_wait_millis: int | None) -> None:
+        message.settled = partial(self._settled, session.id)
+        try:
+            check_open(session)
+            session.messages.submit(message, max_wait_millis)
+        except Refusal:
+            self._backlog.leave(session.id)
+            raise
+
+    def _settled(self, session: str, code: int | None, text: str) -> None:
+        self._backlog.leave(session)
+
     # -- the kernel's observer ------------------------------------------------------------------------------------
 
     def subscription_closed(self, session: Session, subscription: Subscription) -> None:
@@ -207,6 +235,17 @@ class Reception:
         self._census.leave(session.address)
         self._sets[session.adapter_set].authority.session_closed(session)
         log.info("session closed", session=short(session.id), cause=cause, reason=message or "the client has gone")
+
+
+def is_awaited(session: Session, message: Message) -> bool:
+    """Whether messages that have been taken in already wait for this one: it must not wait for them."""
+    return session.messages.is_awaited(message.sequence, message.progressive)
+
+
+def check_open(session: Session) -> None:
+    """Refuse what was asked of a session that has been closed since."""
+    if session.closed:
+        raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
 
 
 def destroy(session: Session, cause_code: int | None, cause_message: str | None, close_socket: bool = True) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.conformance.conftest import MovableClock
@@ -44,6 +46,31 @@ def test_a_message_of_a_sequence_is_taken_in_and_its_outcome_told_in_the_stream(
         assert device.message(tap.session, message="m", sequence="orders", msg_prog=1) == OK
         assert tap.read_line() == "MSG,orders,1,DONE"
         assert server.metadata.messages == ["m"]
+
+
+@pytest.mark.conformance("text6.message.limit")
+@pytest.mark.config({"limits.max_pending_messages": 3})
+def test_more_messages_without_an_outcome_than_configured_wait_to_be_taken_in(
+    server: BackgroundServer, device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = server.call(asyncio.Event)
+
+    async def message(*_: object) -> None:
+        await gate.wait()
+
+    monkeypatch.setattr(server.metadata, "message", message)
+    with device.create() as tap:
+        for number in range(1, 4):
+            assert device.message(tap.session, message="m", sequence="s", msg_prog=number) == OK
+        with device.exchange.http() as http:
+            line = params(session=tap.session, message="m", sequence="s", msg_prog=4)
+            http.post("send_message", line, query="")
+            # Meanwhile others are answered.
+            assert device.control(tap.session, op="constrain") == OK
+            server.call(gate.set)
+            http.read_head()
+            assert http.read_body().decode() == OK
+        assert [tap.read_line() for _ in range(4)] == [f"MSG,s,{number},DONE" for number in range(1, 5)]
 
 
 @pytest.mark.conformance("text6.message.LS_session")

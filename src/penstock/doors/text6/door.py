@@ -194,7 +194,9 @@ class Text6Door:
         """Take a message in; a synchronous one has its outcome as its answer."""
         if not request.is_synchronous:
             message = Message(request.message, request.sequence, request.progressive, True)
-            session.messages.submit(message, request.max_wait_millis)
+            later = self._reception.submit(session, message, request.max_wait_millis)
+            if later is not None:
+                await later()
             return
         outcome: asyncio.Future[tuple[int | None, str]] = asyncio.get_running_loop().create_future()
 

@@ -18,12 +18,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
-from penstock.doors.reception import Reception, destroy, incident
+from penstock.doors.reception import Reception, check_open, destroy, incident
 from penstock.doors.stream.body import BadBody, body_text
 from penstock.doors.stream.link import Link
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.tlcp.asked import REQUESTS_PER_TURN, Asked
-from penstock.doors.tlcp.backlog import Backlog
 from penstock.doors.tlcp.intake import Intake
 from penstock.doors.tlcp.order import Order, Subject, is_awaited, subject
 from penstock.doors.tlcp.refusals import control_error, session_error
@@ -94,7 +93,6 @@ class TlcpDoor:
         self._kernel = reception.kernel
         self._codecs: dict[tuple[Version, str], TlcpCodec] = {}
         self._order = Order()
-        self._backlog = Backlog(self._config.limits.max_pending_messages)
 
     # -- transports -----------------------------------------------------------------------------------------------
 
@@ -441,7 +439,7 @@ class TlcpDoor:
     async def _follow(self, before: asyncio.Task[None], session: Session, request: Control) -> None:
         """Carry out a request after the one before it about the same subject."""
         await asyncio.wait([before])
-        _check_open(session)
+        check_open(session)
         later = self._execute(session, request)
         if later is not None:
             await later()
@@ -479,40 +477,15 @@ class TlcpDoor:
         elif isinstance(request, Destroy):
             destroy(session, request.cause_code, request.cause_message, request.close_socket)
         elif isinstance(request, SendMessage):
-            places = self._backlog
-            if not (places.enter(session.id) or (is_awaited(session, request) and places.enter(session.id, True))):
-                return partial(self._submit_later, session, request)
-            self._submit(session, request)
+            message = Message(request.message, request.sequence, request.progressive, request.outcome)
+            return self.reception.submit(session, message, request.max_wait_millis)
         return None
-
-    async def _submit_later(self, session: Session, request: SendMessage) -> None:
-        await self._backlog.wait(session.id)
-        self._submit(session, request)
-
-    def _submit(self, session: Session, request: SendMessage) -> None:
-        """Take in a message that has its place in the backlog."""
-        settled = partial(self._settled, session.id)
-        message = Message(request.message, request.sequence, request.progressive, request.outcome, settled)
-        try:
-            _check_open(session)
-            session.messages.submit(message, request.max_wait_millis)
-        except Refusal:
-            self._backlog.leave(session.id)
-            raise
-
-    def _settled(self, session: str, code: int | None, text: str) -> None:
-        self._backlog.leave(session)
 
 
 def _unexpected(name: str, request_id: str | None) -> RequestError:
     """Error 68 for the exception being handled, with an id that the log carries too."""
     code = SessionCode.INTERNAL if name in SESSION_REQUESTS else ControlCode.INTERNAL
     return RequestError(int(code), incident(name), request_id)
-
-
-def _check_open(session: Session) -> None:
-    if session.closed:
-        raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
 
 
 def _check_not_streaming(link: Link) -> None:

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.doors.tlcp.backlog import Backlog
+from penstock.doors.backlog import Backlog
 
 LIMIT = 3
 

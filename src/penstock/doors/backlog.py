@@ -1,6 +1,6 @@
 """Messages that wait for their outcome, session by session: one more than allowed waits to be taken in.
 
-In which order they are taken in is decided in `order`, what becomes of them in `kernel.messages`.
+In which order they are taken in is decided by the doors, what becomes of them in `kernel.messages`.
 """
 
 from __future__ import annotations
