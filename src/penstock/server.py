@@ -369,7 +369,12 @@ class Server:
 
         try:
             self.tlex = await TlexDoor.open(
-                self.config, self._data_dir, self._tlex_board, self.recording, self._shares.tlex_strangers
+                self.config,
+                self._data_dir,
+                self._tlex_board,
+                self.recording,
+                self._shares.tlex_strangers,
+                self.kernel.ledger,
             )
         except DoorError as error:
             raise StartError(str(error)) from error
@@ -382,7 +387,14 @@ class Server:
 
         history = History(self._data_dir / "journal", self._data_dir / "lake")
         sets = AdapterSets(self._judge_of, self._has_adapter)
-        self.ditto = DittoDoor(self.config, self.recording, history, sets, lambda: (*self.stream_ports, self.api_port))
+        self.ditto = DittoDoor(
+            self.config,
+            self.recording,
+            history,
+            sets,
+            lambda: (*self.stream_ports, self.api_port),
+            self.kernel.ledger,
+        )
         try:
             await self.ditto.open()
         except DoorError as error:
@@ -540,7 +552,7 @@ class Server:
 
             application.router.routes.append(below("/api/v1", self.tlex.rest))
         take_over = None if self.ditto is None else self.ditto.take_over
-        self.api = AsgiPort(self.config, application, self._shares.api, take_over)
+        self.api = AsgiPort(self.config, application, self._shares.api, self.kernel.ledger, take_over)
         await self.api.listen()
 
     def _data_adapter(self, adapter_set: str, name: str) -> DataAdapter | None:

@@ -7,6 +7,7 @@ import socket
 from typing import Any
 
 from penstock.config import load
+from penstock.kernel.ledger import Ledger
 from penstock.transport.asgi import AsgiPort
 
 PATIENCE = 15.0
@@ -24,7 +25,7 @@ def test_a_request_whose_client_has_left_ends_before_the_port_does() -> None:
         done.set()
 
     async def test() -> None:
-        port = AsgiPort(load(None, {"api.port": 0}).config, application, 10)
+        port = AsgiPort(load(None, {"api.port": 0}).config, application, 10, Ledger())
         await port.listen()
         _, writer = await asyncio.open_connection("127.0.0.1", port.ports[0])
         writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")

@@ -15,6 +15,7 @@ from penstock.doors.stream.http import StreamConnection
 from penstock.doors.stream.link import Link
 from penstock.doors.stream.websocket import MAX_UNREAD, WebSocketConnection
 from penstock.doors.tlcp.door import LINES_PER_TURN
+from penstock.kernel.ledger import Ledger
 from penstock.kernel.recovery import Batch
 from penstock.transport import closing
 from penstock.transport.pressure import Patience
@@ -309,7 +310,9 @@ class Pipe(asyncio.Transport):
 def test_a_peer_is_cut_when_it_takes_nothing_and_not_when_it_is_merely_slow() -> None:
     async def scenario() -> None:
         slow, stuck = Pipe(1_000), Pipe(1_000)
-        watched = [Patience(slow, 0.02), Patience(stuck, 0.02)]
+        ledger = Ledger()
+        watched = [Patience(slow, 0.02, ledger), Patience(stuck, 0.02, ledger)]
+        assert ledger.waiting == 2_000
         while not stuck.aborted:
             slow.waiting -= 1
             await asyncio.sleep(0.005)
@@ -317,5 +320,6 @@ def test_a_peer_is_cut_when_it_takes_nothing_and_not_when_it_is_merely_slow() ->
         assert slow.waiting > 0
         for patience in watched:
             patience.cancel()
+        assert ledger.waiting == 0
 
     asyncio.run(scenario())

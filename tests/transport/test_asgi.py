@@ -14,6 +14,7 @@ import pytest
 import uvloop
 
 from penstock.config import load
+from penstock.kernel.ledger import Ledger
 from penstock.transport.asgi import AsgiPort
 
 PATIENCE = 20.0
@@ -43,7 +44,7 @@ class Site:
 @asynccontextmanager
 async def serving(application: Any, max_connections: int = 100, **settings: Any) -> Any:
     overrides = {"api.port": 0, **{key.replace("__", "."): value for key, value in settings.items()}}
-    port = AsgiPort(load(None, overrides).config, application, max_connections)
+    port = AsgiPort(load(None, overrides).config, application, max_connections, Ledger())
     await port.listen()
     try:
         yield Site(port)

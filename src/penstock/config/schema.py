@@ -336,6 +336,14 @@ class Session(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(ge=65_536, le=LARGEST),
         about("Bytes of updates that may wait for one session; beyond it the oldest are dropped."),
     ] = 4_194_304
+    max_waiting_bytes: Annotated[
+        int,
+        Meta(ge=0, le=2**53),
+        about(
+            "Bytes that may wait for all clients together, kept for recovery or unsent included; beyond it those for"
+            " whom most waits lose updates first, then their connections. 0 = unlimited."
+        ),
+    ] = 536_870_912
     max_delay_millis: Annotated[
         int,
         Meta(ge=0, le=60_000),

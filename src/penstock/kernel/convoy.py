@@ -74,6 +74,10 @@ class Convoys(Timed):
         if not self.alarm:
             self._kernel.set_timer(self, now + self.calm)
 
+    def logs(self) -> list[RecoveryLog]:
+        """Of all convoys."""
+        return [convoy.log for convoys in self._convoys.values() for convoy in convoys]
+
     def forget(self, session: Session) -> None:
         """The session has been closed."""
         self._loners.pop(session, None)
@@ -93,6 +97,7 @@ class Convoys(Timed):
             heir.assume(leader)
             convoy.leader = heir
         else:
+            convoy.log.clear()
             convoys = self._convoys[convoy.course]
             convoys.remove(convoy)
             if not convoys:

@@ -14,6 +14,7 @@ from penstock.kernel.convoy import Convoys
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
 from penstock.kernel.identity import SessionIds, same
+from penstock.kernel.ledger import Ledger
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.outbox import Outbox
 from penstock.kernel.recovery import Batch
@@ -58,6 +59,8 @@ class Kernel:
     ) -> None:
         self.clock = clock
         self.limits = limits
+        # What waits for all sessions together.
+        self.ledger = Ledger(limits.max_waiting_bytes)
         self.observer = observer
         self.feeds: dict[tuple[str, str], Feed] = {}
         self.sessions: dict[str, Session] = {}
@@ -138,6 +141,10 @@ class Kernel:
             self._waker.wake()
         self._dirty.append(outbox)
 
+    def wake(self) -> None:
+        """Have a turn run."""
+        self._waker.wake()
+
     @property
     def is_dirty(self) -> bool:
         """Whether a session has come up with something to send since the last turn."""
@@ -187,6 +194,9 @@ class Kernel:
                     outbox.flush()
             if self.convoys.due:
                 self.convoys.gather()
+            if self.ledger.is_full():
+                sessions = list(self.sessions.values())
+                self.ledger.relieve(sessions, [*[session.own_log for session in sessions], *self.convoys.logs()])
         finally:
             self._turn_time = 0.0
 

@@ -201,6 +201,9 @@ class Lane(Timed):
             now = self.session.kernel.clock()
             self.session.kernel.set_timer(self, min(self.alarm, now + interval))
 
+    def shed(self) -> None:
+        """There is too little room for all that waits: keep only what comes last. Here that is all there is."""
+
     # -- the end --------------------------------------------------------------------------------------------------
 
     def drop_states(self) -> None:
@@ -310,13 +313,13 @@ class QueueLane(Lane):
         entry = Held(state, b"", free)
         self._queue.append(entry)
         session = self.session
-        session.held += entry.weight
+        session.weigh(entry.weight)
         if not free:
             self._bound += 1
             if self._bound > self._limit:
                 self._drop_oldest()
         if session.held > session.limits.max_pending_bytes:
-            self._shrink()
+            self._shrink(session.limits.max_pending_bytes * SHRINK)
         if self._is_due():
             self._wait()
 
@@ -328,9 +331,12 @@ class QueueLane(Lane):
                 self._lose(entry)
                 return
 
-    def _shrink(self) -> None:
-        """Drop the oldest states, but not the latest, until the session has room again."""
-        enough = self.session.limits.max_pending_bytes * SHRINK
+    def shed(self) -> None:
+        if self._queue:
+            self._shrink(0)
+
+    def _shrink(self, enough: float) -> None:
+        """Drop the oldest states, but not the latest, until the session holds no more than this."""
         latest = self._queue.pop()
         kept: deque[Held] = deque()
         for entry in self._queue:
@@ -350,8 +356,11 @@ class QueueLane(Lane):
             self.filtered += 1
 
     def _uncount(self, entry: Held) -> None:
-        self.session.held -= entry.weight
-        if entry.state is not None and not entry.free:
+        if entry.state is None:
+            self.session.count_told(-len(entry.line))
+            return
+        self.session.weigh(-entry.weight)
+        if not entry.free:
             self._bound -= 1
 
     def tell(self, line: bytes) -> None:
@@ -359,6 +368,7 @@ class QueueLane(Lane):
             self.session.send(line)
         else:
             self._queue.append(Held(None, line, True))
+            self.session.count_told(len(line))
             self._wait()
 
     def _is_due(self) -> bool:
@@ -392,7 +402,8 @@ class QueueLane(Lane):
         # Where losses must be told, nothing is dropped that need not be.
         if not self._tells_losses:
             for entry in self._queue:
-                self._uncount(entry)
+                if entry.state is not None:
+                    self._uncount(entry)
             self._queue = deque(entry for entry in self._queue if entry.state is None)
 
     def discard(self) -> None:

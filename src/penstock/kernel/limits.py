@@ -38,6 +38,9 @@ class SessionLimits:
     # Bytes of events that may wait for one session, and as many that may be encoded for it in one turn; the oldest
     # are dropped beyond it.
     max_pending_bytes: int = 4_194_304
+    # Bytes that may wait for all sessions together; beyond it those for whom most waits lose events, then their
+    # connections. 0 means no limit.
+    max_waiting_bytes: int = 536_870_912
     # Two writes of a session are this far apart; what comes in between goes in one. 0 means a write at every turn.
     max_delay_millis: int = 0
     # Notifications kept for a session that cannot take them; one more closes the session.

@@ -36,6 +36,7 @@ class Outbox(Timed):
         "_rest_until",
         "_room",
         "_stalled",
+        "_told",
         "channel",
         "closed",
         "dirty",
@@ -65,6 +66,8 @@ class Outbox(Timed):
         self._pending: deque[Lane | bytes] | None = None
         # How many of the pending are not lanes: those have bounds of their own.
         self._notices = 0
+        # And how many bytes these are.
+        self._told = 0
         # Encoded, by this lane if by any, but to wait until the bandwidth allows it.
         self._stalled: tuple[Lane | None, bytes] | None = None
         self._budget: Budget | None = None
@@ -106,12 +109,30 @@ class Outbox(Timed):
         else:
             self.add_pending(line)
 
+    def weigh(self, size: int) -> None:
+        """So many more bytes wait in lanes, or fewer if below zero."""
+        self.held += size
+        self._count_waiting(size)
+
+    def count_told(self, size: int) -> None:
+        """So many more bytes of notifications wait that are no events, or fewer if below zero."""
+        self._told += size
+        self._count_waiting(size)
+
+    def _count_waiting(self, size: int) -> None:
+        ledger = self.kernel.ledger
+        ledger.waiting += size
+        if ledger.waiting + ledger.logged > ledger.limit:
+            # Seen to at the end of the turn: not in the middle of a fan-out.
+            self.kernel.wake()
+
     def add_pending(self, entry: Lane | bytes) -> None:
         if self._pending is None:
             self._pending = deque()
         self._pending.append(entry)
         if isinstance(entry, bytes):
             self._notices += 1
+            self.count_told(len(entry))
         # Drained, or closed when there are too many, at the end of the turn: not in the middle of a fan-out.
         if self.dirty:
             return
@@ -137,12 +158,13 @@ class Outbox(Timed):
     def _take_over(self, other: Outbox, lanes: dict[Lane, Lane]) -> None:
         """Hold what another outbox holds; `lanes` of ours by those of the other."""
         self.ready = other.ready
-        self.held = other.held
+        self.weigh(other.held - self.held)
         self._lines = other._lines.copy()
         self._room = other._room
         if other._pending is not None:
             self._pending = deque([lanes[entry] if isinstance(entry, Lane) else entry for entry in other._pending])
         self._notices = other._notices
+        self.count_told(other._told - self._told)
         self._rest_until = other._rest_until
         self._drain_at = other._drain_at
         if other.dirty or self._lines:
@@ -206,6 +228,7 @@ class Outbox(Timed):
                 entry = pending.popleft()
                 if isinstance(entry, bytes):
                     self._notices -= 1
+                    self.count_told(-len(entry))
                     line = entry
                 else:
                     lane = entry

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.kernel.ledger import Ledger
+
 
 class Batch:
     """What one flush sends: whole lines. Sessions of one convoy share it, and so do their logs.
@@ -15,7 +17,7 @@ class Batch:
     Kept as one text, for a list of lines takes three times the memory; a line ends in CR-LF and has none inside.
     """
 
-    __slots__ = ("count", "framed", "payload", "time")
+    __slots__ = ("count", "framed", "holders", "payload", "time")
 
     def __init__(self, time: float, lines: Sequence[bytes]) -> None:
         self.time = time
@@ -23,6 +25,8 @@ class Batch:
         self.payload = b"".join(lines)
         # What a WebSocket has made of it, for all others that send it in the same turn.
         self.framed: bytes | None = None
+        # How many logs keep it.
+        self.holders = 0
 
     def lines(self) -> list[bytes]:
         return self.payload.splitlines(keepends=True)
@@ -34,9 +38,11 @@ class RecoveryLog:
     `reached` is the most that `sent` has ever been: a client may know more than was sent since the last rewind.
     """
 
-    __slots__ = ("_batches", "_max_age", "_max_bytes", "_size", "first", "reached", "sent")
+    __slots__ = ("_batches", "_ledger", "_max_age", "_max_bytes", "_size", "first", "reached", "sent")
 
-    def __init__(self, max_bytes: int, max_age: float) -> None:
+    def __init__(self, max_bytes: int, max_age: float, ledger: Ledger | None = None) -> None:
+        """Bytes are counted in `ledger`, once for all logs that share them."""
+        self._ledger = Ledger() if ledger is None else ledger
         self.sent = 0
         self.first = 0
         self.reached = 0
@@ -46,14 +52,33 @@ class RecoveryLog:
         # Not a deque: every session has one, and a deque takes 700 bytes when there is hardly anything in it.
         self._batches: list[Batch] = []
 
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        return self._size
+
     def append(self, batch: Batch) -> None:
         """Remember lines that have just been sent."""
         self.sent += batch.count
         if self.sent > self.reached:
             self.reached = self.sent
         self._batches.append(batch)
-        self._size += len(batch.payload)
+        self._hold(batch)
         self._trim()
+
+    def _hold(self, batch: Batch) -> None:
+        size = len(batch.payload)
+        self._size += size
+        if not batch.holders:
+            self._ledger.logged += size
+        batch.holders += 1
+
+    def _let_go(self, batch: Batch) -> None:
+        size = len(batch.payload)
+        self._size -= size
+        batch.holders -= 1
+        if not batch.holders:
+            self._ledger.logged -= size
 
     def extend(self, other: RecoveryLog, mark: int) -> None:
         """Remember what another log has remembered since the time when it had sent `mark` notifications."""
@@ -71,7 +96,8 @@ class RecoveryLog:
             found += other._batches[start].count
         new = other._batches[start:]
         self._batches += new
-        self._size += sum([len(batch.payload) for batch in new])
+        for batch in new:
+            self._hold(batch)
         self.sent += missing
         if self.sent > self.reached:
             self.reached = self.sent
@@ -82,24 +108,23 @@ class RecoveryLog:
         batches = self._batches
         if not batches:
             return
-        size = self._size
         oldest = batches[-1].time - self._max_age
-        if size <= self._max_bytes and batches[0].time >= oldest:
+        if self._size <= self._max_bytes and batches[0].time >= oldest:
             return
         count = 0
         for old in batches:
-            if size <= self._max_bytes and old.time >= oldest:
+            if self._size <= self._max_bytes and old.time >= oldest:
                 break
-            size -= len(old.payload)
+            self._let_go(old)
             self.first += old.count
             count += 1
         del batches[:count]
-        self._size = size
 
     def clear(self) -> None:
         """The client has everything: nothing need be kept."""
+        for batch in self._batches:
+            self._let_go(batch)
         self._batches.clear()
-        self._size = 0
         self.first = self.sent
 
     def take_back(self, batch: Batch) -> None:
@@ -108,7 +133,7 @@ class RecoveryLog:
         self.reached = self.sent
         if self._batches and self._batches[-1] is batch:
             self._batches.pop()
-            self._size -= len(batch.payload)
+            self._let_go(batch)
         else:
             # It was too long to be kept.
             self.first = self.sent
@@ -123,7 +148,7 @@ class RecoveryLog:
         again: list[bytes] = []
         while self.sent > progressive:
             batch = self._batches.pop()
-            self._size -= len(batch.payload)
+            self._let_go(batch)
             self.sent -= batch.count
             keep = progressive - self.sent
             lines = batch.lines()
@@ -131,7 +156,7 @@ class RecoveryLog:
                 again[:0] = lines[keep:]
                 kept = Batch(batch.time, lines[:keep])
                 self._batches.append(kept)
-                self._size += len(kept.payload)
+                self._hold(kept)
                 self.sent = progressive
             else:
                 again[:0] = lines

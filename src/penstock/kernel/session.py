@@ -37,6 +37,7 @@ class Session(Connection):
     __slots__ = (
         "_fresh",
         "_is_limited",
+        "_left",
         "_log",
         "_mark",
         "_messages",
@@ -78,6 +79,9 @@ class Session(Connection):
         self._recoverable = recoverable
         self._log = self.new_log()
 
+        # Bytes of lines that are encoded and have no connection.
+        self._left = 0
+
         # Nothing has been sent on its present connection; and whether that may carry only so many bytes.
         self._fresh = False
         self._is_limited = False
@@ -101,6 +105,7 @@ class Session(Connection):
             )
         now = self.kernel.clock()
         self.channel = channel
+        self._count_left()
         self._fresh = True
         self._is_limited = channel.room() is not None
         self._congested = False
@@ -149,6 +154,7 @@ class Session(Connection):
         """The connection is gone without a word: keep the session for a while, the client may recover it."""
         self.part()
         self.channel = None
+        self._count_left()
         if not self._recoverable:
             self.close(None, "")
             return
@@ -168,6 +174,7 @@ class Session(Connection):
         patience = polling if delay_millis is None else min(delay_millis, self.limits.max_polling_millis)
         if self.channel is not None:
             self._leave_channel(self.codec.loop(polling), close_socket)
+            self._count_left()
         self._unbound_until = now + (self.limits.session_timeout_millis + patience) / 1000
         self._set_alarm()
 
@@ -287,6 +294,40 @@ class Session(Connection):
         channel.send(self.kernel.said(line))
         self._last_write = self.kernel.clock()
 
+    # -- when too much waits --------------------------------------------------------------------------------------
+
+    def waiting(self) -> int:
+        """Bytes that wait for this client, but for what transports hold and what is kept for recovery."""
+        return self.held + self._told + self._left
+
+    def _count_left(self) -> None:
+        left = 0 if self.channel is not None else sum(map(len, self._lines))
+        self._count_waiting(left - self._left)
+        self._left = left
+
+    def shed(self) -> bool:
+        """Keep of the events that wait only the latest of each item; False if there were no others."""
+        before = self.held
+        for lane in self.lanes():
+            lane.shed()
+        return self.held < before
+
+    def give_up(self) -> None:
+        """Close the session: more waits for its client than the server can hold."""
+        channel = self.channel
+        if channel is not None and self._congested:
+            # It would never read its last line, and what it has not read is to be let go.
+            self.part()
+            channel.abort()
+            self.channel = None
+        # The cause after which clients come again by themselves.
+        self.close(Cause.MAX_DURATION, "Too much waits for the clients of this server")
+
+    @property
+    def own_log(self) -> RecoveryLog:
+        """What it has sent by itself; without what it has sent as one of a convoy."""
+        return self._log
+
     # -- convoys --------------------------------------------------------------------------------------------------
 
     @property
@@ -305,7 +346,7 @@ class Session(Connection):
 
     def new_log(self) -> RecoveryLog:
         kept = self.limits.max_recovery_length if self._recoverable else 0
-        return RecoveryLog(kept, self.limits.max_recovery_age_millis / 1000)
+        return RecoveryLog(kept, self.limits.max_recovery_age_millis / 1000, self.kernel.ledger)
 
     def join(self, convoy: Convoy) -> None:
         self.convoy = convoy
@@ -466,12 +507,16 @@ class Session(Connection):
             self._leave_channel(last_line, close_socket)
         self.ready = False
         self._lines = []
+        self._count_left()
         self._pending = None
         self._notices = 0
         self._stalled = None
+        self._log.clear()
         for subscription in self.subscriptions.values():
             self._stop(subscription)
         self.subscriptions.clear()
+        # Those of lanes have gone with them.
+        self.count_told(-self._told)
         if self._messages is not None:
             self._messages.end()
         self.kernel.forget(self, code, message, told=channel is not None)

@@ -102,6 +102,7 @@ class CommandLane(Lane):
         else:
             self._line_count += 1
             self._lines[self._line_count] = line
+            self.session.count_told(len(line))
             self._rows[self._line_count] = ("", ())
             self._wait()
 
@@ -110,32 +111,34 @@ class CommandLane(Lane):
     def _put(self, key: str, command: str, state: State) -> None:
         before = self._rows.get(key)
         if before is not None:
-            self.session.held -= weight(before[1])
+            self.session.weigh(-weight(before[1]))
         self._rows[key] = (command, state)
         self._count(state)
 
     def _remove(self, key: str) -> None:
         _, state = self._rows.pop(key)
-        self.session.held -= weight(state)
+        self.session.weigh(-weight(state))
 
     def _unpark(self, key: str) -> State | None:
         state = self._parked.pop(key, None)
         if state is not None:
-            self.session.held -= weight(state)
+            self.session.weigh(-weight(state))
         return state
 
     def _count(self, state: State) -> None:
-        self.session.held += weight(state)
+        self.session.weigh(weight(state))
         if self.session.held > self.session.limits.max_pending_bytes:
-            self._shrink()
+            self._shrink(self.session.limits.max_pending_bytes * SHRINK)
 
-    def _shrink(self) -> None:
-        """Drop the oldest UPDATEs until the session has room again, then other rows, but not the latest.
+    def shed(self) -> None:
+        self._shrink(0)
+
+    def _shrink(self, enough: float) -> None:
+        """Drop the oldest UPDATEs until the session holds no more than this, then other rows, but not the latest.
 
         Other rows are losses to be told: without them the client's table is not what it should be.
         """
         session = self.session
-        enough = session.limits.max_pending_bytes * SHRINK
         for key in list(self._parked)[:-1]:
             if session.held > enough:
                 self._unpark(key)
@@ -162,7 +165,9 @@ class CommandLane(Lane):
         key = next(iter(self._rows))
         if isinstance(key, int):
             del self._rows[key]
-            return self._lines.pop(key)
+            line = self._lines.pop(key)
+            self.session.count_told(-len(line))
+            return line
         command, state = self._rows[key]
         self._remove(key)
         return self._row_line(key, command, state)
@@ -240,6 +245,7 @@ class CommandLane(Lane):
     def discard(self) -> None:
         self.drop_states()
         self._rows.clear()
+        self.session.count_told(-sum([len(line) for line in self._lines.values()]))
         self._lines.clear()
         self._lost = 0
         super().discard()

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, cast
 
 from penstock.config import Config
+from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.transport.answers import BODILESS
 from penstock.transport.http import HttpConnection
@@ -50,10 +51,11 @@ class AsgiPort(HttpPort):
         config: Config,
         application: Application,
         max_connections: int,
+        ledger: Ledger,
         take_over: Callable[[HttpConnection, HttpRequest], None] | None = None,
     ) -> None:
         super().__init__(
-            "api", config, Origins(config.api.cors, API_METHODS, API_HEADERS, API_EXPOSED), max_connections
+            "api", config, Origins(config.api.cors, API_METHODS, API_HEADERS, API_EXPOSED), max_connections, ledger
         )
         self.max_body = MAX_BODY
         self.application = application

@@ -183,7 +183,8 @@ class HttpConnection(asyncio.Protocol):
             self._answering.connection_lost()
 
     def pause_writing(self) -> None:
-        self._patience = Patience(self.transport, self.http_port.config.limits.write_timeout_millis / 1000)
+        port = self.http_port
+        self._patience = Patience(self.transport, port.config.limits.write_timeout_millis / 1000, port.ledger)
         self.choked = True
         if self._answering is not None:
             self._answering.congested_now()

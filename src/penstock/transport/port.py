@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock import __version__
 from penstock.config import Config
+from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.transport.census import Census
 from penstock.transport.episode import Episode
@@ -41,9 +42,11 @@ class HttpPort:
     # Whether requests are answered before their bodies have come.
     hands_out_early = False
 
-    def __init__(self, name: str, config: Config, origins: Origins, max_connections: int) -> None:
+    def __init__(self, name: str, config: Config, origins: Origins, max_connections: int, ledger: Ledger) -> None:
         self.config = config
         self.origins = origins
+        # What waits for clients of all ports together, unsent bytes among it.
+        self.ledger = ledger
         # Connections in all; one more closes the one that is idle the longest, or is refused where none is.
         self.max_connections = max_connections
         self.connections: set[Open] = set()

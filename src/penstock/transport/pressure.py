@@ -8,6 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.kernel.ledger import Ledger
 
 
 def keep_unsent_low(transport: asyncio.Transport, max_unsent_bytes: int) -> None:
@@ -31,17 +35,33 @@ def plain_socket(transport: asyncio.Transport) -> int:
 
 
 class Patience:
-    """Runs while bytes wait: aborts the connection after `seconds` in which the peer has taken none of them."""
+    """Runs while bytes wait: aborts the connection after `seconds` in which the peer has taken none of them.
 
-    __slots__ = ("_seconds", "_timer", "_transport", "_waiting")
+    As long as they wait they are in the ledger of all that waits for clients.
+    """
 
-    def __init__(self, transport: asyncio.Transport, seconds: float) -> None:
+    __slots__ = ("_ledger", "_seconds", "_timer", "_transport", "_waiting")
+
+    def __init__(self, transport: asyncio.Transport, seconds: float, ledger: Ledger) -> None:
         self._transport = transport
         self._seconds = seconds
+        self._ledger = ledger
         self._wait()
 
+    def holds(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def cut(self) -> None:
+        """Too much waits for all clients together, and here is most of it."""
+        self._transport.abort()
+
+    def recount(self) -> None:
+        """More may wait than at the beginning."""
+        self._ledger.hold(self)
+
     def _wait(self) -> None:
-        self._waiting = self._transport.get_write_buffer_size()
+        self._waiting = self.holds()
+        self._ledger.hold(self)
         self._timer = asyncio.get_running_loop().call_later(self._seconds, self._check)
 
     def _check(self) -> None:
@@ -52,3 +72,4 @@ class Patience:
 
     def cancel(self) -> None:
         self._timer.cancel()
+        self._ledger.release(self)

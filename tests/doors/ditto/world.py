@@ -264,7 +264,7 @@ class World:
         sets = Sets(lambda name: None, lambda adapter_set, adapter: False, self.names.adapter_set)
         recording = Recording(self.journal, loop.call_soon, self._time)
         items = Items(sets, identity, recording, reader, self._executor)
-        self.service = Service(self.twins, self.names, identity, items, reader, self._executor, lambda: self.now)
+        self.service = Service(self.twins, self.names, identity, items, reader, self._executor, now=lambda: self.now)
         self.port: ServicePort = self.service
         self.edition = Edition(self.service.losses)
         self._peers: list[Peer] = []

@@ -6,6 +6,7 @@ next: docs/ditto.md, "Live events".
 
 from __future__ import annotations
 
+from penstock.kernel.ledger import Ledger
 from penstock.log import get
 
 log = get(__name__)
@@ -15,10 +16,11 @@ MAX_WAITING_EVENTS = 200
 
 
 class Losses:
-    """Of all clients together; it only grows."""
+    """Of all clients together; it only grows. `ledger` counts what waits for clients of every door."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger | None = None) -> None:
         self.events = 0
+        self.ledger = Ledger() if ledger is None else ledger
 
 
 class Backlog:
@@ -28,6 +30,7 @@ class Backlog:
         self._losses = losses
         self._reader = reader
         self._messages: list[bytes] = []
+        self._size = 0
         self._lost = 0
 
     @property
@@ -37,6 +40,16 @@ class Backlog:
 
     def put(self, message: bytes) -> None:
         self._messages.append(message)
+        self._size += len(message)
+        self._losses.ledger.hold(self)
+
+    def holds(self) -> int:
+        return self._size
+
+    def cut(self) -> None:
+        """Too much waits for all clients together: what waits here is lost, and the client is told how much."""
+        self.lose(len(self._messages))
+        self._messages, self._size = [], 0
 
     def lose(self, count: int = 1) -> None:
         self._lost += count
@@ -45,7 +58,9 @@ class Backlog:
     def take(self) -> tuple[list[bytes], int]:
         """All that waits, and how many events were lost after it. Nothing waits afterwards."""
         messages, lost = self._messages, self._lost
-        self._messages, self._lost = [], 0
+        self._messages, self._size, self._lost = [], 0, 0
+        if messages:
+            self._losses.ledger.release(self)
         if lost:
             log.warning("live events were lost", reader=self._reader, events=lost, of_all=self._losses.events)
         return messages, lost

@@ -25,6 +25,7 @@ from penstock.doors.ditto.websocket import Sockets
 from penstock.journal.errors import Expired
 from penstock.journal.reader import Reader as JournalReader
 from penstock.journal.recorder import Recording
+from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.transport.http import HttpConnection
 from penstock.twins.names import Names
@@ -64,8 +65,12 @@ class DittoDoor:
         history: Reader,
         sets: AdapterSets,
         ports: Callable[[], Collection[int]],
+        ledger: Ledger | None = None,
     ) -> None:
-        """`ports` are those that the server has got at `stream.host` and `api.host`, once they are open."""
+        """`ports` are those that the server has got at `stream.host` and `api.host`, once they are open.
+
+        What waits for clients is counted in `ledger`, together with that of other doors.
+        """
         loop = asyncio.get_running_loop()
         self._config = config.ditto
         self._recording = recording
@@ -88,7 +93,7 @@ class DittoDoor:
         locality = Locality((config.stream.host, config.api.host), ports)
         self.identity = Identity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
         items = Items(known, self.identity, recording, history, self._executor)
-        self.service = Service(self.twins, names, self.identity, items, history, self._executor)
+        self.service = Service(self.twins, names, self.identity, items, history, self._executor, ledger)
         self._sockets = Sockets(self.service, config.stream.allow_websocket_origins)
         self._names = names
 

@@ -23,6 +23,7 @@ from penstock.doors.ditto.identity import Credentials, Identity, Login
 from penstock.doors.ditto.item_events import ItemEvents
 from penstock.doors.ditto.items import READ_ALL, ItemPast, Items, fields_of
 from penstock.doors.ditto.past import Past, Reader
+from penstock.kernel.ledger import Ledger
 from penstock.kernel.ports import ClientFacts
 from penstock.log import get
 from penstock.twins.access import NO_RIGHTS
@@ -97,6 +98,7 @@ class Service:
         items: Items,
         reader: Reader,
         executor: Executor,
+        ledger: Ledger | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         self.twins = twins
@@ -108,7 +110,7 @@ class Service:
         self._executor = executor
         self._now = now
         # Live events that slow readers did not get; a figure for the monitor.
-        self.losses = Losses()
+        self.losses = Losses(ledger)
         # The server goes down: what has no end of its own is to end.
         self.is_closing = False
 

@@ -210,7 +210,7 @@ class _Socket(asyncio.Protocol):
             self._connection.lost()
 
     def pause_writing(self) -> None:
-        self._patience = Patience(self.transport, WRITE_SECONDS)
+        self._patience = Patience(self.transport, WRITE_SECONDS, self.sockets.service.losses.ledger)
         if self._connection is not None:
             self._connection.set_writable(False)
 

@@ -45,7 +45,7 @@ class StreamDoor(HttpPort):
         max_connections: int,
     ) -> None:
         """`health` says what GET /health answers: status and body."""
-        super().__init__("stream", config, Origins(config.cors), max_connections)
+        super().__init__("stream", config, Origins(config.cors), max_connections, turns.ledger)
         self.turns = turns
         self.tlcp = tlcp
         self._text6 = text6

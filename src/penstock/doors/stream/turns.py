@@ -12,6 +12,7 @@ from penstock.log import get
 
 if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
+    from penstock.kernel.ledger import Ledger
 
 # A deadline is never waited for in smaller steps: the loop's own timers are no finer.
 SHORTEST_WAIT = 0.001
@@ -52,9 +53,17 @@ class Turns:
         self._age = 0.0
         self._strain = 0.0
         self._strained_at = 0.0
+        # How often too much has waited for clients, as far as that has been logged.
+        self._reliefs = 0
 
     def run_kernel(self, kernel: Kernel) -> None:
         self._kernel = kernel
+
+    @property
+    def ledger(self) -> Ledger:
+        """What waits for clients, all together."""
+        assert self._kernel is not None
+        return self._kernel.ledger
 
     def wake(self) -> None:
         """Have a turn run after the callbacks that are ready now."""
@@ -91,6 +100,8 @@ class Turns:
         finally:
             self._scheduled = False
         self._measure(kernel)
+        if kernel.ledger.reliefs != self._reliefs:
+            self._tell_relief(kernel.ledger)
         if self._dirty or kernel.is_dirty:
             self.wake()
         self._arm(kernel)
@@ -110,6 +121,19 @@ class Turns:
             self._strain = self._strain / 2 if self._strain > SHORTEST_WAIT else 0.0
         self._strained_at = now
         kernel.set_strain(self._strain)
+
+    def _tell_relief(self, ledger: Ledger) -> None:
+        self._reliefs = ledger.reliefs
+        log.warning(
+            "too much waits for slow clients",
+            max_waiting_bytes=ledger.limit,
+            waiting_bytes=ledger.waiting,
+            recovery_bytes=ledger.logged,
+            sessions_conflated=ledger.shed_sessions,
+            recovery_logs_emptied=ledger.emptied_logs,
+            connections_cut=ledger.cut_reserves,
+            sessions_closed=ledger.cut_sessions,
+        )
 
     def _arm(self, kernel: Kernel) -> None:
         deadline = kernel.next_deadline()

@@ -153,7 +153,7 @@ class WebSocketConnection(asyncio.Protocol):
         return self._patience is not None
 
     def pause_writing(self) -> None:
-        self._patience = Patience(self.transport, self.door.config.limits.write_timeout_millis / 1000)
+        self._patience = Patience(self.transport, self.door.config.limits.write_timeout_millis / 1000, self.door.ledger)
         if self.session is not None:
             self.session.congest()
 
@@ -188,6 +188,8 @@ class WebSocketConnection(asyncio.Protocol):
         self._paused = pauses
         if pauses:
             self.transport.pause_reading()
+            if self._patience is not None:
+                self._patience.recount()
         else:
             self.transport.resume_reading()
             if self.session is not None:

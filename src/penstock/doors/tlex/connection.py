@@ -20,6 +20,7 @@ from penstock.doors.tlex.session import Session, State
 from penstock.doors.tlex.settings import KILOBYTE, Settings
 from penstock.doors.tlex.turn import Turn
 from penstock.doors.tlex.window import Window
+from penstock.kernel.ledger import Ledger
 from penstock.wire.tlex.datagrams import (
     KEEP_ALIVE_FRAME,
     RECONNECT_FRAME,
@@ -48,6 +49,7 @@ class Doorkeeper(Protocol):
 
     turn: Turn
     settings: Settings
+    ledger: Ledger
 
     def admit(self, connection: Connection, token: str, now: Moment) -> Session | None:
         """The session that has waited for this connection."""
@@ -200,6 +202,7 @@ class Connection:
             settings.queue_bytes,
             is_singleplex=session.is_singleplex,
             is_monitor=session.type is SessionType.MONITOR,
+            ledger=self._doorkeeper.ledger,
         )
         self.receiver.set_writable(self._writable)
         self.receiver.last_write = self.accepted_at

@@ -25,6 +25,7 @@ from penstock.doors.tlex.listener import Listeners, moment, tls_context
 from penstock.doors.tlex.ports import Display, Recorder
 from penstock.doors.tlex.rest import Rest
 from penstock.doors.tlex.settings import Limits, Settings
+from penstock.kernel.ledger import Ledger as WaitingLedger
 from penstock.log import get
 from penstock.store.address import store_url
 from penstock.store.checking import check_database
@@ -76,6 +77,7 @@ class TlexDoor:
         display: Display | None = None,
         recording: Recording | None = None,
         max_strangers: int | None = None,
+        ledger: WaitingLedger | None = None,
     ) -> None:
         tlex = config.tlex
         self._loop = asyncio.get_running_loop()
@@ -86,7 +88,7 @@ class TlexDoor:
         self.ledger = Ledger(store, tlex.session_log_days)
         watchers = [self.ledger] if display is None else [self.ledger, display]
         recorders: list[Recorder] = [each for each in (self._journaling, display) if each is not None]
-        self.hub = Hub(settings_of(tlex), _Chance(), self._wake, watchers, recorders)
+        self.hub = Hub(settings_of(tlex), _Chance(), self._wake, watchers, recorders, ledger)
         strangers = tlex.max_strangers if max_strangers is None else max_strangers
         self.listeners = Listeners(self.hub, strangers, tlex.handshake_millis / 1000)
         self.port = 0
@@ -112,6 +114,7 @@ class TlexDoor:
         display: Display | None = None,
         recording: Recording | None = None,
         max_strangers: int | None = None,
+        ledger: WaitingLedger | None = None,
     ) -> TlexDoor:
         """Open the database and the ports; raises DoorError. `max_strangers` wins over that of the configuration."""
         url = store_url(config, data_dir)
@@ -121,7 +124,7 @@ class TlexDoor:
             store = StoreThread(await asyncio.to_thread(Store.open, url))
         except OPENING_FAILED as error:
             raise _unopened(error) from error
-        door = cls(config, store, display, recording, max_strangers)
+        door = cls(config, store, display, recording, max_strangers, ledger)
         try:
             await door.synchronize()
             await door._listen()

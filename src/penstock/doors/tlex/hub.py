@@ -19,6 +19,7 @@ from penstock.doors.tlex.rights import Right, covers, may_see, require, require_
 from penstock.doors.tlex.session import Session, State
 from penstock.doors.tlex.settings import Settings
 from penstock.doors.tlex.turn import Turn
+from penstock.kernel.ledger import Ledger
 from penstock.store.records import Authorization
 from penstock.wire.tlex.reasons import EndReason, Reason
 from penstock.wire.tlex.rest import Protocol, RequestDetails, SecurityMode, SessionRequest, SessionType, Tlc
@@ -38,8 +39,11 @@ class Hub:
         wake: Callable[[], None],
         watchers: Sequence[Watcher] = (),
         recorders: Sequence[Recorder] = (),
+        ledger: Ledger | None = None,
     ) -> None:
         self.settings = settings
+        # What waits for slow receivers, together with what waits for clients of other doors.
+        self.ledger = Ledger() if ledger is None else ledger
         self.turn = Turn(wake, recorders)
         self.registry = Registry()
         # By token; all that have not ended.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.doors.tlex.counters import Counters
 from penstock.doors.tlex.moment import Moment
 from penstock.doors.tlex.ports import Channel
+from penstock.kernel.ledger import Ledger
 from penstock.wire.tlex.datagrams import TimestampsResponse
 from penstock.wire.tlex.monitor import restamped
 
@@ -31,6 +32,7 @@ class Receiver:
         "_control",
         "_frames",
         "_late",
+        "_ledger",
         "_marked",
         "_max_bytes",
         "_max_frames",
@@ -52,8 +54,11 @@ class Receiver:
         max_bytes: int,
         is_singleplex: bool = False,
         is_monitor: bool = False,
+        ledger: Ledger | None = None,
     ) -> None:
+        """What waits for longer than a turn is counted in `ledger`, together with what waits for other clients."""
         self.counters = counters
+        self._ledger = Ledger() if ledger is None else ledger
         # The form in which it gets payloads.
         self.is_singleplex = is_singleplex
         self.is_monitor = is_monitor
@@ -78,6 +83,16 @@ class Receiver:
         """Payloads in the queue."""
         return len(self._frames)
 
+    def holds(self) -> int:
+        """Bytes in the queue."""
+        return self.waiting_bytes
+
+    def cut(self) -> None:
+        """Too much waits for all clients together: payloads are dropped and counted, as beyond its own bounds."""
+        self.counters.dropped += len(self._frames)
+        self._frames.clear()
+        self.waiting_bytes = 0
+
     def put(self, frames: list[bytes], size: int, now: Moment) -> None:
         """Payloads in this receiver's form, `size` bytes in all."""
         self.counters.routed += len(frames)
@@ -89,6 +104,7 @@ class Receiver:
             self._trim()
         if not self.writable:
             self._late = True
+            self._ledger.hold(self)
         elif not self._marked:
             self._mark()
 
@@ -130,6 +146,7 @@ class Receiver:
         self.counters.discarded += len(self._frames)
         self._frames.clear()
         self.waiting_bytes = 0
+        self._ledger.release(self)
         self._control.clear()
         self._answers.clear()
         if last:
@@ -149,6 +166,8 @@ class Receiver:
             parts += [restamped(frame, now.utc) for frame in frames]
         else:
             parts += frames
+        if self._late:
+            self._ledger.release(self)
         self._late = False
         frames.clear()
         self._channel.write(b"".join(parts))
