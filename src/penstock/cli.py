@@ -1,5 +1,6 @@
 """The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, `penstock compile`, and those that
-rooms bring along: `penstock watch`, `penstock user`, `penstock pipeline`, `penstock history`, `penstock tlex`.
+rooms bring along: `penstock watch`, `penstock user`, `penstock pipeline`, `penstock history`, `penstock journal`,
+`penstock tlex`.
 
 Not here: what the options mean (config/), what a server is made of (server.py, imported only to serve).
 Read next: docs/configuration.md.
@@ -19,6 +20,7 @@ from penstock.client.tlex_commands import app as tlex_client_app
 from penstock.client.watching import watch
 from penstock.config import ConfigError, Loaded, as_json, as_toml, load
 from penstock.history.commands import app as history_app
+from penstock.journal.commands import app as journal_app
 from penstock.pipeline.commands import app as pipeline_app
 from penstock.pipeline.companion import Companion, is_possible
 from penstock.pipeline.streams import CLEAR, SPARK_LOG
@@ -54,6 +56,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(user_app, name="user")
 app.add_typer(pipeline_app, name="pipeline")
 app.add_typer(history_app, name="history")
+app.add_typer(journal_app, name="journal")
 app.command("watch")(watch)
 tlex_app.add_typer(tlex_client_app)
 app.add_typer(tlex_app, name="tlex")

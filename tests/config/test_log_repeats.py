@@ -130,9 +130,11 @@ def test_what_was_held_back_is_told_in_time_though_nothing_more_is_logged() -> N
 
 
 def test_nothing_is_lost_or_counted_twice_when_many_threads_log(limited: Limited) -> None:
-    threads = [
-        threading.Thread(target=lambda: [limited.log.error("journal failed") for _ in range(500)]) for _ in range(8)
-    ]
+    def fail() -> None:
+        for _ in range(500):
+            limited.log.error("journal failed")
+
+    threads = [threading.Thread(target=fail) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

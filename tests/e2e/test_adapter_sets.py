@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import pytest
 
@@ -141,7 +142,7 @@ class Process:
         self.configuration.write_text(content)
         self._process = Forked(["serve", "--config", str(self.configuration), *PORTS, *options], directory)
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -21,8 +21,8 @@ LIMIT = 100_000
 BIG = "x" * 900
 
 
-def harness_of(limit: int = LIMIT, **limits: int) -> Harness:
-    return Harness(SessionLimits(max_waiting_bytes=limit, **limits))
+def harness_of(limit: int = LIMIT) -> Harness:
+    return Harness(SessionLimits(max_waiting_bytes=limit))
 
 
 # -- the naive sum -------------------------------------------------------------------------------------------------
@@ -78,7 +78,8 @@ MODES = (Mode.MERGE, Mode.DISTINCT, Mode.RAW, Mode.COMMAND)
 
 class World:
     def __init__(self, limit: int) -> None:
-        self.harness = harness_of(limit, max_recovery_length=2_000, max_pending_bytes=3_000)
+        limits = SessionLimits(max_waiting_bytes=limit, max_recovery_length=2_000, max_pending_bytes=3_000)
+        self.harness = Harness(limits)
         self.sessions: list[tuple[Session, MemoryChannel]] = []
         self.count = 0
         for _ in range(3):

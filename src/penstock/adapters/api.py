@@ -49,9 +49,6 @@ class DataAdapter:
     # Whether all plain methods return at once: they are then called on the event loop itself.
     quick = False
 
-    # Why the adapter cannot do its work just now, such as a connection that is down; None when it can. For /health.
-    trouble: str | None = None
-
     publisher: Publisher
 
     def attach(self, publisher: Publisher) -> None:
@@ -86,6 +83,14 @@ class DataAdapter:
 
     def listener_certificate(self) -> Certificate | None:
         """Of an adapter that listens with TLS: what it shows there. The server has it read again on SIGHUP."""
+        return None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the adapter cannot do its work just now, such as a connection that is down; None when it can.
+
+        /health names the adapter as degraded as long as there is a reason, which is not shown.
+        """
         return None
 
     def subscribe(self, item: str) -> Maybe[None]:
@@ -141,9 +146,6 @@ class MetadataAdapter:
     # How many sessions a user may have at a time; one more ends the oldest with cause 35. None: any number.
     sessions_per_user: int | None = None
 
-    # Why the adapter cannot do its work just now, such as a connection that is down; None when it can. For /health.
-    trouble: str | None = None
-
     server: ServerHandle
     # The name of the set that it decides for, known from `attach` on.
     adapter_set: str = ""
@@ -168,6 +170,14 @@ class MetadataAdapter:
 
     def listener_certificate(self) -> Certificate | None:
         """Of an adapter that listens with TLS: what it shows there. The server has it read again on SIGHUP."""
+        return None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the adapter cannot do its work just now, such as a connection that is down; None when it can.
+
+        /health names the adapter as degraded as long as there is a reason, which is not shown.
+        """
         return None
 
     # -- sessions -------------------------------------------------------------------------------------------------

@@ -92,6 +92,11 @@ class IndexBuilder:
         if block.is_full:
             self._close_block()
 
+    def places(self) -> dict[str, list[int]]:
+        """The blocks that each entity is in."""
+        self._close_block()
+        return self._places
+
     def save(self, disk: Disk, base: int) -> None:
         """The caller syncs the directory. Raises OSError."""
         self._sink = None
@@ -143,6 +148,10 @@ class SegmentIndex:
     @property
     def end(self) -> int:
         return self.blocks[-1].end if self.blocks else DATA_START
+
+    def places(self) -> dict[str, list[int]]:
+        """The blocks that each entity is in."""
+        return dict(zip(self._entities.to_pylist(), self._places.to_pylist(), strict=True))
 
     def select(self, selection: Selection) -> list[Block]:
         """Blocks in which something wanted may be."""

@@ -12,6 +12,11 @@ from penstock.config import Config
 FILE = "store.db"
 
 
+def is_own(config: Config) -> bool:
+    """Whether it is the file in the data directory."""
+    return not config.tlex.store
+
+
 def store_url(config: Config, data_dir: Path | None) -> str | None:
     """None if there is no place for one."""
     if config.tlex.store:

@@ -195,8 +195,9 @@ def _store(config: Path | None, data_dir: str | None) -> Iterator[Store]:
     """The database of a server; what goes wrong with it becomes one line and an exit code."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from penstock.store.address import store_url
+    from penstock.store.address import is_own, store_url
     from penstock.store.errors import StoreError
+    from penstock.store.presence import check_presence, note_presence
     from penstock.store.store import Store
 
     try:
@@ -209,9 +210,12 @@ def _store(config: Path | None, data_dir: str | None) -> Iterator[Store]:
     url = store_url(loaded, directory)
     assert url is not None
     try:
-        if not loaded.tlex.store:
+        if is_own(loaded):
             make_directory(directory)
+            check_presence(directory)
         store = Store.open(url)
+        if is_own(loaded):
+            note_presence(directory)
     except (SQLAlchemyError, StoreError, ImportError, OSError) as error:
         raise complaint(f"the database cannot be opened: {_reason(error)}", FAILED) from None
     try:

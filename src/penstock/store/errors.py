@@ -26,5 +26,13 @@ class WrongSchema(StoreError):
     """The database was written by a newer version, and is left alone."""
 
 
+class Vanished(StoreError):
+    """The database's file was there once, and is not any more."""
+
+
+class Damaged(StoreError):
+    """The database's file is not whole; nothing of it was changed."""
+
+
 class Closed(StoreError):
     """The database was closed: whoever asks comes too late."""

@@ -27,9 +27,10 @@ from penstock.doors.tlex.rest import Rest
 from penstock.doors.tlex.settings import Limits, Settings
 from penstock.kernel.ledger import Ledger as WaitingLedger
 from penstock.log import get
-from penstock.store.address import store_url
+from penstock.store.address import is_own, store_url
 from penstock.store.checking import check_database
 from penstock.store.errors import StoreError
+from penstock.store.presence import check_presence, note_presence
 from penstock.store.store import TOKEN_BYTES, Store
 from penstock.store.thread import StoreThread
 from penstock.transport.listener import ListenError
@@ -121,7 +122,7 @@ class TlexDoor:
         if url is None:
             raise DoorError("tlex.store: expected a database URL, for there is no data directory")
         try:
-            store = StoreThread(await asyncio.to_thread(Store.open, url))
+            store = StoreThread(await asyncio.to_thread(_opened, url, data_dir if is_own(config) else None))
         except OPENING_FAILED as error:
             raise _unopened(error) from error
         door = cls(config, store, display, recording, max_strangers, ledger)
@@ -255,7 +256,9 @@ def check_store(config: Config, data_dir: Path) -> None:
     url = store_url(config, data_dir)
     assert url is not None
     try:
-        check_database(url, is_made=not config.tlex.store)
+        if is_own(config):
+            check_presence(data_dir)
+        check_database(url, is_made=is_own(config))
     except OPENING_FAILED as error:
         raise _unopened(error) from error
 
@@ -266,6 +269,16 @@ def _unopened(error: Exception) -> DoorError:
 
 def certificate_files(tlex: Tlex) -> CertificateFiles:
     return CertificateFiles(tlex.certificate, tlex.private_key)
+
+
+def _opened(url: str, data_dir: Path | None) -> Store:
+    """`data_dir` if it is the store of that directory. Blocks: not for a loop."""
+    if data_dir is not None:
+        check_presence(data_dir)
+    store = Store.open(url)
+    if data_dir is not None:
+        note_presence(data_dir)
+    return store
 
 
 def settings_of(tlex: Tlex) -> Settings:
