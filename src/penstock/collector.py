@@ -7,6 +7,7 @@ latest hundredth of all updates was 60 ms late with a tick of 10 ms, and is 14 m
 
 from __future__ import annotations
 
+import ctypes
 import gc
 
 # Containers made and not freed again before a pass over the young ones; such passes before one over the middle-aged;
@@ -18,3 +19,16 @@ def settle() -> None:
     """What has been loaded stays for good and need not be looked at again; what comes later, not so often."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
+
+
+def give_back() -> bool:
+    """Hand memory that is free back to the system; False where the C library has no way to. Blocks for milliseconds.
+
+    The library keeps what was freed for the next who wants some. After a client with a million items has gone that is
+    hundreds of megabytes, which nobody may want for days.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is None:
+        return False
+    trim(0)
+    return True

@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Protocol
 
 from penstock import BUILD, __version__
 from penstock.adapters.api import AdapterSet, DataAdapter
-from penstock.adapters.authority import SetAuthority
+from penstock.adapters.authority import SetAuthority, forget_names
 from penstock.adapters.demo import demo_sets
 from penstock.adapters.demo.token import kept_token
 from penstock.adapters.ingest import ingest_routes
@@ -36,7 +36,7 @@ from penstock.adapters.running import RunningSet, StartFailure
 from penstock.adapters.tlex import Board, introduced
 from penstock.adapters.watchdog import Watchdog
 from penstock.certificates import Certificate, CertificateFiles
-from penstock.collector import settle
+from penstock.collector import give_back, settle
 from penstock.config import Config, ConfigError, Loaded
 from penstock.config.checks import DEMO_SETS, EVERY_INTERFACE, serves_ditto
 from penstock.config.keys import all_keys, value_of
@@ -74,6 +74,9 @@ LAST_REQUESTS = 3.0
 
 # Seconds for which events gather that nobody waits for, before they go to the journal.
 GATHERING = 0.005
+
+# Seconds between two times that memory which clients have left behind is given back.
+TIDY_PAUSE = 60.0
 
 # Seconds between two looks for files of the journal that are past retention.
 RETENTION_PAUSE = 60.0
@@ -240,6 +243,7 @@ class Server:
         self._roster = roster or Roster()
         self._watchdog: Watchdog | None = None
         self._retention: asyncio.Task[None] | None = None
+        self._tidying: asyncio.Task[None] | None = None
         self.turns = Turns(asyncio.get_running_loop())
         ids = SessionIds(config.server.node, os.urandom)
         self.kernel = Kernel(time.monotonic, self.turns, ids, session_limits(config))
@@ -307,6 +311,7 @@ class Server:
                 raise StartError(str(error)) from error
             raise
         self._ready = True
+        self._tidying = asyncio.get_running_loop().create_task(_tidy())
 
     def _watch(self) -> None:
         if self.config.server.stall_millis:
@@ -587,6 +592,8 @@ class Server:
 
     async def stop(self) -> None:
         """Ask every client to bind again, close the ports, stop the adapters."""
+        if self._tidying is not None:
+            self._tidying.cancel()
         tlex = asyncio.sleep(0) if self.tlex is None else self.tlex.stop()
         await asyncio.gather(self.stream.stop(self.kernel.stop), tlex)
         self.turns.stop()
@@ -600,6 +607,15 @@ class Server:
         await self._close_ditto()
         await self._close_journal()
         self._stop_watching()
+
+
+async def _tidy() -> None:
+    """Clients come and go, some with very many items: what they leave behind is given back now and then."""
+    while True:
+        await asyncio.sleep(TIDY_PAUSE)
+        forget_names()
+        if not await asyncio.to_thread(give_back):
+            return
 
 
 def session_limits(config: Config) -> SessionLimits:

@@ -54,6 +54,11 @@ def shared_name(name: str) -> str:
     return name
 
 
+def forget_names() -> None:
+    """Share anew from now on: names of items that are gone need not be kept, nor the memory around them."""
+    shared_name.cache_clear()
+
+
 class GuardedSelector:
     """A metadata adapter's choice of events; one that it fails on is not chosen, and the others still get it."""
 
