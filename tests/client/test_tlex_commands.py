@@ -277,6 +277,47 @@ def test_a_hub_that_is_not_there_is_not_waited_for(empty: Place) -> None:
     code, _, err = empty.run(
         "tlex", "receive", "NLZH0023", "--domain", "test", "--api", "http://127.0.0.1:1", token="x"
     )
-    assert code == 1
-    assert err.startswith("penstock: the API port does not answer: ")
-    assert err.count("\n") == 1
+    assert code == 3
+    assert err == "penstock: the API port does not answer: nothing listens there (connection refused)\n"
+
+
+@pytest.mark.parametrize(
+    ("api", "options", "code", "words"),
+    [
+        ("localhost:8081", (), 2, "expected http or https, a host, and a port if needed"),
+        ("http://localhost:port", (), 2, "is no server address"),
+        ("https://localhost:8081", ("--ca", "missing.pem"), 2, "missing.pem cannot be read: No such file or directory"),
+        ("http://nowhere.invalid:8081", (), 3, "the host name cannot be resolved"),
+        ("https://127.0.0.1:{port}", (), 3, "it does not speak TLS at this port"),
+        ("http://127.0.0.1:{port}/elsewhere", (), 1, "HTTP 404"),
+    ],
+    ids=["scheme", "port", "ca", "host", "no tls", "path"],
+)
+def test_a_hub_that_cannot_be_reached_is_told_in_one_line(
+    place: Place, api: str, options: tuple[str, ...], code: int, words: str
+) -> None:
+    address = api.format(port=place.api.rpartition(":")[2])
+    common = ("--domain", "test", "--api", address, *options)
+    for command in (("receive", "NLZH0023"), ("send", "NLZH0023", "hello")):
+        found, out, err = place.run("tlex", *command, *common, token="x")
+        assert (found, out, err.count("\n")) == (code, "", 1)
+        assert words in err
+
+
+def test_a_token_that_cannot_be_one_is_refused_without_being_shown(place: Place) -> None:
+    common = ("--domain", "test", "--api", place.api)
+    code, _, err = place.run("tlex", "receive", "NLZH0023", *common, token="sec\nret")
+    assert (code, err) == (2, "penstock: the token has characters that no token has, or is empty\n")
+
+
+def test_whoever_reads_the_payloads_may_leave(place: Place) -> None:
+    broker, own = secret(place, "BROKER_SYSTEM"), secret(place, "TLC_SYSTEM")
+    common = ("--domain", "test", "--api", place.api)
+    receiving = place.start("tlex", "receive", "NLZH0023", *common, token=broker)
+    connected(receiving)
+    receiving.stdout.close()
+    assert place.run("tlex", "send", "NLZH0023", "hello", *common, token=own)[0] == 0
+    assert receiving.wait(20) == 0
+    assert receiving.stderr is not None
+    with receiving.stdin, receiving.stderr:
+        assert receiving.stderr.read() == ""

@@ -1,10 +1,12 @@
-"""`penstock watch`, as it is installed: lines, JSON, a table on a terminal, and what it says when it cannot."""
+"""`penstock watch`, as it is installed: lines, JSON, a table on a terminal.
+
+What it says of mistakes and of a server that is away is in files of their own beside this one.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import shlex
 import signal
@@ -16,6 +18,7 @@ import pytest
 from tests.e2e.command import PENSTOCK, Command, run
 from tests.support.background import BackgroundServer
 from tests.support.process import ServerProcess
+from tests.support.terminal import Terminal
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +46,17 @@ def test_scripts_get_json_and_as_many_updates_as_they_want(server: BackgroundSer
     ]
 
 
+@pytest.mark.parametrize(("options", "shown"), [((), "x=\\xe4"), (("--json",), '"x": "\\u00e4"')])
+def test_what_the_output_cannot_show_is_escaped(
+    server: BackgroundServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], shown: str
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    server.adapter.state["a"] = {"x": "ä", "y": None}
+    found = run(tmp_path, "watch", "TEST", "a", *FIELDS, "--url", server.url, "--count", "1", *options)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert shown in found.stdout
+
+
 def test_of_a_table_each_update_names_its_row(server: BackgroundServer, tmp_path: Path) -> None:
     options = ("--fields", "key command x", "--mode", "COMMAND", "--url", server.url)
     server.adapter.state["a"] = {"key": "r", "command": "ADD", "x": "1"}
@@ -57,23 +71,11 @@ def test_of_a_table_each_update_names_its_row(server: BackgroundServer, tmp_path
 
 def test_on_a_terminal_there_is_a_table(server: BackgroundServer, tmp_path: Path) -> None:
     server.adapter.state["a"] = {"x": "[red]1", "y": None}
-    terminal, inside = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
-    command = [str(PENSTOCK), "watch", "TEST", "a", *FIELDS, "--url", server.url, "--count", "1"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=inside, stderr=inside) as process:
-        os.close(inside)
-        shown = b""
-        # Linux ends what comes from a terminal that nobody has open any more with an error.
-        while process.poll() is None or not shown.endswith(b"\n"):
-            try:
-                shown += os.read(terminal, 4096)
-            except OSError:
-                break
-        assert process.wait(15) == 0
-    os.close(terminal)
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
-    assert re.search(r"item\s+x\s+y", text)
-    assert re.search(r"a\s+\[red\]1\s+-", text)
+    terminal = Terminal(tmp_path)
+    terminal.start("watch", "TEST", "a", *FIELDS, "--url", server.url, "--count", "1")
+    assert terminal.finish() == 0
+    assert re.search(r"item\s+x\s+y", terminal.text)
+    assert re.search(r"a\s+\[red\]1\s+-", terminal.text)
 
 
 def test_a_reader_that_leaves_is_no_error(server: BackgroundServer, tmp_path: Path) -> None:
@@ -90,33 +92,6 @@ def test_a_reader_that_leaves_is_no_error(server: BackgroundServer, tmp_path: Pa
         while process.poll() is None:
             server.update("a", x=os.urandom(2).hex())
         assert (process.returncode, process.stderr and process.stderr.read()) == (0, "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (["TEST", "a", *FIELDS, "--mode", "FAST"], 2, "--mode is 'FAST'; it must be one of MERGE, DISTINCT, COMMAND"),
-        (["TEST", "a", "--fields", " "], 2, "is no list of names"),
-        (["NOWHERE", "a", *FIELDS], 1, "NOWHERE/DEFAULT: Requested Adapter Set not available (code 2)"),
-        (["TEST", "a", *FIELDS, "--adapter", "NOPE"], 1, "TEST/NOPE: Data Adapter not found (code 17)"),
-    ],
-    ids=["mode", "fields", "set", "adapter"],
-)
-def test_what_cannot_be_watched_is_told_in_one_line(
-    server: BackgroundServer, tmp_path: Path, arguments: list[str], code: int, words: str
-) -> None:
-    found = run(tmp_path, "watch", *arguments, "--url", server.url)
-    assert (found.returncode, found.stdout) == (code, "")
-    assert words in found.stderr
-    assert found.stderr.startswith("penstock: ")
-    assert found.stderr.count("\n") == 1
-
-
-def test_a_server_that_is_not_there_is_told(tmp_path: Path) -> None:
-    found = run(tmp_path, "watch", "TEST", "a", *FIELDS, "--url", "http://127.0.0.1:9")
-    assert found.returncode == 1
-    assert found.stderr.startswith("penstock: http://127.0.0.1:9: ")
-    assert found.stderr.count("\n") == 1
 
 
 def test_the_example_of_the_page_works(process: ServerProcess, tmp_path: Path) -> None:

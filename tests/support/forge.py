@@ -40,6 +40,8 @@ MODULES = (
     "penstock.adapters.access.commands",
     "penstock.client.tlex",
     "penstock.client.watching",
+    "penstock.client.views",
+    "penstock.client.connection",
     "penstock.store.store",
     "penstock.cli",
 )

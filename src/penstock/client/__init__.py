@@ -15,8 +15,11 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         ProtocolError,
         SessionLost,
+        SubscriptionEnded,
         SubscriptionRefused,
+        Unreachable,
     )
+    from penstock.client.status import Status
     from penstock.client.tlcp import ClientState
 
 __all__ = [
@@ -28,14 +31,18 @@ __all__ = [
     "OutcomeUnknown",
     "ProtocolError",
     "SessionLost",
+    "Status",
     "Subscription",
+    "SubscriptionEnded",
     "SubscriptionRefused",
+    "Unreachable",
     "connect",
 ]
 
 _HOMES = {
     **dict.fromkeys(("Client", "ItemUpdate", "Subscription", "connect"), "connection"),
     "ClientState": "tlcp",
+    "Status": "status",
 }
 
 

@@ -9,12 +9,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Literal
 
 import websockets.asyncio.client as socket_client
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidMessage,
+    InvalidProxy,
+    InvalidStatus,
+    ProxyError,
+    WebSocketException,
+)
 from websockets.typing import Subprotocol
 
 from penstock.client.address import socket_address
@@ -24,7 +32,9 @@ from penstock.client.errors import (
     OutcomeUnknown,
     ProtocolError,
     SessionLost,
+    SubscriptionEnded,
     SubscriptionRefused,
+    Unreachable,
 )
 from penstock.client.events import (
     Ended,
@@ -42,9 +52,12 @@ from penstock.client.events import (
     Unsubscribed,
     Update,
 )
+from penstock.client.obstacles import obstacle
 from penstock.client.requests import Request, StreamWishes, subprotocol
+from penstock.client.status import Listener, Status
 from penstock.client.subscription import ItemUpdate, Subscription, SubscriptionWishes, names
 from penstock.client.tlcp import MAX_LINE_BYTES, ClientState
+from penstock.client.trust import trusting
 from penstock.log import get
 from penstock.wire.tlcp.errors import ControlCode, SessionCode
 from penstock.wire.tlcp.version import NEWEST, Version
@@ -89,7 +102,7 @@ MessageKey = tuple[str | None, int]
 
 
 class _NewSession(Exception):
-    """The session is gone; another one may be had."""
+    """The session is gone, for the reason in the text; another one may be had."""
 
 
 class _Closed(Exception):
@@ -105,9 +118,14 @@ def connect(
     version: Version = NEWEST,
     tls: ssl.SSLContext | None = None,
     proxy: str | Literal[True] | None = True,
+    on_status: Listener | None = None,
 ) -> Client:
-    """A client for a server, to be used with `async with`; `proxy=True` looks for one in the environment."""
-    return Client(url, adapter_set, user, password, version, tls, proxy)
+    """A client for a server, to be used with `async with`; raises ValueError for an address that is none.
+
+    `tls` is for addresses with https or wss; without it the system's authorities are trusted. `proxy=True` looks for
+    one in the environment. `on_status` is called, on the event loop, when the connection is there, lost, and back.
+    """
+    return Client(url, adapter_set, user, password, version, tls, proxy, on_status)
 
 
 class Client:
@@ -122,15 +140,22 @@ class Client:
         version: Version,
         tls: ssl.SSLContext | None,
         proxy: str | Literal[True] | None,
+        on_status: Listener | None = None,
     ) -> None:
-        socket_address(url)  # Raises for an address that is none.
+        self._secure = socket_address(url).startswith("wss:")  # Raises for an address that is none.
+        if tls is not None and not self._secure:
+            raise ValueError(f"{url!r}: tls is for addresses with https or wss")
         # Sessions opened so far; 1 as long as every cut could be recovered.
         self.sessions = 0
         self._url = url
         self._adapter_set = adapter_set
         self._user = user
         self._password = password
-        self._tls = tls
+        self._tls = trusting() if self._secure and tls is None else tls
+        self._on_status = on_status
+        self._status = Status(False, 0.0)
+        # When the server was last heard, on the loop's clock.
+        self._heard = 0.0
         self._proxy = proxy
         self._state = ClientState(version)
         self._task: asyncio.Task[None] | None = None
@@ -154,7 +179,9 @@ class Client:
         self._progressives: dict[str | None, int] = {}
 
     async def __aenter__(self) -> Client:
-        """Open the session; raises OSError if the server cannot be reached, SessionLost if it refuses."""
+        """Open the session; raises Unreachable if there is no connection, ProtocolError if there is another server than
+        one for TLCP, SessionLost if it refuses.
+        """
         opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.get_running_loop().create_task(self._run(opened))
         try:
@@ -231,23 +258,45 @@ class Client:
 
     async def _run(self, opened: asyncio.Future[None]) -> None:
         try:
-            while True:
-                try:
-                    await self._connect(opened)
-                except _Closed:
-                    return
-                except _NewSession:
-                    log.debug("the session is gone; opening another")
-                except (OSError, WebSocketException, ProtocolError) as error:
-                    log.debug("connection lost", reason=str(error) or type(error).__name__)
-                    if not opened.done():
-                        raise
-                await asyncio.sleep(self._retry_seconds)
-                self._retry_seconds = min(self._retry_seconds * 2, LAST_RETRY_SECONDS)
-        except (ClientError, OSError, WebSocketException) as error:
+            await self._keep_connected(opened)
+        except Exception as error:
+            # Whatever it is: somebody waits for the opening, or for updates, and would wait for ever.
             if not opened.done():
                 opened.set_exception(error)
-            self._end(error if isinstance(error, ClientError) else ClientError(str(error)))
+            self._end(error if isinstance(error, ClientError) else ClientError(str(error) or type(error).__name__))
+
+    async def _keep_connected(self, opened: asyncio.Future[None]) -> None:
+        while True:
+            try:
+                await self._connect(opened)
+            except _Closed:
+                return
+            except _NewSession as end:
+                reason = str(end)
+            # An ImportError is about a proxy of a kind that needs a package which is not there.
+            except (OSError, WebSocketException, ProtocolError, ImportError) as error:
+                failure = error if isinstance(error, ClientError) else Unreachable(_reason(error, self._secure))
+                if not opened.done():
+                    raise failure from error
+                reason = str(failure)
+            log.debug("connection lost", reason=reason)
+            self._lose(reason)
+            await asyncio.sleep(self._retry_seconds)
+            self._retry_seconds = min(self._retry_seconds * 2, LAST_RETRY_SECONDS)
+
+    # -- whether the server is heard ------------------------------------------------------------------------------
+
+    def _lose(self, reason: str) -> None:
+        since = self._status.since
+        if self._status.connected:
+            since = time.time() - (asyncio.get_running_loop().time() - self._heard)
+        self._tell(Status(False, since, reason, self.sessions))
+
+    def _tell(self, status: Status) -> None:
+        if status != self._status:
+            self._status = status
+            if self._on_status is not None and not self._closing:
+                self._on_status(status)
 
     async def _connect(self, opened: asyncio.Future[None]) -> None:
         """One connection, from its opening to its end."""
@@ -289,8 +338,12 @@ class Client:
     async def _read(self, socket: socket_client.ClientConnection, opened: asyncio.Future[None]) -> None:
         while True:
             patience = self._state.keepalive_millis / 1000 + STALL_SECONDS if opened.done() else OPEN_SECONDS
-            async with asyncio.timeout(patience):
-                message = await socket.recv()
+            try:
+                async with asyncio.timeout(patience):
+                    message = await socket.recv()
+            except TimeoutError:
+                raise Unreachable(f"nothing was heard from the server for {patience:g} s") from None
+            self._heard = asyncio.get_running_loop().time()
             if not isinstance(message, str):
                 raise ProtocolError("A binary message")
             for line in message.split("\r\n"):
@@ -322,7 +375,7 @@ class Client:
                 raise _Closed
             if not self.sessions or event.code not in RETRY_CODES:
                 raise SessionLost(event.code, event.message)
-            raise _NewSession
+            raise _NewSession(f"{event.message} (code {event.code})")
         elif isinstance(event, RequestDone):
             self._answered(event.request_id)
         elif isinstance(event, RequestFailed):
@@ -330,7 +383,8 @@ class Client:
         elif isinstance(event, Subscribed):
             self._subscribed(event)
         elif isinstance(event, Unsubscribed):
-            self._numbers.pop(event.subscription, None)
+            # One that this client has ended itself is not known any more.
+            self._drop(event.subscription, SubscriptionEnded("The server has ended the subscription"))
         elif isinstance(event, Overflow):
             subscription = self._numbers.get(event.subscription)
             if subscription is not None:
@@ -344,13 +398,17 @@ class Client:
 
     def _session_bound(self, is_new: bool) -> None:
         self._retry_seconds = FIRST_RETRY_SECONDS
-        if not self._bound:
+        is_back = not self._bound
+        if is_back:
             self._bound = True
             for request in self._unanswered.values():
                 self._outbox.put_nowait(request)
         if is_new:
             self._has_session.set()
             self.sessions += 1
+        if is_back:
+            self._tell(Status(True, time.time(), sessions=self.sessions))
+        if is_new:
             for subscription in self._subscriptions:
                 subscription.restarts += self.sessions > 1
                 self._subscribe(subscription)
@@ -448,6 +506,23 @@ class Client:
         for subscription in self._subscriptions:
             subscription.end(failure)
         self._subscriptions.clear()
+
+
+def _reason(error: Exception, secure: bool) -> str:
+    """Why a WebSocket could not be opened, or was lost."""
+    if isinstance(error, InvalidStatus):
+        status = error.response.status_code
+        return f"it answers with HTTP status {status}; expected a WebSocket, which is at the streaming port of a server"
+    if isinstance(error, InvalidMessage):
+        if isinstance(error.__cause__, EOFError):
+            hint = "" if secure else "; a port with TLS needs https:// or wss://"
+            return f"it has closed the connection without an answer{hint}"
+        return "its answer is not HTTP; expected the streaming port of a server"
+    if isinstance(error, InvalidProxy | ProxyError | ImportError):
+        return f"the proxy does not work: {error}"
+    if isinstance(error, ConnectionClosed):
+        return "the connection was closed"
+    return obstacle(error)
 
 
 __all__ = ["Client", "ItemUpdate", "Subscription", "connect"]

@@ -1,9 +1,11 @@
 """What can go wrong for a client.
 
 ClientError
+├── Unreachable           there is no connection; also an OSError
 ├── ProtocolError         the server has sent something that is not TLCP: give the connection up
 ├── SessionLost           there is no session, and trying again would not bring one
 ├── SubscriptionRefused   the server said no to a subscription
+├── SubscriptionEnded     the server has ended a subscription that it had accepted
 ├── MessageRefused        the server or its adapter said no to a message
 └── OutcomeUnknown        the session went away before the outcome of a message was known
 
@@ -15,6 +17,10 @@ from __future__ import annotations
 
 class ClientError(Exception):
     """The root of this tree."""
+
+
+class Unreachable(ClientError, OSError):
+    """No connection, or none to a server that speaks TLCP over WebSockets; the text says why."""
 
 
 class ProtocolError(ClientError):
@@ -36,6 +42,10 @@ class SessionLost(Refused):
 
 class SubscriptionRefused(Refused):
     """REQERR for a subscription."""
+
+
+class SubscriptionEnded(ClientError):
+    """UNSUB that nobody has asked for: an adapter or the server does not want the subscription any more."""
 
 
 class MessageRefused(Refused):

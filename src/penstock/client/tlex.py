@@ -15,7 +15,9 @@ from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
 
-from penstock.client.tlex_api import TlexApi, TlexError, TlexRefused
+from penstock.client.obstacles import obstacle
+from penstock.client.tlex_api import TlexApi, TlexError, TlexRefused, TlexUnreachable
+from penstock.client.trust import trusting
 from penstock.wire.tlex.datagrams import (
     KEEP_ALIVE_FRAME,
     MONITOR_TYPE,
@@ -34,7 +36,7 @@ from penstock.wire.tlex.frames import PREAMBLE, FrameReader
 from penstock.wire.tlex.monitor import MonitorPayload, decode_monitor_payload
 from penstock.wire.tlex.rest import Protocol, SecurityMode, Session
 
-__all__ = ["Received", "TlexApi", "TlexError", "TlexRefused", "TlexStream", "connect"]
+__all__ = ["Received", "TlexApi", "TlexError", "TlexRefused", "TlexStream", "TlexUnreachable", "connect"]
 
 # A keep-alive is sent this many times as often as the hub must hear something.
 KEEP_ALIVES_A_TIMEOUT = 3
@@ -66,7 +68,7 @@ async def connect(session: Session, context: ssl.SSLContext | None = None) -> Tl
     if session.details.security_mode is not SecurityMode.TLS:
         context = None
     elif context is None:
-        context = ssl.create_default_context()
+        context = trusting()
     place = f"{listener.host}:{listener.port}"
     try:
         async with asyncio.timeout(patience):
@@ -77,9 +79,11 @@ async def connect(session: Session, context: ssl.SSLContext | None = None) -> Tl
                 writer.transport.abort()
                 raise
     except TimeoutError as error:
-        raise TlexError(f"{place}: {_silence(patience)}") from error
-    except (OSError, asyncio.IncompleteReadError) as error:
-        raise TlexError(f"{place}: {str(error) or type(error).__name__}") from error
+        raise TlexUnreachable(f"{place}: {_silence(patience)}") from error
+    except asyncio.IncompleteReadError as error:
+        raise TlexUnreachable(f"{place}: it has closed the connection") from error
+    except OSError as error:
+        raise TlexUnreachable(f"{place}: {obstacle(error)}") from error
     return TlexStream(session, reader, writer)
 
 

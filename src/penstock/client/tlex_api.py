@@ -10,11 +10,14 @@ import http.client
 import ssl
 from collections.abc import Sequence
 from typing import Any, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import msgspec
 
+from penstock.client.address import server_parts
 from penstock.client.errors import ClientError
+from penstock.client.obstacles import obstacle
+from penstock.client.trust import trusting
 from penstock.wire.tlex.rest import (
     ErrorBody,
     Protocol,
@@ -36,6 +39,10 @@ class TlexError(ClientError):
     """The root of what can go wrong with a TLEX hub."""
 
 
+class TlexUnreachable(TlexError):
+    """There is no connection to the hub; the text says why."""
+
+
 class TlexRefused(TlexError):
     """The hub's answer to a request: its status, and its own words."""
 
@@ -45,17 +52,21 @@ class TlexRefused(TlexError):
 
 
 class TlexApi:
-    """`url` is that of the API port; `token` is an authorization token."""
+    """`url` is that of the API port; `token` is an authorization token. Raises ValueError if they cannot be.
+
+    With https the certificate is checked by `context`, by default against the system's authorities.
+    """
 
     def __init__(self, url: str, token: str, context: ssl.SSLContext | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is no address of an API port; expected http or https, a host and a port")
+        parts = server_parts(url, ("http", "https"), "http://localhost:8081")
+        if not (token.isascii() and token.isprintable() and token.strip() == token and token):
+            # Which ones is not said: what is wrong with it may be the end of another secret.
+            raise ValueError("the token has characters that no token has, or is empty")
         self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname, parts.port
+        self._host, self._port = parts.hostname or "", parts.port
         self._base = parts.path.rstrip("/").removesuffix(BASE) + BASE
         self._token = token
-        self._context = context
+        self._context = trusting() if self._secure and context is None else context
 
     async def create(
         self,
@@ -113,7 +124,7 @@ class TlexApi:
             try:
                 message = msgspec.json.decode(content, type=ErrorBody).message
             except msgspec.DecodeError:
-                message = f"HTTP {status}"
+                message = f"HTTP {status}, which is not the answer of a TLEX hub; expected the API port of one"
             raise TlexRefused(status, message)
         try:
             return msgspec.json.decode(content or b"null", type=answer)
@@ -138,7 +149,9 @@ class TlexApi:
             connection.request(method, self._base + path, content, headers)
             response = connection.getresponse()
             return response.status, response.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise TlexError(f"the API port does not answer: {str(error) or type(error).__name__}") from error
+        except http.client.HTTPException as error:
+            raise TlexUnreachable("the API port does not answer: what comes from there is not HTTP") from error
+        except OSError as error:
+            raise TlexUnreachable(f"the API port does not answer: {obstacle(error)}") from error
         finally:
             connection.close()

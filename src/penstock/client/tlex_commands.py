@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.terminal import complaint
+from penstock.terminal import FAILED, UNREACHABLE, WRONG, complaint, reader_left
 
 if TYPE_CHECKING:
     from penstock.client.tlex import Received, TlexStream
     from penstock.wire.tlex.rest import SessionType
-
-FAILED = 1
-WRONG = 2
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -192,7 +189,7 @@ async def _patiently(open_stream: Callable[[], Awaitable[TlexStream]], patience:
     """
     import asyncio
 
-    from penstock.client.tlex import TlexError, TlexRefused
+    from penstock.client.tlex import TlexError, TlexRefused, TlexUnreachable
 
     now = asyncio.get_running_loop().time
     deadline, pause = now() + patience, FIRST_PAUSE
@@ -205,7 +202,8 @@ async def _patiently(open_stream: Callable[[], Awaitable[TlexStream]], patience:
                 raise
             left = deadline - now()
             if left <= 0:
-                raise TlexError(f"{error}; given up after {patience:g} s") from error
+                kind = TlexUnreachable if isinstance(error, TlexUnreachable) else TlexError
+                raise kind(f"{error}; given up after {patience:g} s") from error
             pause = min(pause, left)
             typer.echo(f"penstock: {error}; next try in {pause:.1f} s", err=True)
         await asyncio.sleep(pause)
@@ -245,14 +243,16 @@ async def _open(
     *,
     singleplex: bool = False,
 ) -> TlexStream:
-    import ssl
-
     from penstock.client.tlex import TlexApi, connect
+    from penstock.client.trust import trusting
     from penstock.wire.tlex.rest import SecurityMode
 
-    context = None if ca is None else ssl.create_default_context(cafile=ca)
+    try:
+        context = None if ca is None else trusting(ca)
+        asked = TlexApi(api, token, context)
+    except ValueError as error:
+        raise complaint(str(error), WRONG) from None
     security = SecurityMode.TLS if tls else SecurityMode.NONE
-    asked = TlexApi(api, token, context)
     return await connect(
         await asked.create(domain, type_, identifiers, singleplex=singleplex, security=security), context
     )
@@ -270,11 +270,16 @@ def _session_type(be: str) -> SessionType:
 def _run(coroutine: Coroutine[Any, Any, None]) -> None:
     import asyncio
 
-    from penstock.client.tlex import TlexError
+    from penstock.client.tlex import TlexError, TlexUnreachable
+    from penstock.client.trust import advice
 
     try:
         asyncio.run(coroutine)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
+    except BrokenPipeError:
+        reader_left()
+    except TlexUnreachable as error:
+        raise complaint(f"{error}{advice(error)}", UNREACHABLE) from None
     except (TlexError, ValueError, OSError) as error:
         raise complaint(str(error), FAILED) from None

@@ -1,27 +1,21 @@
 """The command `penstock watch`: live values of items in a terminal, as a table that changes or a line for each update.
 
-Not here: the connection (`connection`). Read next: docs/clients.md.
+Not here: the connection (`connection`), what is shown (`views`). Read next: docs/clients.md.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Protocol
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.terminal import complaint
+from penstock.terminal import FAILED, UNREACHABLE, WRONG, complaint, reader_left
 
 if TYPE_CHECKING:
-    from rich.table import Table as Grid
-
-    from penstock.client import ItemUpdate, Subscription
-
-FAILED = 1
-WRONG = 2
+    from penstock.client import Subscription
+    from penstock.client.views import View
 
 MODES = ("MERGE", "DISTINCT", "COMMAND", "RAW")
 
@@ -35,6 +29,9 @@ def watch(
     adapter: Annotated[str | None, typer.Option("--adapter", metavar="NAME", help="The data adapter.")] = None,
     mode: Annotated[str, typer.Option("--mode", metavar="MODE", help=f"{', '.join(MODES)}.")] = "MERGE",
     url: Annotated[str, typer.Option("--url", metavar="URL", help="The streaming port.")] = "http://127.0.0.1:8080",
+    ca: Annotated[
+        Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, instead of the system's.")
+    ] = None,
     user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Who is watching.")] = None,
     # Not as a plain option only: what is on a command line everybody on the machine can see.
     password: Annotated[
@@ -47,31 +44,43 @@ def watch(
     count: Annotated[int | None, typer.Option("--count", metavar="N", help="Leave after so many updates.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object a line.")] = False,
 ) -> None:
-    """Watch items live. On a terminal a table of their values, otherwise a line for each update."""
+    """Watch items live. On a terminal a table of their values, otherwise a line for each update.
+
+    Exit codes: 0 left as asked or by Ctrl-C, 1 refused by the server, 2 wrong options, 3 no connection to a server.
+    """
     import asyncio
 
-    from penstock.client import ClientError, connect
+    from penstock.client import ClientError, ProtocolError, Unreachable, connect
     from penstock.client.errors import Refused
-    from penstock.client.subscription import names
+    from penstock.client.trust import advice, trusting
+    from penstock.client.views import choose
 
-    if mode.upper() not in MODES:
-        raise complaint(f"--mode is {mode!r}; it must be one of {', '.join(MODES)}", WRONG)
     try:
-        columns = names(fields)
-        wanted = names(items)
+        wanted, columns = _names("ITEM", items), _names("--fields", fields)
+        mode = _mode(mode)
+        if max_frequency is not None and not 0 < max_frequency < math.inf:
+            raise ValueError(f"--max-frequency is {max_frequency:g}; expected a number above 0")
+        if count is not None and count < 1:
+            raise ValueError(f"--count is {count}; expected 1 or more")
+        for name, text in (("SET", adapter_set), ("--adapter", adapter), ("--user", user), ("--password", password)):
+            _check_text(name, text)
+        view = choose(wanted, columns, mode, as_json)
+        context = None if ca is None else trusting(ca)
+        client = connect(
+            url, adapter_set=adapter_set, user=user, password=password, tls=context, on_status=view.take_status
+        )
     except ValueError as error:
         raise complaint(str(error), WRONG) from None
 
     async def run() -> None:
-        view = _view(wanted, columns, mode.upper(), as_json)
-        async with connect(url, adapter_set=adapter_set, user=user, password=password) as client:
+        async with client:
             subscription = client.subscribe(
                 wanted,
                 columns,
-                mode=mode.upper(),
+                mode=mode,
                 data_adapter=adapter,
                 # A mode without a state has no snapshot to ask for.
-                snapshot=snapshot and mode.upper() != "RAW",
+                snapshot=snapshot and mode != "RAW",
                 max_frequency=max_frequency,
             )
             await _show(subscription, view, count)
@@ -81,21 +90,43 @@ def watch(
     except KeyboardInterrupt:
         return
     except BrokenPipeError:
-        # Whoever read has enough. Python would complain once more when it closes what it writes to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        reader_left()
+    except (Unreachable, ProtocolError) as error:
+        raise complaint(f"{url}: {error}{advice(error)}", UNREACHABLE) from None
     except Refused as refusal:
         # Servers do not repeat what was asked for.
         raise complaint(f"{url}: {adapter_set}/{adapter or 'DEFAULT'}: {refusal}", FAILED) from None
-    except (ClientError, OSError) as error:
+    except ClientError as error:
         raise complaint(f"{url}: {error}", FAILED) from None
+    except OSError as error:
+        # Of the connection nothing comes as such.
+        raise complaint(f"the output cannot be written: {error.strerror or error}", FAILED) from None
 
 
-class View(Protocol):
-    """Where updates are seen."""
+def _names(option: str, given: list[str] | str) -> tuple[str, ...]:
+    from penstock.client.subscription import names
 
-    def __enter__(self) -> object: ...
-    def __exit__(self, *_: object) -> object: ...
-    def take(self, update: ItemUpdate) -> None: ...
+    try:
+        found = names(given)
+    except ValueError as error:
+        raise ValueError(f"{option}: {error}") from None
+    for name in found:
+        _check_text(option, name)
+    return found
+
+
+def _mode(given: str) -> str:
+    if given.upper() not in MODES:
+        raise ValueError(f"--mode is {given!r}; it must be one of {', '.join(MODES)}")
+    return given.upper()
+
+
+def _check_text(option: str, given: str | None) -> None:
+    """The command line may have any bytes in it, the protocol only text."""
+    try:
+        (given or "").encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{option} is not UTF-8") from None
 
 
 async def _show(subscription: Subscription, view: View, count: int | None) -> None:
@@ -109,79 +140,3 @@ async def _show(subscription: Subscription, view: View, count: int | None) -> No
             shown += 1
             if shown == count:
                 return
-
-
-def _view(items: tuple[str, ...], fields: tuple[str, ...], mode: str, as_json: bool) -> View:
-    # One row for each item is all there is to see only where values replace each other.
-    if mode == "MERGE" and sys.stdout.isatty() and not as_json:
-        return Table(items, fields)
-    return Lines(as_json, ROW if mode == "COMMAND" else ())
-
-
-# Which row of a table an update is about, and what becomes of it.
-ROW = "key", "command"
-
-
-class Lines:
-    """An update a line: when, which item, and what has changed; of a snapshot, everything; some fields in any case."""
-
-    def __init__(self, as_json: bool, always: tuple[str, ...] = ()) -> None:
-        self._as_json = as_json
-        self._always = always
-
-    def __enter__(self) -> Lines:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def take(self, update: ItemUpdate) -> None:
-        now = datetime.now().astimezone()
-        fields = {
-            name: value for name, value in update.values.items() if name in update.changed or name in self._always
-        }
-        if self._as_json:
-            time = now.isoformat(timespec="milliseconds")
-            written = {"time": time, "item": update.item, "snapshot": update.is_snapshot, "fields": fields}
-            print(json.dumps(written, ensure_ascii=False), flush=True)
-            return
-        changes = "  ".join(f"{name}={_plain(value)}" for name, value in fields.items())
-        print(f"{now:%H:%M:%S.%f}"[:-3], update.item, changes, sep="  ", flush=True)
-
-
-class Table:
-    """A row for each item, always as it is now."""
-
-    def __init__(self, items: tuple[str, ...], fields: tuple[str, ...]) -> None:
-        from rich.live import Live
-
-        self._fields = fields
-        self._rows: dict[str, tuple[str | None, ...]] = dict.fromkeys(items, (None,) * len(fields))
-        self._live = Live(get_renderable=self._table, refresh_per_second=10)
-
-    def __enter__(self) -> Table:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    def take(self, update: ItemUpdate) -> None:
-        self._rows[update.item] = tuple(update.values[name] for name in self._fields)
-
-    def _table(self) -> Grid:
-        from rich.table import Table as Grid
-        from rich.text import Text
-
-        grid = Grid("item", *self._fields, box=None)
-        for item, values in self._rows.items():
-            # As text: what looks like markup is data.
-            grid.add_row(Text(item), *(Text(_plain(value)) for value in values))
-        return grid
-
-
-def _plain(value: str | None) -> str:
-    """For a terminal: nothing in it may move the cursor or break the line."""
-    if value is None:
-        return "-"
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in value)

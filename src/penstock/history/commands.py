@@ -7,9 +7,7 @@ Read next: docs/history.md.
 from __future__ import annotations
 
 import json
-import os
 import re
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,10 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.config import ConfigError, load
-from penstock.terminal import complaint
-
-FAILED = 1
-WRONG = 2
+from penstock.terminal import FAILED, WRONG, complaint, reader_left
 
 # Seconds between two looks at a journal that is followed: as good as at once for people, and next to no work.
 LOOK = 0.1
@@ -210,8 +205,8 @@ def _one_line_on_error() -> Iterator[None]:
         raise complaint(str(error), WRONG) from None
     except BrokenPipeError:
         # A reader that stops listening (`| head`) and Ctrl-C are the usual ways to end these commands: no words about
-        # it, also not by Python, which would try to write what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # it.
+        reader_left()
         raise typer.Exit(0) from None
     except OSError as error:
         raise complaint(str(error), FAILED) from None

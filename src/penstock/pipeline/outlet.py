@@ -99,8 +99,12 @@ class Outlet:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._connection: http.client.HTTPConnection | None = None
-        parts = urlsplit(server)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(server)
+            found = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            found = False
+        if not found:
             raise BadOption(f"server is {_without_user(server)!r}; expected an address such as http://127.0.0.1:8081")
         if parts.username is not None:
             raise BadOption(f"server is {_without_user(server)!r}; a token is an option of its own, not in the address")
@@ -113,7 +117,7 @@ class Outlet:
         self.adapter_set = adapter_set
         self.adapter = adapter
         self._secure = parts.scheme == "https"
-        self._host = parts.hostname
+        self._host = parts.hostname or ""
         self._port = parts.port
         self._base = f"{parts.path.rstrip('/')}/api/ingest/{quote(adapter_set, safe='')}/{quote(adapter, safe='')}"
         self._token = token

@@ -1,0 +1,155 @@
+"""Where `penstock watch` shows updates: a line for each, or a table that changes. Both say when the server is away.
+
+Not here: what is watched (`watching`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from penstock.client import ItemUpdate, Status
+
+
+class View(Protocol):
+    """Where updates are seen."""
+
+    def __enter__(self) -> object: ...
+    def __exit__(self, *_: object) -> object: ...
+    def take(self, update: ItemUpdate) -> None: ...
+    def take_status(self, status: Status) -> None: ...
+
+
+def choose(items: tuple[str, ...], fields: tuple[str, ...], mode: str, as_json: bool) -> View:
+    # One row for each item is all there is to see only where values replace each other.
+    if mode == "MERGE" and sys.stdout.isatty() and not as_json:
+        return Table(items, fields)
+    return Lines(as_json, ROW if mode == "COMMAND" else (), mode != "MERGE")
+
+
+# Which row of a table an update is about, and what becomes of it.
+ROW = "key", "command"
+
+
+class Reports:
+    """What there is to say about the connection."""
+
+    def __init__(self, events_count: bool) -> None:
+        # Whether each event counts: then what has happened while there was no session is missing for good.
+        self._events_count = events_count
+        self._before: Status | None = None
+
+    def of(self, status: Status) -> str:
+        """Empty if all is as it should be from the beginning."""
+        before, self._before = self._before, status
+        if not status.connected:
+            since = f"{datetime.fromtimestamp(status.since).astimezone():%H:%M:%S}"
+            if before is None or before.connected:
+                return f"connection lost, trying again; nothing is known since {since}: {status.reason}"
+            return f"still no connection since {since}, trying again: {status.reason}"
+        if before is None:
+            return ""
+        back = f"connected again after {max(0.0, status.since - before.since):.1f} s"
+        if self._events_count and status.sessions > before.sessions:
+            return f"{back}, in a new session: updates of this time may be missing"
+        return back
+
+
+class Lines:
+    """An update a line: when, which item, and what has changed; of a snapshot, everything; some fields in any case."""
+
+    def __init__(self, as_json: bool, always: tuple[str, ...] = (), events_count: bool = False) -> None:
+        self._as_json = as_json
+        self._always = always
+        self._reports = Reports(events_count)
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def take_status(self, status: Status) -> None:
+        report = self._reports.of(status)
+        if report:
+            typer.echo(f"penstock: {report}", err=True)
+
+    def take(self, update: ItemUpdate) -> None:
+        now = datetime.now().astimezone()
+        fields = {
+            name: value for name, value in update.values.items() if name in update.changed or name in self._always
+        }
+        if self._as_json:
+            time = now.isoformat(timespec="milliseconds")
+            written = {"time": time, "item": update.item, "snapshot": update.is_snapshot, "fields": fields}
+            # JSON has escapes of its own for what the output's encoding may lack.
+            _print(json.dumps(written, ensure_ascii=not _encoding().startswith("utf")))
+            return
+        changes = "  ".join(f"{name}={_plain(value)}" for name, value in fields.items())
+        _print(f"{f'{now:%H:%M:%S.%f}'[:-3]}  {update.item}  {changes}")
+
+
+class Table:
+    """A row for each item, always as it is now; grey, with a line above that says so, while it may be out of date."""
+
+    def __init__(self, items: tuple[str, ...], fields: tuple[str, ...]) -> None:
+        from rich.live import Live
+
+        self._fields = fields
+        self._rows: dict[str, tuple[str | None, ...]] = dict.fromkeys(items, (None,) * len(fields))
+        self._reports = Reports(events_count=False)
+        self._report = ""
+        self._is_stale = False
+        self._live = Live(get_renderable=self._shown, refresh_per_second=10)
+
+    def __enter__(self) -> Table:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def take(self, update: ItemUpdate) -> None:
+        self._rows[update.item] = tuple(update.values[name] for name in self._fields)
+
+    def take_status(self, status: Status) -> None:
+        self._report = self._reports.of(status)
+        self._is_stale = not status.connected
+
+    def _shown(self) -> Group:
+        from rich.console import Group
+        from rich.table import Table as Grid
+        from rich.text import Text
+
+        style = "dim" if self._is_stale else ""
+        grid = Grid("item", *self._fields, box=None)
+        for item, values in self._rows.items():
+            # As text: what looks like markup is data.
+            grid.add_row(Text(item), *(Text(_plain(value), style) for value in values))
+        if not self._report:
+            return Group(grid)
+        # Above: what is below a table may be below the end of the terminal.
+        return Group(Text(f"penstock: {_plain(self._report)}", "bold red" if self._is_stale else "green"), grid)
+
+
+def _print(line: str) -> None:
+    """A line of output; what its encoding does not have is written as an escape."""
+    print(line.encode(_encoding(), "backslashreplace").decode(_encoding()), flush=True)
+
+
+def _encoding() -> str:
+    return (sys.stdout.encoding or "utf-8").lower()
+
+
+def _plain(value: str | None) -> str:
+    """For a terminal: nothing in it may move the cursor or break the line."""
+    if value is None:
+        return "-"
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in value)
