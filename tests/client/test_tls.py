@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +94,20 @@ def test_without_a_context_the_authorities_of_the_system_are_trusted(
         assert await first_value(f"https://localhost:{secure.tls_port}") == "1"
 
     run(test())
+
+
+def test_the_program_of_the_page_works(secure: BackgroundServer, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "clients.md").read_text()
+    found = re.search(r"^```python penstock\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    program = found[1].replace("localhost:8443", f"localhost:{secure.tls_port}")
+    program = program.replace("authority.pem", str(CERTIFICATES / "certificate.pem"))
+    command = [sys.executable, "-u", "-c", program]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("Status(connected=True, ")
+        assert float(process.stdout.readline()) > 0
+        process.kill()
 
 
 def test_a_certificate_that_nobody_has_signed_is_not_accepted(secure: BackgroundServer) -> None:
