@@ -9,6 +9,7 @@ All are told what to do and report what they are asked, in the same words; `in_p
   item `rawonly` allows RAW only, `limited` 2 updates a second; DISTINCT snapshots have 3 events
   a subscription to group `forbidden` is refused with -9 "not for you"
   message `rude` is refused with -3 "mind your words", `unheard` without a code, `crash` by mistake
+  with the Java SDK alone: see java/Metadata.java; and field x of items that begin with `patched` is sent as JSON Patch
 Commands: state (item, events), update (item, event, snapshot), end (item), clear (item), pump (items), halt
 Reports: subscribe, unsubscribe (item) · user (user, password, request) · session (user, session, context)
   session closed (session)

@@ -54,14 +54,18 @@ final class Adapter {
     public static void main(String[] arguments) throws Exception {
         Data data = new Data((Map<String, Object>) Json.read(arguments[0]));
         MetadataProviderServer metadataServer = new MetadataProviderServer();
-        metadataServer.setAdapter(new Metadata());
+        Metadata metadata = new Metadata();
+        metadataServer.setAdapter(metadata);
         start(metadataServer, Integer.parseInt(arguments[2]));
         DataProviderServer dataServer = new DataProviderServer();
         dataServer.setAdapter(data);
         start(dataServer, Integer.parseInt(arguments[1]));
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            data.obey((Map<String, Object>) Json.read(line));
+            Map<String, Object> command = (Map<String, Object>) Json.read(line);
+            if (!metadata.obeys(command)) {
+                data.obey(command);
+            }
         }
         System.exit(0);
     }

@@ -1,6 +1,7 @@
 // The data adapter of the contract; its twins are in ../in_process.py, ../sdk_adapter.py and ../node/adapter.cjs.
 
 import com.lightstreamer.adapters.remote.DataProvider;
+import com.lightstreamer.adapters.remote.DiffAlgorithm;
 import com.lightstreamer.adapters.remote.ItemEventListener;
 import com.lightstreamer.adapters.remote.SubscriptionException;
 import java.util.List;
@@ -45,6 +46,9 @@ final class Data implements DataProvider {
         }
         if (item.equals("broken")) {
             throw new IllegalStateException("a mistake");
+        }
+        if (item.startsWith("patched")) {
+            listener.declareFieldDiffOrder(item, Map.of("x", new DiffAlgorithm[] {DiffAlgorithm.JSONPATCH}));
         }
         List<Object> events = (List<Object>) states.get(item);
         if (events != null) {

@@ -3,6 +3,7 @@
 import com.lightstreamer.adapters.remote.AccessException;
 import com.lightstreamer.adapters.remote.CreditsException;
 import com.lightstreamer.adapters.remote.ItemsException;
+import com.lightstreamer.adapters.remote.MetadataControlListener;
 import com.lightstreamer.adapters.remote.MetadataProviderAdapter;
 import com.lightstreamer.adapters.remote.Mode;
 import com.lightstreamer.adapters.remote.NotificationException;
@@ -10,7 +11,47 @@ import com.lightstreamer.adapters.remote.SchemaException;
 import com.lightstreamer.adapters.remote.TableInfo;
 import java.util.Map;
 
+// What only this SDK can do, having a newer protocol: user `brief` has sessions of one second; statistics of subscriptions
+// are reported; `end session` and `end subscription` are obeyed.
 final class Metadata extends MetadataProviderAdapter {
+    private volatile MetadataControlListener listener;
+    private volatile TableInfo latest;
+
+    @Override
+    public void setListener(MetadataControlListener given) {
+        listener = given;
+    }
+
+    boolean obeys(Map<String, Object> command) {
+        String session = (String) command.get("session");
+        if ("end session".equals(command.get("do"))) {
+            listener.forceSessionTermination(session, -5, "enough").whenComplete(
+                (done, error) -> Adapter.tell("ended", "session", session, "error", error == null ? null : "refused"));
+            return true;
+        }
+        if ("end subscription".equals(command.get("do"))) {
+            listener.forceUnsubscription(session, latest).whenComplete(
+                (done, error) -> Adapter.tell("unsubscribed", "session", session, "done", String.valueOf(done)));
+            return true;
+        }
+        return false;
+    }
+
+    @Override
+    public int getSessionTimeToLive(String user, String session) {
+        return "brief".equals(user) ? 1 : 0;
+    }
+
+    @Override
+    public boolean enableTableUnsubscription(String session, TableInfo[] tables) {
+        return true;
+    }
+
+    @Override
+    public boolean wantsFinalTableStatistics(String session, TableInfo[] tables) {
+        return true;
+    }
+
     @Override
     public void init(Map<String, String> parameters, String configuration) {
         Adapter.tell("metadata init", "parameters", parameters);
@@ -87,6 +128,7 @@ final class Metadata extends MetadataProviderAdapter {
 
     @Override
     public void notifyNewTables(String user, String session, TableInfo[] tables) throws CreditsException {
+        latest = tables[0];
         tell("tables", session, tables);
         if (tables[0].getId().equals("forbidden")) {
             throw new CreditsException(-9, "no", "not for you");
@@ -96,6 +138,12 @@ final class Metadata extends MetadataProviderAdapter {
     @Override
     public void notifyTablesClose(String session, TableInfo[] tables) {
         tell("tables closed", session, tables);
+        for (TableInfo table : tables) {
+            if (table.getSubscriptionStatistics() != null && table.getSubscriptionStatistics().length > 0) {
+                long sent = table.getSubscriptionStatistics()[0].getTotRealTime();
+                Adapter.tell("statistics", "session", session, "sent", sent);
+            }
+        }
     }
 
     private static void tell(String event, String session, TableInfo[] tables) {
