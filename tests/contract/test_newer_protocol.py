@@ -42,7 +42,7 @@ def test_the_adapter_ends_a_subscription_and_is_told_what_became_of_it(backend: 
         backend.do("end subscription", session=session)
         assert client.read("UNSUB") == "UNSUB,1"
     backend.reports.expect("unsubscribed", session=session, done="true")
-    backend.reports.expect("statistics", session=session, sent=1)
+    backend.reports.expect("tables closed", session=session, sent=1)
 
 
 def test_a_session_lives_as_long_as_the_adapter_says(backend: RemoteProcess) -> None:

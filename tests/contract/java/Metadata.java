@@ -8,6 +8,7 @@ import com.lightstreamer.adapters.remote.MetadataProviderAdapter;
 import com.lightstreamer.adapters.remote.Mode;
 import com.lightstreamer.adapters.remote.NotificationException;
 import com.lightstreamer.adapters.remote.SchemaException;
+import com.lightstreamer.adapters.remote.SubscriptionStatistics;
 import com.lightstreamer.adapters.remote.TableInfo;
 import java.util.Map;
 
@@ -138,17 +139,14 @@ final class Metadata extends MetadataProviderAdapter {
     @Override
     public void notifyTablesClose(String session, TableInfo[] tables) {
         tell("tables closed", session, tables);
-        for (TableInfo table : tables) {
-            if (table.getSubscriptionStatistics() != null && table.getSubscriptionStatistics().length > 0) {
-                long sent = table.getSubscriptionStatistics()[0].getTotRealTime();
-                Adapter.tell("statistics", "session", session, "sent", sent);
-            }
-        }
     }
 
     private static void tell(String event, String session, TableInfo[] tables) {
         for (TableInfo table : tables) {
-            Adapter.tell(event, "session", session, "number", table.getWinIndex(), "group", table.getId());
+            SubscriptionStatistics[] statistics = table.getSubscriptionStatistics();
+            Long sent = statistics == null || statistics.length == 0 ? null : statistics[0].getTotRealTime();
+            Adapter.tell(
+                event, "session", session, "number", table.getWinIndex(), "group", table.getId(), "sent", sent);
         }
     }
 
