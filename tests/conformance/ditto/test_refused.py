@@ -279,7 +279,7 @@ def test_an_error_about_several_things_names_none_in_its_topic(world: World) -> 
     for name in ("_/_", "/"):
         message = {"topic": f"{name}/things/twin/commands/retrieve", "path": "/", "value": {}}
         (answer,) = world.connect().say(message)
-        assert answer["topic"] == "unknown/unknown/things/twin/errors"  # type: ignore[index]
+        assert answer["topic"] == "unknown/unknown/things/twin/errors"
 
 
 # -- time --------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from penstock.journal.journal import Journal, Policy
 from penstock.journal.journal import Settings as JournalSettings
 from penstock.journal.record import Columns
 from penstock.journal.retention import Retention
+from penstock.journal.writer import Group
 from penstock.server import StartError
 from penstock.twins.state import load_state
 from tests.adapters.access.world import password_of
@@ -482,6 +483,27 @@ def test_things_are_there_again_after_a_restart(tmp_path: Path) -> None:
         assert client.put("/things/ns:a/attributes/n", json=6).status_code == 204
         assert client.get("/things/ns:a", params={"at-historical-revision": 3}).json()["attributes"] == {"n": 2}
         assert (tmp_path / "data" / "journal" / "twins.state").exists()
+
+
+def test_a_command_that_takes_longer_than_its_timeout_is_408_and_done_all_the_same(
+    site: Site, alice: httpx.Client, thing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice.put(thing, json={})
+    assert site.server.recording is not None
+    writer = site.server.recording.journal._writer
+    release, write = threading.Event(), writer.append
+
+    def slow(group: Group, *, sync: bool) -> None:
+        assert release.wait(30)
+        write(group, sync=sync)
+
+    monkeypatch.setattr(writer, "append", slow)
+    try:
+        answer = alice.put(f"{thing}/attributes/a", json=1, params={"timeout": "100ms"})
+        assert (answer.status_code, answer.json()["error"]) == (408, "command.timeout")
+    finally:
+        release.set()
+    assert alice.get(f"{thing}/attributes/a").json() == 1
 
 
 def test_openapi_tells_of_it_all(site: Site) -> None:

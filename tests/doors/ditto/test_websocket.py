@@ -75,6 +75,16 @@ def refused(site: Site, authorization: str | None = None, **options: Any) -> tup
     return caught.value.response.status_code, caught.value.response
 
 
+# -- what may be asked for ---------------------------------------------------------------------------------------------
+
+
+def test_a_socket_that_is_to_acknowledge_is_refused(site: Site) -> None:
+    for options in ({"path": "/ws/2?declared-acks=my-ack"}, {"headers": {"Declared-Acks": "my-ack"}}):
+        status, response = refused(site, basic("alice"), **options)
+        assert (status, json.loads(response.body)["error"]) == (400, "header.notsupported")
+    assert refused(site, path="/ws/2?declared-acks=my-ack")[0] == 401
+
+
 # -- who may come in ---------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 from websockets.datastructures import Headers
 from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
@@ -33,6 +34,7 @@ from penstock.transport.origins import allows
 from penstock.transport.peer import port_of
 from penstock.transport.pressure import Patience
 from penstock.wire.ditto.errors import DittoError
+from penstock.wire.ditto.unsupported import NAMES, check_headers
 from penstock.wire.http1 import HttpError, HttpRequest, response_head
 from penstock.wire.websocket import frame_header
 
@@ -239,7 +241,7 @@ class _Socket(asyncio.Protocol):
         self._core.receive_data(request.serialize())
         response = self._core.accept(request)
         if self._request.method != "GET":
-            raise HttpError(405, f"{self._request.method} cannot open a WebSocket; GET can")
+            raise HttpError(405, f"{self._request.method} cannot open a WebSocket; GET can", "GET")
         if response.status_code != 101:
             text = bytes(response.body or b"").decode("utf-8", "replace").strip()
             raise HttpError(426 if response.status_code == 426 else 400, text)
@@ -253,7 +255,10 @@ class _Socket(asyncio.Protocol):
         client = ClientFacts(
             self._http.address, self._http.secure, headers, port, request_id=request_id(), listener=API
         )
-        return response, await self.sockets.service.authenticate(headers, client, origin=self)
+        login = await self.sockets.service.authenticate(headers, client, origin=self)
+        given = {**dict(parse_qsl(self._request.query)), **headers}
+        check_headers({name: given[name] for name in NAMES if name in given})
+        return response, login
 
     def _opened(self, result: tuple[Response, Login] | Exception) -> None:
         if self._is_lost or self.transport.is_closing():
