@@ -23,7 +23,7 @@ from penstock.testing.disk import FakeDisk, Operation, PowerCut
 from tests.journal.world import NOON, Row, Scribe, columns, rows_of, some_columns
 
 LONG = os.environ.get("PENSTOCK_PROFILE") == "long"
-LIVES = 300 if LONG else 20
+LIVES = 300 if LONG else 12
 
 SELECTIONS = [
     Selection(entities=("item3",)),
@@ -179,7 +179,7 @@ def test_any_selection_finds_what_the_naive_way_finds_through_crashes_and_damage
             scribe = Scribe(disk, random.choice((14_000, 60_000)))
             while True:
                 scribe.append(some_with_seldom(random), sync=random.random() < 0.7)
-                if random.random() < 0.2:
+                if random.random() < 0.1:
                     check(disk, random.sample(readers, 2), random)
                 if random.random() < 0.05:
                     hurt(disk, random)

@@ -13,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.journal.arrays import text
-from penstock.journal.blocks import SavedBlock, blocks_name, saved_block
+from penstock.journal.arrays import numbers, text
+from penstock.journal.blocks import BLOCKS, blocks_name, saved_block
 from penstock.journal.damage import Damage
 from penstock.journal.disk import Disk, ReadableFile
 from penstock.journal.index import Block, block_of
-from penstock.journal.scan import scan
+from penstock.journal.scan import Frame, scan
 from penstock.journal.segment import DATA_START, FrameHeader, SegmentHeader, decode_payload, segment_name
 from penstock.journal.selection import Selection
 
@@ -68,36 +68,40 @@ class ActiveIndex:
             file = self._disk.view(blocks_name(self.base))
         except FileNotFoundError:
             return
-        found: list[SavedBlock] = []
+        frames: list[Frame] = []
+        batches: list[Any] = []
         try:
-            name = blocks_name(self.base)
-            place = self._saved_end()
             expected = self._saved[-1].last + 1 if self._saved else self.base
-            for entry in scan(file, name, self.salt, self._read, file.size(), expected):
+            for entry in scan(file, blocks_name(self.base), self.salt, self._read, file.size(), expected):
                 # One that is being written, or damaged: the numbers after it mean nothing without it.
                 if isinstance(entry, Damage):
                     break
                 try:
-                    saved = saved_block(entry)
+                    batches.append(saved_block(entry))
                 except (pa.ArrowException, ValueError):
                     break
-                if saved.block.end > end or saved.block.position != place:
-                    break
-                found.append(saved)
-                place = saved.block.end
-                self._read = entry.position + entry.header.span
+                frames.append(entry)
         finally:
             file.close()
-        if found:
-            self._take(found)
+        if frames:
+            self._take(frames, pa.Table.from_batches(batches, BLOCKS), end)
 
-    def _take(self, found: list[SavedBlock]) -> None:
-        self._names.add([each.names for each in found])
-        self._entities.add([each.entities for each in found])
-        count = len(self._saved)
-        places = [pa.repeat(pa.scalar(count + n, pa.int32()), len(each.entities)) for n, each in enumerate(found)]
-        self._places.add(places)
-        self._saved += [each.block for each in found]
+    def _take(self, frames: list[Frame], table: Any, end: int) -> None:
+        """Those blocks that follow on what is known, and end before `end`: all at once, because there may be many."""
+        before = len(self._saved)
+        for frame, first, last in zip(frames, table["position"].to_pylist(), table["end"].to_pylist(), strict=True):
+            if last > end or first != self._saved_end():
+                break
+            head = frame.header
+            self._saved.append(Block(first, last, head.first, head.last, head.earliest, head.latest, head.kinds))
+            self._read = frame.position + head.span
+        table = table.slice(0, len(self._saved) - before).combine_chunks()
+        if not table.num_rows:
+            return
+        self._names.add(pc.list_flatten(table["names"]).chunks)
+        self._entities.add(pc.list_flatten(table["entities"]).chunks)
+        places = pc.list_parent_indices(table["entities"].combine_chunks())
+        self._places.add([pc.add(places, numbers((before,), pa.int64())[0]).cast(pa.int32())])
         end = self._saved_end()
         if end > self._end:
             self._end, self._expected = end, self._saved[-1].last + 1

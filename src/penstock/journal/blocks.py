@@ -8,7 +8,6 @@ or missing after a crash. What is wrong in it is never believed, because frames 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +20,8 @@ from penstock.journal.segment import encode_frame
 
 BLOCKS_SUFFIX = ".blocks"
 
-_SCHEMA = pa.schema(
+# The columns of a block: where it is, the names that are new in it, the numbers of all its entities.
+BLOCKS = pa.schema(
     [
         ("position", pa.int64()),
         ("end", pa.int64()),
@@ -33,15 +33,6 @@ _SCHEMA = pa.schema(
 
 def blocks_name(base: int) -> str:
     return f"{base:020d}{BLOCKS_SUFFIX}"
-
-
-@dataclass(frozen=True, slots=True)
-class SavedBlock:
-    """A block, the names that are new in it, and the numbers of all its entities; both as Arrow arrays."""
-
-    block: Block
-    names: Any
-    entities: Any
 
 
 class BlockLog:
@@ -87,14 +78,10 @@ class BlockLog:
                 file.close()
 
 
-def saved_block(frame: Frame) -> SavedBlock:
-    """What a frame of the log says. Raises pa.ArrowException and ValueError, if it says nothing."""
-    head = frame.header
+def saved_block(frame: Frame) -> Any:
+    """What a frame of the log says, as a batch of one row. Raises pa.ArrowException and ValueError."""
     assert frame.payload is not None
-    batch = pa.ipc.read_record_batch(pa.py_buffer(memoryview(frame.payload)[: head.length]), _SCHEMA)
-    position, end = (batch.column(name)[0].as_py() for name in ("position", "end"))
-    block = Block(position, end, head.first, head.last, head.earliest, head.latest, head.kinds)
-    return SavedBlock(block, batch.column("names").flatten(), batch.column("entities").flatten())
+    return pa.ipc.read_record_batch(pa.py_buffer(memoryview(frame.payload)[: frame.header.length]), BLOCKS)
 
 
 def _batch(block: Block, names: list[str], entities: list[int]) -> Any:
@@ -104,4 +91,4 @@ def _batch(block: Block, names: list[str], entities: list[int]) -> Any:
         pa.ListArray.from_arrays(numbers((0, len(names)), pa.int32()), text(names)),
         pa.ListArray.from_arrays(numbers((0, len(entities)), pa.int32()), numbers(entities, pa.int32())),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=BLOCKS)
