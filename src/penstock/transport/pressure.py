@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def keep_unsent_low(transport: asyncio.Transport, max_unsent_bytes: int) -> None:
     """Have the system refuse bytes when it has this many to send, and the transport say so at the first one refused."""
     found = transport.get_extra_info("socket")
-    # Linux refuses more bytes than this. macOS takes as many as its buffer holds, and only says later that there is room;
+    # Linux refuses more bytes than this. macOS takes as many as its buffer holds, and only later says that it has room;
     # elsewhere, and in some Pythons there, the option is missing. Data is then older when it is sent, but never wrong.
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None and found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
