@@ -67,7 +67,8 @@ class SparkProgram:
         if self._is_there():
             os.killpg(self._process.pid, signal.SIGINT)
         try:
-            self._process.wait(END_PATIENCE)
+            assert self._process.wait(END_PATIENCE) == 0, self._said.read_text()
+            assert self._said.read_text().splitlines()[-1] == "penstock: stopping Spark…"
             deadline = time.monotonic() + END_PATIENCE
             while self._is_there():
                 assert time.monotonic() < deadline, "the JVM is left behind"

@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.pipeline.backfill import backfill, publish_backfill
+    from penstock.pipeline.ending import run_until_stopped
     from penstock.pipeline.publish import publish_stream
     from penstock.pipeline.tables import command_table
 
-__all__ = ["backfill", "command_table", "publish_backfill", "publish_stream", "register"]
+__all__ = ["backfill", "command_table", "publish_backfill", "publish_stream", "register", "run_until_stopped"]
 
 _HOMES = {
     "backfill": "penstock.pipeline.backfill",
     "command_table": "penstock.pipeline.tables",
     "publish_backfill": "penstock.pipeline.backfill",
     "publish_stream": "penstock.pipeline.publish",
+    "run_until_stopped": "penstock.pipeline.ending",
 }
 
 

@@ -1,0 +1,112 @@
+"""A program of somebody's own with Spark in it, as docs/pipeline.md has one, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Spark takes its time to start, much more of it on a machine that has other work.
+PATIENCE = 240.0
+END_PATIENCE = 60.0
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from penstock.pipeline import run_until_stopped
+from penstock.pipeline.session import open_session
+spark = open_session("test", Path("spark"), master="local[1,4]", quick=True)
+rates = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+def write(batch, number):
+    # Slow enough to be in the middle of something whenever it is stopped.
+    from pyspark.sql import functions as fn
+    batch.select(fn.java_method(fn.lit("java.lang.Thread"), fn.lit("sleep"), fn.lit(20).cast("long"))).collect()
+    Path("batch").touch()
+    if Path("fail").exists():
+        raise ValueError("the plant is closed")
+rates.writeStream.foreachBatch(write).option("checkpointLocation", "checkpoint").start()
+run_until_stopped(spark)
+print("the last line of the program", flush=True)
+"""
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(PATIENCE + END_PATIENCE)]
+
+
+class Program:
+    """In a process group of its own, as a terminal starts it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._said = folder / "said.txt"
+        with self._said.open("wb") as said:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", PROGRAM],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+            )
+
+    def until_at_work(self) -> str:
+        """What was said before."""
+        deadline = time.monotonic() + PATIENCE
+        while not (self._folder / "batch").exists():
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < deadline, self.said
+            threading.Event().wait(0.05)
+        return self.said
+
+    @property
+    def said(self) -> str:
+        return self._said.read_text()
+
+    def interrupt(self) -> None:
+        """Ctrl-C: every process of the group gets it, Spark's as well."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def is_there(self) -> bool:
+        """Any process of the group."""
+        try:
+            os.killpg(self.process.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def kill(self) -> None:
+        if self.is_there():
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Program]:
+    running = Program(tmp_path)
+    yield running
+    running.kill()
+
+
+def test_ctrl_c_ends_a_program_with_one_line_and_all_of_spark_with_it(program: Program) -> None:
+    before = program.until_at_work()
+    program.interrupt()
+    assert program.process.wait(END_PATIENCE) == 0, program.said
+    assert program.said.removeprefix(before) == "penstock: stopping Spark…\nthe last line of the program\n"
+    # Spark's own helpers need a moment to see that their JVM is gone.
+    deadline = time.monotonic() + END_PATIENCE
+    while program.is_there():
+        assert time.monotonic() < deadline, "something of Spark is left"
+        threading.Event().wait(0.05)
+
+
+def test_a_query_that_fails_ends_the_program_with_one_line_of_its_own(program: Program, tmp_path: Path) -> None:
+    program.until_at_work()
+    (tmp_path / "fail").touch()
+    assert program.process.wait(END_PATIENCE) == 1, program.said
+    assert program.said.splitlines()[-1] == "penstock: a query has failed: ValueError: the plant is closed"
