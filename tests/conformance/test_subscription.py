@@ -245,6 +245,7 @@ def test_a_distinct_snapshot_is_as_long_as_asked_for_and_available(
 def test_a_distinct_snapshot_is_never_longer_than_allowed(server: BackgroundServer, exchange: Exchange) -> None:
     feed = server.adapter.publisher
     allowed = server.metadata.snapshot_length("DEFAULT", "a")
+    assert isinstance(allowed, int)
     with exchange.stream() as stream:
         batch(exchange, stream.session, add(mode="DISTINCT", snapshot=True))
         stream.read_until("CONF")

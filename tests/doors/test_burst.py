@@ -32,9 +32,9 @@ def server() -> Iterator[BackgroundServer]:
         yield running
 
 
-def connected(server: BackgroundServer, **parameters: object) -> Socket:
+def connected(server: BackgroundServer) -> Socket:
     socket = Socket(f"ws://{server.host}:{server.port}/lightstreamer", "TLCP-2.4.0.lightstreamer.com")
-    socket.create(send_sync=False, keepalive_millis=30_000, **parameters)
+    socket.create(send_sync=False, keepalive_millis=30_000)
     return socket
 
 
@@ -79,15 +79,15 @@ class Waits(MetadataAdapter):
         self.gate: asyncio.Event
         self.asked = 0
 
-    async def start(self) -> None:  # type: ignore[override]
+    async def start(self) -> None:
         self.gate = asyncio.Event()
 
-    async def items(self, session: SessionFacts, data_adapter: str, group: str) -> Sequence[str]:  # type: ignore[override]
+    async def items(self, session: SessionFacts, data_adapter: str, group: str) -> Sequence[str]:
         self.asked += 1
         await self.gate.wait()
         return [group]
 
-    async def message(self, session: SessionFacts, text: str) -> str | None:  # type: ignore[override]
+    async def message(self, session: SessionFacts, text: str) -> str | None:
         self.asked += 1
         await self.gate.wait()
         return None

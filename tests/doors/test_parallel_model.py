@@ -49,33 +49,33 @@ class Delays(MetadataAdapter):
         await asyncio.sleep(int(millis) / 1000)
         self.under_way[session.id] -= 1
 
-    async def items(self, session: SessionFacts, data_adapter: str, group: str) -> Sequence[str]:  # type: ignore[override]
+    async def items(self, session: SessionFacts, data_adapter: str, group: str) -> Sequence[str]:
         millis, _, name = group.partition(" ")
         await self._take(session, millis)
         if name == "no":
             raise Refusal(Reason.GROUP, "No")
         return [name]
 
-    async def subscribed(self, session: SessionFacts, subscription: SubscriptionFacts) -> None:  # type: ignore[override]
+    async def subscribed(self, session: SessionFacts, subscription: SubscriptionFacts) -> None:
         known = self.known.setdefault(session.id, set())
         if subscription.number in known:
             self.complaints.append(f"{subscription.number} begins twice")
         known.add(subscription.number)
         await self._take(session, "1")
 
-    async def unsubscribed(self, session: SessionFacts, subscription: SubscriptionFacts, statistics: object) -> None:  # type: ignore[override]
+    async def unsubscribed(self, session: SessionFacts, subscription: SubscriptionFacts, statistics: object) -> None:
         if subscription.number not in self.known.get(session.id, ()):
             self.complaints.append(f"{subscription.number} ends without having begun")
         await asyncio.sleep(0.001)
         self.known[session.id].discard(subscription.number)
 
-    async def session_closed(self, session: SessionFacts) -> None:  # type: ignore[override]
+    async def session_closed(self, session: SessionFacts) -> None:
         if self.under_way[session.id]:
             self.complaints.append("the session is closed with calls under way")
         if left := self.known.pop(session.id, None):
             self.complaints.append(f"the session is closed before the end of {left}")
 
-    async def message(self, session: SessionFacts, text: str) -> str | None:  # type: ignore[override]
+    async def message(self, session: SessionFacts, text: str) -> str | None:
         millis, _, name = text.partition(" ")
         await self._take(session, millis)
         self.messages.setdefault(session.id, []).append(name)

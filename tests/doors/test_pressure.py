@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from penstock.doors.stream.http import StreamConnection
 from penstock.doors.stream.link import Link
 from penstock.doors.stream.websocket import MAX_UNREAD, WebSocketConnection
-from penstock.doors.tlcp.door import LINES_PER_TURN
+from penstock.doors.tlcp.asked import REQUESTS_PER_TURN
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.recovery import Batch
 from penstock.transport import closing
@@ -208,7 +208,7 @@ def test_a_batch_of_thousands_of_lines_lets_others_have_their_turns(
         client.send(post("control", "x\r\n" * 16_000, "Connection: close"))
         assert client.read_all().count(b"ERROR,67,") == 16_000
     assert refusals.total() == 16_000
-    assert max(refusals.values()) <= LINES_PER_TURN
+    assert max(refusals.values()) <= REQUESTS_PER_TURN
 
 
 def test_a_session_bound_while_the_socket_is_full_holds_its_updates_until_it_drains(server: BackgroundServer) -> None:
