@@ -12,6 +12,7 @@ STAMPS := $(VENV)/.stamps
 INTEROP := .interop
 PAGES := src/penstock/pages
 NODE_TESTS := tests/interop/node
+NODE_OLD := tests/interop/javascript-8
 NODE_DITTO := tests/interop/node-ditto
 NODE_ADAPTERS := tests/contract/node
 JAVA_ADAPTERS := tests/contract/java
@@ -32,11 +33,11 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup compiled demo test test-spark lint bench bench-smoke fuzz lock page interop-setup system-setup clean
+.PHONY: help setup compiled demo test test-spark test-interop-long lint bench bench-smoke fuzz lock page interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
-	    printf '  make %-14s %s\n' "$$name" "$$text"; done
+	    printf '  make %-18s %s\n' "$$name" "$$text"; done
 
 # --- the environment --------------------------------------------------------------------------------------
 
@@ -105,13 +106,16 @@ PROFILE ?= ci
 WORKERS ?= 2
 
 # Without ARGS the tests of kernel and wire run twice: first interpreted, then with all others in the compiled build.
-test: setup compiled interop-setup system-setup ## all tests but test-spark, with the published clients and a browser; PROFILE=long searches longer
+test: setup compiled interop-setup system-setup ## all tests but the long ones, with the published clients and a browser; PROFILE=long searches longer
 	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/kernel tests/wire)
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	    -m "not spark_long" $(ARGS)
+	    -m "not spark_long and not interop_long" $(ARGS)
 
 test-spark: setup $(INTEROP)/kafka/.stamp ## the long Spark tests: Spark Connect, a cluster of processes, Kafka, many kills
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m spark_long tests/pipeline $(ARGS)
+
+test-interop-long: setup compiled interop-setup system-setup ## all that the published clients of Java and of the previous generation can do
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m interop_long tests/interop $(ARGS)
 
 bench: setup compiled system-setup ## the benchmarks, side by side with peers and baselines (one of them: ARGS=peers); about an hour
 	@$(BIN)/python -m bench $(or $(ARGS),all)
@@ -149,6 +153,15 @@ $(NODE_TESTS)/node_modules/.stamp: $(NODE_TESTS)/package.json $(NODE_TESTS)/pack
 	@cd $(NODE_TESTS) && $(NPM_CI)
 	@touch $@
 
+$(NODE_OLD)/node_modules/.stamp: $(NODE_OLD)/package.json $(NODE_OLD)/package-lock.json $(STAMPS)/node
+	@cd $(NODE_OLD) && $(NPM_CI)
+	@touch $@
+
+$(INTEROP)/java-%/.stamp: scripts/java-client.sh tests/interop/java/client-%.xml tests/interop/java/client-%.sha256 \
+    tests/interop/java/Client.java tests/config/tls/certificate.pem | system-setup
+	@scripts/java-client.sh $* $(INTEROP)/java-$*
+	@touch $@
+
 $(NODE_DITTO)/node_modules/.stamp: $(NODE_DITTO)/package.json $(NODE_DITTO)/package-lock.json $(STAMPS)/node
 	@cd $(NODE_DITTO) && $(NPM_CI)
 	@touch $@
@@ -158,12 +171,12 @@ $(NODE_ADAPTERS)/node_modules/.stamp: $(NODE_ADAPTERS)/package.json $(NODE_ADAPT
 	@touch $@
 
 PUBLISHED_CLIENTS := $(INTEROP)/client-1/.stamp $(INTEROP)/client-2/.stamp $(NODE_TESTS)/node_modules/.stamp \
-    $(NODE_DITTO)/node_modules/.stamp
+    $(NODE_OLD)/node_modules/.stamp $(INTEROP)/java-5.2.1/.stamp $(INTEROP)/java-4.3.7/.stamp $(NODE_DITTO)/node_modules/.stamp
 PUBLISHED_ADAPTERS := $(INTEROP)/adapter-python/.stamp $(NODE_ADAPTERS)/node_modules/.stamp $(INTEROP)/adapter-java/.stamp
 
 interop-setup: $(PUBLISHED_CLIENTS) $(PUBLISHED_ADAPTERS) ## the published clients and adapter SDKs, each in an environment of its own
 
-system-setup: ## Chromium, curl, openssl, PostgreSQL and slowhttptest from the system's packages, where missing
+system-setup: ## Chromium, curl, openssl, PostgreSQL, slowhttptest, a JDK and Maven from the system's packages, where missing
 	@scripts/system.sh
 
 # --- upkeep -----------------------------------------------------------------------------------------------
@@ -179,6 +192,6 @@ lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes new
 	@scripts/check-locks.sh
 
 clean: ## back to a fresh checkout
-	rm -rf $(VENV) $(INTEROP) $(PAGES) web/node_modules $(NODE_TESTS)/node_modules $(NODE_DITTO)/node_modules $(NODE_ADAPTERS)/node_modules build dist
+	rm -rf $(VENV) $(INTEROP) $(PAGES) web/node_modules $(NODE_TESTS)/node_modules $(NODE_OLD)/node_modules $(NODE_DITTO)/node_modules $(NODE_ADAPTERS)/node_modules build dist
 	rm -rf bench/.build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,7 +1,8 @@
 #!/bin/sh
 # system.sh: makes sure that the system has what the tests need beyond the package registries of Python and Node.js:
 # Chromium for the page, curl for the sessions of the specification, openssl and PostgreSQL for the TLEX hub, slowhttptest
-# for slow clients, a C compiler for the benchmarks. As root on Debian what is missing is installed.
+# for slow clients, a C compiler for the benchmarks, a JDK and Maven for the published Java clients and adapters. As root on
+# Debian what is missing is installed.
 set -eu
 
 has_browser() {
@@ -30,6 +31,9 @@ missing() {
     # The load of the benchmarks is a program in C, and speaks TLS.
     command -v cc >/dev/null || printf 'gcc libc6-dev '
     [ -e /usr/include/openssl/ssl.h ] || printf 'libssl-dev '
+    # Not the Java that comes with the packages of Python: it has no compiler.
+    command -v javac >/dev/null || printf 'default-jdk-headless '
+    command -v mvn >/dev/null || printf 'maven '
 }
 
 wanted=$(missing)

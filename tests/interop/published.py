@@ -21,18 +21,33 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, TypedDict
 
-ROOT = Path(__file__).parent
-REPOSITORY = ROOT.parents[1]
-PYTHON_DRIVER = ROOT / "drivers" / "python_client.py"
-NODE_DRIVER = ROOT / "node" / "client.cjs"
+import pytest
 
-# By client: the version it must have, and the program with its driver.
-CLIENTS = {
-    "python-2.2.3": ("2.2.3", REPOSITORY / ".interop/client-2/bin/python", PYTHON_DRIVER),
-    "python-1.0.3": ("1.0.3", REPOSITORY / ".interop/client-1/bin/python", PYTHON_DRIVER),
-    "node-9.2.2": ("9.2.2", REPOSITORY / ".venv/bin/node", NODE_DRIVER),
-}
+from tests.interop.libraries import REPOSITORY, Library, libraries, require
+
+CLIENTS: Mapping[str, Library] = libraries()
 TRANSPORTS = ("WS-STREAMING", "HTTP-STREAMING", "WS-POLLING", "HTTP-POLLING")
+
+# All tests with all clients would take `make test` minutes: of some clients it runs `test_previous_generation` only.
+_LONG = {name: [pytest.mark.interop_long] if library.is_long else [] for name, library in CLIENTS.items()}
+each_client = pytest.mark.parametrize("name", [pytest.param(name, marks=_LONG[name]) for name in CLIENTS])
+
+
+def ways(*but: str) -> pytest.MarkDecorator:
+    """Every client on every transport, but those that cannot do what is tested by a fault of their own."""
+    return pytest.mark.parametrize(
+        ("transport", "name"),
+        [
+            pytest.param(transport, name, id=f"{transport}-{name}", marks=_LONG[name])
+            for transport in TRANSPORTS
+            for name, library in CLIENTS.items()
+            if f"{transport}-{name}" not in but
+            and not (library.loses_sessions_when_polling and transport.endswith("POLLING"))
+        ],
+    )
+
+
+each_way = ways()
 
 # The clients trust this certificate as well: Python and Node.js learn of it by these variables.
 CERTIFICATE = REPOSITORY / "tests/config/tls/certificate.pem"
@@ -62,38 +77,31 @@ class SecondLevel(TypedDict):
     fields: list[str]
 
 
-def require(program: Path) -> Path:
-    """A missing client is a failure, never a skip."""
-    if not program.exists():
-        raise AssertionError(f"{program.relative_to(REPOSITORY)} is missing: run `make interop-setup`")
-    return program
-
-
 class Driver:
     """A process with one published client in it."""
 
     def __init__(self, client: str, directory: Path) -> None:
-        version, program, script = CLIENTS[client]
-        require(program)
-        if script is NODE_DRIVER:
-            require(ROOT / "node/node_modules/lightstreamer-client-node")
+        library = CLIENTS[client]
+        for path in library.needs:
+            require(path)
         self.client = client
         self._names = (f"{client}-{number}" for number in itertools.count(1))
         self._connections: dict[str, PublishedClient] = {}
         self._complaints = directory / f"{client}.stderr"
         with self._complaints.open("w") as complaints:
             self._process = subprocess.Popen(
-                [program, script],
+                library.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
                 text=True,
+                cwd=REPOSITORY,
                 env=os.environ | TRUST,
             )
         assert self._process.stdout is not None
         ready = self._process.stdout.readline()
         assert ready, f"the driver of {client} did not start: {self.complaints}"
-        assert json.loads(ready)["version"].startswith(version + " "), ready
+        assert json.loads(ready)["version"].startswith(library.version + " "), ready
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.interop.published import CLIENTS, QUICK, TRANSPORTS, PublishedClient
+from tests.interop.published import QUICK, PublishedClient, each_client, each_way, ways
 from tests.support.background import BackgroundServer
 from tests.support.cut_proxy import CutProxy
 
@@ -13,8 +13,6 @@ OpenClient = Callable[[str], PublishedClient]
 FIELDS = ["number", "group", "absent"]
 
 pytestmark = pytest.mark.interop
-each_client = pytest.mark.parametrize("name", CLIENTS)
-each_transport = pytest.mark.parametrize("transport", TRANSPORTS)
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +67,9 @@ def sessions(client: PublishedClient) -> set[str]:
     return {event["session"] for event in client.seen("status") if event["status"].startswith("CONNECTED:")}
 
 
-@each_client
-@each_transport
+# What is below the Java client repeats a request by itself when a connection that it had used before is reset: the poll
+# comes again unchanged, and the client never hears that the first was lost.
+@ways("HTTP-POLLING-java-5.2.1")
 def test_updates_lost_on_a_broken_connection_are_sent_again_and_no_others(
     client: PublishedClient, transport: str, publish: Publish, proxy: CutProxy
 ) -> None:
@@ -91,8 +90,7 @@ def test_updates_lost_on_a_broken_connection_are_sent_again_and_no_others(
     assert len(sessions(client)) == 1
 
 
-@each_client
-@each_transport
+@each_way
 def test_a_client_recovers_when_the_server_cannot_be_reached_for_a_while(
     client: PublishedClient, transport: str, publish: Publish, proxy: CutProxy
 ) -> None:
@@ -111,8 +109,8 @@ def test_a_client_recovers_when_the_server_cannot_be_reached_for_a_while(
     assert len(sessions(client)) == 1
 
 
-@each_client
-@each_transport
+# Version 8 for Node.js gives the session up when a poll goes silent, and opens another.
+@ways("HTTP-POLLING-node-8.0.5")
 def test_a_client_leaves_a_network_that_has_gone_silent_and_recovers(
     client: PublishedClient, transport: str, publish: Publish, proxy: CutProxy
 ) -> None:
@@ -128,8 +126,9 @@ def test_a_client_leaves_a_network_that_has_gone_silent_and_recovers(
     assert len(sessions(client)) == 1
 
 
-@each_client
-@each_transport
+# Chromium repeats a request by itself as well. The answer to the second, that the message is there already, comes while
+# version 8 of the web client recovers its session, and it reports no outcome.
+@ways("HTTP-STREAMING-web-8.0.9", "HTTP-POLLING-web-8.0.9")
 def test_a_message_whose_outcome_was_lost_is_reported_and_not_processed_twice(
     client: PublishedClient, transport: str, counters: BackgroundServer, proxy: CutProxy
 ) -> None:
@@ -150,8 +149,7 @@ def test_a_message_whose_outcome_was_lost_is_reported_and_not_processed_twice(
     assert processed == [first, second, third]
 
 
-@each_client
-@each_transport
+@each_way
 def test_a_client_whose_session_is_gone_opens_another_and_subscribes_again(
     client: PublishedClient, transport: str, counters: BackgroundServer, publish: Publish, proxy: CutProxy
 ) -> None:
@@ -172,7 +170,9 @@ def test_a_client_whose_session_is_gone_opens_another_and_subscribes_again(
     counters.call(forget_session)
     proxy.resume()
     client.expect("status", status=f"CONNECTED:{transport}")
-    client.expect("subscribed", subscription="counter")
+    if len(client.seen("subscribed")) < 2:
+        # Some report it before they are connected.
+        client.expect("subscribed", subscription="counter")
     publish(range(2, 3))
     client.expect("update", values=values(2))
     assert len(sessions(client)) == 2

@@ -10,12 +10,13 @@ import pytest
 
 from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.version import NEWEST
-from tests.interop.published import CLIENTS, ROOT, require
+from tests.interop.libraries import ROOT, require
+from tests.interop.published import CLIENTS
 
 pytestmark = pytest.mark.interop
 
 DRIVER = ROOT / "drivers" / "python_decoder.py"
-DECODERS = {"python-2.2.3": CLIENTS["python-2.2.3"][1]}
+DECODERS = {"python-2.2.3": CLIENTS["python-2.2.3"].program}
 
 # Orders of formats, one for each field.
 ORDERS = ("PT", "TP", "P", "T", "")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.published import REPOSITORY, ROOT, require
+from tests.interop.libraries import REPOSITORY, ROOT, require
 from tests.support.process import ServerProcess
 
 pytestmark = pytest.mark.interop

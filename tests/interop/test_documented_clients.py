@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.browser import chromium
-from tests.interop.published import CLIENTS, REPOSITORY, ROOT, require
+from tests.interop.libraries import REPOSITORY, ROOT, require
+from tests.interop.published import CLIENTS
 from tests.support.process import ServerProcess
 
 CLIENTS_PAGE = REPOSITORY / "docs/clients.md"
@@ -63,20 +64,18 @@ def running(command: list[str | Path], directory: Path) -> Iterator[subprocess.P
 
 @contextmanager
 def running_python(name: str, written: str, directory: Path) -> Iterator[subprocess.Popen[str]]:
-    _, python, _ = CLIENTS[name]
     script = directory / "program.py"
     script.write_text(written)
-    with running([require(python), "-u", script], directory) as process:
+    with running([require(CLIENTS[name].program), "-u", script], directory) as process:
         yield process
 
 
 @contextmanager
 def running_node(written: str, directory: Path) -> Iterator[subprocess.Popen[str]]:
-    _, node, _ = CLIENTS["node-9.2.2"]
     (directory / "node_modules").symlink_to(require(ROOT / "node/node_modules"))
     script = directory / "program.js"
     script.write_text(written)
-    with running([require(node), script], directory) as process:
+    with running([require(CLIENTS["node-9.2.2"].program), script], directory) as process:
         yield process
 
 

@@ -14,7 +14,7 @@ from penstock.kernel.item import Mode
 from penstock.testing import Harness, Peer
 from penstock.wire.tlcp.differences import DifferenceEncoder
 from penstock.wire.tlcp.values import decode_values
-from tests.interop.published import REPOSITORY
+from tests.interop.libraries import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/modes.md").read_text()
 PAUSE = "*a second passes*"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from tests.interop.published import CLIENTS, QUICK, TRANSPORTS, PublishedClient
+from tests.interop.published import CLIENTS, QUICK, TRANSPORTS, PublishedClient, each_client
 from tests.support.process import ServerProcess
 
 OpenClient = Callable[[str], PublishedClient]
@@ -14,7 +14,6 @@ pytestmark = [
     pytest.mark.interop,
     pytest.mark.config({"session.min_keepalive_millis": 100, "demo.pace": 5.0}),
 ]
-each_client = pytest.mark.parametrize("name", CLIENTS)
 
 
 @pytest.fixture
@@ -24,6 +23,8 @@ def watch(name: str, process: ServerProcess, open_client: OpenClient) -> Watch:
     def open_all(options: Mapping[str, int]) -> list[tuple[str, PublishedClient]]:
         clients = []
         for transport in (*TRANSPORTS, None):
+            if CLIENTS[name].loses_sessions_when_polling and transport in ("WS-POLLING", "HTTP-POLLING"):
+                continue
             client = open_client(name)
             client.connect(process.url, "WELCOME", transport, options=options)
             client.subscribe("stocks", "MERGE", ["item2", "item25"], ["stock_name", "last_price"], "STOCKS")
@@ -39,7 +40,9 @@ def expect_a_new_start(clients: list[tuple[str, PublishedClient]]) -> None:
     """Each client is back on its transport, with another session, its snapshots and updates."""
     for status, client in clients:
         client.expect("status", status=status)
-        client.expect("update", snapshot=True)
+        if len(client.seen("update", snapshot=True)) < 4:
+            # Two items, twice; some clients report them before they are connected.
+            client.expect("update", snapshot=True)
         client.expect("update", snapshot=False)
         assert len({event["session"] for event in client.seen("status", status=status)}) == 2
         assert not client.seen("server error")
