@@ -38,9 +38,11 @@ def test_ctrl_c_says_one_line_and_nothing_is_left(
     tmp_path: Path, arguments: tuple[str, ...], code: int, output: str, errors: str
 ) -> None:
     (tmp_path / "penstock-data" / "journal").mkdir(parents=True)
+    # No server is there to take figures in, which would be told.
+    (tmp_path / "penstock.toml").write_text('[pipeline]\nstatus = ""\n')
     spark_log = tmp_path / "penstock-data" / "pipeline" / "spark.log"
     process = subprocess.Popen(
-        [str(PENSTOCK), "pipeline", *arguments],
+        [str(PENSTOCK), "pipeline", *arguments, "--config", "penstock.toml"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

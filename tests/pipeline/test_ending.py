@@ -18,19 +18,19 @@ PATIENCE = 240.0
 END_PATIENCE = 60.0
 
 PROGRAM = """
-import sys
 from pathlib import Path
+from pyspark.sql import functions as fn
 from penstock.pipeline import run_until_stopped
 from penstock.pipeline.session import open_session
 spark = open_session("test", Path("spark"), master="local[1,4]", quick=True)
 rates = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
 def write(batch, number):
-    # Slow enough to be in the middle of something whenever it is stopped.
-    from pyspark.sql import functions as fn
-    batch.select(fn.java_method(fn.lit("java.lang.Thread"), fn.lit("sleep"), fn.lit(20).cast("long"))).collect()
-    Path("batch").touch()
     if Path("fail").exists():
         raise ValueError("the plant is closed")
+    Path("batch").touch()
+    # In the middle of something whenever it is stopped.
+    nap = fn.java_method(fn.lit("java.lang.Thread"), fn.lit("sleep"), fn.lit(20).cast("long"))
+    spark.range(100).select(nap).toArrow()
 rates.writeStream.foreachBatch(write).option("checkpointLocation", "checkpoint").start()
 run_until_stopped(spark)
 print("the last line of the program", flush=True)

@@ -7,6 +7,7 @@ of that. Not here: `penstock pipeline run`, which has more to end (runner). Read
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -66,12 +67,26 @@ def _wait(spark: SparkSession, stop: threading.Event) -> str | None:
 
 
 def _close(spark: SparkSession) -> None:
-    """What Spark says about being stopped means nothing: a batch that was cut off is run again next time."""
-    context = getattr(spark, "_sc", None)
-    with contextlib.suppress(Exception):
-        if context is not None:
-            context.setLogLevel("OFF")
-    for query in spark.streams.active:
+    """What is said about being stopped means nothing: a batch that was cut off is run again next time."""
+    before = logging.root.manager.disable
+    # py4j logs what its calls that are under way come to.
+    logging.disable(logging.CRITICAL)
+    try:
         with contextlib.suppress(Exception):
-            query.stop()
-    close_session(spark)
+            _silence(spark)
+        for query in spark.streams.active:
+            with contextlib.suppress(Exception):
+                query.stop()
+        close_session(spark)
+    finally:
+        logging.disable(before)
+
+
+def _silence(spark: SparkSession) -> None:
+    """The JVM logs, and prints what ends its threads. One behind Spark Connect says nothing here."""
+    context = getattr(spark, "_sc", None)
+    if context is None or context._jvm is None:
+        return
+    context.setLogLevel("OFF")
+    java = context._jvm.java
+    java.lang.System.setErr(java.io.PrintStream(java.io.OutputStream.nullOutputStream()))
