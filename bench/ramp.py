@@ -33,7 +33,13 @@ WARM_UP = 100
 LATE_MILLIS = 2500
 
 # The stock that trades least often; at the slowest pace it does not trade at all during a run.
-SETTINGS = ("demo.pace = 0.001", "stream.backlog = 4096", "limits.max_sessions = 1000000")
+SETTINGS = (
+    "demo.pace = 0.001",
+    "stream.backlog = 4096",
+    # Nobody else is there to leave descriptors to.
+    "stream.max_connections = 1000000",
+    "limits.max_sessions = 1000000",
+)
 
 # From the last session opened to the measurement of idleness; the first keep-alives are not like the later ones.
 SETTLING = 11.0

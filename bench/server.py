@@ -63,7 +63,9 @@ class FeedConnection(asyncio.Protocol):
 
 
 async def main(fields: Sequence[str], differences: str, settings: dict[str, Any]) -> None:
-    config = load(None, {"stream.port": 0, "api.port": 0, "stream.backlog": 4096, **settings}).config
+    # Nobody else is there to leave descriptors to.
+    own = {"stream.port": 0, "api.port": 0, "stream.backlog": 4096, "stream.max_connections": 1_000_000}
+    config = load(None, {**own, **settings}).config
     configure("warning", "text")
     adapter = FeedAdapter(fields, differences)
     server = Server(config, [AdapterSet(ADAPTER_SET, MetadataAdapter(), {DATA_ADAPTER: adapter})])
