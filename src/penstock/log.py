@@ -57,7 +57,7 @@ class Log:
     def warning(self, event: str, /, **fields: object) -> None:
         self._write(logging.WARNING, event, fields)
 
-    def error(self, event: str, /, exception: BaseException | None = None, **fields: object) -> None:
+    def error(self, event: str, exception: BaseException | None = None, /, **fields: object) -> None:
         """An error; with an exception, such as one of another thread, its traceback as well."""
         self._write(logging.ERROR, event, fields, exception or False)
 

@@ -30,7 +30,7 @@ from penstock.adapters import DataAdapter, MetadataAdapter
 from penstock.adapters.remote import RemoteDataAdapter, RemoteMetadataAdapter
 from tests.adapters.remote.support import RemoteServer, wait_until
 from tests.contract.in_process import DirectData, DirectMetadata
-from tests.interop.published import REPOSITORY, require
+from tests.interop.libraries import REPOSITORY, require
 
 ROOT = Path(__file__).parent
 

@@ -7,6 +7,7 @@ import json
 import re
 import resource
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.e2e.test_adapter_sets import Process, echo
@@ -50,7 +51,7 @@ class Watched(Process):
         finally:
             connection.close()
 
-    def becomes(self, expected: tuple[int, dict[str, object]]) -> None:
+    def becomes(self, expected: tuple[int, Mapping[str, object]]) -> None:
         """Both ports say so, sooner or later."""
         deadline = time.monotonic() + 30
         for port in self.ports:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.published import REPOSITORY, require
+from tests.interop.libraries import REPOSITORY, require
 from tests.support import forge
 from tests.support.process import READY
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.interop.published import CLIENTS, PublishedClient
+from tests.interop.published import CLIENTS, PublishedClient, each_client
 from tests.support.background import BackgroundServer
 
 pytestmark = pytest.mark.interop
 
-NAMES = {"python": "python_client", "node": "nodejs_client"}
+NAMES = {"python": "python_client", "node": "nodejs_client", "java": "javase_client", "web": "javascript_client"}
 
 
-@pytest.mark.parametrize("name", CLIENTS)
+@each_client
 def test_adapters_are_told_which_library_a_client_uses(
     server: BackgroundServer, open_client: Callable[[str], PublishedClient], name: str
 ) -> None:
@@ -24,4 +24,4 @@ def test_adapters_are_told_which_library_a_client_uses(
     facts = server.metadata.clients[0]
     assert facts.library == NAMES[name.partition("-")[0]]
     assert facts.library_version is not None
-    assert facts.library_version.startswith(f"{CLIENTS[name][0]} build ")
+    assert facts.library_version.startswith(f"{CLIENTS[name].version} build ")

@@ -53,9 +53,9 @@ def blame(roster: Roster, error: BaseException) -> None:
     found = roster.raising(error.__traceback__)
     log.error(
         "adapter tried to end the server",
+        error,
         adapter=labels(found),
         raised=named(error),
-        exception=error,
     )
     # Where several share the code, nobody knows whose it was: a wrong one would be called failed.
     if len(found) == 1:
@@ -66,4 +66,4 @@ def _thread_ended(roster: Roster, args: threading.ExceptHookArgs) -> None:
     """Python says nothing of a thread that ends by SystemExit, and prints others past the log."""
     name = args.thread.name if args.thread is not None else ""
     found = roster.raising(args.exc_traceback)
-    log.error("thread ended by an exception", thread=name, adapter=labels(found), exception=args.exc_value)
+    log.error("thread ended by an exception", args.exc_value, thread=name, adapter=labels(found))

@@ -95,7 +95,7 @@ class IndexBuilder:
     def places(self) -> dict[str, list[int]]:
         """The blocks that each entity is in."""
         self._close_block()
-        return self._places
+        return {name: self._places[number] for name, number in self._numbers.items()}
 
     def save(self, disk: Disk, base: int) -> None:
         """The caller syncs the directory. Raises OSError."""
