@@ -34,7 +34,7 @@ def refusal(exchange: Exchange, socket: Socket, request: str, name: str = "contr
         row("error.B.25", add(group="item1", **WELCOME, selector="s"), "REQERR,1,25,LS_selector: s is not a selector"),
         row("error.B.40", params(reqId=1, op="activate"), "REQERR,1,40,LS_op=activate: the MPN module is disabled"),
         row("error.B.65", add(mode="SIDEWAYS"), "REQERR,1,65,LS_mode=SIDEWAYS: expected one of RAW MERGE DISTINCT"),
-        row("error.B.67", "LS_reqId=1&LS_op=%zz", "ERROR,67,Bad percent-encoding in the value of LS_op"),
+        row("error.B.67", "LS_reqId=1&LS_op=%zz", "REQERR,1,67,Bad percent-encoding in the value of LS_op"),
     ],
 )
 def test_a_request_that_fails_is_answered_with_its_code(exchange: Exchange, request_line: str, expected: str) -> None:
