@@ -57,8 +57,11 @@ class Log:
     def warning(self, event: str, /, **fields: object) -> None:
         self._write(logging.WARNING, event, fields)
 
-    def error(self, event: str, exception: BaseException | None = None, /, **fields: object) -> None:
-        """An error; with an exception, such as one of another thread, its traceback as well."""
+    def error(self, event: str, /, **fields: object) -> None:
+        self._write(logging.ERROR, event, fields)
+
+    def raised(self, event: str, exception: BaseException | None, /, **fields: object) -> None:
+        """An error with an exception that is not being handled here, such as one of another thread."""
         self._write(logging.ERROR, event, fields, exception or False)
 
     def exception(self, event: str, /, **fields: object) -> None:

@@ -27,7 +27,7 @@ class Failing(DataAdapter):
 # Less than what a file of the journal begins with, in bytes.
 SMALL = 4_096
 
-OK = 200, {"status": "ok"}
+OK: tuple[int, dict[str, object]] = (200, {"status": "ok"})
 
 
 class Watched(Process):

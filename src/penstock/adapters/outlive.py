@@ -51,12 +51,7 @@ def run_to_end(
 def blame(roster: Roster, error: BaseException) -> None:
     """An adapter has raised this outside of all calls: it is taken to have failed."""
     found = roster.raising(error.__traceback__)
-    log.error(
-        "adapter tried to end the server",
-        error,
-        adapter=labels(found),
-        raised=named(error),
-    )
+    log.raised("adapter tried to end the server", error, adapter=labels(found), raised=named(error))
     # Where several share the code, nobody knows whose it was: a wrong one would be called failed.
     if len(found) == 1:
         found[0].fail(f"it has raised {named(error)} in a task or callback of its own")
@@ -66,4 +61,4 @@ def _thread_ended(roster: Roster, args: threading.ExceptHookArgs) -> None:
     """Python says nothing of a thread that ends by SystemExit, and prints others past the log."""
     name = args.thread.name if args.thread is not None else ""
     found = roster.raising(args.exc_traceback)
-    log.error("thread ended by an exception", args.exc_value, thread=name, adapter=labels(found))
+    log.raised("thread ended by an exception", args.exc_value, thread=name, adapter=labels(found))
