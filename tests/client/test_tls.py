@@ -175,7 +175,7 @@ def test_a_server_that_says_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("proxy", "reason"),
     [
-        ("http://127.0.0.1:9", "nothing listens there (connection refused)"),
+        ("http://127.0.0.1:9", "nothing listens there (connection refused); the connection goes through a proxy"),
         ("socks9://127.0.0.1:9", "the proxy does not work: "),
         # Needs a package that is not there; it was this that nobody was told of.
         ("socks5://127.0.0.1:9", "the proxy does not work: "),

@@ -15,16 +15,10 @@ from types import TracebackType
 from typing import Literal
 
 import websockets.asyncio.client as socket_client
-from websockets.exceptions import (
-    ConnectionClosed,
-    InvalidMessage,
-    InvalidProxy,
-    InvalidStatus,
-    ProxyError,
-    WebSocketException,
-)
+from websockets.exceptions import WebSocketException
 from websockets.typing import Subprotocol
 
+from penstock.client import failed_socket
 from penstock.client.address import socket_address
 from penstock.client.errors import (
     ClientError,
@@ -52,7 +46,6 @@ from penstock.client.events import (
     Unsubscribed,
     Update,
 )
-from penstock.client.obstacles import obstacle
 from penstock.client.requests import Request, StreamWishes, subprotocol
 from penstock.client.status import Listener, Status
 from penstock.client.subscription import ItemUpdate, Subscription, SubscriptionWishes, names
@@ -142,8 +135,8 @@ class Client:
         proxy: str | Literal[True] | None,
         on_status: Listener | None = None,
     ) -> None:
-        self._secure = socket_address(url).startswith("wss:")  # Raises for an address that is none.
-        if tls is not None and not self._secure:
+        secure = socket_address(url).startswith("wss:")  # Raises for an address that is none.
+        if tls is not None and not secure:
             raise ValueError(f"{url!r}: tls is for addresses with https or wss")
         # Sessions opened so far; 1 as long as every cut could be recovered.
         self.sessions = 0
@@ -151,7 +144,7 @@ class Client:
         self._adapter_set = adapter_set
         self._user = user
         self._password = password
-        self._tls = trusting() if self._secure and tls is None else tls
+        self._tls = trusting() if secure and tls is None else tls
         self._on_status = on_status
         self._status = Status(False, 0.0)
         # When the server was last heard, on the loop's clock.
@@ -273,9 +266,13 @@ class Client:
                 return
             except _NewSession as end:
                 reason = str(end)
-            # An ImportError is about a proxy of a kind that needs a package which is not there.
+            # An ImportError comes from a proxy of a kind that needs a package which is not there.
             except (OSError, WebSocketException, ProtocolError, ImportError) as error:
-                failure = error if isinstance(error, ClientError) else Unreachable(_reason(error, self._secure))
+                failure = (
+                    error
+                    if isinstance(error, ClientError)
+                    else Unreachable(failed_socket.reason(error, self._address(), self._proxy))
+                )
                 if not opened.done():
                     raise failure from error
                 reason = str(failure)
@@ -301,7 +298,7 @@ class Client:
     async def _connect(self, opened: asyncio.Future[None]) -> None:
         """One connection, from its opening to its end."""
         async with socket_client.connect(
-            socket_address(self._url, self._state.control_link),
+            self._address(),
             subprotocols=[Subprotocol(subprotocol(self._state.version))],
             ssl=self._tls,
             proxy=self._proxy,
@@ -320,6 +317,9 @@ class Client:
             finally:
                 self._bound = False
                 writer.cancel()
+
+    def _address(self) -> str:
+        return socket_address(self._url, self._state.control_link)
 
     def _stream_request(self) -> Request:
         if self._state.session_id is not None:
@@ -506,23 +506,6 @@ class Client:
         for subscription in self._subscriptions:
             subscription.end(failure)
         self._subscriptions.clear()
-
-
-def _reason(error: Exception, secure: bool) -> str:
-    """Why a WebSocket could not be opened, or was lost."""
-    if isinstance(error, InvalidStatus):
-        status = error.response.status_code
-        return f"it answers with HTTP status {status}; expected a WebSocket, which is at the streaming port of a server"
-    if isinstance(error, InvalidMessage):
-        if isinstance(error.__cause__, EOFError):
-            hint = "" if secure else "; a port with TLS needs https:// or wss://"
-            return f"it has closed the connection without an answer{hint}"
-        return "its answer is not HTTP; expected the streaming port of a server"
-    if isinstance(error, InvalidProxy | ProxyError | ImportError):
-        return f"the proxy does not work: {error}"
-    if isinstance(error, ConnectionClosed):
-        return "the connection was closed"
-    return obstacle(error)
 
 
 __all__ = ["Client", "ItemUpdate", "Subscription", "connect"]
