@@ -26,7 +26,8 @@ from penstock.client.subscription import MAX_WAITING, SubscriptionWishes
 from penstock.kernel.session import Session
 from tests.support.background import BackgroundServer
 
-PATIENCE = 15.0
+# Seconds that a test may take. Far more than it should, also on a busy machine: only a failure is slow.
+PATIENCE = 45.0
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
