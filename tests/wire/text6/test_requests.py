@@ -374,8 +374,9 @@ def test_the_requests_of_chapter_5_are_understood_in_a_body_and_in_a_query_strin
 def test_the_line_end_behind_a_request_is_optional_and_other_bytes_are_not_allowed(
     name: str, line: str, request_: Request
 ) -> None:
-    assert parse_requests(name, split_lines(f"{line}\r\n"), {}) == [request_]
-    for tail in ("\r", "\n", "&", "&x", "&=", "%", "\r\n\r\n", "\r\nx"):
+    for tail in ("\r\n", "&", "&\r\n", "&&"):
+        assert parse_requests(name, split_lines(line + tail), {}) == [request_]
+    for tail in ("\r", "\n", "&x", "&=", "%", "\r\n\r\n", "\r\nx"):
         found = parse_requests(name, split_lines(line + tail), {})
         assert isinstance(found[-1], RequestError), tail
         assert found[:-1] in ([], [request_]), tail
