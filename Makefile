@@ -14,6 +14,7 @@ PAGES := src/penstock/pages
 NODE_TESTS := tests/interop/node
 NODE_OLD := tests/interop/javascript-8
 NODE_DITTO := tests/interop/node-ditto
+JAVA_CLIENTS := tests/interop/java
 NODE_ADAPTERS := tests/contract/node
 JAVA_ADAPTERS := tests/contract/java
 
@@ -145,8 +146,8 @@ $(INTEROP)/kafka/.stamp: scripts/kafka.sh $(wildcard tests/pipeline/kafka/*.xml)
 	@scripts/kafka.sh $(INTEROP)/kafka
 	@touch $@
 
-$(INTEROP)/adapter-java/.stamp: scripts/java-adapter.sh $(wildcard $(JAVA_ADAPTERS)/*)
-	@scripts/java-adapter.sh $(INTEROP)/adapter-java
+$(INTEROP)/adapter-java/.stamp: scripts/java.sh $(wildcard $(JAVA_ADAPTERS)/*) | system-setup
+	@scripts/java.sh $(JAVA_ADAPTERS)/pom.xml $(JAVA_ADAPTERS)/jars.sha256 $(INTEROP)/adapter-java $(wildcard $(JAVA_ADAPTERS)/*.java)
 	@touch $@
 
 $(NODE_TESTS)/node_modules/.stamp: $(NODE_TESTS)/package.json $(NODE_TESTS)/package-lock.json $(STAMPS)/node
@@ -157,9 +158,12 @@ $(NODE_OLD)/node_modules/.stamp: $(NODE_OLD)/package.json $(NODE_OLD)/package-lo
 	@cd $(NODE_OLD) && $(NPM_CI)
 	@touch $@
 
-$(INTEROP)/java-%/.stamp: scripts/java-client.sh tests/interop/java/client-%.xml tests/interop/java/client-%.sha256 \
-    tests/interop/java/Client.java tests/config/tls/certificate.pem | system-setup
-	@scripts/java-client.sh $* $(INTEROP)/java-$*
+# The server's certificate of the tests comes along in the form in which Java takes it.
+$(INTEROP)/java-%/.stamp: scripts/java.sh $(JAVA_CLIENTS)/client-%.xml $(JAVA_CLIENTS)/client-%.sha256 \
+    $(JAVA_CLIENTS)/Client.java tests/config/tls/certificate.pem | system-setup
+	@scripts/java.sh $(JAVA_CLIENTS)/client-$*.xml $(JAVA_CLIENTS)/client-$*.sha256 $(INTEROP)/java-$* $(JAVA_CLIENTS)/Client.java
+	@keytool -importcert -noprompt -alias penstock -file tests/config/tls/certificate.pem -storetype PKCS12 \
+	    -keystore $(INTEROP)/java-$*/trust.p12 -storepass penstock >/dev/null 2>&1
 	@touch $@
 
 $(NODE_DITTO)/node_modules/.stamp: $(NODE_DITTO)/package.json $(NODE_DITTO)/package-lock.json $(STAMPS)/node
