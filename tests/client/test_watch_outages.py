@@ -52,6 +52,7 @@ def stop(process: Forked) -> None:
 def test_that_the_server_is_away_and_back_is_told_beside_the_lines(mode: str, addition: str) -> None:
     with BackgroundServer({}) as server:
         server.adapter.state["a"] = {"x": "1", "y": None}
+        server.adapter.ends_snapshots = True
         port = server.port
         with watching("--url", server.url, "--mode", mode, "--json") as command:
             assert json.loads(command.stdout.readline())["fields"]["x"] == "1"
@@ -60,6 +61,7 @@ def test_that_the_server_is_away_and_back_is_told_beside_the_lines(mode: str, ad
             assert re.fullmatch(STILL, complaint(command))
             again = BackgroundServer({"stream.port": port})
             again.adapter.state["a"] = {"x": "2", "y": None}
+            again.adapter.ends_snapshots = True
             with again:
                 assert re.fullmatch(f"{BACK}{addition}\n", complaint(command))
                 assert json.loads(command.stdout.readline())["fields"]["x"] == "2"

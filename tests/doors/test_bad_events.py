@@ -242,7 +242,7 @@ def test_item_and_field_names_may_hold_nul(server: BackgroundServer, bystander: 
 def test_a_request_cannot_name_what_utf_8_cannot_carry(
     server: BackgroundServer, bystander: Witness, client: Client, group: str, schema: str
 ) -> None:
-    assert client.add(group, schema, "RAW").split(",")[:2] == ["ERROR", "67"]
+    assert client.add(group, schema, "RAW").split(",")[:3] == ["REQERR", "1", "67"]
     client.subscribe("t", "x", "RAW")
     publish(server, "t", {"x": "fine"})
     assert client.update() == f"U,{client.numbers},1,fine"

@@ -24,6 +24,9 @@ KINDS = (Session, Subscription, Lane, View, Item)
 
 ITEMS = 100
 
+# Clients after which memory has reached what it will be.
+ROUNDS = 4
+
 
 def alive() -> dict[str, int]:
     gc.collect()
@@ -89,16 +92,16 @@ def memory(pid: int) -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of a process is read from /proc")
 def test_the_memory_of_a_process_does_not_grow_from_client_to_client(tmp_path: Path) -> None:
-    rounds = 4
     with Process(tmp_path, echo("Q", "hello"), "--data-dir", str(tmp_path / "data")) as process:
         exchange = process.ready()
         start = memory(process._process.pid)
         tops = []
-        for _ in range(rounds):
+        for _ in range(2 * ROUNDS):
             with exchange.socket() as socket:
                 socket.create("Q")
                 subscribe(socket, 100)
                 tops.append(memory(process._process.pid))
                 unsubscribe(socket, 100)
-    # The first takes what all need; what the others add would be kept for each client.
-    assert tops[-1] - tops[0] < (tops[0] - start) / 2, (start, tops)
+    # The first ones take what all need, and more until the first pass of the garbage collector over what is old; what
+    # the others add would be kept for each client.
+    assert tops[-1] - max(tops[:ROUNDS]) < (tops[0] - start) / 2, (start, tops)

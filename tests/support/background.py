@@ -30,8 +30,9 @@ class HandAdapter(DataAdapter):
         self.snapshots = snapshots
         self.subscribed: set[str] = set()
         self.history: list[tuple[str, str]] = []
-        # Sent as snapshot when the item is subscribed.
+        # Sent as snapshot when the item is subscribed; whether that is all of the snapshot.
         self.state: dict[str, dict[str, str | None]] = {}
+        self.ends_snapshots = False
 
         # The adapter serves under two names, each with a feed of its own.
         self.publishers: list[Publisher] = []
@@ -49,6 +50,9 @@ class HandAdapter(DataAdapter):
         self.history.append(("subscribe", item))
         if self.snapshots and item in self.state:
             self.publish(item, self.state[item], snapshot=True)
+            if self.ends_snapshots:
+                for publisher in self.publishers:
+                    publisher.end_of_snapshot(item)
 
     def unsubscribe(self, item: str) -> None:
         self.subscribed.discard(item)

@@ -129,6 +129,8 @@ class Runner:
         # Something for the waiting thread to look at.
         self._news = threading.Event()
         self._code = DONE
+        # Why all of it has failed, if it has.
+        self._reason: str | None = None
         self._saying = ""
         self._lock = threading.Lock()
         # Held by the query that is beginning.
@@ -252,9 +254,7 @@ class Runner:
     def _fail(self, code: int, reason: str) -> None:
         with self._lock:
             self._code = self._code or code
-        for watch in self._watches:
-            watch.status.state = "failed"
-            watch.status.reason = reason
+        self._reason = reason
         self._ending.set()
 
     def _close(self) -> None:
@@ -283,9 +283,11 @@ class Runner:
 
     def _finish(self) -> None:
         for watch in self._watches:
-            if watch.status.state != "failed":
-                watch.status.state = "stopped"
-                watch.status.reason = None
+            # Queries that were told to stop have stopped, but that is not why they are not there.
+            if self._reason is not None:
+                watch.status.state, watch.status.reason = "failed", self._reason
+            elif watch.status.state != "failed":
+                watch.status.state, watch.status.reason = "stopped", None
         self._write()
         if self._publisher is not None:
             self._publisher.close()

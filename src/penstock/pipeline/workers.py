@@ -29,6 +29,6 @@ def worker_python(cache: Path) -> Path:
     fresh = launcher.with_name(f"python.{os.getpid()}")
     python, script = shlex.quote(sys.executable), shlex.quote(str(Path(callback.__file__).resolve()))
     fresh.write_text(_LAUNCHER.format(python=python, callback=script))
-    fresh.chmod(0o755)
+    fresh.chmod(0o700)
     fresh.replace(launcher)
     return launcher

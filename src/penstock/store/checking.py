@@ -15,6 +15,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.pool import NullPool
 
 from penstock.store import schema
+from penstock.store.integrity import check_integrity
 
 
 def check_database(url: str, *, is_made: bool) -> None:
@@ -29,6 +30,8 @@ def check_database(url: str, *, is_made: bool) -> None:
             return
         engine = create_engine("sqlite://", poolclass=NullPool, creator=partial(_reading, path))
     try:
+        if engine.dialect.name == "sqlite":
+            check_integrity(engine, str(path))
         with engine.connect() as connection:
             schema.check(connection)
     finally:

@@ -13,11 +13,12 @@ from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import Connection, Engine, Row, Table, create_engine, delete, event, insert, select, update
-from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
+from sqlalchemy.exc import IntegrityError
 
 from penstock.store import schema
 from penstock.store.digest import KEY_SIZE, MAX_SECRET, digest
-from penstock.store.errors import Damaged, Exists, Missing, Unfit
+from penstock.store.errors import Exists, Missing, Unfit
+from penstock.store.integrity import check_integrity
 from penstock.store.records import Account, Authorization, NewToken, SessionLog, Token
 from penstock.store.roles import Role
 from penstock.wire.tlex.rest import Tlc, TlcType
@@ -58,7 +59,7 @@ class Store:
             event.listen(engine, "begin", _begin_sqlite)
         try:
             if engine.dialect.name == "sqlite":
-                _check_sqlite(engine)
+                check_integrity(engine, str(engine.url.database))
             with engine.begin() as connection:
                 key = schema.prepare(connection, token_bytes(KEY_SIZE))
         except BaseException:
@@ -288,26 +289,6 @@ def _session_log(row: Row[Any]) -> SessionLog:
     values = row._asdict()
     values["identifiers"] = tuple(json.loads(values["identifiers"]))
     return SessionLog(**values)
-
-
-def _check_sqlite(engine: Engine) -> None:
-    """Every page, row and index; a store is small. What is damaged in the middle would show only when it is asked for.
-
-    Raises Damaged.
-    """
-    try:
-        with engine.connect().execution_options(reads=True) as connection:
-            found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(3)")]
-    except OperationalError:
-        # Locked, not to be opened, and so on: not damage.
-        raise
-    except DatabaseError as error:
-        found = [str(error.orig)]
-    if found != ["ok"]:
-        raise Damaged(
-            f"{engine.url.database} is damaged ({'; '.join(found)}); put it back from a backup, or save what can be"
-            f" read with: sqlite3 {engine.url.database} .recover"
-        )
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:

@@ -56,5 +56,6 @@ def test_the_table_names_every_parameter_once() -> None:
     own = [*signature(RemoteDataAdapter).parameters, *signature(RemoteMetadataAdapter).parameters]
     known = {name for name in (*own, *ConnectionParameters.__annotations__) if name != "connection"}
     rows = re.findall(r"^\| (`[^|]+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
-    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    # Names in capitals are keys of what an adapter is told.
+    named = [name for row in rows for name in re.findall(r"`([a-z_]+)`", row)]
     assert sorted(named) == sorted(known)

@@ -1,0 +1,28 @@
+"""Whether a file of SQLite is whole: looked at whenever it is opened, and by `penstock config check`."""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DatabaseError, OperationalError
+
+from penstock.store.errors import Damaged
+
+
+def check_integrity(engine: Engine, file: str) -> None:
+    """Every page, row and index; a store is small. What is damaged in the middle would show only when it is asked for.
+
+    Raises Damaged.
+    """
+    try:
+        with engine.connect().execution_options(reads=True) as connection:
+            found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(3)")]
+    except OperationalError:
+        # Locked, not to be opened, and so on: not damage.
+        raise
+    except DatabaseError as error:
+        found = [str(error.orig)]
+    if found != ["ok"]:
+        raise Damaged(
+            f"{file} is damaged ({'; '.join(found)}); put it back from a backup, or save what can be read with:"
+            f" sqlite3 {file} .recover"
+        )
