@@ -1,4 +1,4 @@
-"""The API port's application: probes and, later, metrics, administration and the REST doors.
+"""The API port's application: probes, and whatever adapters and doors bring along.
 
 Other rooms add their routes as routers; paths below /api/ingest, /api/1, /api/2 and so on never meet.
 """
