@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.kernel.convoy import CALM, MAX_JOINS
+from penstock.kernel.convoy import CALM, MAX_JOINS, MAX_LANES
 from penstock.kernel.item import Mode
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.session import Binding, Session
@@ -213,6 +214,41 @@ def test_sessions_with_limits_of_their_own_or_that_poll_go_alone() -> None:
         harness.subscribe(session, 1, "a b", "x y")
     company.settle()
     assert [len(session.convoy.followers) for session in harness.kernel.sessions.values() if session.convoy] == [0]
+
+
+@pytest.mark.parametrize(("lanes", "listening"), [(MAX_LANES, 1), (MAX_LANES + 1, 2)])
+def test_sessions_with_very_many_lanes_go_alone(lanes: int, listening: int) -> None:
+    harness = Harness()
+    group = " ".join(["a", *[f"i{number}" for number in range(lanes - 1)]])
+    for _ in range(2):
+        session, _ = harness.open(QUIET)
+        harness.subscribe(session, 1, group, "x")
+    harness.advance(2.5)
+    assert sum(len(view.lanes) for view in harness.feed.items["a"]._views.values()) == listening
+
+
+def test_the_lanes_of_a_session_with_very_many_are_not_gone_through_whenever_it_asks_for_something() -> None:
+    harness = Harness()
+    session, _ = harness.open(QUIET)
+    for number in range(1, 21):
+        harness.subscribe(session, number, " ".join(f"i{number}-{item}" for item in range(1_000)), "x")
+    harness.advance(2.5)
+
+    def ask() -> None:
+        session.part()
+        harness.advance(2 * CALM)
+
+    # In the same units: going through them once.
+    assert fastest(ask) < fastest(session.lanes) / 2
+
+
+def fastest(action: Callable[[], object]) -> float:
+    times = []
+    for _ in range(7):
+        begun = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - begun)
+    return min(times)
 
 
 def test_many_sessions_join_a_few_at_a_time() -> None:

@@ -116,6 +116,9 @@ class Convoys(Timed):
                 self._kernel.set_timer(self, since + self.calm)
                 return
             del loners[session]
+            if not session.is_small(MAX_LANES):
+                # To find out whether a million lanes may join would take longer than it saves, and others wait.
+                continue
             if session.may_join() and not self._join(session, tries) and tries < MAX_TRIES:
                 loners[session] = now, tries + 1
         if loners:
@@ -124,7 +127,7 @@ class Convoys(Timed):
     def _join(self, session: Session, tries: int) -> bool:
         """False when it is not at the same point of the course as those with whom it could go."""
         lanes = session.lanes()
-        if not lanes or len(lanes) > MAX_LANES:
+        if not lanes:
             return True
         session.hurry()
         if not session.is_calm():

@@ -370,6 +370,15 @@ class Session(Connection):
         super().relieve()
         self.kernel.convoys.watch(self)
 
+    def is_small(self, most: int) -> bool:
+        """Whether it has no more than so many lanes: asked before all of them are gone through."""
+        count = 0
+        for subscription in self.subscriptions.values():
+            count += len(subscription.lanes)
+            if count > most:
+                return False
+        return True
+
     def may_join(self) -> bool:
         """Whether what it is sent may be the same as what others are sent."""
         return (
