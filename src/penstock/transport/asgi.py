@@ -90,15 +90,13 @@ class AsgiConnection(HttpConnection):
     def prepare(self) -> None:
         self.transport.set_write_buffer_limits(high=HIGH_WATER)
 
-    def route(self, request: HttpRequest) -> None:
-        if request.upgrade and request.headers.get("upgrade", "").lower() == "websocket":
-            if self.http_port.take_over is None:
-                raise HttpError(404, "There are no WebSockets here")
+    def upgrade(self, request: HttpRequest) -> None:
+        if self.http_port.take_over is None:
+            super().upgrade(request)
+        else:
             self.http_port.take_over(self, request)
-            return
-        if request.upgrade:
-            # Parsing has stopped behind such a request: nothing can follow on this connection.
-            request.keep_alive = False
+
+    def route(self, request: HttpRequest) -> None:
         origin = request.headers.get("origin")
         if request.method == "OPTIONS" and origin and "access-control-request-method" in request.headers:
             self.send_complete(request, 204, self.http_port.origins.preflight(origin), b"", close=not _has_all(request))

@@ -5,6 +5,7 @@ Every connection is one. Read next: `api.max_connections` and `stream.max_connec
 
 from __future__ import annotations
 
+import contextlib
 import resource
 from dataclasses import dataclass
 
@@ -20,23 +21,18 @@ FILES_PART = 8
 PLENTY = 1_048_576
 
 
-def raise_limit() -> int:
-    """Let the process have as many as the system grants it; returns how many that are."""
+def raise_limit() -> None:
+    """Let the process have as many as the system grants it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        try:
+        # macOS says "unlimited" and does not mean it.
+        with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        except (OSError, ValueError):
-            # macOS says "unlimited" and does not mean it.
-            return _known(soft)
-    return _known(hard)
 
 
 def limit() -> int:
-    return _known(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-
-
-def _known(found: int) -> int:
+    """How many it has."""
+    found = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return PLENTY if found == resource.RLIM_INFINITY else min(found, PLENTY)
 
 

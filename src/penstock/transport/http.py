@@ -77,6 +77,10 @@ class HttpConnection(asyncio.Protocol):
         """Answer the request: at once by `send_complete`, or later by what `answer_by` names; may raise HttpError."""
         raise NotImplementedError
 
+    def upgrade(self, request: HttpRequest) -> None:
+        """Make the connection a WebSocket, by `hand_over`; may raise HttpError."""
+        raise HttpError(404, "There are no WebSockets here")
+
     def hear(self, request: HttpRequest) -> None:
         """The request may have to wait for its turn: a sign of life it is all the same."""
 
@@ -354,6 +358,12 @@ class HttpConnection(asyncio.Protocol):
         if self._all_read:
             self._limit_answer()
         try:
+            if request.upgrade and request.headers.get("upgrade", "").lower() == "websocket":
+                self.upgrade(request)
+                return
+            if request.upgrade:
+                # Parsing has stopped behind such a request: nothing can follow on this connection.
+                request.keep_alive = False
             self.route(request)
         except HttpError as error:
             headers = (*TEXT, ("Allow", error.allow)) if error.allow else TEXT

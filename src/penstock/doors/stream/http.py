@@ -36,12 +36,6 @@ class StreamConnection(HttpConnection):
     def route(self, request: HttpRequest) -> None:
         origin = request.headers.get("origin")
         path = request.path
-        if request.upgrade and request.headers.get("upgrade", "").lower() == "websocket":
-            self._upgrade(request, origin)
-            return
-        if request.upgrade:
-            # Parsing has stopped behind such a request: nothing can follow on this connection.
-            request.keep_alive = False
         if request.method == "OPTIONS":
             headers = self.door.origins.preflight(origin) if origin else [("Allow", "GET, HEAD, POST, OPTIONS")]
             self.send_complete(request, 204, headers, b"")
@@ -74,7 +68,8 @@ class StreamConnection(HttpConnection):
         self.answer_by(response)
         response.task = asyncio.get_running_loop().create_task(self.door.answer(name, response))
 
-    def _upgrade(self, request: HttpRequest, origin: str | None) -> None:
+    def upgrade(self, request: HttpRequest) -> None:
+        origin = request.headers.get("origin")
         if _SOCKET_PATH.fullmatch(request.path) is None:
             raise HttpError(404, f"No WebSocket at {request.path}; it is at /lightstreamer")
         if origin is not None and not allows(self.door.config.stream.allow_websocket_origins, origin):
