@@ -71,11 +71,10 @@ def test_of_a_table_each_update_names_its_row(server: BackgroundServer, tmp_path
 
 def test_on_a_terminal_there_is_a_table(server: BackgroundServer, tmp_path: Path) -> None:
     server.adapter.state["a"] = {"x": "[red]1", "y": None}
-    terminal = Terminal(tmp_path)
-    terminal.start("watch", "TEST", "a", *FIELDS, "--url", server.url, "--count", "1")
-    assert terminal.finish() == 0
-    assert re.search(r"item\s+x\s+y", terminal.text)
-    assert re.search(r"a\s+\[red\]1\s+-", terminal.text)
+    with Terminal(tmp_path, "watch", "TEST", "a", *FIELDS, "--url", server.url, "--count", "1") as terminal:
+        assert terminal.finish() == 0
+        assert re.search(r"item\s+x\s+y", terminal.text)
+        assert re.search(r"a\s+\[red\]1\s+-", terminal.text)
 
 
 def test_a_reader_that_leaves_is_no_error(server: BackgroundServer, tmp_path: Path) -> None:

@@ -14,18 +14,24 @@ from tests.e2e.command import PENSTOCK
 class Terminal:
     """A command on a terminal; `text` is all that it has shown, without what moves the cursor."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, *arguments: str) -> None:
         self._shown = b""
-        self.process: subprocess.Popen[bytes]
-
-    def start(self, *arguments: str) -> None:
         self._terminal, inside = pty.openpty()
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
         self.process = subprocess.Popen(
-            [str(PENSTOCK), *arguments], cwd=self._directory, env=environment, stdout=inside, stderr=inside
+            [str(PENSTOCK), *arguments], cwd=directory, env=environment, stdout=inside, stderr=inside
         )
         os.close(inside)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Killed if the test has not waited for its end."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._terminal)
 
     @property
     def text(self) -> str:
@@ -47,5 +53,4 @@ class Terminal:
     def finish(self) -> int:
         while self._read():
             pass
-        os.close(self._terminal)
         return self.process.wait(15)
