@@ -28,21 +28,31 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-# A call comes, the one with this index (of those begun, or of those not) ends or is given up, the loop has a turn.
-steps = st.lists(
-    st.tuples(st.sampled_from(("come", "come", "end", "give up", "give up waiting", "turn")), st.integers(0, 20)),
-    max_size=80,
-)
+# A call comes, the one with this index (of those begun, or of those not) ends or is given up. The loop runs for a
+# moment, in which a place is handed on and not taken yet, or until all is quiet.
+KINDS = ("come", "come", "end", "give up", "give up waiting", "moment", "turn")
+steps = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 20)), max_size=80)
 
 
 async def play(moves: list[tuple[str, int]]) -> None:
     calls = SessionCalls()
     asked: list[Asked] = []
+
+    def come() -> None:
+        one = Asked()
+        one.task = asyncio.create_task(calls.run("S", one.begin))
+        asked.append(one)
+
+    # One more waits from the beginning on: otherwise there would hardly ever be somebody who waits.
+    for _ in range(MAX_CALLS + 1):
+        come()
+    await turns()
+    check(asked)
     for kind, index in moves:
         if kind == "come":
-            one = Asked()
-            one.task = asyncio.create_task(calls.run("S", one.begin))
-            asked.append(one)
+            come()
+        elif kind == "moment":
+            await asyncio.sleep(0)
         elif kind == "turn":
             await turns()
             check(asked)
