@@ -24,7 +24,12 @@ from tests.support.raw import Socket, params
 # Few, so that requests meet; and more than the limits of the server at a time.
 NUMBERS = st.integers(1, 3)
 SEQUENCES = ("one", "two")
-LIMIT = 6
+MESSAGES = 6
+
+# More than a session may have calls, so that it is not this limit alone that holds them back; the numbers above those
+# that requests meet at have subscriptions of their own.
+REQUESTS = MAX_CALLS + 4
+CROWD = range(4, 4 + REQUESTS)
 
 Line = tuple[str, str]
 
@@ -103,6 +108,11 @@ class Model:
         group = f"{millis} {item}"
         self._ask("control", answer, op="add", subId=number, group=group, schema="x", mode="MERGE")
 
+    def crowd(self, millis: int) -> None:
+        """As many at once as the server takes in."""
+        for number in CROWD:
+            self.add(number, millis, "a")
+
     def reconf(self, number: int) -> None:
         self._ask("control", "OK" if number in self.subscribed else "19", op="reconf", subId=number)
 
@@ -128,6 +138,7 @@ class Model:
 millis = st.integers(0, 4)
 steps = st.one_of(
     st.tuples(st.just("add"), NUMBERS, millis, st.sampled_from(("a", "b", "no"))),
+    st.tuples(st.just("crowd"), millis),
     st.tuples(st.just("reconf"), NUMBERS),
     st.tuples(st.just("delete"), NUMBERS),
     st.tuples(st.just("message"), st.sampled_from(SEQUENCES), millis),
@@ -139,7 +150,7 @@ steps = st.one_of(
 @pytest.fixture(scope="module")
 def place() -> Iterator[tuple[SetServer, Delays]]:
     delays = Delays()
-    limits = {"limits.max_unanswered_requests": LIMIT, "limits.max_pending_messages": LIMIT}
+    limits = {"limits.max_unanswered_requests": REQUESTS, "limits.max_pending_messages": MESSAGES}
     with SetServer([AdapterSet("SET", delays, {"DEFAULT": Feed()})], limits) as server:
         yield server, delays
 
