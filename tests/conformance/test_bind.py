@@ -149,7 +149,8 @@ def test_an_asynchronous_poll_ends_with_the_first_data_or_with_its_time(
 
 
 @pytest.mark.conformance("bind.LS_idle_millis.CONS")
-def test_an_asynchronous_poll_ends_with_a_change_of_the_constraints(exchange: Exchange) -> None:
+def test_an_asynchronous_poll_ends_with_a_change_of_the_constraints(exchange: Exchange, clock: MovableClock) -> None:
+    # The clock stands still: its time alone would never end a poll.
     session = unbound(exchange)
     with bind(exchange, session, polling=True, idle_millis=15_000) as poll:
         exchange.control(session, reqId=1, op="constrain", requested_max_bandwidth=50)
