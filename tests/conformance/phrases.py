@@ -67,6 +67,14 @@ def close_code(socket: Socket) -> int:
     return code
 
 
+def logged_reason(caplog: pytest.LogCaptureFixture) -> str:
+    """What the log has of a refusal whose text for the client is literal."""
+    found = [record for record in caplog.records if record.name == "penstock.doors.tlcp.refusals"]
+    assert found
+    fields: Mapping[str, object] = found[-1].__dict__["fields"]
+    return str(fields["reason"])
+
+
 def upgrade(subprotocol: str, **headers: str) -> dict[str, str]:
     """The headers of a WebSocket handshake."""
     return {

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from penstock.adapters import Reason, Refusal
 from penstock.kernel.ports import SessionFacts
 from tests.conformance.conftest import MovableClock
-from tests.conformance.phrases import add, batch, row
+from tests.conformance.phrases import add, batch, logged_reason, row
 from tests.conformance.test_message import msg
 from tests.conformance.test_session_error import FOREIGN, UNKNOWN
 from tests.support.background import BackgroundServer
@@ -44,22 +46,24 @@ def test_a_request_that_fails_is_answered_with_its_code(exchange: Exchange, requ
 
 
 @pytest.mark.parametrize(
-    ("request_line", "expected"),
+    ("request_line", "expected", "logged"),
     [
-        row("error.B.17.literal", add(data_adapter="NONE"), "REQERR,1,17,Data Adapter not found"),
+        row("error.B.17.literal", add(data_adapter="NONE"), "REQERR,1,17,Data Adapter not found", "NONE"),
         row(
             "error.B.24.literal",
             add(group="item1", **WELCOME, mode="DISTINCT"),
             "REQERR,1,24,Invalid mode for these items",
+            "item1",
         ),
     ],
 )
 def test_the_text_is_the_one_that_published_suites_compare(
-    exchange: Exchange, request_line: str, expected: str
+    exchange: Exchange, caplog: pytest.LogCaptureFixture, request_line: str, expected: str, logged: str
 ) -> None:
-    with exchange.socket() as socket:
+    with exchange.socket() as socket, caplog.at_level(logging.INFO):
         socket.create("WELCOME")
         assert refusal(exchange, socket, request_line) == expected
+    assert logged in logged_reason(caplog)
 
 
 @pytest.mark.conformance("error.B.3")

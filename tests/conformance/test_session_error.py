@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from tests.conformance.conftest import MovableClock
-from tests.conformance.phrases import add, batch, create, row
+from tests.conformance.phrases import add, batch, create, logged_reason, row
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, params, tags
 from tests.support.stand_in import StandIn
@@ -41,11 +43,13 @@ def test_a_creation_that_fails_is_answered_with_its_code(exchange: Exchange, bod
 
 
 @pytest.mark.conformance("error.A.2.literal")
-def test_the_text_of_a_missing_adapter_set_is_the_one_that_published_suites_compare(exchange: Exchange) -> None:
-    assert (
-        refusal(exchange, "create_session", create(adapter_set="NONE"))
-        == "CONERR,2,Requested Adapter Set not available"
-    )
+def test_the_text_of_a_missing_adapter_set_is_the_one_that_published_suites_compare(
+    exchange: Exchange, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        line = refusal(exchange, "create_session", create(adapter_set="NONE"))
+    assert line == "CONERR,2,Requested Adapter Set not available"
+    assert "NONE" in logged_reason(caplog)
 
 
 @pytest.mark.parametrize(
