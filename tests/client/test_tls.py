@@ -21,7 +21,7 @@ from penstock.client import connection as connections
 from tests.support.background import BackgroundServer
 from tests.support.tls import CERTIFICATES, TLS, trusting_context
 
-PATIENCE = 15.0
+PATIENCE = 45.0
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

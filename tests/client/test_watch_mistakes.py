@@ -15,7 +15,7 @@ from tests.support.tls import CERTIFICATES, TLS
 FIELDS = ("--fields", "x y")
 
 # Seconds that a command may take. Far more than it should: only a failure is slow.
-PATIENCE = 20.0
+PATIENCE = 45.0
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tests.support.terminal import Terminal
 FIELDS = ("--fields", "x y")
 
 # Seconds that the end of a command is waited for. Far more than it should take: only a failure is slow.
-PATIENCE = 20.0
+PATIENCE = 45.0
 
 LOST = r"penstock: connection lost, trying again; nothing is known since \d\d:\d\d:\d\d: .+\n"
 STILL = r"penstock: still no connection since \d\d:\d\d:\d\d, trying again: nothing listens there .+\n"

@@ -57,6 +57,7 @@ class Watched(Process):
         for port in self.ports:
             while (found := self.health(port)) != expected:
                 assert time.monotonic() < deadline, found
+                time.sleep(0.02)
 
 
 def test_a_journal_that_cannot_be_written_makes_it_503_for_as_long_as_that_lasts(tmp_path: Path) -> None:

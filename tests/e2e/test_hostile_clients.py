@@ -30,6 +30,8 @@ READY = re.compile(
 HEALTH = b"GET /health HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 TLEX = "[tlex]\nenabled = true\nport = 0\ntls_port = 0\n"
 
+# With the end of the logger's name: when it is over, the log says "no longer" in between.
+CROWDED = "transport.port too many connections"
 SHORTAGE = "no descriptors left for connections"
 OVER = "connections are accepted again"
 
@@ -90,10 +92,11 @@ def test_silent_connections_elsewhere_leave_descriptors_for_streaming(tmp_path: 
             for _ in range(200):
                 silent.enter_context(connect(port))
             assert health(site.stream) == b"HTTP/1.1 200 OK"
+        eventually(lambda: CROWDED in site.command.errors)
+        assert site.command.errors.count(CROWDED) == 1
         # Nor do they keep others out of the port that they are at.
         assert health(site.api) == b"HTTP/1.1 200 OK"
         assert SHORTAGE not in site.command.errors
-        assert site.command.errors.count("too many connections") == 1
 
 
 def test_descriptors_that_run_out_are_logged_once_for_each_port_and_once_when_it_is_over(tmp_path: Path) -> None:
@@ -175,7 +178,7 @@ def test_slow_clients_are_let_go_and_hold_up_nobody(tmp_path: Path, port: str) -
     with serving(tmp_path, HASTE) as site:
         address = f"http://127.0.0.1:{site.ports[port]}/health"
         for kind, options in SLOW.items():
-            common = ("-c", "100", "-r", "100", "-i", "1", "-p", "3", "-u", address)
+            common = ("-c", "100", "-r", "100", "-i", "1", "-p", "10", "-u", address)
             done = subprocess.run(
                 [program, *options, *common], capture_output=True, text=True, timeout=40, check=False, cwd=tmp_path
             )
