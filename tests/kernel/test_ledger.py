@@ -11,6 +11,7 @@ from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.lane import Lane, QueueLane, weight
 from penstock.kernel.limits import SessionLimits
+from penstock.kernel.messages import Message
 from penstock.kernel.recovery import Batch
 from penstock.kernel.session import Binding, Session
 from penstock.kernel.table import CommandLane
@@ -226,6 +227,15 @@ def test_a_session_that_nothing_can_be_taken_from_is_closed_and_its_client_comes
     assert channel.aborted
     assert not other.closed
     assert harness.kernel.ledger.cut_sessions == 1
+    assert harness.kernel.ledger.waiting == 0
+
+
+def test_what_comes_for_a_session_that_is_closed_does_not_wait() -> None:
+    harness = harness_of()
+    session, _ = harness.open(QUIET)
+    session.close(31, "")
+    session.messages.done(Message("text", None, 1, True), "the adapter has taken its time")
+    harness.turn()
     assert harness.kernel.ledger.waiting == 0
 
 

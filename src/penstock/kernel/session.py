@@ -273,6 +273,9 @@ class Session(Connection):
 
     def notify(self, line: bytes) -> None:
         """A data notification for this client alone, in order with what its lanes send."""
+        if self.closed:
+            # Such as the outcome of a message that took longer: nobody is left to read it, or to let go of it.
+            return
         self.part()
         self.tell(line)
 
