@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from base64 import b64encode
+from pathlib import Path
 
+import pytest
+from websockets.sync.client import connect
+
+from penstock.adapters.access.metadata import AccessMetadata
 from penstock.doors.libraries import NAMES, UNKNOWN, VERSIONS, Library, library
+from penstock.kernel.ports import Admission, ClientFacts
+from tests.adapters.access.world import password_of
+from tests.doors.ditto.site import Site
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange
 from tests.support.tls import TLS, trusting_context
@@ -40,6 +48,26 @@ def test_a_client_of_the_older_protocol_has_the_same_facts(server: BackgroundSer
     (client,) = server.metadata.clients
     assert (client.listener, client.library, client.library_version) == ("stream", "generic_client", None)
     assert client.request_id
+
+
+def test_a_client_of_the_api_port_comes_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clients: list[ClientFacts] = []
+    admit = AccessMetadata.authenticate
+
+    async def authenticate(
+        self: AccessMetadata, user: str | None, password: str | None, client: ClientFacts
+    ) -> Admission:
+        clients.append(client)
+        return await admit(self, user, password, client)
+
+    monkeypatch.setattr(AccessMetadata, "authenticate", authenticate)
+    with Site(tmp_path) as site:
+        assert site.of("alice").get("/things/site:none").status_code == 404
+        login = "Basic " + b64encode(f"bob:{password_of('bob')}".encode()).decode()
+        with connect(f"ws://{site.host}:{site.api_port}/ws/2", additional_headers={"authorization": login}):
+            pass
+    assert [client.listener for client in clients] == ["api", "api"]
+    assert len({client.request_id for client in clients} - {""}) == 2
 
 
 def test_of_every_version_that_is_known_the_library_is_known() -> None:
