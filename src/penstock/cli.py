@@ -2,7 +2,7 @@
 rooms bring along: `penstock watch`, `penstock user`, `penstock pipeline`, `penstock history`, `penstock journal`,
 `penstock tlex`.
 
-Not here: what the options mean (config/), what a server is made of (server.py, imported only to serve).
+Not here: what the options mean (config/), what a server is made of (server.py and services/, imported only to serve).
 Read next: docs/configuration.md.
 """
 
@@ -147,7 +147,7 @@ def config_check(
         raise _refusal(error, as_json_object) from None
     # Here and not at the top: only who checks has to wait for all that a server is made of.
     from penstock.rehearsal import rehearse
-    from penstock.server import StartError
+    from penstock.services.errors import StartError
 
     log.configure("error", loaded.config.log.format)
     try:

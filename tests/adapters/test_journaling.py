@@ -23,7 +23,9 @@ from penstock.journal.entity import parts_of
 from penstock.journal.journal import Journal, Policy
 from penstock.journal.reader import Reader
 from penstock.journal.record import Columns
-from penstock.server import Server, StartError, drop_expired, open_journal
+from penstock.server import Server
+from penstock.services.errors import StartError
+from penstock.services.journal import drop_expired, open_journal
 from tests.adapters.stage import SetServer
 
 if TYPE_CHECKING:
@@ -312,9 +314,9 @@ def test_a_reload_gives_changed_sets_new_recorders(tmp_path: Path) -> None:
         server = Server(first, [], Loader(tmp_path, str(path)), tmp_path / "data")
         await server.start()
         await server.reload(written('journal.items = ["b", "c"]\njournal.policy = "ack"'))
-        await asyncio.gather(*server._coming.values())
+        await asyncio.gather(*server.sets.coming.values())
         await server.reload(written(""))
-        await asyncio.gather(*server._coming.values())
+        await asyncio.gather(*server.sets.coming.values())
         await server.stop()
 
     asyncio.run(main())

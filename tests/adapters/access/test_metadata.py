@@ -15,7 +15,7 @@ from penstock.adapters.access import AccessError, AccessMetadata
 from penstock.adapters.access.metadata import NOT_ADMITTED
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import Admission
-from penstock.server import StartError
+from penstock.services.errors import StartError
 from penstock.testing import Harness
 from tests.adapters.access.world import (
     AUDIENCE,

@@ -534,13 +534,13 @@ def test_a_client_that_goes_away_in_the_middle_of_a_body_has_done_nothing(server
 
 def test_while_the_server_goes_down_an_adapter_that_is_gone_is_worth_another_try(server: JournaledServer) -> None:
     def stop_adapters() -> None:
-        server.server._running.clear()
+        server.server.sets.running.clear()
         server.server._ready = False
 
-    running = dict(server.server._running)
+    running = dict(server.server.sets.running)
     server.call(stop_adapters)
     for method, path in ALL:
         status, answer, headers = ask(server, method, path)
         assert (status, headers["retry-after"]) == (503, "1"), path
         assert answer["errors"] == [{"error": "The server is starting or going down"}]
-    server.call(server.server._running.update, running)
+    server.call(server.server.sets.running.update, running)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.adapters.remote import RemoteDataAdapter, RemoteMetadataAdapter, connection, link
-from penstock.server import StartError
+from penstock.services.errors import StartError
 from penstock.testing import Harness
 from penstock.wire.ari import peer
 from penstock.wire.ari.packets import Credentials

@@ -18,7 +18,8 @@ from penstock.client.connection import Client
 from penstock.client.connection import connect as watch
 from penstock.client.tlex import TlexApi, TlexStream, connect
 from penstock.config import load
-from penstock.server import Server, StartError
+from penstock.server import Server
+from penstock.services.errors import StartError
 from penstock.store.roles import Role
 from penstock.store.store import Store
 from penstock.wire.tlex.rest import SessionType, TlcType

@@ -20,7 +20,7 @@ from penstock.journal.journal import Settings as JournalSettings
 from penstock.journal.record import Columns
 from penstock.journal.retention import Retention
 from penstock.journal.writer import Group
-from penstock.server import StartError
+from penstock.services.errors import StartError
 from penstock.twins.state import load_state
 from tests.adapters.access.world import password_of
 from tests.doors.ditto.site import EVENTS, MERGE, Site, entry, policy
@@ -545,7 +545,7 @@ def test_a_state_older_than_the_journal_stops_the_start(tmp_path: Path) -> None:
 def test_the_state_is_saved_before_files_of_the_journal_are_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.server.RETENTION_PAUSE", 0.01)
+    monkeypatch.setattr("penstock.services.journal.RETENTION_PAUSE", 0.01)
     dropped = threading.Event()
     seen: list[bool] = []
 
@@ -555,7 +555,7 @@ def test_the_state_is_saved_before_files_of_the_journal_are_dropped(
             dropped.set()
         return []
 
-    monkeypatch.setattr("penstock.server.drop_expired", drop)
+    monkeypatch.setattr("penstock.services.journal.drop_expired", drop)
     with Site(tmp_path) as site:
         site.of("alice").put("/things/ns:a", json={})
         assert dropped.wait(20)

@@ -15,7 +15,7 @@ from penstock.doors.ditto.identity import Credentials, Identity
 from penstock.doors.ditto.locality import Locality
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.ports import Admission, ClientFacts, Grant, SessionFacts, Wish
-from penstock.server import StartError
+from penstock.services.errors import StartError
 from penstock.testing.clock import Clock
 from penstock.wire.ditto.errors import DittoError
 from tests.adapters.access.world import HOUR, password_of

@@ -12,7 +12,7 @@ from penstock.journal.recovery import bases
 from penstock.journal.retention import Retention, drop_expired
 from penstock.pipeline.files import Written, write_task
 from penstock.pipeline.lake import Lake
-from penstock.server import StartError
+from penstock.services.errors import StartError
 from penstock.twins.state import NAME, PREVIOUS
 from tests.doors.ditto.site import Site
 

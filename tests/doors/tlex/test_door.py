@@ -11,7 +11,8 @@ import pytest
 from penstock.config import load
 from penstock.doors.tlex.door import DoorError, TlexDoor, settings_of
 from penstock.doors.tlex.settings import Settings
-from penstock.server import Server, StartError
+from penstock.server import Server
+from penstock.services.errors import StartError
 from penstock.store.roles import Role
 from penstock.wire.tlex.datagrams import Bye, Unknown
 from penstock.wire.tlex.rest import TlcType

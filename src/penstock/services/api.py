@@ -1,0 +1,73 @@
+"""The API port as a service: the application with the routes of all services, and the port that serves it.
+
+It closes after everything else has drained, because it answers /health and requests under way until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from penstock.config import Config
+from penstock.kernel.ledger import Ledger
+from penstock.monitor.api import build_api
+from penstock.monitor.health import Answer
+from penstock.services.address import address_of
+from penstock.services.errors import StartError
+from penstock.services.service import Service
+from penstock.transport.asgi import AsgiPort
+from penstock.transport.listener import ListenError
+
+# Seconds that requests have to end when the server stops; a stream may have a reader who reads nothing.
+LAST_REQUESTS = 3.0
+
+
+class ApiService(Service):
+    """Opened when all services that bring routes are open."""
+
+    name = "api"
+
+    def __init__(
+        self,
+        config: Config,
+        others: Callable[[], Sequence[Service]],
+        health: Callable[[], Answer],
+        max_connections: int,
+        ledger: Ledger,
+    ) -> None:
+        """`others` are the services that may have routes and WebSockets at this port."""
+        self._config = config
+        self._others = others
+        self._health = health
+        self._max_connections = max_connections
+        self._ledger = ledger
+        # There once it is open.
+        self.port: AsgiPort | None = None
+
+    async def open(self) -> None:
+        application = build_api(self._health)
+        take_over = None
+        for service in self._others():
+            service.mount(application)
+            take_over = take_over or service.take_over()
+        port = AsgiPort(self._config, application, self._max_connections, self._ledger, take_over)
+        try:
+            await port.listen()
+        except ListenError as error:
+            raise StartError(str(error)) from error
+        self.port = port
+
+    async def close(self) -> None:
+        if self.port is not None:
+            await self.port.stop(LAST_REQUESTS)
+
+    @property
+    def number(self) -> int:
+        """Of the port that was really taken; 0 until it is open."""
+        return 0 if self.port is None else self.port.ports[0]
+
+    @property
+    def address(self) -> str:
+        return f"http://{address_of(self._config.api.host, self.number)}"
+
+    def addresses(self) -> list[str]:
+        return [f"api={self.address}"]

@@ -1,0 +1,51 @@
+"""The data directory: made and held by the server that writes there, or only looked at.
+
+What is in it is known to those who write it. Read next: docs/configuration.md, `server.data_dir`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.durable import OWNER_FILE, is_open_to_others, make_directory
+from penstock.log import get
+from penstock.services.errors import StartError
+
+log = get(__name__)
+
+
+@contextlib.contextmanager
+def data_directory(path: Path) -> Iterator[None]:
+    """Make the data directory and hold it: a second process on the same one does not start."""
+    try:
+        make_directory(path)
+        lock = os.fdopen(os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_FILE), "r+")
+        if is_open_to_others(path):
+            log.warning("others may look into the data directory; if they need not: chmod 700", data_dir=str(path))
+    except OSError as error:
+        raise StartError(f"the data directory {path} cannot be used: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StartError(f"the data directory {path} is in use by another penstock process") from None
+        yield
+
+
+def check_data_directory(path: Path) -> None:
+    """Raise StartError if it could not be made or written in. That another process holds it is no fault of it."""
+    found = path
+    while not found.exists() and found != found.parent:
+        found = found.parent
+    problem = None
+    if not found.is_dir():
+        problem = errno.EEXIST if found == path else errno.ENOTDIR
+    elif not os.access(found, os.W_OK | os.X_OK):
+        problem = errno.EACCES
+    if problem is not None:
+        raise StartError(f"the data directory {path} cannot be used: {os.strerror(problem)}")

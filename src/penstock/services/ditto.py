@@ -1,0 +1,120 @@
+"""The Ditto door as two services, if the configuration says so and there is a journal: twins, and twins as items.
+
+Twins are there before the adapter sets; as items they are an adapter set themselves, which comes after all others.
+What the door does is in `penstock.doors.ditto`, which takes its time to load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.adapters.loading import Plan
+from penstock.adapters.running import StartFailure
+from penstock.config import Config
+from penstock.config.checks import serves_ditto
+from penstock.kernel.ledger import Ledger
+from penstock.services.errors import StartError
+from penstock.services.journal import JournalService
+from penstock.services.service import Service, TakeOver
+from penstock.services.sets import SetsService
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from penstock.doors.ditto.door import DittoDoor
+
+
+class DittoService(Service):
+    """Opened before the adapter sets, closed after them and before the journal."""
+
+    name = "ditto"
+
+    def __init__(
+        self,
+        config: Config,
+        data_dir: Path | None,
+        journal: JournalService,
+        sets: SetsService,
+        ports: Callable[[], Collection[int]],
+        ledger: Ledger,
+    ) -> None:
+        self._config = config
+        self._data_dir = data_dir
+        self._journal = journal
+        self._sets = sets
+        self._ports = ports
+        self._ledger = ledger
+        # There while it is open, if it is served.
+        self.door: DittoDoor | None = None
+
+    async def open(self) -> None:
+        recording = self._journal.recording
+        if recording is None or self._data_dir is None or not serves_ditto(self._config):
+            return
+        from penstock.doors.ditto.door import AdapterSets, DittoDoor, DoorError  # loaded with the journal
+        from penstock.history.reader import History
+
+        history = History(self._data_dir / "journal", self._data_dir / "lake")
+        sets = AdapterSets(self._sets.judge_of, self._sets.has_adapter)
+        door = DittoDoor(self._config, recording, history, sets, self._ports, self._ledger)
+        try:
+            await door.open()
+        except BaseException as error:
+            await door.close()
+            if isinstance(error, DoorError):
+                raise StartError(str(error)) from error
+            raise
+        self.door = door
+        # Its state is to be newer than all that is dropped.
+        self._journal.before_dropping.append(door.save)
+
+    async def drain(self) -> None:
+        if self.door is not None:
+            self.door.retire()
+
+    async def close(self) -> None:
+        if self.door is not None:
+            self._journal.before_dropping.remove(self.door.save)
+            await self.door.close()
+            self.door = None
+
+    def mount(self, application: FastAPI) -> None:
+        if self.door is not None:
+            application.include_router(self.door.routes())
+
+    def take_over(self) -> TakeOver | None:
+        return None if self.door is None else self.door.take_over
+
+
+class ThingsService(Service):
+    """Adapter set DITTO: the things of the door as items. It ends with the other sets."""
+
+    name = "things"
+
+    def __init__(self, config: Config, ditto: DittoService, sets: SetsService) -> None:
+        self._config = config
+        self._ditto = ditto
+        self._sets = sets
+
+    async def check(self) -> list[str]:
+        if serves_ditto(self._config):
+            from penstock.doors.ditto.door import DoorError, check_users
+
+            try:
+                check_users(self._config.ditto.adapter_set, self._sets.judge_of)
+            except DoorError as error:
+                raise StartError(str(error)) from error
+        return []
+
+    async def open(self) -> None:
+        door = self._ditto.door
+        if door is not None:
+            from penstock.adapters.things import things_set
+
+            await self.check()
+            try:
+                await self._sets.add(Plan(things_set(door.twins, door.identity.admission)))
+            except StartFailure as failure:
+                raise StartError(str(failure)) from failure

@@ -1,0 +1,68 @@
+"""The streaming port as a service.
+
+What is said there is in `penstock.doors.stream` and in the doors of the protocols on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.config import Config
+from penstock.doors.reception import Reception
+from penstock.doors.stream.door import StreamDoor, certificate_files
+from penstock.doors.text6.door import Text6Door
+from penstock.doors.tlcp.door import TlcpDoor
+from penstock.monitor.health import Answer
+from penstock.services.address import address_of
+from penstock.services.errors import StartError
+from penstock.services.kernel import KernelService
+from penstock.services.service import Service, Shown
+from penstock.services.sets import SetsService
+from penstock.transport.listener import ListenError
+
+
+class StreamService(Service):
+    """Listens when everything behind it is there."""
+
+    name = "stream"
+    renewed = frozenset({"stream.tls.certificate", "stream.tls.private_key", "stream.tls.client_ca"})
+
+    def __init__(
+        self,
+        config: Config,
+        kernel: KernelService,
+        sets: SetsService,
+        health: Callable[[], Answer],
+        max_connections: int,
+    ) -> None:
+        self._config = config
+        self._kernel = kernel.kernel
+        reception = Reception(config, kernel.kernel, sets.open_sets)
+        self.tlcp = TlcpDoor(reception)
+        self.door = StreamDoor(config, kernel.turns, self.tlcp, Text6Door(reception), health, max_connections)
+
+    async def open(self) -> None:
+        try:
+            await self.door.listen()
+        except BaseException as error:
+            # The plain listener may be there when that with TLS is not.
+            self.door.close()
+            if isinstance(error, ListenError):
+                raise StartError(str(error)) from error
+            raise
+
+    async def drain(self) -> None:
+        """Ask every client to bind again, and wait until that is written."""
+        await self.door.stop(self._kernel.stop)
+
+    def addresses(self) -> list[str]:
+        schemes = ("stream=http", "tls=https")
+        return [
+            f"{scheme}://{address_of(self._config.stream.host, port)}"
+            for scheme, port in zip(schemes, self.door.ports, strict=False)
+        ]
+
+    def certificates(self, config: Config) -> list[Shown]:
+        if self.door.certificate is None or not config.stream.tls.enabled:
+            return []
+        return [Shown("stream.tls", self.door.certificate, certificate_files(config.stream.tls))]

@@ -1,0 +1,97 @@
+"""The TLEX door as a service, if it is enabled.
+
+What it does is in `penstock.doors.tlex`, which takes its time to load: imported only where it is wanted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.adapters.tlex import Board
+from penstock.config import Config
+from penstock.kernel.ledger import Ledger
+from penstock.services.address import address_of
+from penstock.services.errors import StartError
+from penstock.services.journal import JournalService
+from penstock.services.service import Service, Shown
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from penstock.doors.tlex.door import TlexDoor
+
+
+class TlexService(Service):
+    """Adapters see the hub on the board."""
+
+    name = "tlex"
+    renewed = frozenset({"tlex.certificate", "tlex.private_key"})
+
+    def __init__(
+        self,
+        config: Config,
+        data_dir: Path | None,
+        journal: JournalService,
+        board: Board,
+        max_strangers: int,
+        ledger: Ledger,
+    ) -> None:
+        self._config = config
+        self._data_dir = data_dir
+        self._journal = journal
+        self._board = board
+        self._max_strangers = max_strangers
+        self._ledger = ledger
+        # There once it is open, if it is enabled.
+        self.door: TlexDoor | None = None
+
+    async def check(self) -> list[str]:
+        if self._config.tlex.enabled and self._data_dir is not None:
+            from penstock.doors.tlex.door import DoorError, check_store
+
+            try:
+                check_store(self._config, self._data_dir)
+            except DoorError as error:
+                raise StartError(str(error)) from error
+        return []
+
+    async def open(self) -> None:
+        if not self._config.tlex.enabled:
+            return
+        from penstock.doors.tlex.door import DoorError, TlexDoor
+
+        try:
+            self.door = await TlexDoor.open(
+                self._config,
+                self._data_dir,
+                self._board,
+                self._journal.recording,
+                self._max_strangers,
+                self._ledger,
+            )
+        except DoorError as error:
+            raise StartError(str(error)) from error
+
+    async def drain(self) -> None:
+        if self.door is not None:
+            await self.door.stop()
+
+    def degradations(self) -> list[str]:
+        return ["tlex database"] if self.door is not None and self.door.is_database_away else []
+
+    def addresses(self) -> list[str]:
+        return [] if self.door is None else [f"tlex={address_of(self._config.tlex.host, self.door.port)}"]
+
+    def certificates(self, config: Config) -> list[Shown]:
+        if self.door is None or self.door.certificate is None or not config.tlex.certificate:
+            return []
+        from penstock.doors.tlex.door import certificate_files  # loaded by the door already
+
+        return [Shown("tlex", self.door.certificate, certificate_files(config.tlex))]
+
+    def mount(self, application: FastAPI) -> None:
+        if self.door is not None:
+            from penstock.doors.tlex.rest import below  # loaded by the door already
+
+            application.router.routes.append(below("/api/v1", self.door.rest))

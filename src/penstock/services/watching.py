@@ -1,0 +1,32 @@
+"""The watchdog as a service: it watches as long as adapters may hold up the event loop.
+
+How it finds out who does is in `penstock.adapters.watchdog`.
+"""
+
+from __future__ import annotations
+
+from penstock.adapters.roster import Roster
+from penstock.adapters.watchdog import Watchdog
+from penstock.config import Config
+from penstock.services.service import Service
+
+
+class WatchdogService(Service):
+    """Opened before the adapters, closed after them."""
+
+    name = "watchdog"
+
+    def __init__(self, config: Config, roster: Roster) -> None:
+        self._stall_millis = config.server.stall_millis
+        self._roster = roster
+        self._watchdog: Watchdog | None = None
+
+    async def open(self) -> None:
+        if self._stall_millis:
+            self._watchdog = Watchdog(self._roster, self._stall_millis / 1000)
+            self._watchdog.start()
+
+    async def close(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.stop()
+            self._watchdog = None
