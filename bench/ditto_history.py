@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from penstock.doors.ditto.saved_state import save_state
 from penstock.history.layout import bucket_of
 from penstock.journal.disk import DirectoryDisk
 from penstock.journal.reader import Reader
@@ -30,7 +31,7 @@ from penstock.pipeline.lake import Lake
 from penstock.twins.milestone import EVERY, with_milestone
 from penstock.twins.names import Names, policy_key, thing_key
 from penstock.twins.policies import default_policy
-from penstock.twins.state import State, save_state
+from penstock.twins.state import State
 from penstock.twins.twin import Twin
 from penstock.wire.ditto.document import text_of
 

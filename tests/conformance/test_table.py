@@ -6,8 +6,8 @@ import pytest
 
 from penstock.doors.tlex.openapi import OPERATIONS, REFUSALS
 from penstock.wire.ditto.control import Signals
+from penstock.wire.ditto.kinds import COMMANDS
 from penstock.wire.ditto.topic import Criterion, StreamingAction
-from penstock.wire.ditto.twin import COMMANDS
 from penstock.wire.text6 import requests as text6_requests
 from penstock.wire.text6.errors import Code
 from penstock.wire.tlcp.errors import ControlCode, SessionCode

@@ -7,13 +7,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.doors.ditto.answers import error_of
 from penstock.twins.access import Access
 from penstock.twins.enforcement import enforce, has_history
+from penstock.twins.reasons import TwinRefusal
 from penstock.twins.retrieval import retrieve
 from penstock.twins.twin import Twin
-from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.topic import Group
-from tests.twins.world import THING, command
+from penstock.wire.ditto.kinds import Group
+from tests.twins.world import THING, asked_of_one
 
 Path = tuple[str, ...]
 
@@ -100,10 +101,11 @@ def status(policy: Any, subjects: frozenset[str], action: str, path: Path, value
     rights = Access(policy).rights(subjects)
     try:
         if action == "retrieve":
-            return 200, retrieve(command("retrieve", text), TWIN, rights, None).value
-        enforce(command(action, text, **({} if action == "delete" else {"value": value})), rights)
+            return 200, retrieve(asked_of_one("retrieve", text), TWIN, rights, None).value
+        enforce(asked_of_one(action, text, **({} if action == "delete" else {"value": value})), rights)
         return 204, None
-    except DittoError as error:
+    except TwinRefusal as refusal:
+        error = error_of(refusal)
         return error.status, error.code
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.doors.ditto.item_events import event_of_item
 from penstock.twins.history import Moment
-from penstock.twins.items import base_of, change_of_item, changes_of_item, event_of_item
+from penstock.twins.items import base_of, change_of_item, changes_of_item
 from penstock.twins.record import Record
 from penstock.wire.ditto.document import decode
 from penstock.wire.ditto.items import ItemName, thing_of_item
@@ -59,7 +60,7 @@ def record(revision: int, kind: str, fields: dict[str, Any] | None) -> Record:
 def test_a_record_of_an_item_is_an_event_of_its_thing(
     revision: int, kind: str, fields: dict[str, Any] | None, expected: tuple[str, str, Any] | None
 ) -> None:
-    event = event_of_item(TOPIC, record(revision, kind, fields), {})
+    event = event_of_item(TOPIC, record(revision, kind, fields))
     if expected is None:
         assert event is None
         return

@@ -9,6 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.doors.ditto.answers import error_of
+from penstock.doors.ditto.change_log import JournalChangeLog
+from penstock.doors.ditto.saved_state import records_after
 from penstock.history.reader import History
 from penstock.journal.disk import DirectoryDisk
 from penstock.journal.reader import Reader
@@ -17,13 +20,13 @@ from penstock.twins import milestone, registry
 from penstock.twins.history import Moment, last_state
 from penstock.twins.milestone import HEADER, milestone_in, places, with_milestone
 from penstock.twins.names import policy_key, thing_key
+from penstock.twins.reasons import TwinRefusal
 from penstock.twins.record import Record
-from penstock.twins.registry import Settings, Twins
-from penstock.twins.state import State, records_after
+from penstock.twins.registry import Twins
+from penstock.twins.state import State
 from penstock.twins.twin import Change, Twin, change_of
 from penstock.wire.ditto.document import text_of
-from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.topic import Group
+from penstock.wire.ditto.kinds import Group
 from tests.twins.world import NOON, POLICY, POLICY_DOCUMENT, SECOND, THING, World, command, policy_command
 
 KEY = thing_key(THING)
@@ -39,7 +42,7 @@ def every(monkeypatch: pytest.MonkeyPatch) -> int:
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     """On a real disk: histories are read from files."""
-    made = World(cast(FakeDisk, DirectoryDisk(tmp_path / "journal", make=True)), Settings(kept_headers=("kept",)))
+    made = World(cast(FakeDisk, DirectoryDisk(tmp_path / "journal", make=True)), kept=("kept",))
     made.ask(policy_command("create", value=POLICY_DOCUMENT))
     yield made
     made.close()
@@ -122,8 +125,8 @@ def test_every_moment_is_what_all_records_say(world: World, history: History, ev
 def found(look: Callable[..., Twin], *arguments: Any) -> Twin | int:
     try:
         return look(*arguments)
-    except DittoError as error:
-        return error.status
+    except TwinRefusal as refusal:
+        return error_of(refusal).status
 
 
 def test_the_past_of_a_policy_is_found_as_well(world: World, history: History, every: int) -> None:
@@ -189,8 +192,9 @@ def test_a_start_that_folds_from_milestones_finds_what_there_was(
             states.append(world.twins.capture())
             world.turn()
     expected = world.twins.capture()
+    change_log = JournalChangeLog(world.journal, world.calls.put)
     for state in (State(), *states):
-        other = Twins(world.journal, world.calls.put, lambda: world.now, world.settings)
+        other = Twins(change_log, lambda: world.now, world.faults.append, world.settings)
         other.restore(state, records_after(Reader(world.disk), world.settings.names, state.sequence))
         assert other.capture() == expected
 

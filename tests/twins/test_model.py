@@ -14,7 +14,7 @@ from penstock.twins.history import Moment
 from penstock.twins.names import Names
 from penstock.twins.record import Record
 from penstock.twins.twin import change_of
-from penstock.wire.ditto.topic import Group
+from penstock.wire.ditto.kinds import Group
 from tests.twins.world import OUTSIDER, POLICY, POLICY_DOCUMENT, World, command, policy_command
 
 KEYS = st.sampled_from(["a", "b", "c"])
@@ -202,7 +202,7 @@ class Twins(RuleBasedStateMachine):
         assert status == self.model.expect(action, id, path, more.get("value"), headers)
         assert len(self.world.told) == told + (status in (201, 204))
         if status in (201, 204):
-            assert self.world.told[-1].event.revision == self.model.revisions[id]
+            assert self.world.told[-1].revision == self.model.revisions[id]
 
     @rule(id=IDS)
     def outsider(self, id: str) -> None:

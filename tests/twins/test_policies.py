@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET
 
 from penstock.twins.policies import keeps_a_writer
-from penstock.wire.ditto.topic import Action
+from penstock.wire.ditto.kinds import Action
 from tests.twins.world import (
     ALL,
     OUTSIDER,
@@ -18,6 +18,7 @@ from tests.twins.world import (
     World,
     command,
     entry,
+    event,
     policy_command,
 )
 
@@ -74,7 +75,7 @@ def test_a_command_to_a_part_does_what_it_says(world: World, action: str, path: 
     if status in (201, 204) and action == "modify":
         seen = world.ask(policy_command("retrieve", path)).value
         assert seen == ({"policyId": POLICY, **value} if path == "/" else value)
-        assert world.told[0].event.path == path
+        assert world.told[0].change.path == path
     elif status == 204:
         assert world.refused(policy_command("retrieve", path)).status == 404
     before = world.twins.policy(POLICY)
@@ -111,7 +112,7 @@ def test_a_policy_is_created_once_and_counts_on_after_it_was_deleted(world: Worl
     assert world.ask(policy_command("delete")).etag is None
     outcome = world.ask(policy_command("modify", value=POLICY_DOCUMENT))
     assert (outcome.status, outcome.value, outcome.etag) == (201, POLICY_DOCUMENT, '"rev:3"')
-    assert world.told[-1].event.envelope().to_json() == {
+    assert event(world.told[-1]).envelope().to_json() == {
         "topic": "ns/policy/policies/events/created",
         "headers": {"content-type": "application/json"},
         "path": "/",
@@ -236,10 +237,10 @@ def test_a_partial_reader_of_a_policy_sees_a_part_of_it_and_of_its_events(world:
     world.told.clear()
     world.ask(policy_command("modify", "/entries/X", OTHER))
     world.ask(policy_command("modify", "/entries/READER", OTHER))
-    heard = [told.event_for(OUTSIDER.subjects) for told in world.told]
+    heard = [told.change_for(OUTSIDER.subjects) for told in world.told]
     assert heard[0] is None
     assert heard[1] is not None
-    assert heard[1].action is Action.MODIFIED
+    assert heard[1].kind is Action.MODIFIED
 
 
 def test_setting_a_policy_to_what_it_is_can_be_skipped(world: World) -> None:

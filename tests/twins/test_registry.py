@@ -1,21 +1,18 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from penstock.doors.ditto.answers import error_of
 from penstock.journal.errors import JournalClosed
-from penstock.journal.journal import Journal
 from penstock.testing.disk import FakeDisk
 from penstock.twins.access import Kind, Permission
 from penstock.twins.caller import Caller
-from penstock.twins.decision import Outcome
+from penstock.twins.decision import Result
 from penstock.twins.names import policy_key, thing_key
-from penstock.twins.registry import Settings, Twins
+from penstock.twins.reasons import TwinRefusal
 from penstock.twins.told import Told
-from penstock.twins.waiting import ask
 from penstock.wire.ditto.envelope import Envelope
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.topic import parse_topic
@@ -30,8 +27,11 @@ from tests.twins.world import (
     THING,
     Gate,
     World,
+    answered,
+    asked,
     command,
     entry,
+    event,
     policy_command,
 )
 
@@ -74,7 +74,7 @@ def test_commands_build_on_what_is_not_on_the_disk_yet_and_nobody_hears_of_it(wo
     world.turn()
     assert [each.status for each in waiting] == [201, 409, None, None, None, None]
     assert counter(world) == 0
-    assert [told.event.revision for told in world.told] == [1]
+    assert [told.revision for told in world.told] == [1]
     world.turn()
     assert [each.status for each in waiting] == [201, 409, 204, 200, 404, 200]
     assert read.outcome.value == 1
@@ -161,7 +161,7 @@ def test_listeners_hear_of_changes_in_order_until_they_leave(world: World) -> No
     heard: list[tuple[str, int]] = []
 
     def listener(told: Told) -> None:
-        heard.append((str(told.event.topic), told.event.revision))
+        heard.append((str(event(told).topic), told.revision))
 
     leave = world.twins.listen(listener)
     world.ask(command("create", value={"policyId": POLICY}))
@@ -183,6 +183,7 @@ def test_a_listener_that_fails_harms_nobody(world: World) -> None:
     world.twins.listen(after.append)
     assert world.ask(command("create", value={"policyId": POLICY})).status == 201
     assert len(after) == 1
+    assert world.faults == [thing_key(THING)]
 
 
 def test_an_answer_that_is_not_taken_harms_nobody(world: World) -> None:
@@ -190,23 +191,24 @@ def test_an_answer_that_is_not_taken_harms_nobody(world: World) -> None:
         raise RuntimeError("broken")
 
     gate = Gate(world.disk)
-    world.twins.submit(command("create", value={"policyId": POLICY}), OWNER, broken)
+    world.twins.submit(asked(command("create", value={"policyId": POLICY})), OWNER, broken)
     read = world.begin(command("retrieve"))
     gate.open()
     world.turn()
     assert read.status == 200
+    assert world.faults == [thing_key(THING)]
 
 
 def test_who_is_answered_may_send_the_next_command_at_once(world: World) -> None:
     statuses: list[int] = []
 
-    def delete_and_create_again(result: Outcome | DittoError) -> None:
-        statuses.append(result.status)
+    def delete_and_create_again(result: Result | TwinRefusal) -> None:
+        statuses.append(answered(result).status)
         if len(statuses) < 6:
             given = command("delete") if len(statuses) % 2 else command("create", value={"policyId": POLICY})
-            world.twins.submit(given, OWNER, delete_and_create_again)
+            world.twins.submit(asked(given), OWNER, delete_and_create_again)
 
-    world.twins.submit(command("create", value={"policyId": POLICY}), OWNER, delete_and_create_again)
+    world.twins.submit(asked(command("create", value={"policyId": POLICY})), OWNER, delete_and_create_again)
     while len(statuses) < 6:
         world.turn()
     assert statuses == [201, 204] * 3
@@ -217,11 +219,11 @@ def test_those_who_could_read_a_thing_hear_that_it_is_gone(world: World) -> None
     world.ask(command("create", value={"policyId": POLICY}))
     world.told.clear()
     world.ask(command("delete"))
-    assert world.told[0].event_for(READER.subjects) is world.told[0].event
-    assert world.told[0].event_for(OUTSIDER.subjects) is None
+    assert world.told[0].change_for(READER.subjects) is world.told[0].change
+    assert world.told[0].change_for(OUTSIDER.subjects) is None
     world.told.clear()
     world.ask(policy_command("delete"))
-    assert world.told[0].event_for(READER.subjects) is world.told[0].event
+    assert world.told[0].change_for(READER.subjects) is world.told[0].change
 
 
 # -- what doors ask ----------------------------------------------------------------------------------------------------
@@ -242,11 +244,11 @@ def test_history_is_for_those_who_may_read_all_of_a_thing_and_any_of_a_policy(wo
         (policy, OUTSIDER.subjects, "policies:policy.notfound"),
         (policy_key("ns:none"), OWNER.subjects, "policies:policy.notfound"),
     ):
-        with pytest.raises(DittoError) as raised:
+        with pytest.raises(TwinRefusal) as refused:
             world.twins.check_history(key, subjects)
-        assert raised.value.code == code
+        assert error_of(refused.value).code == code
     world.ask(command("delete"))
-    with pytest.raises(DittoError):
+    with pytest.raises(TwinRefusal):
         world.twins.check_history(thing, READER.subjects)
 
 
@@ -258,7 +260,7 @@ def test_headers_are_journaled_only_when_configured() -> None:
         (("reason",), '{"reason":"r"}'),
         (("ditto-originator", "missing"), f'{{"ditto-originator":"{originator}"}}'),
     ):
-        world = World(settings=Settings(kept_headers=kept))
+        world = World(kept=kept)
         world.ask(command("create", value={}, headers=headers))
         assert {record.headers for record in world.records()} == {expected}
         world.close()
@@ -267,29 +269,6 @@ def test_headers_are_journaled_only_when_configured() -> None:
 def test_a_caller_has_a_subject() -> None:
     with pytest.raises(ValueError, match="names is empty"):
         Caller(())
-
-
-def test_an_awaited_command_is_on_a_real_disk_when_it_is_answered(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = Journal(tmp_path)
-        twins = Twins(journal, asyncio.get_running_loop().call_soon_threadsafe, lambda: 1)
-        try:
-            outcomes = await asyncio.gather(
-                *(ask(twins, command("create", value={}, id=f"ns:t{n}"), OWNER) for n in range(50))
-            )
-            assert [outcome.status for outcome in outcomes] == [201] * 50
-            assert journal.committed == 100
-            with pytest.raises(DittoError):
-                await ask(twins, command("create", value={}, id="ns:t7"), OWNER)
-            cancelled = asyncio.create_task(ask(twins, command("delete", id="ns:t7"), OWNER))
-            await asyncio.sleep(0)
-            cancelled.cancel()
-            with pytest.raises(DittoError):
-                await ask(twins, command("retrieve", id="ns:t7"), OWNER)
-        finally:
-            journal.close()
-
-    asyncio.run(scenario())
 
 
 def test_the_registry_of_an_empty_disk_is_empty() -> None:

@@ -1,169 +1,155 @@
+"""A saved state that is lost, or too old for the journal, is made again from the lake."""
+
 from __future__ import annotations
 
-import contextlib
-from random import Random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
+from penstock.doors.ditto.change_log import JournalChangeLog
+from penstock.doors.ditto.saved_state import records_after
 from penstock.journal.errors import Expired
-from penstock.journal.journal import Policy
 from penstock.journal.reader import Reader
-from penstock.journal.record import Columns
-from penstock.testing.disk import FakeDisk, PowerCut
-from penstock.twins.names import Names, policy_key, thing_key
-from penstock.twins.state import BATCH_TWINS, NAME, PREVIOUS, VERSION, State, load_state, records_after, save_state
-from penstock.twins.twin import Twin
-from penstock.wire.ditto.topic import Group
-from tests.twins.world import NOON, POLICY, POLICY_DOCUMENT, THING, Gate, World, command, policy_command
+from penstock.journal.retention import Retention
+from penstock.pipeline.maintenance import retain
+from penstock.twins import milestone
+from penstock.twins.decision import Result
+from penstock.twins.names import Key, Names, policy_key, thing_key
+from penstock.twins.reasons import TwinRefusal
+from penstock.twins.registry import Twins
+from penstock.twins.state import Rebuilt, State, rebuilt
+from penstock.wire.ditto.twin import Command
+from tests.history.world import World as Storage
+from tests.twins.world import LONG, NOON, OWNER, POLICY, POLICY_DOCUMENT, SECOND, asked, command, policy_command
 
 NAMES = Names()
+DAY = 86_400 * SECOND
+# Everything that may be dropped.
+_ALL = Retention(max_bytes=0)
 
 
-def state(sequence: int, count: int = 3) -> State:
-    twins = {
-        NAMES.entity(thing_key(f"ns:t{n}")): Twin({"thingId": f"ns:t{n}", "attributes": {"ü": [n, None, 1.5]}}, n, 1, 2)
-        for n in range(count)
-    }
-    return State(sequence, twins)
+class Server:
+    """Twins on a journal of small segments, and its lake."""
+
+    def __init__(self, directory: Path) -> None:
+        self.storage = Storage(directory, segment_bytes=4_000)
+        self.now = NOON
+        self.faults: list[Key] = []
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self.twins = self.made()
+        self.ask(policy_command("create", value=POLICY_DOCUMENT))
+
+    def made(self) -> Twins:
+        change_log = JournalChangeLog(self.storage.journal, self._calls.put)
+        return Twins(change_log, lambda: self.now, self.faults.append)
+
+    def ask(self, given: Command) -> None:
+        self.now += SECOND
+        results: list[Result | TwinRefusal] = []
+        self.twins.submit(asked(given), OWNER, results.append)
+        while not results:
+            self._calls.get(timeout=LONG)()
+        assert isinstance(results[0], Result), results
+
+    def change(self, id: str, count: int) -> None:
+        if self.twins.thing(id) is None:
+            self.ask(command("create", value={"policyId": POLICY}, id=id))
+        for number in range(count):
+            self.ask(command("modify", f"/attributes/{number % 3}", {"number": number}, id=id))
+
+    def forget(self) -> None:
+        """What the job `history` and retention do."""
+        self.storage.move()
+        assert self.storage.drop()
+
+    def rebuilt(self, old: State | None = None) -> Rebuilt:
+        return rebuilt(self.storage.history, NAMES, old or State(), self.storage.journal.committed)
+
+    def thing(self, id: str) -> Any:
+        return self.twins.thing(id)
 
 
-def test_a_state_is_read_as_it_was_written() -> None:
-    disk = FakeDisk()
-    assert load_state(disk) == State()
-    for given in (State(), state(7), state(9, BATCH_TWINS), state(9, BATCH_TWINS + 1)):
-        save_state(disk, given)
-        assert load_state(disk) == given
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(milestone, "EVERY", 16)
+    made = Server(tmp_path)
+    yield made
+    made.storage.close()
 
 
-def test_a_state_of_another_version_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = FakeDisk()
-    save_state(disk, state(1))
-    monkeypatch.setattr("penstock.twins.state.VERSION", VERSION + 1)
-    assert load_state(disk) == State()
-
-
-@pytest.mark.parametrize("bit", [0, 8 * 20, -9])
-def test_a_damaged_state_is_the_one_before(bit: int) -> None:
-    disk = FakeDisk()
-    save_state(disk, state(1))
-    save_state(disk, state(2))
-    disk.flip(NAME, bit if bit >= 0 else 8 * disk.size(NAME) + bit)
-    assert load_state(disk) == state(1)
-    disk.cut(PREVIOUS, 10)
-    assert load_state(disk) == State()
-
-
-def test_a_power_cut_while_it_is_written_leaves_an_old_or_the_new_one() -> None:
-    def operations() -> FakeDisk:
-        disk = FakeDisk()
-        save_state(disk, state(1))
-        save_state(disk, state(2))
-        return disk
-
-    first = len(operations().operations)
-    seen = set()
-    for cut_at in range(first, first + 12):
-        for seed in range(6):
-            disk = operations()
-            disk.power_cut_at = cut_at
-            with contextlib.suppress(PowerCut):
-                save_state(disk, state(3))
-            found = load_state(disk.cut_power(Random(seed)))
-            assert found in (state(1), state(2), state(3))
-            seen.add(found.sequence)
-    assert {2, 3} <= seen
-
-
-def test_a_start_reads_only_what_came_after_the_state() -> None:
-    world = World()
-    world.ask(policy_command("create", value=POLICY_DOCUMENT))
-    world.ask(command("create", value={"policyId": POLICY, "attributes": {"n": 1}}))
-    # What others journal is stepped over, and so is what nobody knows.
-    others = Columns()
-    others.add("SET/ADAPTER/item", NOON, "update", "", '{"a":"1"}')
-    others.add(NAMES.entity(thing_key("ns:odd")), NOON, "created", "/", "{not json")
-    others.add(NAMES.entity(thing_key("ns:odd")), NOON, "modified", "/nonsense", "1")
-    others.add(NAMES.entity(thing_key("ns:odd")), NOON, "modified", "/attributes/x", "1")
-    others.add(NAMES.entity(thing_key("ns:odd")), NOON, "deleted", "/", "1")
-    others.add("DITTO/THINGS/no identifier", NOON, "created", "/", "{}")
-    receipt = world.journal.append(others, Policy.ACK)
-    assert receipt.done is not None
-    receipt.done.result(30)
-    world.save()
-    saved = load_state(world.disk)
-    assert saved.sequence == 8
-    assert set(saved.twins) == {NAMES.entity(thing_key(THING)), NAMES.entity(policy_key(POLICY))}
-    world.ask(command("modify", "/attributes/n", 2))
-    after = list(records_after(Reader(world.disk), NAMES, saved.sequence))
-    assert [(record.sequence, record.revision, record.value) for record in after] == [(9, 2, "2")]
-    whole = list(records_after(Reader(world.disk), NAMES, 0))
-    assert [record.sequence for record in whole] == [1, 2, 4, 5, 6, 7, 8, 9]
-    before = world.twins.thing(THING)
-    world.restart()
-    assert world.twins.thing(THING) == before
-    assert world.twins.skipped_records == 0
-    world.disk.remove(NAME)
-    world.restart()
-    assert world.twins.thing(THING) == before
-    assert world.twins.thing("ns:odd") is None
-    assert world.twins.skipped_records == 4
-    world.close()
-
-
-def test_a_state_that_is_taken_while_something_waits_is_that_of_the_disk() -> None:
-    world = World()
-    world.ask(policy_command("create", value=POLICY_DOCUMENT))
-    world.ask(command("create", value={"policyId": POLICY, "attributes": {"n": 1}}))
-    gate = Gate(world.disk)
-    waiting = world.begin(command("modify", "/attributes/n", 2))
-    taken = world.twins.capture()
-    assert taken.sequence == 2
-    assert taken.twins[NAMES.entity(thing_key(THING))].document["attributes"] == {"n": 1}
-    gate.open()
-    # The journal has it, and the registry has not heard of it yet.
-    world.journal.flush().result(30)
-    assert world.journal.committed == 3
-    assert world.twins.capture() == taken
-    world.turn()
-    assert waiting.status == 204
-    save_state(world.disk, taken)
-    world.restart()
-    assert world.ask(command("retrieve", "/attributes/n")).value == 2
-    world.close()
-
-
-def test_a_state_that_is_saved_right_after_a_start_misses_nothing() -> None:
-    world = World()
-    world.ask(policy_command("create", value=POLICY_DOCUMENT))
-    world.ask(command("create", value={"policyId": POLICY, "attributes": {"n": 1}}))
-    world.restart()
-    world.save()
-    world.ask(command("modify", "/attributes/n", 2))
-    world.restart()
-    assert world.ask(command("retrieve", "/attributes/n")).value == 2
-    world.close()
-
-
-def test_what_retention_has_dropped_is_missed_and_not_forgotten() -> None:
-    disk = FakeDisk()
-    world = World(disk)
-    world.ask(policy_command("create", value=POLICY_DOCUMENT))
-    world.restart()
-    world.ask(policy_command("delete"))
-    world.close()
-    first = min(name for name in disk.names() if name.endswith(".segment"))
-    disk.remove(first)
+def test_a_lost_state_is_made_again_from_lake_and_journal(server: Server) -> None:
+    server.change("ns:one", 40)
+    server.change("ns:gone", 20)
+    server.ask(command("delete", id="ns:gone"))
+    server.change("ns:again", 20)
+    server.ask(command("delete", id="ns:again"))
+    server.forget()
+    server.change("ns:again", 2)
+    server.change("ns:one", 3)
+    server.change("ns:new", 1)
+    server.storage.append([("SET/ADAPTER/item", NOON, "{}"), ("DITTO/THINGS/no identifier", NOON, "{}")])
     with pytest.raises(Expired):
-        list(records_after(Reader(disk), NAMES, 0))
+        list(records_after(Reader(server.storage.path), NAMES, 0))
+    found = server.rebuilt()
+    assert found == Rebuilt(server.twins.capture(), {})
+    assert set(found.state.twins) == {
+        NAMES.entity(policy_key(POLICY)),
+        *(NAMES.entity(thing_key(id)) for id in ("ns:one", "ns:again", "ns:new")),
+    }
+    other = server.made()
+    other.restore(found.state, ())
+    assert other.thing("ns:one") == server.thing("ns:one")
+    assert other.thing("ns:gone") is None
 
 
-def test_names_are_those_of_items_and_can_be_read_back() -> None:
-    assert NAMES.entity(thing_key("ns:a/b")) == "DITTO/THINGS/ns:a/b"
-    assert NAMES.entity(policy_key("ns:a")) == "DITTO/POLICIES/ns:a"
-    for key in (thing_key("ns:a"), policy_key("org.x:äpfel?".replace("ä", "a"))):
-        for names in (NAMES, Names("my/set%")):
-            assert names.key(names.entity(key)) == key
-    for entity in ("DITTO/THINGS", "DITTO/OTHER/ns:a", "X/THINGS/ns:a", "DITTO/THINGS/nocolon", "DITTO/THINGS/1ns:a"):
-        assert NAMES.key(entity) is None
-    assert thing_key("ns:a").topic.group is Group.THINGS
-    assert str(policy_key("ns:a").topic) == "ns/a/policies/events"
+def test_an_old_state_is_where_it_begins(server: Server) -> None:
+    server.change("ns:one", 5)
+    server.change("ns:gone", 5)
+    server.change("ns:quiet", 1)
+    old = server.twins.capture()
+    server.change("ns:one", 5)
+    server.ask(command("delete", id="ns:gone"))
+    server.forget()
+    assert server.rebuilt(old) == Rebuilt(server.twins.capture(), {})
+
+
+def test_a_registry_that_was_begun_with_an_old_state_forgets_it(server: Server) -> None:
+    server.change("ns:gone", 1)
+    old = server.twins.capture()
+    server.ask(command("delete", id="ns:gone"))
+    server.change("ns:one", 40)
+    server.forget()
+    other = server.made()
+    with pytest.raises(Expired):
+        other.restore(old, records_after(Reader(server.storage.path), NAMES, old.sequence))
+    other.restore(server.rebuilt(old).state, ())
+    assert other.thing("ns:gone") is None
+    assert other.capture() == server.twins.capture()
+
+
+def test_without_the_lake_it_is_refused(server: Server) -> None:
+    server.change("ns:one", 40)
+    server.change("ns:one", 40)
+    assert server.storage.journal.retain(_ALL, server.storage.journal.committed)
+    with pytest.raises(Expired):
+        server.rebuilt()
+
+
+def test_a_beginning_that_the_lake_has_dropped_needs_a_milestone(
+    server: Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.change("ns:long", 20)
+    server.change("ns:short", 5)
+    server.now += 30 * DAY
+    server.change("ns:long", 20)
+    server.change("ns:short", 5)
+    server.ask(policy_command("modify", "/entries/OWNER/subjects/nginx:x", {"type": "x"}))
+    server.forget()
+    assert retain(server.storage.lake, 10, server.now)
+    found = server.rebuilt()
+    expected = server.twins.capture().twins
+    long = NAMES.entity(thing_key("ns:long"))
+    assert found.state.twins == {long: expected[long]}

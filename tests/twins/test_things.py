@@ -9,9 +9,10 @@ from msgspec import UNSET
 from penstock.twins.registry import Settings
 from penstock.wire.ditto.envelope import Envelope
 from penstock.wire.ditto.errors import DittoError
+from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.merge import merge
 from penstock.wire.ditto.pointer import get, parse_pointer
-from penstock.wire.ditto.topic import Action, parse_topic
+from penstock.wire.ditto.topic import parse_topic
 from penstock.wire.ditto.twin import Command, RetrieveSeveral, parse_command
 from tests.twins.world import (
     ALL,
@@ -25,6 +26,8 @@ from tests.twins.world import (
     World,
     command,
     entry,
+    event,
+    event_for,
     policy_command,
 )
 
@@ -200,9 +203,9 @@ def test_a_thing_is_created_and_its_event_tells_it(world: World) -> None:
     outcome = world.ask(command("create", value={**FULL, "_metadata": {}}, headers={"correlation-id": "c"}))
     assert (outcome.status, outcome.value, outcome.etag) == (201, FULL, '"rev:1"')
     (told,) = world.told
-    assert (told.event.action, told.event.path, told.event.value) == (Action.CREATED, "/", FULL)
-    assert (told.event.revision, told.event.timestamp) == (1, world.now)
-    assert told.event.envelope().to_json() == {
+    assert (told.change.kind, told.change.path, told.change.value) == (Action.CREATED, "/", FULL)
+    assert (told.revision, told.timestamp) == (1, world.now)
+    assert event(told).envelope().to_json() == {
         "topic": "ns/thing/things/twin/events/created",
         "headers": {"correlation-id": "c", "content-type": "application/json"},
         "path": "/",
@@ -225,7 +228,7 @@ def test_modifying_a_missing_thing_creates_it_and_an_existing_one_is_replaced(wo
     assert answer(world, command("modify", value={"attributes": {"only": 1}})) == "204 modified"
     expected = {**SPARSE, "attributes": {"only": 1}}
     assert world.ask(command("retrieve")).value == expected
-    assert world.told[0].event.value == expected
+    assert world.told[0].change.value == expected
 
 
 def test_merging_a_missing_thing_creates_it_without_nulls(world: World) -> None:
@@ -239,17 +242,17 @@ def test_a_merge_tells_the_patch_as_it_was_sent(world: World) -> None:
     made(world, FULL)
     patch = {"definition": None, "attributes": {"a": None, "deep": {"y": "new"}}}
     assert world.ask(command("merge", value=patch)).status == 204
-    assert world.told[0].event.value == patch
+    assert world.told[0].change.value == patch
     seen: Any = world.ask(command("retrieve")).value
     assert "definition" not in seen
     assert seen["attributes"] == {"deep": {"x": [1, 2], "y": "new"}}
-    assert world.told[0].event.envelope().headers["content-type"] == "application/merge-patch+json"
+    assert event(world.told[0]).envelope().headers["content-type"] == "application/merge-patch+json"
 
 
 def test_a_deleted_thing_is_gone_and_counts_on_when_it_comes_back(world: World) -> None:
     made(world, FULL)
     assert answer(world, command("delete")) == "204 deleted"
-    assert world.told[0].event.value is UNSET
+    assert world.told[0].change.value is UNSET
     assert world.result(command("retrieve")) == (404, "things:thing.notfound")
     assert world.result(command("modify", "/attributes/a", 1)) == (404, "things:thing.notfound")
     assert world.ask(command("create", value=SPARSE)).etag == '"rev:3"'
@@ -484,9 +487,9 @@ def test_events_are_trimmed_to_what_their_reader_may_read(partial: World) -> Non
     def heard(given: Command) -> Any:
         world.told.clear()
         world.ask(given)
-        event = world.told[0].event_for(READER.subjects)
-        assert world.told[0].event_for(OUTSIDER.subjects) is None
-        return None if event is None else (event.path, event.value)
+        found = event_for(world.told[0], READER)
+        assert event_for(world.told[0], OUTSIDER) is None
+        return None if found is None else (found.path, found.value)
 
     assert heard(command("modify", "/attributes/a", 9)) == ("/attributes/a", 9)
     assert heard(command("modify", "/definition", "x:y:z")) is None

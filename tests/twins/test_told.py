@@ -6,20 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from penstock.twins.names import thing_key
 from penstock.twins.told import trimmed
 from penstock.twins.twin import Change
+from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.pointer import MISSING, Missing, Pointer
-from penstock.wire.ditto.topic import Action
-from penstock.wire.ditto.twin import Event
 from tests.twins.test_access import PATCHES, PATHS, RULES, built, leaves, naive, naive_visible
 
 Rules = list[tuple[Pointer, bool]]
 
 
 def trim(change: Change, rules: Rules) -> Any:
-    event = Event(thing_key("ns:x").topic.event(change.kind), change.path, change.value, 1, 1, {})
-    found = trimmed(event, change, built(rules))
+    found = trimmed(change, built(rules))
     return MISSING if found is None else found.value
 
 

@@ -1,5 +1,6 @@
 """What the tests of twins share: commands as clients write them, a registry on a real journal over a fake disk.
 
+Results and refusals are looked at as a Ditto client is told of them, because status, code and text of each must stay.
 Nothing here waits for a time: a command is answered when the journal's thread has spoken.
 """
 
@@ -13,20 +14,26 @@ from typing import Any
 
 from msgspec import UNSET
 
+from penstock.doors.ditto.answers import DittoAnswer, answer_of, error_of, event_of
+from penstock.doors.ditto.change_log import JournalChangeLog
+from penstock.doors.ditto.commands import things_asked_for, twin_command
+from penstock.doors.ditto.saved_state import load_state, records_after, save_state
 from penstock.journal.journal import Journal
 from penstock.journal.reader import Reader
 from penstock.testing.disk import FakeDisk, Operation
 from penstock.twins.caller import Caller
-from penstock.twins.decision import Outcome
+from penstock.twins.command import RetrieveThings, TwinCommand
+from penstock.twins.decision import Result
 from penstock.twins.names import Key, Names
+from penstock.twins.reasons import TwinRefusal
 from penstock.twins.record import Record, records_of
 from penstock.twins.registry import Settings, Twins
-from penstock.twins.state import load_state, records_after, save_state
 from penstock.twins.told import Told
 from penstock.wire.ditto.envelope import Envelope
 from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.topic import Criterion, Group, parse_topic
-from penstock.wire.ditto.twin import Command, RetrieveSeveral, parse_command
+from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.topic import Criterion, parse_topic
+from penstock.wire.ditto.twin import Command, Event, RetrieveSeveral, parse_command
 
 NOON = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -79,6 +86,32 @@ def policy_command(action: str, path: str = "/", value: Any = UNSET, *, id: str 
     return command(action, path, value, id=id, group="policies", **more)
 
 
+def asked(
+    given: Command | RetrieveSeveral, caller: Caller = OWNER, kept: tuple[str, ...] = ()
+) -> TwinCommand | RetrieveThings:
+    """As the rules know it."""
+    return things_asked_for(given) if isinstance(given, RetrieveSeveral) else twin_command(given, caller, kept)
+
+
+def asked_of_one(action: str, path: str = "/", value: Any = UNSET, **more: Any) -> TwinCommand:
+    return twin_command(command(action, path, value, **more), OWNER)
+
+
+def event(told: Told) -> Event:
+    return event_of(told, told.change)
+
+
+def event_for(told: Told, caller: Caller) -> Event | None:
+    """As far as this caller may know it."""
+    change = told.change_for(caller.subjects)
+    return None if change is None else event_of(told, change)
+
+
+def answered(result: Result | TwinRefusal) -> DittoAnswer | DittoError:
+    """As a client is told of it."""
+    return error_of(result) if isinstance(result, TwinRefusal) else answer_of(result)
+
+
 class Gate:
     """A disk whose syncs wait until it is opened."""
 
@@ -104,17 +137,24 @@ class Gate:
 class World:
     """One registry; `restart` makes another from what the disk has."""
 
-    def __init__(self, disk: FakeDisk | None = None, settings: Settings | None = None) -> None:
+    def __init__(
+        self, disk: FakeDisk | None = None, settings: Settings | None = None, kept: tuple[str, ...] = ()
+    ) -> None:
         self.disk = disk or FakeDisk()
         self.settings = settings or Settings()
+        # Headers that are journaled.
+        self.kept = kept
         self.now = NOON
         self.told: list[Told] = []
+        # Entities of which an answer, or a change, was not taken.
+        self.faults: list[Key] = []
         self._start()
 
     def _start(self) -> None:
         self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self.journal = Journal(self.disk)
-        self.twins = Twins(self.journal, self.calls.put, lambda: self.now, self.settings)
+        change_log = JournalChangeLog(self.journal, self.calls.put)
+        self.twins = Twins(change_log, lambda: self.now, self.faults.append, self.settings)
         state = load_state(self.disk)
         self.twins.restore(state, records_after(Reader(self.disk), self.settings.names, state.sequence))
         self.twins.listen(self.told.append)
@@ -131,8 +171,8 @@ class World:
     def close(self) -> None:
         self.journal.close()
 
-    def ask(self, given: Command | RetrieveSeveral, caller: Caller = OWNER) -> Outcome:
-        """The outcome; raises the error."""
+    def ask(self, given: Command | RetrieveSeveral, caller: Caller = OWNER) -> DittoAnswer:
+        """The answer; raises the error."""
         answer = self.begin(given, caller)
         while not answer.results:
             self.turn()
@@ -142,7 +182,7 @@ class World:
         """What a client sends that does not wait for the answer. Each command comes a second after the one before."""
         self.now += SECOND
         answer = Answered()
-        self.twins.submit(given, caller, answer.results.append)
+        self.twins.submit(asked(given, caller, self.kept), caller, answer.take)
         return answer
 
     def turn(self) -> None:
@@ -174,10 +214,13 @@ class Answered:
     """Where the answer to a command goes, once."""
 
     def __init__(self) -> None:
-        self.results: list[Outcome | DittoError] = []
+        self.results: list[DittoAnswer | DittoError] = []
+
+    def take(self, result: Result | TwinRefusal) -> None:
+        self.results.append(answered(result))
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> DittoAnswer:
         assert len(self.results) == 1, self.results
         result = self.results[0]
         if isinstance(result, DittoError):

@@ -5,22 +5,27 @@ Decided by `things`, `policies` and `retrieval`; carried out by `registry`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from enum import Enum, auto
 
 from msgspec import UNSET, UnsetType
 
+from penstock.twins.reasons import DocumentTooDeep, DocumentTooLarge, TwinRefusal
 from penstock.twins.twin import Change, Document
-from penstock.wire.ditto import twin as messages
-from penstock.wire.ditto.document import MAX_DEPTH, Json, check_size, encode, is_deep
-from penstock.wire.ditto.envelope import Envelope
-from penstock.wire.ditto.errors import JSON_INVALID
+from penstock.wire.ditto.document import MAX_DEPTH, Json, encode, is_deep
+from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.pointer import MISSING, Missing, Pointer, get
-from penstock.wire.ditto.topic import Action
-from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral
 
-RETRIEVED = 200
-CREATED = 201
-DONE = 204
+
+class Effect(Enum):
+    """What became of the place that a command is about."""
+
+    # It was read.
+    RETRIEVED = auto()
+    # Something is there that was not there before.
+    CREATED = auto()
+    # What was there has been changed, or is gone.
+    CHANGED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +34,17 @@ class Decision:
 
     change: Change
     document: Document | None
-    status: int
+    effect: Effect
     value: Json | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The answer to a command that succeeded. `etag` is that of what is at its place now, if anything is.
+class Result:
+    """What a command that succeeded came to. `tag` is that of what is at its place now, if anything is."""
 
-    `kept_headers` are those journaled with the change that led to what was retrieved, which then is of the past.
-    """
-
-    status: int
+    effect: Effect
     value: Json | UnsetType = UNSET
-    etag: str | None = None
-    kept_headers: Json | None = None
-
-    def response(self, command: Command | RetrieveSeveral) -> Envelope:
-        """The message that says so."""
-        if self.status == RETRIEVED or isinstance(command, RetrieveSeveral):
-            answer = messages.retrieved(command, self.value)
-        else:
-            answer = messages.created(command, self.value) if self.status == CREATED else messages.done(command)
-        more: dict[str, Json] = {} if self.etag is None else {"etag": self.etag}
-        if self.kept_headers is not None:
-            more[HISTORICAL_HEADERS] = self.kept_headers
-        return replace(answer, headers={**answer.headers, **more}) if more else answer
+    tag: str | None = None
 
 
 def put_at(document: Document, pointer: Pointer, value: Json) -> Decision:
@@ -62,26 +52,31 @@ def put_at(document: Document, pointer: Pointer, value: Json) -> Decision:
     is_new = get(document, pointer) is MISSING
     change = Change(Action.CREATED if is_new else Action.MODIFIED, pointer, value)
     after = change.applied(document)
-    return Decision(change, after, CREATED, value) if is_new else Decision(change, after, DONE)
+    return Decision(change, after, Effect.CREATED, value) if is_new else Decision(change, after, Effect.CHANGED)
 
 
 def delete_at(document: Document, pointer: Pointer) -> Decision:
     """What is there goes; the caller has looked that something is."""
     change = Change(Action.DELETED, pointer)
-    return Decision(change, change.applied(document), DONE)
+    return Decision(change, change.applied(document), Effect.CHANGED)
 
 
 def create(document: Document) -> Decision:
     """An entity that was not there."""
-    return Decision(Change(Action.CREATED, (), document), document, CREATED, document)
+    return Decision(Change(Action.CREATED, (), document), document, Effect.CREATED, document)
 
 
 def check_document(document: Document, limit: int, *, is_policy: bool = False) -> None:
-    """Refuse what is too large (413), or has more levels than a message may have: nobody could read it."""
+    """Refuse what is too large, or has more levels than a message may have: nobody could read it."""
     text = encode(document)
-    check_size(len(text), is_policy, limit)
+    check_size(len(text), limit, is_policy=is_policy)
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH and is_deep(document):
-        raise JSON_INVALID.of(f"With this change there would be more than {MAX_DEPTH} levels.")
+        raise TwinRefusal(DocumentTooDeep(MAX_DEPTH))
+
+
+def check_size(size: int, limit: int, *, is_policy: bool = False) -> None:
+    if size > limit:
+        raise TwinRefusal(DocumentTooLarge(is_policy, size, limit))
 
 
 def is_there(document: Document, pointer: Pointer) -> bool:

@@ -1,4 +1,4 @@
-"""Which permission a command needs, and the error for those who lack it.
+"""Which permission a command needs, and the reason for refusing it to those who lack it.
 
 To write takes WRITE on the place and on all below it, to read takes READ on the place or on anything below. Who may
 read nothing of an entity is told that there is none; all others are told what they may not do.
@@ -7,10 +7,10 @@ read nothing of an entity is told that there is none; all others are told what t
 from __future__ import annotations
 
 from penstock.twins.access import Kind, Permission, Rights, Scope
-from penstock.wire.ditto.errors import THING_NOT_DELETABLE, DittoError
+from penstock.twins.command import TwinCommand
+from penstock.twins.reasons import NotDeletable, NotFound, NotModifiable, TwinRefusal
+from penstock.wire.ditto.kinds import Action, Group
 from penstock.wire.ditto.resource import Part, Resource
-from penstock.wire.ditto.topic import Action, Group
-from penstock.wire.ditto.twin import Command
 
 
 def kind_of(group: Group) -> Kind:
@@ -22,20 +22,20 @@ def readable(group: Group, rights: Rights) -> Scope:
     return rights.scope(kind_of(group), Permission.READ)
 
 
-def not_found(group: Group, id: str) -> DittoError:
+def not_found(group: Group, id: str) -> TwinRefusal:
     """There is no such thing, or policy, or its reader must not know that there is."""
-    return Resource(Part.POLICY if group is Group.POLICIES else Part.THING, ()).not_found(id)
+    return TwinRefusal(NotFound(id, Resource(Part.POLICY if group is Group.POLICIES else Part.THING, ())))
 
 
-def enforce(command: Command, rights: Rights) -> None:
-    """Raises the error for a caller who may not do this to an entity that exists."""
-    group, resource, id = command.topic.group, command.resource, str(command.entity)
+def enforce(command: TwinCommand, rights: Rights) -> None:
+    """Raises the refusal for a caller who may not do this to an entity that exists."""
+    group, resource, id = command.group, command.resource, str(command.entity)
     reading = readable(group, rights)
     if command.action is Action.RETRIEVE:
         if not reading.touches(()):
             raise not_found(group, id)
         if not reading.touches(resource.pointer):
-            raise resource.not_found(id)
+            raise TwinRefusal(NotFound(id, resource))
         return
     writing = rights.scope(kind_of(group), Permission.WRITE)
     if command.action is Action.MERGE:
@@ -47,8 +47,8 @@ def enforce(command: Command, rights: Rights) -> None:
     if not reading.touches(()):
         raise not_found(group, id)
     if command.action is Action.DELETE and resource.part is Part.THING:
-        raise THING_NOT_DELETABLE.of(id)
-    raise resource.not_modifiable(id)
+        raise TwinRefusal(NotDeletable(id))
+    raise TwinRefusal(NotModifiable(id, resource))
 
 
 def has_history(group: Group, rights: Rights) -> bool:

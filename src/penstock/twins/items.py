@@ -21,11 +21,9 @@ import msgspec
 from penstock.twins.record import Record
 from penstock.twins.twin import Change, Document, Twin
 from penstock.wire.ditto.document import Json
-from penstock.wire.ditto.envelope import Headers
+from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.merge import merge
 from penstock.wire.ditto.pointer import MISSING
-from penstock.wire.ditto.topic import Action, Topic
-from penstock.wire.ditto.twin import Event
 
 UPDATE = "update"
 SNAPSHOT = "snapshot"
@@ -114,11 +112,3 @@ def base_of(thing_id: str, timestamp: int = 0) -> Twin:
 def changes_of_item(thing_id: str, records: Iterable[Record]) -> Iterator[tuple[Record, Change | None]]:
     """For `Moment.fold`."""
     return ((record, change_of_item(thing_id, record)) for record in records)
-
-
-def event_of_item(topic: Topic, record: Record, headers: Headers) -> Event | None:
-    """The event that a record of an item is; `topic` is any of the thing's. None if it is none."""
-    change = change_of_item(topic.entity, record)
-    if change is None:
-        return None
-    return Event(topic.event(change.kind), change.path, change.value, record.revision, record.timestamp, headers)

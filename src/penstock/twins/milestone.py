@@ -7,12 +7,12 @@ becomes of changes that were still on their way then. Read next: `history`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from penstock.twins.twin import Twin
-from penstock.wire.ditto.envelope import Headers
+from penstock.wire.ditto.document import Json
 
 # Revisions from one milestone to the next: more make reading a moment slower, fewer the journal larger.
 EVERY = 256
@@ -28,7 +28,7 @@ class _Headers(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(_Headers)
 
 
-def with_milestone(headers: Headers, revision: int, before: Twin | None) -> Headers:
+def with_milestone(headers: Mapping[str, Json], revision: int, before: Twin | None) -> Mapping[str, Json]:
     """The headers of the record that will have this revision; `before` is on the disk, None if there is nothing."""
     if revision % EVERY or before is None:
         return headers

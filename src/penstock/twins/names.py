@@ -8,10 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.journal.entity import entity_of, parts_of
-from penstock.journal.selection import Selection
 from penstock.wire.ditto.ids import EntityId, entity_id
-from penstock.wire.ditto.topic import Criterion, Group, Topic, policy_topic, thing_topic
-from penstock.wire.ditto.twin import EVENTS
+from penstock.wire.ditto.kinds import Group
 
 THINGS = "THINGS"
 POLICIES = "POLICIES"
@@ -27,10 +25,8 @@ class Key:
     id: str
 
     @property
-    def topic(self) -> Topic:
-        """The topic of its events, but for what they tell."""
-        namespace, _, name = self.id.partition(":")
-        return (policy_topic if self.group is Group.POLICIES else thing_topic)(namespace, name, Criterion.EVENTS)
+    def is_policy(self) -> bool:
+        return self.group is Group.POLICIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +48,9 @@ class Names:
             return None
         return Key(Group.THINGS if parts[1] == THINGS else Group.POLICIES, parts[2])
 
-    def selection(self) -> Selection:
-        """All records of things and policies, and few others: a reader skips what holds none of them."""
-        entities = tuple(entity_of(self.adapter_set, adapter, "*") for adapter in (THINGS, POLICIES))
-        return Selection(entities, tuple(kind.value for kind in EVENTS))
+    def patterns(self) -> tuple[str, ...]:
+        """Which entities of the journal are things and policies, `*` standing for anything."""
+        return tuple(entity_of(self.adapter_set, adapter, "*") for adapter in (THINGS, POLICIES))
 
 
 def thing_key(id: EntityId | str) -> Key:

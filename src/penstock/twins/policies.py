@@ -8,21 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.twins.decision import DONE, Decision, check_document, create, delete_at, is_there, put_at
-from penstock.twins.preconditions import IfEqual, equal, if_equal
+from penstock.twins.command import TwinCommand
+from penstock.twins.decision import Decision, Effect, check_document, create, delete_at, is_there, put_at
+from penstock.twins.preconditions import IfEqual, read
+from penstock.twins.reasons import NobodyCouldWrite, NotFound, NothingNew, PartStays, SubjectExpires, TwinRefusal
 from penstock.twins.twin import Change, Document
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, same, text_of
-from penstock.wire.ditto.errors import (
-    JSON_INVALID,
-    POLICY_ENTRY_INVALID,
-    POLICY_ENTRY_NOT_FOUND,
-    POLICY_INVALID,
-    UNKNOWN_PATH,
-)
+from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.pointer import get, print_pointer
-from penstock.wire.ditto.resource import Part
-from penstock.wire.ditto.topic import Action, Group
-from penstock.wire.ditto.twin import Command
+from penstock.wire.ditto.resource import Part, Resource
 
 # The entry of a policy that nobody gave.
 DEFAULT_LABEL = "DEFAULT"
@@ -33,7 +27,7 @@ _ROOT = "policy:/"
 _DELETABLE = (Part.POLICY, Part.ENTRY, Part.SUBJECT, Part.RESOURCE)
 
 
-def may_create(command: Command) -> bool:
+def may_create(command: TwinCommand) -> bool:
     """Whether a command makes the policy that is missing."""
     return not command.resource.pointer and command.action in (Action.CREATE, Action.MODIFY)
 
@@ -49,50 +43,50 @@ def decide_new(policy_id: str, value: Json, limit: int = MAX_ENTITY_BYTES) -> De
     """A policy that was not there."""
     policy = _policy(policy_id, value)
     if not keeps_a_writer(policy):
-        raise POLICY_INVALID.of(policy_id)
+        raise TwinRefusal(NobodyCouldWrite(policy_id, None))
     check_document(policy, limit, is_policy=True)
     return create(policy)
 
 
-def decide(command: Command, policy: Document, limit: int = MAX_ENTITY_BYTES) -> Decision:
-    """What a command makes of a policy that exists; raises 404, 403, 412, 413."""
+def decide(command: TwinCommand, policy: Document, limit: int = MAX_ENTITY_BYTES) -> Decision:
+    """What a command makes of a policy that exists; raises what is wrong with it."""
     check_there(command, policy)
     decision = _delete(command, policy) if command.action is Action.DELETE else _modify(command, policy)
     after = decision.document
     if after is not None:
         if not keeps_a_writer(after):
-            label = command.resource.pointer[1:2]
-            raise POLICY_ENTRY_INVALID.of(*label, command.entity) if label else POLICY_INVALID.of(command.entity)
+            pointer = command.resource.pointer
+            raise TwinRefusal(NobodyCouldWrite(str(command.entity), pointer[1] if len(pointer) > 1 else None))
         check_document(after, limit, is_policy=True)
     return decision
 
 
-def check_there(command: Command, policy: Document) -> None:
-    """Raises 404 if the entry of a part is missing, and for a part that is to be deleted or read if it is itself."""
+def check_there(command: TwinCommand, policy: Document) -> None:
+    """Raises NotFound if the entry of a part is missing, and for a part to be deleted or read if it is itself."""
     pointer = command.resource.pointer
     if len(pointer) > 2 and not is_there(policy, pointer[:2]):
-        raise POLICY_ENTRY_NOT_FOUND.of(pointer[1], command.entity)
+        raise TwinRefusal(NotFound(str(command.entity), Resource(Part.ENTRY, pointer[:2])))
     if command.action in (Action.DELETE, Action.RETRIEVE) and not is_there(policy, pointer):
-        raise command.resource.not_found(str(command.entity))
+        raise TwinRefusal(NotFound(str(command.entity), command.resource))
 
 
-def _delete(command: Command, policy: Document) -> Decision:
+def _delete(command: TwinCommand, policy: Document) -> Decision:
     if command.resource.part not in _DELETABLE:
-        raise UNKNOWN_PATH.of(command.path, description="Only a policy, an entry, a subject and a resource can go.")
+        raise TwinRefusal(PartStays(command.path))
     return delete_at(policy, command.resource.pointer)
 
 
-def _modify(command: Command, policy: Document) -> Decision:
+def _modify(command: TwinCommand, policy: Document) -> Decision:
     pointer, part = command.resource.pointer, command.resource.part
     if part is Part.POLICY:
         value = _policy(str(command.entity), command.value)
     else:
         value = _NORMAL[part](command.value, print_pointer(pointer))
-    if if_equal(command.headers) is not IfEqual.UPDATE and same(get(policy, pointer), value):
-        raise equal(Group.POLICIES)
+    if read(command.conditions.if_equal) is not IfEqual.UPDATE and same(get(policy, pointer), value):
+        raise TwinRefusal(NothingNew(is_policy=True))
     if part in (Part.POLICY, Part.ENTRIES, Part.SUBJECTS, Part.RESOURCES):
         change = Change(Action.MODIFIED, pointer, value)
-        return Decision(change, change.applied(policy), DONE)
+        return Decision(change, change.applied(policy), Effect.CHANGED)
     return put_at(policy, pointer, value)
 
 
@@ -136,8 +130,7 @@ def _subjects(value: Json, place: str) -> Document:
 def _subject(value: Json, place: str) -> Document:
     # One that were to expire, and did not, would keep what it was meant to lose.
     if value.get("expiry") is not None:
-        text = text_of(value["expiry"])
-        raise JSON_INVALID.of(f"Value <{text}> for <{place}/expiry> is not supported: subjects do not expire here.")
+        raise TwinRefusal(SubjectExpires(text_of(value["expiry"]), f"{place}/expiry"))
     return dict(value)
 
 

@@ -1,47 +1,104 @@
-"""What a command's headers demand of the state it meets: `if-match`, `if-none-match`, `if-equal`, `condition`.
+"""What a command demands of the state it meets: tags that must match or must not, a condition, a change that is one.
 
 A whole entity is tagged by its revision, a part by a hash of what the caller may read of it: a tag tells nothing that
-its holder could not see. Upstream documentation: "Conditional requests".
+its holder could not see. How clients write conditions is the doors' to know. Upstream documentation: "Conditional
+requests".
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, auto
 from hashlib import blake2b
+from typing import TypeVar
 
 import msgspec
 
 from penstock.twins.access import Scope
+from penstock.twins.reasons import (
+    ConditionFailed,
+    ConditionHidden,
+    ConditionUnreadable,
+    TagCurrent,
+    TagMismatch,
+    TwinRefusal,
+)
 from penstock.twins.twin import Twin
 from penstock.wire.ditto.document import Json, same
-from penstock.wire.ditto.envelope import Headers, text_header
-from penstock.wire.ditto.errors import (
-    CONDITION_FAILED,
-    CONDITION_NOT_READABLE,
-    HEADER_INVALID,
-    NOT_MODIFIED,
-    POLICY_EQUAL,
-    POLICY_NOT_MODIFIED,
-    POLICY_PRECONDITION_FAILED,
-    PRECONDITION_FAILED,
-    THING_EQUAL,
-    DittoError,
-    Entry,
-)
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
+from penstock.wire.ditto.kinds import Group
 from penstock.wire.ditto.merge import merge
 from penstock.wire.ditto.pointer import Missing, parse_pointer
 from penstock.wire.ditto.predicate import matches
-from penstock.wire.ditto.rql import And, Not, Or, Query, parse_rql
-from penstock.wire.ditto.topic import Group
+from penstock.wire.ditto.rql import And, Not, Or, Query
 
-_TAG = re.compile(r'\s*(\*|(?:W/)?"[^"]*")\s*(?:,|$)')
+# The tag that every value has, and nothing that is missing.
+ANY = "*"
 
 # Bytes of a hash: enough that two values of one part never share it.
 _HASH_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Tags that a value may have: as `revision_tag` and `value_tag` make them, or `ANY`. Ours are all strong.
+
+    One that came as weak is compared only where weakness is allowed. `text` is how the sender wrote them all.
+    """
+
+    text: str
+    strong: tuple[str, ...]
+    weak: tuple[str, ...] = ()
+
+
+class IfEqual(Enum):
+    """What becomes of a command that would change nothing."""
+
+    UPDATE = auto()
+    SKIP = auto()
+    SKIP_MINIMIZING_MERGE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands for a condition that its door could not read.
+
+    It is refused only when the rules come to it: what is wrong with a command must not tell whether something exists
+    to those who may not know.
+    """
+
+    problem: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """All that a command demands; None where it demands nothing."""
+
+    if_match: Tags | Unreadable | None = None
+    if_none_match: Tags | Unreadable | None = None
+    if_equal: IfEqual | Unreadable = IfEqual.UPDATE
+    condition: Query | Unreadable | None = None
+
+    @property
+    def has_tags(self) -> bool:
+        """Whether `check_tags` would look at the current one at all."""
+        return self.if_match is not None or self.if_none_match is not None
+
+
+NO_CONDITIONS = Conditions()
+
+T = TypeVar("T")
+
+
+def read(condition: T | Unreadable) -> T:
+    """The condition; raises ConditionUnreadable."""
+    if isinstance(condition, Unreadable):
+        raise TwinRefusal(ConditionUnreadable(condition.problem))
+    return condition
+
+
+# -- tags --------------------------------------------------------------------------------------------------------------
 
 
 def revision_tag(revision: int) -> str:
@@ -66,71 +123,24 @@ class Current:
 NOTHING = Current(False, None)
 
 
-def asks_for_tags(headers: Headers) -> bool:
-    """Whether `check_tags` would look at the current one at all."""
-    return "if-match" in headers or "if-none-match" in headers
-
-
-def check_tags(group: Group, headers: Headers, current: Current, *, reading: bool) -> None:
-    """Raises 412, or 304 for a reader who has the current value already; `header.invalid` for what are no tags."""
-    given = text_header(headers, "if-match")
-    if given is not None and not _matched(_tags(given, "if-match"), current, weak=False):
-        raise _failed(group).of("if-match", given, current.tag or "null")
-    given = text_header(headers, "if-none-match")
-    if given is not None and _matched(_tags(given, "if-none-match"), current, weak=True):
+def check_tags(group: Group, conditions: Conditions, current: Current, *, reading: bool) -> None:
+    """Raises TagMismatch, or TagCurrent for a reader who has the current value already; ConditionUnreadable."""
+    is_policy = group is Group.POLICIES
+    given = read(conditions.if_match)
+    if given is not None and not _matched(given.strong, current):
+        raise TwinRefusal(TagMismatch(is_policy, False, given.text, current.tag))
+    given = read(conditions.if_none_match)
+    if given is not None and _matched(given.strong + given.weak, current):
         if reading:
-            raise (POLICY_NOT_MODIFIED if group is Group.POLICIES else NOT_MODIFIED).of(given, current.tag)
-        raise _failed(group).of("if-none-match", given, current.tag or "null")
+            raise TwinRefusal(TagCurrent(is_policy, given.text, current.tag))
+        raise TwinRefusal(TagMismatch(is_policy, True, given.text, current.tag))
 
 
-def _failed(group: Group) -> Entry:
-    return POLICY_PRECONDITION_FAILED if group is Group.POLICIES else PRECONDITION_FAILED
+def _matched(tags: tuple[str, ...], current: Current) -> bool:
+    return current.exists and any(tag in (ANY, current.tag) for tag in tags)
 
 
-def _tags(text: str, name: str) -> list[str]:
-    tags: list[str] = []
-    at = 0
-    while at < len(text):
-        found = _TAG.match(text, at)
-        if found is None:
-            raise HEADER_INVALID.of(text, name, "list of entity-tags")
-        tags.append(found[1])
-        at = found.end()
-    if not tags:
-        raise HEADER_INVALID.of(text, name, "list of entity-tags")
-    return tags
-
-
-def _matched(tags: list[str], current: Current, *, weak: bool) -> bool:
-    if not current.exists:
-        return False
-    # Ours are all strong. A weak one is equal only where weakness is allowed.
-    return any(tag == "*" or (tag.removeprefix("W/") if weak else tag) == current.tag for tag in tags)
-
-
-# -- if-equal ----------------------------------------------------------------------------------------------------------
-
-
-class IfEqual(StrEnum):
-    """What becomes of a command that would change nothing."""
-
-    UPDATE = "update"
-    SKIP = "skip"
-    SKIP_MINIMIZING_MERGE = "skip-minimizing-merge"
-
-
-def if_equal(headers: Headers) -> IfEqual:
-    """Raises `header.invalid`."""
-    text = text_header(headers, "if-equal")
-    try:
-        return IfEqual.UPDATE if text is None else IfEqual(text)
-    except ValueError:
-        raise HEADER_INVALID.of(text, "if-equal", f"word: one of {', '.join(IfEqual)}") from None
-
-
-def equal(group: Group) -> DittoError:
-    """Nothing was changed, as was wished."""
-    return (POLICY_EQUAL if group is Group.POLICIES else THING_EQUAL).of()
+# -- changes that are none ---------------------------------------------------------------------------------------------
 
 
 def changes_nothing(current: Json | Missing, patch: Json) -> bool:
@@ -156,19 +166,18 @@ def minimal(current: Json | Missing, patch: Json) -> Json:
 # -- condition ---------------------------------------------------------------------------------------------------------
 
 
-def check_condition(headers: Headers, twin: Twin, readable: Scope, now: int) -> None:
-    """Raises 412 unless the expression in the header is true of the thing; `rql.expression.invalid`.
+def check_condition(condition: Query | Unreadable | None, twin: Twin, readable: Scope, now: int) -> None:
+    """Raises ConditionFailed unless the condition is true of the thing; ConditionHidden, ConditionUnreadable.
 
     `now` is in microseconds since 1970.
     """
-    text = text_header(headers, "condition")
-    if text is None:
+    query = read(condition)
+    if query is None:
         return
-    query = parse_rql(text)
     if not all(_may_ask(each, readable) for each in _properties(query)):
-        raise CONDITION_NOT_READABLE.of()
+        raise TwinRefusal(ConditionHidden())
     if not matches(query, {**twin.document, **special_fields(twin)}, now):
-        raise CONDITION_FAILED.of()
+        raise TwinRefusal(ConditionFailed())
 
 
 def special_fields(twin: Twin) -> dict[str, Json]:

@@ -1,63 +1,52 @@
-"""All things and policies there are now: a command goes in, its outcome comes out once it is on the disk.
+"""All things and policies there are now: a command goes in, its result comes out once it is on the disk.
 
 For one thread, the server's loop. Rules are in `things` and `policies`, permissions in `enforcement`, states that wait
-for the disk in `line`; how all comes back after a start in `state`. Read next: docs/ditto.md.
+for the disk in `line`; what a start begins with is in `state`. Read next: docs/ditto.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from msgspec import UNSET
-
-from penstock import log
-from penstock.journal.errors import DiskFailed, JournalClosed, Overload
-from penstock.journal.journal import Journal, Policy, Receipt
-from penstock.journal.record import Columns
 from penstock.twins import policies, things
 from penstock.twins.access import NO_RIGHTS, Access, Kind, Permission, Rights, Subjects
 from penstock.twins.caller import Caller
-from penstock.twins.decision import RETRIEVED, Decision, Outcome
+from penstock.twins.command import RetrieveThings, TwinCommand
+from penstock.twins.decision import Decision, Effect, Result
 from penstock.twins.enforcement import enforce, has_history, not_found, readable
-from penstock.twins.headers import to_keep
 from penstock.twins.line import Line, Step
 from penstock.twins.milestone import milestone_in, with_milestone
 from penstock.twins.names import Key, Names, policy_key, thing_key
-from penstock.twins.preconditions import NOTHING, asks_for_tags, check_condition, check_tags
+from penstock.twins.ports import ChangeLog, NewRecord
+from penstock.twins.preconditions import NOTHING, check_condition, check_tags
+from penstock.twins.reasons import (
+    AlreadyThere,
+    NamespaceReserved,
+    NotDurable,
+    NotModifiable,
+    PolicyExists,
+    PolicyNotUsable,
+    TwinRefusal,
+)
 from penstock.twins.record import Record
 from penstock.twins.retrieval import current, retrieve
 from penstock.twins.state import State
 from penstock.twins.told import Told
 from penstock.twins.twin import Twin, after, change_of
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, text_of
-from penstock.wire.ditto.envelope import Headers
-from penstock.wire.ditto.errors import (
-    POLICY_CONFLICT,
-    POLICY_NOT_MODIFIABLE,
-    POLICY_UNAVAILABLE,
-    THING_CONFLICT,
-    THING_NOT_CREATABLE,
-    THING_POLICY_EXISTS,
-    THING_RESERVED,
-    THING_UNAVAILABLE,
-    DittoError,
-    Entry,
-)
+from penstock.wire.ditto.kinds import Action, Group
 from penstock.wire.ditto.resource import Part, Resource
-from penstock.wire.ditto.topic import Action, Group
-from penstock.wire.ditto.twin import Command, Event, RetrieveSeveral
-
-_log = log.get(__name__)
 
 # Records that wait at a start, to be folded: a milestone that comes after them makes that needless.
 MAX_WAITING_RECORDS = 16_384
 
-# Called once, perhaps at once: with what a command came to, or with the error to answer.
-Answer = Callable[[Outcome | DittoError], None]
+# Called once, perhaps at once: with what a command came to, or with why it was refused.
+Answer = Callable[[Result | TwinRefusal], None]
 Listener = Callable[[Told], None]
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +54,8 @@ class Settings:
     """`reserved` says which namespaces are those of data adapters, whose items are things already."""
 
     names: Names = field(default_factory=Names)
-    # Bytes of a thing or a policy; a larger one is refused with 413.
+    # Bytes of a thing or a policy; a larger one is refused.
     max_bytes: int = MAX_ENTITY_BYTES
-    # Headers of commands that are journaled with their events, by lower-case name.
-    kept_headers: tuple[str, ...] = ()
     reserved: Callable[[str], bool] = field(default=lambda namespace: False)
 
 
@@ -78,27 +65,28 @@ class _Batch:
 
     sequence: int
     steps: list[tuple[Key, Line, Step]]
-    headers: Headers
+    correlation: Json
     origin: object
-    waiting: list[tuple[Answer, Outcome | DittoError, Key]]
+    waiting: list[tuple[Answer, Result | TwinRefusal, Key]] = field(default_factory=list)
 
 
 class Twins:
-    """`defer` runs a call on the registry's thread, and may be called from any: `loop.call_soon_threadsafe`.
+    """`now` gives microseconds since 1970.
 
-    `now` gives microseconds since 1970. The journal must outlive the registry, and the loop the journal.
+    `fault` is called, with the entity that it is about, while an exception is handled that a listener, or whoever was
+    answered, has raised.
     """
 
     def __init__(
         self,
-        journal: Journal,
-        defer: Callable[[Callable[[], None]], object],
+        change_log: ChangeLog,
         now: Callable[[], int],
+        fault: Callable[[Key], None],
         settings: Settings | None = None,
     ) -> None:
-        self._journal = journal
-        self._defer = defer
+        self._change_log = change_log
         self._now = now
+        self._fault = fault
         self._settings = settings or Settings()
         self._lines: dict[Key, Line] = {}
         self._access: dict[str, tuple[Twin, Access]] = {}
@@ -115,24 +103,24 @@ class Twins:
 
     # -- what doors ask --------------------------------------------------------------------------------------------
 
-    def submit(self, command: Command | RetrieveSeveral, caller: Caller, answer: Answer) -> None:
+    def submit(self, command: TwinCommand | RetrieveThings, caller: Caller, answer: Answer) -> None:
         """Do what a command says. What rests on a state that is not on the disk yet is answered when it is.
 
-        A command that is about the past (`history.moment_of`) is not for here: it would be told of today.
+        A command that is about the past (`history.Moment`) is not for here: it would be told of today.
         """
         batch: _Batch | None = None
-        result: Outcome | DittoError
+        result: Result | TwinRefusal
         looked_at: list[Key] = []
         try:
-            if isinstance(command, RetrieveSeveral):
+            if isinstance(command, RetrieveThings):
                 result = self._retrieve_several(command, caller, looked_at)
             elif command.action is Action.RETRIEVE:
                 result = self._retrieve(command, caller, looked_at)
             else:
-                work = self._policy if command.topic.group is Group.POLICIES else self._thing
+                work = self._policy if command.group is Group.POLICIES else self._thing
                 result, batch = work(command, caller, looked_at)
-        except DittoError as error:
-            result = error
+        except TwinRefusal as refusal:
+            result = refusal
         if batch is None:
             batches = [self._newest[key] for key in looked_at if key in self._newest]
             batch = max(batches, key=lambda each: each.sequence, default=None)
@@ -140,11 +128,6 @@ class Twins:
             answer(result)
         else:
             batch.waiting.append((answer, result, looked_at[0]))
-
-    @property
-    def kept_headers(self) -> tuple[str, ...]:
-        """Those that are journaled, by lower-case name."""
-        return self._settings.kept_headers
 
     def thing(self, id: str) -> Twin | None:
         """The thing as it is on the disk."""
@@ -166,7 +149,7 @@ class Twins:
         return NO_RIGHTS if policy is None else self._access_by(policy).rights(subjects)
 
     def check_history(self, key: Key, subjects: Subjects) -> Rights:
-        """Raises 404 unless these subjects may read all that ever happened to it; then their rights."""
+        """Raises NotFound unless these subjects may read all that ever happened to it; then their rights."""
         rights = self.rights(key, subjects)
         if not has_history(key.group, rights):
             raise not_found(key.group, key.id)
@@ -232,13 +215,13 @@ class Twins:
         entity = self._settings.names.entity
         twins = {entity(key): line.committed for key, line in self._lines.items() if line.committed is not None}
         # With nothing waiting, what others have journaled since needs no reading again either.
-        sequence = self._applied if self._waiting else max(self._applied, self._journal.committed)
+        sequence = self._applied if self._waiting else max(self._applied, self._change_log.committed)
         return State(sequence, twins)
 
     # -- things ----------------------------------------------------------------------------------------------------
 
-    def _thing(self, command: Command, caller: Caller, looked_at: list[Key]) -> tuple[Outcome, _Batch]:
-        key = thing_key(command.entity)
+    def _thing(self, command: TwinCommand, caller: Caller, looked_at: list[Key]) -> tuple[Result, _Batch]:
+        key = command.key
         twin = self._look(key, looked_at)
         if twin is None:
             decisions, rights = self._decide_new_thing(command, caller, key, looked_at, is_hidden=False)
@@ -248,10 +231,10 @@ class Twins:
             # What would be wrong with a new thing is wrong with this one: only who could make it learns that it is.
             self._decide_new_thing(command, caller, key, looked_at, is_hidden=True)
         if command.action is Action.CREATE:
-            raise THING_CONFLICT.of(key.id)
+            raise TwinRefusal(AlreadyThere(key))
         enforce(command, rights)
         things.inline_policy(command, is_new=False)
-        check_condition(command.headers, twin, readable(key.group, rights), self._now())
+        check_condition(command.conditions.condition, twin, readable(key.group, rights), self._now())
         self._check_tags(command, twin, rights)
         policy_id = things.given_policy_id(command)
         if policy_id is not None and policy_id != twin.document["policyId"]:
@@ -260,14 +243,14 @@ class Twins:
         return self._carry_out(command, caller, [(key, decision)], rights)
 
     def _decide_new_thing(
-        self, command: Command, caller: Caller, key: Key, looked_at: list[Key], *, is_hidden: bool
+        self, command: TwinCommand, caller: Caller, key: Key, looked_at: list[Key], *, is_hidden: bool
     ) -> tuple[list[tuple[Key, Decision]], Rights]:
         """The thing, after its policy where that is new, too; or what is wrong with it."""
         if not things.may_create(command):
             raise not_found(key.group, key.id)
         if self._settings.reserved(command.entity.namespace):
-            raise THING_RESERVED.of(key.id)
-        check_tags(key.group, command.headers, NOTHING, reading=False)
+            raise TwinRefusal(NamespaceReserved(key.id))
+        check_tags(key.group, command.conditions, NOTHING, reading=False)
         inline = things.inline_policy(command, is_new=True)
         policy_id = things.given_policy_id(command)
         if policy_id is not None and inline is None:
@@ -275,7 +258,7 @@ class Twins:
             return [(key, things.decide_new(command, policy_id, self._settings.max_bytes))], rights
         policy = policy_key(key.id if inline is None else inline.get("policyId", key.id))
         if self._look(policy, looked_at) is not None and not is_hidden:
-            raise THING_POLICY_EXISTS.of(key.id, policy.id)
+            raise TwinRefusal(PolicyExists(key.id, policy.id))
         given = policies.default_policy(policy.id, caller.names[0]) if inline is None else inline
         policy_decision, rights = self._decide_new_policy(policy.id, given, caller)
         decision = things.decide_new(command, policy.id, self._settings.max_bytes)
@@ -286,25 +269,25 @@ class Twins:
         policy = self._look(policy_key(policy_id), looked_at)
         rights = NO_RIGHTS if policy is None else self._access_by(policy).rights(caller.subjects)
         if not rights.scope(Kind.THING, Permission.WRITE).covers_all(()):
-            raise THING_NOT_CREATABLE.of(thing_id, policy_id)
+            raise TwinRefusal(PolicyNotUsable(thing_id, policy_id))
         return rights
 
     # -- policies --------------------------------------------------------------------------------------------------
 
-    def _policy(self, command: Command, caller: Caller, looked_at: list[Key]) -> tuple[Outcome, _Batch]:
-        key = policy_key(command.entity)
+    def _policy(self, command: TwinCommand, caller: Caller, looked_at: list[Key]) -> tuple[Result, _Batch]:
+        key = command.key
         twin = self._look(key, looked_at)
         rights = NO_RIGHTS if twin is None else self._access_by(twin).rights(caller.subjects)
         if not readable(key.group, rights).touches(()) and policies.may_create(command):
             # As with things: what is wrong with it is told before whether it is there.
-            check_tags(key.group, command.headers, NOTHING, reading=False)
+            check_tags(key.group, command.conditions, NOTHING, reading=False)
             decision, new_rights = self._decide_new_policy(key.id, command.value, caller)
             if twin is None:
                 return self._carry_out(command, caller, [(key, decision)], new_rights)
         if twin is None:
             raise not_found(key.group, key.id)
         if command.action is Action.CREATE:
-            raise POLICY_CONFLICT.of(key.id)
+            raise TwinRefusal(AlreadyThere(key))
         enforce(command, rights)
         self._check_tags(command, twin, rights)
         decision = policies.decide(command, twin.document, self._settings.max_bytes)
@@ -315,13 +298,13 @@ class Twins:
         decision = policies.decide_new(policy_id, value, self._settings.max_bytes)
         rights = Access(decision.document).rights(caller.subjects)
         if not rights.scope(Kind.POLICY, Permission.WRITE).covers_all(()):
-            raise POLICY_NOT_MODIFIABLE.of(policy_id)
+            raise TwinRefusal(NotModifiable(policy_id, Resource(Part.POLICY, ())))
         return decision, rights
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def _retrieve(self, command: Command, caller: Caller, looked_at: list[Key]) -> Outcome:
-        key = Key(command.topic.group, str(command.entity))
+    def _retrieve(self, command: TwinCommand, caller: Caller, looked_at: list[Key]) -> Result:
+        key = command.key
         twin = self._look(key, looked_at)
         if twin is None:
             raise not_found(key.group, key.id)
@@ -330,22 +313,20 @@ class Twins:
         rights = self._look_rights(twin, caller, looked_at)
         policy = self._head(policy_key(twin.document["policyId"]))
         enforce(command, rights)
-        check_condition(command.headers, twin, readable(key.group, rights), self._now())
+        check_condition(command.conditions.condition, twin, readable(key.group, rights), self._now())
         return retrieve(command, twin, rights, None if policy is None else policy.document)
 
-    def _retrieve_several(self, command: RetrieveSeveral, caller: Caller, looked_at: list[Key]) -> Outcome:
+    def _retrieve_several(self, command: RetrieveThings, caller: Caller, looked_at: list[Key]) -> Result:
         found: list[Json] = []
         whole = Resource(Part.THING, ())
         for entity in command.entities:
-            one = Command(Action.RETRIEVE, command.topic, {}, command.path, entity, whole, UNSET, command.fields)
+            one = TwinCommand(Action.RETRIEVE, Group.THINGS, entity, whole, "/", fields=command.fields)
             try:
                 found.append(self._retrieve(one, caller, looked_at).value)
-            except DittoError:
+            except TwinRefusal:
                 # Missing, or not to be known of.
                 continue
-        if not looked_at:
-            looked_at.append(thing_key(command.topic.entity))
-        return Outcome(RETRIEVED, found)
+        return Result(Effect.RETRIEVED, found)
 
     # -- states ----------------------------------------------------------------------------------------------------
 
@@ -373,14 +354,13 @@ class Twins:
             known = self._access[id] = policy, Access(policy.document)
         return known[1]
 
-    def _check_tags(self, command: Command, twin: Twin, rights: Rights) -> None:
-        if not asks_for_tags(command.headers):
+    def _check_tags(self, command: TwinCommand, twin: Twin, rights: Rights) -> None:
+        if not command.conditions.has_tags:
             return
-        group = command.topic.group
-        met = current(group, twin, rights, command.resource.pointer)
+        met = current(command.group, twin, rights, command.resource.pointer)
         # Nothing is there to be deleted: that is the better answer.
         if met.exists or command.action is not Action.DELETE:
-            check_tags(group, command.headers, met, reading=False)
+            check_tags(command.group, command.conditions, met, reading=False)
 
     def _line(self, key: Key) -> Line:
         line = self._lines.get(key)
@@ -398,55 +378,44 @@ class Twins:
     # -- to the disk and back --------------------------------------------------------------------------------------
 
     def _carry_out(
-        self, command: Command, caller: Caller, decisions: list[tuple[Key, Decision]], rights: Rights
-    ) -> tuple[Outcome, _Batch]:
-        """Give the changes of a command to the journal, all or none; the last of them is the command's own."""
+        self, command: TwinCommand, caller: Caller, decisions: list[tuple[Key, Decision]], rights: Rights
+    ) -> tuple[Result, _Batch]:
+        """Have the changes of a command made durable, all or none; the last of them is the command's own."""
         now = self._now()
-        kept = to_keep(command.headers, caller, self._settings.kept_headers)
-        columns = Columns()
+        records = []
         for key, decision in decisions:
             change = decision.change
             entity = self._settings.names.entity(key)
-            headers = with_milestone(kept, self._journal.revision(entity) + 1, self._committed(key))
-            columns.add(entity, now, change.kind.value, change.path, change.text, text_of(headers) if headers else None)
-        try:
-            receipt = self._journal.append(columns, Policy.ACK)
-        except (Overload, DiskFailed, JournalClosed):
-            raise _unavailable(decisions[-1][0]) from None
-        steps = []
-        for (key, decision), revision in zip(decisions, receipt.revisions, strict=True):
+            headers = with_milestone(command.kept, self._change_log.revision(entity) + 1, self._committed(key))
+            told = text_of(headers) if headers else None
+            records.append(NewRecord(entity, now, change.kind.value, change.path, change.text, told))
+        batch = _Batch(0, [], command.correlation, caller.origin)
+        appended = self._change_log.append(records, lambda is_durable: self._settle(batch, is_durable))
+        if appended is None:
+            raise TwinRefusal(NotDurable(decisions[-1][0]))
+        batch.sequence = appended.first
+        for (key, decision), revision in zip(decisions, appended.revisions, strict=True):
             line = self._line(key)
-            steps.append((key, line, line.push(decision.change, revision, now)))
-        batch = _Batch(receipt.first, steps, command.headers, caller.origin, [])
-        for key, _, _ in steps:
+            batch.steps.append((key, line, line.push(decision.change, revision, now)))
             self._newest[key] = batch
         self._waiting += 1
-        self._await(receipt, batch)
-        decision, twin = decisions[-1][1], steps[-1][2].after
+        decision, twin = decisions[-1][1], batch.steps[-1][2].after
         tag = None
         if twin is not None:
-            tag = current(command.topic.group, twin, rights, command.resource.pointer).tag
-        return Outcome(decision.status, decision.value, tag), batch
+            tag = current(command.group, twin, rights, command.resource.pointer).tag
+        return Result(decision.effect, decision.value, tag), batch
 
-    def _await(self, receipt: Receipt, batch: _Batch) -> None:
-        assert receipt.done is not None
-
-        def settle(done: Future[None]) -> None:
-            self._defer(lambda: self._settle(batch, done.exception()))
-
-        receipt.done.add_done_callback(settle)
-
-    def _settle(self, batch: _Batch, failure: BaseException | None) -> None:
-        """The journal has decided. It does so in the order of sequences."""
+    def _settle(self, batch: _Batch, is_durable: bool) -> None:
+        """It is decided, in the order of sequences, what becomes of the changes of a command."""
         self._waiting -= 1
         for key, line, step in batch.steps:
-            if failure is None:
+            if is_durable:
                 line.commit(step)
             else:
                 line.drop(step)
             if self._newest.get(key) is batch:
                 del self._newest[key]
-        if failure is None:
+        if is_durable:
             self._applied = batch.sequence + len(batch.steps) - 1
             self.committed_changes += len(batch.steps)
             for key, _, step in batch.steps:
@@ -454,7 +423,7 @@ class Twins:
         else:
             self.failed_changes += len(batch.steps)
         for answer, result, key in batch.waiting:
-            _hand_over(answer, result if failure is None else _unavailable(key), key)
+            self._hand_over(answer, result if is_durable else TwinRefusal(NotDurable(key)), key)
         for key, line, _ in batch.steps:
             self._tidy(key, line)
 
@@ -463,15 +432,27 @@ class Twins:
             return
         told = self._told(key, step, batch)
         for listener in tuple(self._listeners):
-            _hand_over(listener, told, key)
+            self._hand_over(listener, told, key)
+
+    def _hand_over(self, receiver: Callable[[_T], None], what: _T, key: Key) -> None:
+        """One who fails to take what is theirs keeps it from nobody else."""
+        try:
+            receiver(what)
+        except Exception:
+            self._fault(key)
 
     def _told(self, key: Key, step: Step, batch: _Batch) -> Told:
-        correlation = batch.headers.get("correlation-id")
-        headers = {} if correlation is None else {"correlation-id": correlation}
-        change = step.change
-        topic = key.topic.event(change.kind)
-        event = Event(topic, change.path, change.value, step.revision, step.timestamp, headers)
-        return Told(key, change, event, step.before, step.after, self._access_to(key, step), batch.origin)
+        return Told(
+            key,
+            step.change,
+            step.revision,
+            step.timestamp,
+            batch.correlation,
+            step.before,
+            step.after,
+            self._access_to(key, step),
+            batch.origin,
+        )
 
     def _access_to(self, key: Key, step: Step) -> Access | None:
         twin = step.after or step.before
@@ -479,19 +460,3 @@ class Twins:
             return None
         policy = twin if key.group is Group.POLICIES else self.policy(twin.document["policyId"])
         return None if policy is None else self._access_by(policy)
-
-
-_T = TypeVar("_T")
-
-
-def _hand_over(receiver: Callable[[_T], None], what: _T, key: Key) -> None:
-    """One who fails to take what is theirs keeps it from nobody else."""
-    try:
-        receiver(what)
-    except Exception:
-        _log.exception("an answer or an event of a twin was not taken", entity=key.id)
-
-
-def _unavailable(key: Key) -> DittoError:
-    entry: Entry = POLICY_UNAVAILABLE if key.group is Group.POLICIES else THING_UNAVAILABLE
-    return entry.of(key.id)

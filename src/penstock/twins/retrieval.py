@@ -7,34 +7,34 @@ from __future__ import annotations
 
 from penstock.twins import policies, things
 from penstock.twins.access import Kind, Permission, Rights
-from penstock.twins.decision import RETRIEVED, Outcome
+from penstock.twins.command import TwinCommand
+from penstock.twins.decision import Effect, Result
 from penstock.twins.enforcement import enforce, readable
 from penstock.twins.preconditions import NOTHING, Current, check_tags, revision_tag, special_fields, value_tag
 from penstock.twins.twin import Document, Twin
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.fields import Fields
+from penstock.wire.ditto.kinds import Group
 from penstock.wire.ditto.pointer import Missing, Pointer, get
-from penstock.wire.ditto.topic import Group
-from penstock.wire.ditto.twin import Command
 
 # The field by which an entity is named. Who may read anything of it may read that.
 _ID_FIELD = {Group.THINGS: "thingId", Group.POLICIES: "policyId"}
 
 
-def retrieve(command: Command, twin: Twin, rights: Rights, policy: Document | None) -> Outcome:
-    """The answer to a reader; raises 404, 304 and 412. `policy` is that of a thing, for those who ask for it."""
-    group, pointer = command.topic.group, command.resource.pointer
+def retrieve(command: TwinCommand, twin: Twin, rights: Rights, policy: Document | None) -> Result:
+    """What a reader gets; raises NotFound, TagCurrent and so on. `policy` is that of a thing, for those who ask."""
+    group, pointer = command.group, command.resource.pointer
     enforce(command, rights)
     document = seen(group, twin, rights)
     (policies if group is Group.POLICIES else things).check_there(command, document)
     value = get(document, pointer)
     tag = revision_tag(twin.revision) if not pointer else value_tag(value)
-    check_tags(group, command.headers, Current(True, tag), reading=True)
+    check_tags(group, command.conditions, Current(True, tag), reading=True)
     if command.fields is not None:
         if not pointer:
             value = {**document, **_special(group, twin, rights, policy, command.fields)}
         value = command.fields.select(value)
-    return Outcome(RETRIEVED, value, tag)
+    return Result(Effect.RETRIEVED, value, tag)
 
 
 def seen(group: Group, twin: Twin, rights: Rights) -> Document:

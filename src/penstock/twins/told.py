@@ -1,55 +1,55 @@
 """What listeners are told: a change that is on the disk, what was before and is now, and who may know of it.
 
-Doors make live events of it, data adapter THINGS makes updates. What a partial reader gets of an event is decided here.
+Doors make live events of it, data adapter THINGS makes updates. What a partial reader gets of a change is decided here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from msgspec import UNSET
-
 from penstock.twins.access import NO_RIGHTS, Access, Scope, Subjects
 from penstock.twins.enforcement import readable
 from penstock.twins.names import Key
 from penstock.twins.twin import Change, Twin
 from penstock.wire.ditto.document import Json
+from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.pointer import MISSING, Missing, Pointer
-from penstock.wire.ditto.topic import Action
-from penstock.wire.ditto.twin import Event
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """`access` is by the policy that now holds; None where there is none, and then nobody may know."""
+    """`access` is by the policy that now holds; None where there is none, and then nobody may know.
+
+    `timestamp` is in microseconds since 1970. `correlation` is what the sender of the command calls it.
+    """
 
     key: Key
     change: Change
-    event: Event
+    revision: int
+    timestamp: int
+    correlation: Json
     before: Twin | None
     after: Twin | None
     access: Access | None
     origin: object
 
-    def event_for(self, subjects: Subjects) -> Event | None:
-        """The event as far as these subjects may read it; None if that is nothing."""
+    def change_for(self, subjects: Subjects) -> Change | None:
+        """The change as far as these subjects may read it: itself if that is all of it, None if it is nothing."""
         rights = NO_RIGHTS if self.access is None else self.access.rights(subjects)
-        return trimmed(self.event, self.change, readable(self.key.group, rights))
+        return trimmed(self.change, readable(self.key.group, rights))
 
 
-def trimmed(event: Event, change: Change, scope: Scope) -> Event | None:
-    """An event without what must not be read. That something is gone is known to those who could read any of it."""
+def trimmed(change: Change, scope: Scope) -> Change | None:
+    """A change without what must not be read. That something is gone is known to those who could read any of it."""
     if change.kind is Action.DELETED:
-        return event if scope.touches(change.pointer) else None
+        return change if scope.touches(change.pointer) else None
     if scope.covers_all(change.pointer):
-        return event
+        return change
     if change.kind is Action.MERGED:
         value = _patch(change.value, change.pointer, scope)
     else:
         value = scope.visible(change.value, change.pointer)
-    if isinstance(value, Missing) or value is UNSET:
-        return None
-    return replace(event, value=value)
+    return None if isinstance(value, Missing) else replace(change, value=value)
 
 
 def _patch(patch: Json, pointer: Pointer, scope: Scope) -> Json | Missing:

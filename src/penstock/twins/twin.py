@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from msgspec import UNSET, UnsetType
 
 from penstock.twins.record import Record
-from penstock.wire.ditto.document import Json, decode, text_of
-from penstock.wire.ditto.errors import DittoError
+from penstock.wire.ditto.document import Json, NotJson, parse, text_of
+from penstock.wire.ditto.kinds import EVENTS, Action, Group
 from penstock.wire.ditto.merge import merge_at
 from penstock.wire.ditto.pointer import Pointer, delete, print_pointer, put
-from penstock.wire.ditto.resource import parse_resource
-from penstock.wire.ditto.topic import Action, Group
-from penstock.wire.ditto.twin import EVENTS
+from penstock.wire.ditto.resource import known_resource
 
 Document = dict[str, Json]
 
@@ -80,11 +78,11 @@ def change_of(group: Group, record: Record) -> Change | None:
     if record.kind not in EVENTS:
         return None
     try:
-        value = UNSET if record.value is None else decode(record.value)
-        pointer = parse_resource(group, record.path).pointer
-    except DittoError:
+        value = UNSET if record.value is None else parse(record.value)
+    except NotJson:
         return None
+    resource = known_resource(group, record.path)
     kind = Action(record.kind)
-    if (kind is Action.DELETED) is not (value is UNSET):
+    if resource is None or (kind is Action.DELETED) is not (value is UNSET):
         return None
-    return Change(kind, pointer, value)
+    return Change(kind, resource.pointer, value)

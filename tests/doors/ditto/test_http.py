@@ -15,13 +15,13 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from penstock.doors.ditto.saved_state import load_state
 from penstock.journal.journal import Journal, Policy
 from penstock.journal.journal import Settings as JournalSettings
 from penstock.journal.record import Columns
 from penstock.journal.retention import Retention
 from penstock.journal.writer import Group
 from penstock.services.errors import StartError
-from penstock.twins.state import load_state
 from tests.adapters.access.world import password_of
 from tests.doors.ditto.site import EVENTS, MERGE, Site, entry, policy
 

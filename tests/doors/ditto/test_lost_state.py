@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.doors.ditto.saved_state import NAME, PREVIOUS
 from penstock.journal.disk import DirectoryDisk
 from penstock.journal.reader import Reader
 from penstock.journal.recovery import bases
@@ -13,7 +14,6 @@ from penstock.journal.retention import Retention, drop_expired
 from penstock.pipeline.files import Written, write_task
 from penstock.pipeline.lake import Lake
 from penstock.services.errors import StartError
-from penstock.twins.state import NAME, PREVIOUS
 from tests.doors.ditto.site import Site
 
 CHANGES = 40

@@ -9,12 +9,18 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from msgspec import UNSET
 
 from penstock.doors.ditto import past as door
 from penstock.doors.ditto.past import Past, Reader, Row
 from penstock.journal.record import SCHEMA
+from penstock.twins.record import Record
+from penstock.wire.ditto.document import decode
 from penstock.wire.ditto.ranges import Range
 from penstock.wire.ditto.topic import Criterion, thing_topic
+from penstock.wire.ditto.twin import EventItems
+from tests.twins.test_history import THINGS
+from tests.twins.world import THING
 
 TOPIC = thing_topic("ns", "thing", Criterion.STREAMING)
 
@@ -66,3 +72,27 @@ def test_large_events_are_taken_by_their_bytes(monkeypatch: pytest.MonkeyPatch) 
 
 def test_things_of_a_hundred_kilobytes_do_not_fill_the_memory() -> None:
     assert max(len(rows) for rows in batches([100_000] * 40)) <= 10
+
+
+def row(record: Record) -> Row:
+    return Row(record.kind, record.path, record.value, record.revision, record.timestamp)
+
+
+def test_a_record_is_the_event_it_tells_however_it_is_written() -> None:
+    topic = TOPIC
+    headers = {"correlation-id": "c"}
+    items = EventItems(topic, headers)
+    for record in THINGS:
+        event = row(record).event(topic, headers)
+        envelope = decode(event.envelope().to_bytes())
+        item = items.item(record.kind, record.path, record.value, record.revision, record.timestamp)
+        assert decode(item) == envelope
+        assert envelope["topic"] == f"ns/thing/things/twin/events/{record.kind}"
+        assert ("value" in envelope) is (record.value is not None)
+    assert row(THINGS[1]).event(topic, headers).partial() == {
+        "thingId": THING,
+        "attributes": {"n": 1},
+        "_revision": 2,
+        "_modified": "2023-11-14T22:13:21Z",
+    }
+    assert row(THINGS[4]).event(topic, headers).value is UNSET

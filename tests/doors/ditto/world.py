@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from penstock.doors.ditto.change_log import JournalChangeLog
 from penstock.doors.ditto.connection import Connection
 from penstock.doors.ditto.identity import Credentials, Identity, Login
 from penstock.doors.ditto.items import Items, Sets
@@ -28,7 +29,7 @@ from penstock.journal.recorder import Recording
 from penstock.kernel.ports import ClientFacts
 from penstock.testing.clock import Clock
 from penstock.twins.caller import Caller
-from penstock.twins.names import Names, thing_key
+from penstock.twins.names import Key, Names, thing_key
 from penstock.twins.registry import Settings as TwinSettings
 from penstock.twins.registry import Twins
 from penstock.wire.ditto.errors import AUTHENTICATION_FAILED
@@ -257,14 +258,25 @@ class World:
         self._executor = ThreadPoolExecutor(2)
         self.journal = Journal(directory / "journal", settings)
         self.names = Names()
-        kept = TwinSettings(names=self.names, kept_headers=kept_headers)
-        self.twins = Twins(self.journal, loop.call_soon_threadsafe, self._time, kept)
+        # Entities of which an answer, or a change, was not taken.
+        self.faults: list[Key] = []
+        change_log = JournalChangeLog(self.journal, loop.call_soon_threadsafe)
+        self.twins = Twins(change_log, self._time, self.faults.append, TwinSettings(names=self.names))
         reader = History(directory / "journal", directory / "lake")
         identity = Identity(lambda name: None, "", "jwt", lambda client: True)
         sets = Sets(lambda name: None, lambda adapter_set, adapter: False, self.names.adapter_set)
         recording = Recording(self.journal, loop.call_soon, self._time)
         items = Items(sets, identity, recording, reader, self._executor)
-        self.service = Service(self.twins, self.names, identity, items, reader, self._executor, now=lambda: self.now)
+        self.service = Service(
+            self.twins,
+            self.names,
+            identity,
+            items,
+            reader,
+            self._executor,
+            kept_headers=kept_headers,
+            now=lambda: self.now,
+        )
         self.port: ServicePort = self.service
         self.edition = Edition(self.service.losses)
         self._peers: list[Peer] = []

@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from penstock.doors.ditto.answers import DittoAnswer, error_of
 from penstock.doors.ditto.backlog import Losses
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition
 from penstock.doors.ditto.past import Row
 from penstock.doors.ditto.ports import Heard
 from penstock.testing.clock import Clock
-from penstock.twins.decision import Outcome
 from penstock.twins.enforcement import not_found
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.ranges import Selection, resolve
@@ -66,15 +66,15 @@ class Histories:
             raise self.fault
         latest = self.lengths.get(topic.entity, 0)
         if not latest:
-            raise not_found(topic.group, topic.entity)
+            raise error_of(not_found(topic.group, topic.entity))
         chosen = resolve(selection, latest)
         rows = [] if chosen.is_empty else [event(number) for number in range(chosen.first, chosen.last + 1)]
         found = Batches(rows, self.size)
         self.opened.append(found)
         return found
 
-    async def submit(self, command: Command | RetrieveSeveral, login: Login) -> Outcome:
-        raise not_found(command.topic.group, command.topic.entity)
+    async def submit(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer:
+        raise error_of(not_found(command.topic.group, command.topic.entity))
 
     def now(self) -> int:
         return NOON

@@ -7,10 +7,8 @@ from hypothesis import given
 
 from penstock.wire.ditto.document import (
     MAX_DEPTH,
-    MAX_ENTITY_BYTES,
     MAX_LONG,
     MIN_LONG,
-    check_size,
     decode,
     encode,
     expect,
@@ -76,14 +74,3 @@ def test_anything_else_is_no_whole_number(value: Any) -> None:
     with pytest.raises(DittoError) as caught:
         expect_long(value, "/demand")
     assert caught.value.code == "json.invalid"
-
-
-def test_an_entity_of_100_kb_is_allowed_and_one_byte_more_is_error_413() -> None:
-    check_size(MAX_ENTITY_BYTES)
-    with pytest.raises(DittoError) as caught:
-        check_size(MAX_ENTITY_BYTES + 512)
-    assert (caught.value.status, caught.value.code) == (413, "things:thing.toolarge")
-    assert caught.value.message == "The size of '100.5' kB exceeds the maximal allowed Thing size of '100' kB."
-    with pytest.raises(DittoError) as caught:
-        check_size(MAX_ENTITY_BYTES + 1, is_policy=True)
-    assert (caught.value.status, caught.value.code) == (413, "policies:policy.toolarge")

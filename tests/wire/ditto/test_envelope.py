@@ -18,7 +18,8 @@ from penstock.wire.ditto.envelope import (
     text_header,
 )
 from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.topic import Action, Criterion, thing_topic
+from penstock.wire.ditto.kinds import Action
+from penstock.wire.ditto.topic import Criterion, thing_topic
 
 from .values import OBJECTS, TEXT, VALUES
 

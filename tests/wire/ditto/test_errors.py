@@ -89,3 +89,11 @@ def test_errors_that_say_the_same_are_equal() -> None:
 def test_an_unsupported_body_is_told_what_is_supported() -> None:
     error = errors.media_type_unsupported("text/plain", "application/merge-patch+json")
     assert (error.status, error.description) == (415, "Allowed Content-Types are: application/merge-patch+json")
+
+
+def test_what_is_too_large_is_told_in_kilobytes() -> None:
+    error = errors.too_large(100 * 1024 + 512, 100 * 1024)
+    assert (error.status, error.code) == (413, "things:thing.toolarge")
+    assert error.message == "The size of '100.5' kB exceeds the maximal allowed Thing size of '100' kB."
+    error = errors.too_large(100 * 1024 + 1, 100 * 1024, is_policy=True)
+    assert (error.status, error.code) == (413, "policies:policy.toolarge")

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.wire.ditto.errors import DittoError
+from penstock.wire.ditto.kinds import Group
 from penstock.wire.ditto.resource import Part, Resource, check_value, parse_resource
-from penstock.wire.ditto.topic import Group
 
 
 @pytest.mark.parametrize(
@@ -70,77 +70,6 @@ def test_any_other_path_is_error_400(group: Group, path: str) -> None:
         parse_resource(group, path)
     assert (caught.value.status, caught.value.code) == (400, "protocoladapter:unknown.path")
     assert caught.value.message == f"The path '{path}' does not correspond to any known command, response or event."
-
-
-@pytest.mark.parametrize(
-    ("path", "missing", "unwritable", "words"),
-    [
-        ("/", "things:thing.notfound", "things:thing.notmodifiable", ["a:b"]),
-        ("/policyId", "things:thing.notfound", "things:thing.notmodifiable", ["a:b"]),
-        ("/definition", "things:definition.notfound", "things:definition.notmodifiable", ["a:b"]),
-        ("/attributes", "things:attributes.notfound", "things:attributes.notmodifiable", ["a:b"]),
-        ("/attributes/x/y", "things:attribute.notfound", "things:attribute.notmodifiable", ["a:b", "/x/y"]),
-        ("/features", "things:features.notfound", "things:features.notmodifiable", ["a:b"]),
-        ("/features/f", "things:feature.notfound", "things:feature.notmodifiable", ["a:b", "'f'"]),
-        (
-            "/features/f/definition",
-            "things:feature.definition.notfound",
-            "things:feature.definition.notmodifiable",
-            ["a:b", "'f'"],
-        ),
-        (
-            "/features/f/properties",
-            "things:feature.properties.notfound",
-            "things:feature.properties.notmodifiable",
-            ["a:b", "'f'"],
-        ),
-        (
-            "/features/f/properties/p",
-            "things:feature.property.notfound",
-            "things:feature.property.notmodifiable",
-            ["a:b", "'f'", "'/p'"],
-        ),
-        (
-            "/features/f/desiredProperties",
-            "things:feature.desiredProperties.notfound",
-            "things:feature.desiredProperties.notmodifiable",
-            ["a:b", "'f'"],
-        ),
-        (
-            "/features/f/desiredProperties/p",
-            "things:feature.desiredProperty.notfound",
-            "things:feature.desiredProperty.notmodifiable",
-            ["a:b", "'f'", "'/p'"],
-        ),
-    ],
-)
-def test_each_part_has_errors_of_its_own(path: str, missing: str, unwritable: str, words: list[str]) -> None:
-    resource = parse_resource(Group.THINGS, path)
-    not_found, not_modifiable = resource.not_found("a:b"), resource.not_modifiable("a:b")
-    assert (not_found.status, not_found.code) == (404, missing)
-    assert (not_modifiable.status, not_modifiable.code) == (403, unwritable)
-    for word in words:
-        assert word in not_found.message
-        assert word in not_modifiable.message
-
-
-@pytest.mark.parametrize(
-    ("path", "code", "words"),
-    [
-        ("/", "policies:policy.notfound", ["'a:b'"]),
-        ("/entries", "policies:policy.notfound", ["'a:b'"]),
-        ("/entries/E", "policies:entry.notfound", ["'E'", "'a:b'"]),
-        ("/entries/E/subjects", "policies:entry.notfound", ["'E'", "'a:b'"]),
-        ("/entries/E/resources", "policies:entry.notfound", ["'E'", "'a:b'"]),
-        ("/entries/E/subjects/nginx:x", "policies:subject.notfound", ["'nginx:x'", "'E'", "'a:b'"]),
-        ("/entries/E/resources/thing:/a/b", "policies:resource.notfound", ["'thing:/a/b'", "'E'", "'a:b'"]),
-    ],
-)
-def test_each_part_of_a_policy_is_missing_by_its_own_name(path: str, code: str, words: list[str]) -> None:
-    resource = parse_resource(Group.POLICIES, path)
-    assert resource.not_found("a:b").code == code
-    assert all(word in resource.not_found("a:b").message for word in words)
-    assert resource.not_modifiable("a:b").code == "policies:policy.notmodifiable"
 
 
 POLICY = {

@@ -5,12 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.wire.ditto.errors import DittoError
+from penstock.wire.ditto.kinds import Action, Group
 from penstock.wire.ditto.topic import (
     UNKNOWN,
-    Action,
     Channel,
     Criterion,
-    Group,
     StreamingAction,
     Topic,
     parse_topic,

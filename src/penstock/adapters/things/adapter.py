@@ -16,7 +16,7 @@ from penstock.twins.registry import Twins
 from penstock.twins.told import Told
 from penstock.twins.twin import Twin
 from penstock.wire.ditto.document import Json
-from penstock.wire.ditto.topic import Group
+from penstock.wire.ditto.kinds import Group
 
 # Differences of JSON documents are sent as JSON Patch; of texts none are, for one may look like JSON and be none.
 PATCH = "P"

@@ -21,7 +21,7 @@ from penstock.twins.names import DEFAULT_SET, THINGS, thing_key
 from penstock.twins.registry import Twins
 from penstock.twins.told import Told
 from penstock.twins.twin import Twin
-from penstock.wire.ditto.topic import Group
+from penstock.wire.ditto.kinds import Group
 
 # Finds out who a client is; raises a Refusal. The roles of the admission are the subjects that policies know.
 Admit = Callable[[str | None, str | None, ClientFacts], Awaitable[Admission]]

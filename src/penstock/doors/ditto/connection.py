@@ -10,12 +10,12 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
+from penstock.doors.ditto.answers import DittoAnswer
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition, Watch
 from penstock.doors.ditto.ports import Channel, Service, Work
 from penstock.doors.ditto.service import as_answer
 from penstock.doors.ditto.streaming import Streams, answer_to
-from penstock.twins.decision import Outcome
 from penstock.wire.ditto import streaming, twin
 from penstock.wire.ditto.control import Control, RenewToken, Signals, Start, parse_control
 from penstock.wire.ditto.envelope import Envelope, Headers, Refused, error_response, parse_envelope
@@ -135,7 +135,7 @@ class Connection:
         self._unanswered += 1
         self._read_or_not()
 
-        def answer(result: Outcome | Exception) -> None:
+        def answer(result: DittoAnswer | Exception) -> None:
             self._unanswered -= 1
             if required:
                 if isinstance(result, Exception):

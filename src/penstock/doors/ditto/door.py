@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 
 from penstock.config import Config
+from penstock.doors.ditto.change_log import JournalChangeLog
 from penstock.doors.ditto.http import ditto_routes
 from penstock.doors.ditto.identity import Identity, Judge
 from penstock.doors.ditto.items import Items, Sets
 from penstock.doors.ditto.locality import Locality
 from penstock.doors.ditto.past import Reader
+from penstock.doors.ditto.saved_state import load_state, records_after, save_state
 from penstock.doors.ditto.service import Service
 from penstock.doors.ditto.websocket import Sockets
 from penstock.journal.errors import Expired
@@ -28,10 +30,9 @@ from penstock.journal.recorder import Recording
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.transport.http import HttpConnection
-from penstock.twins.names import Names
-from penstock.twins.rebuilding import rebuilt
+from penstock.twins.names import Key, Names
 from penstock.twins.registry import Settings, Twins
-from penstock.twins.state import load_state, records_after, save_state
+from penstock.twins.state import rebuilt
 from penstock.wire.http1 import HttpRequest
 
 log = get(__name__)
@@ -85,15 +86,15 @@ class DittoDoor:
         kept = tuple([name.lower() for name in self._config.historical_headers])
         known = Sets(sets.judge_of, sets.has_adapter, names.adapter_set)
         self.twins = Twins(
-            recording.journal,
-            loop.call_soon_threadsafe,
+            JournalChangeLog(recording.journal, loop.call_soon_threadsafe),
             lambda: time.time_ns() // 1000,
-            Settings(names=names, kept_headers=kept, reserved=known.is_reserved),
+            _not_taken,
+            Settings(names=names, reserved=known.is_reserved),
         )
         locality = Locality((config.stream.host, config.api.host), ports)
         self.identity = Identity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
         items = Items(known, self.identity, recording, history, self._executor)
-        self.service = Service(self.twins, names, self.identity, items, history, self._executor, ledger)
+        self.service = Service(self.twins, names, self.identity, items, history, self._executor, ledger, kept)
         self._sockets = Sockets(self.service, config.stream.allow_websocket_origins)
         self._names = names
 
@@ -115,7 +116,10 @@ class DittoDoor:
             self.twins.restore(state, records_after(JournalReader(journal.disk), self._names, state.sequence))
         except Expired as expired:
             log.warning("the saved state of things is lost or too old: made again from the lake", reason=str(expired))
-            self.twins.restore(rebuilt(self._history, self._names, state, journal.committed), ())
+            found = rebuilt(self._history, self._names, state, journal.committed)
+            for entity, revision in found.unknown.items():
+                log.error("the beginning of a history is gone: what was is not known", entity=entity, revision=revision)
+            self.twins.restore(found.state, ())
 
     def check(self) -> None:
         """With all adapter sets there: raises DoorError if the one that is to know the users does not."""
@@ -164,6 +168,11 @@ class DittoDoor:
             except OSError as error:
                 log.error("the state of things is not saved; the journal has it all", reason=str(error))
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _not_taken(key: Key) -> None:
+    """A listener, or whoever was answered, has failed."""
+    log.exception("an answer or an event of a twin was not taken", entity=key.id)
 
 
 def check_users(name: str, judge_of: Callable[[str], Judge | None]) -> None:

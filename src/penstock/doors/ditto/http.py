@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
+from penstock.doors.ditto.answers import CREATED, DittoAnswer
 from penstock.doors.ditto.http_request import (
     ROOT,
     client_of,
@@ -29,7 +30,6 @@ from penstock.doors.ditto.http_request import (
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.service import Service, as_answer
 from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
-from penstock.twins.decision import CREATED, Outcome
 from penstock.wire.ditto.document import encode
 from penstock.wire.ditto.envelope import JSON_TYPE, boolean_header
 from penstock.wire.ditto.errors import (
@@ -40,7 +40,7 @@ from penstock.wire.ditto.errors import (
     ROUTE_UNKNOWN,
     DittoError,
 )
-from penstock.wire.ditto.topic import Action, Group
+from penstock.wire.ditto.kinds import Action, Group
 from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral
 
 # How clients may say who they are.
@@ -139,7 +139,7 @@ class _Door:
         except Exception as error:
             return _finished(_refusal(as_answer(error, f"{request.method} {request.url.path}")), request)
 
-    async def _submit(self, command: Command | RetrieveSeveral, login: Login) -> Outcome | None:
+    async def _submit(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer | None:
         """What a command comes to; None if its sender does not want to know."""
         if boolean_header(command.headers, "response-required", True):
             return await self._service.submit(command, login)
@@ -162,7 +162,7 @@ class _Door:
         return await self._create(request, login, Group.POLICIES)
 
     async def _create(self, request: Request, login: Login, group: Group) -> Response:
-        command = await creation_of(request, group, self._default_namespace, self._service.twins.kept_headers)
+        command = await creation_of(request, group, self._default_namespace, self._service.kept_headers)
         return _answer(await self._submit(command, login), command)
 
     async def thing(self, request: Request, login: Login) -> Response:
@@ -174,7 +174,7 @@ class _Door:
         return await self._one(request, login, Group.POLICIES)
 
     async def _one(self, request: Request, login: Login, group: Group) -> Response:
-        command = await command_of(request, group, self._service.twins.kept_headers)
+        command = await command_of(request, group, self._service.kept_headers)
         try:
             return _answer(await self._submit(command, login), command)
         except DittoError as error:
@@ -182,17 +182,17 @@ class _Door:
                 raise
             # Whoever has the current value is told again which that is.
             plain = {name: value for name, value in command.headers.items() if name != "if-none-match"}
-            outcome = await self._service.submit(replace(command, headers=plain), login)
-            return Response(status_code=304, headers=_headers(outcome, command))
+            answer = await self._service.submit(replace(command, headers=plain), login)
+            return Response(status_code=304, headers=_headers(answer, command))
 
     async def several(self, request: Request, login: Login) -> Response:
         if request.method == "GET" and _wants_events(request):
             return live_stream(self._service, request, login)
         command = several_of(request)
-        outcome = await self._submit(command, login)
-        if outcome is None:
+        answer = await self._submit(command, login)
+        if answer is None:
             return Response(status_code=ACCEPTED, headers=_correlation(command.headers))
-        return Response(encode(outcome.value), headers=_correlation(command.headers), media_type=JSON_TYPE)
+        return Response(encode(answer.value), headers=_correlation(command.headers), media_type=JSON_TYPE)
 
     async def connection(self, request: Request, login: Login) -> Response:
         """Said to be missing, whichever it is: there is nothing that connects this server to others."""
@@ -211,24 +211,24 @@ def _wants_events(request: Request) -> bool:
     return EVENT_STREAM in kinds
 
 
-def _answer(outcome: Outcome | None, command: Command) -> Response:
-    if outcome is None:
+def _answer(answer: DittoAnswer | None, command: Command) -> Response:
+    if answer is None:
         return Response(status_code=ACCEPTED, headers=_correlation(command.headers))
-    headers = _headers(outcome, command)
-    if outcome.status == CREATED:
+    headers = _headers(answer, command)
+    if answer.status == CREATED:
         headers["location"] = _location(command)
-    if isinstance(outcome.value, UnsetType):
-        return Response(status_code=outcome.status, headers=headers)
-    return Response(encode(outcome.value), outcome.status, headers, JSON_TYPE)
+    if isinstance(answer.value, UnsetType):
+        return Response(status_code=answer.status, headers=headers)
+    return Response(encode(answer.value), answer.status, headers, JSON_TYPE)
 
 
-def _headers(outcome: Outcome, command: Command) -> dict[str, str]:
+def _headers(answer: DittoAnswer, command: Command) -> dict[str, str]:
     headers = _correlation(command.headers)
-    if outcome.etag is not None:
-        headers["etag"] = outcome.etag
-    if outcome.kept_headers is not None:
+    if answer.etag is not None:
+        headers["etag"] = answer.etag
+    if answer.kept_headers is not None:
         # ASCII only: a header of HTTP has no other letters for sure.
-        headers[HISTORICAL_HEADERS] = json.dumps(outcome.kept_headers, separators=(",", ":"))
+        headers[HISTORICAL_HEADERS] = json.dumps(answer.kept_headers, separators=(",", ":"))
     return headers
 
 

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from penstock.doors.facts import API, request_id
 from penstock.kernel.ports import ClientFacts
 from penstock.wire.ditto import unsupported
-from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, check_size, decode, expect
+from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, decode, expect
 from penstock.wire.ditto.envelope import JSON_TYPE, MERGE_PATCH_TYPE, PROTOCOL_TYPE, Envelope
 from penstock.wire.ditto.errors import (
     FIELD_MISSING,
@@ -27,9 +27,11 @@ from penstock.wire.ditto.errors import (
     UNKNOWN_PATH,
     DittoError,
     media_type_unsupported,
+    too_large,
 )
 from penstock.wire.ditto.ids import EntityId, parse_policy_id, parse_thing_id
-from penstock.wire.ditto.topic import Action, Criterion, Group, Topic, policy_topic, thing_topic
+from penstock.wire.ditto.kinds import Action, Group
+from penstock.wire.ditto.topic import Criterion, Topic, policy_topic, thing_topic
 from penstock.wire.ditto.twin import Command, RetrieveSeveral, parse_command
 
 ROOT = "/api/2"
@@ -137,7 +139,7 @@ async def body_of(request: Request, action: Action, group: Group) -> Json | Unse
 
 def _check_length(size: int, group: Group) -> None:
     if size > MAX_BODY_BYTES:
-        check_size(size, group is Group.POLICIES)
+        raise too_large(size, MAX_ENTITY_BYTES, group is Group.POLICIES)
 
 
 def _check_type(request: Request, action: Action) -> None:

@@ -17,7 +17,7 @@ from penstock.journal.entity import entity_of, parts_of
 from penstock.journal.journal import Receipt
 from penstock.journal.record import Columns
 from penstock.log import get
-from penstock.twins.items import event_of_item, fields_in
+from penstock.twins.items import change_of_item, fields_in
 from penstock.twins.record import Record
 from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.items import ItemName, item_of_thing, thing_of_item
@@ -190,7 +190,7 @@ class _Follower:
         return thing_topic(thing.namespace, thing.name, Criterion.EVENTS), found
 
     def _give(self, topic: Topic, record: Record) -> None:
-        event = event_of_item(topic, record, {})
+        event = event_of_item(topic, record)
         if event is None:
             return
         try:
@@ -198,3 +198,11 @@ class _Follower:
         except Exception:
             # Whoever fails to take what is theirs keeps nobody else from recording.
             log.exception("an event of an item was not taken", entity=record.entity)
+
+
+def event_of_item(topic: Topic, record: Record) -> Event | None:
+    """The event that a record of an item is; `topic` is any of the thing's. None if it is none."""
+    change = change_of_item(topic.entity, record)
+    if change is None:
+        return None
+    return Event(topic.event(change.kind), change.path, change.value, record.revision, record.timestamp, {})

@@ -14,6 +14,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import chain
 
+from penstock.doors.ditto.answers import error_of
 from penstock.doors.ditto.identity import Identity, Judge, Login
 from penstock.doors.ditto.past import Past, Reader, Row
 from penstock.journal.entity import entity_of
@@ -221,7 +222,7 @@ class ItemPast:
         fields = self._fields.union(*[fields_told(row.path, row.value) for row in rows])
         if len(fields) > len(self._fields):
             if not await self._may_read(fields):
-                raise not_found(self.topic.group, self.topic.entity)
+                raise error_of(not_found(self.topic.group, self.topic.entity))
             self._fields = fields
         return rows
 

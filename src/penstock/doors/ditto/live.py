@@ -15,7 +15,8 @@ from penstock.wire.ditto.control import Start
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import error_response
 from penstock.wire.ditto.errors import TOO_MANY_REQUESTS
-from penstock.wire.ditto.topic import UNKNOWN, Group
+from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.topic import UNKNOWN
 from penstock.wire.ditto.twin import Event
 
 

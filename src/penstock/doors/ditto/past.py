@@ -16,15 +16,16 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 from msgspec import UNSET, Raw
 
-from penstock.twins.headers import kept_in
+from penstock.doors.ditto.kept_headers import kept_in
 from penstock.twins.items import change_of_item
-from penstock.twins.rebuilding import Library
+from penstock.twins.ports import WholeArchive
 from penstock.twins.record import Record
 from penstock.wire.ditto.document import text_of
 from penstock.wire.ditto.envelope import Headers
+from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.ranges import Range
 from penstock.wire.ditto.rql import Query
-from penstock.wire.ditto.topic import Action, Topic
+from penstock.wire.ditto.topic import Topic
 from penstock.wire.ditto.twin import Event
 
 # Events handed out at once, and about how many bytes of them at most: a thing may be 100 kB, and so may its events.
@@ -34,7 +35,7 @@ BATCH_BYTES = 1024 * 1024
 _COLUMNS = ["kind", "path", "value", "revision", "timestamp"]
 
 
-class Reader(Library, Protocol):
+class Reader(WholeArchive, Protocol):
     """`penstock.history.reader.History`."""
 
     def read(

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from penstock.doors.ditto.answers import DittoAnswer
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.past import Row
-from penstock.twins.decision import Outcome
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.ranges import Selection
 from penstock.wire.ditto.topic import Topic
@@ -43,7 +43,7 @@ class Heard(Protocol):
 class Service(Protocol):
     """What a connection asks for. All of it raises DittoError, which is the answer then."""
 
-    async def submit(self, command: Command | RetrieveSeveral, login: Login) -> Outcome:
+    async def submit(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer:
         """What a command comes to, once that is on the disk."""
 
     async def history_of(self, topic: Topic, selection: Selection, login: Login) -> Past:

@@ -1,12 +1,13 @@
 """All that Ditto clients can ask for, whichever way they come: the one object that the HTTP and WebSocket doors use.
 
     login = await service.authenticate(headers, client, origin)    who it is; raises 401
-    outcome = await service.submit(command, login)                 any command of `wire.ditto.twin`, also about the past
+    answer = await service.submit(command, login)                  any command of `wire.ditto.twin`, also about the past
     past = await service.history_of(topic, selection, login)       then `await past.next()` until None, `past.close()`
     stop = service.listen(login, listener, namespaces, miss)       live events, as far as this login may know them
 
 Everything is for the server's event loop, and raises `DittoError` with the answer to give. Items of data adapters are
-things here like all others (`items`). Rules of things and policies are in `penstock.twins`.
+things here like all others (`items`). Rules of things and policies are in `penstock.twins`, which knows nothing of
+Ditto's messages: `commands` and `answers` translate.
 """
 
 from __future__ import annotations
@@ -15,31 +16,34 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
+from penstock.doors.ditto.answers import RETRIEVED, DittoAnswer, answer_of, error_of, event_of
 from penstock.doors.ditto.backlog import Losses
+from penstock.doors.ditto.commands import moment_of, things_asked_for, twin_command
 from penstock.doors.ditto.identity import Credentials, Identity, Login
 from penstock.doors.ditto.item_events import ItemEvents
 from penstock.doors.ditto.items import READ_ALL, ItemPast, Items, fields_of
+from penstock.doors.ditto.kept_headers import kept_in
 from penstock.doors.ditto.past import Past, Reader
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.ports import ClientFacts
 from penstock.log import get
 from penstock.twins.access import NO_RIGHTS
 from penstock.twins.caller import Caller
-from penstock.twins.decision import RETRIEVED, Outcome
+from penstock.twins.command import RetrieveThings, TwinCommand
+from penstock.twins.decision import Result
 from penstock.twins.enforcement import enforce, not_found, readable
-from penstock.twins.headers import kept_in
-from penstock.twins.history import Moment, moment_of
+from penstock.twins.history import Moment
 from penstock.twins.names import Key, Names, policy_key, thing_key
 from penstock.twins.preconditions import check_condition
+from penstock.twins.reasons import TwinRefusal
 from penstock.twins.record import records_of
 from penstock.twins.registry import Twins
 from penstock.twins.retrieval import retrieve, seen
 from penstock.twins.told import Told
-from penstock.twins.twin import Document, Twin
-from penstock.twins.waiting import ask
+from penstock.twins.twin import Change, Document, Twin
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import MAX_DURATION, boolean_header, duration_header
 from penstock.wire.ditto.errors import (
@@ -51,10 +55,11 @@ from penstock.wire.ditto.errors import (
 )
 from penstock.wire.ditto.ids import EntityId, entity_id
 from penstock.wire.ditto.items import ItemName
+from penstock.wire.ditto.kinds import Action, Group
 from penstock.wire.ditto.ranges import Selection, resolve
 from penstock.wire.ditto.resource import Part, Resource
 from penstock.wire.ditto.rql import parse_rql
-from penstock.wire.ditto.topic import Action, Criterion, Group, Topic, thing_topic
+from penstock.wire.ditto.topic import Criterion, Topic, thing_topic
 from penstock.wire.ditto.twin import Command, Event, RetrieveSeveral
 
 log = get(__name__)
@@ -88,7 +93,10 @@ Listener = Callable[[Heard], None]
 
 
 class Service:
-    """`now` gives microseconds since 1970; `executor` is where histories are read."""
+    """`now` gives microseconds since 1970; `executor` is where histories are read.
+
+    `kept_headers` names the headers of commands that are journaled with their events, in lower case.
+    """
 
     def __init__(
         self,
@@ -99,11 +107,13 @@ class Service:
         reader: Reader,
         executor: Executor,
         ledger: Ledger | None = None,
+        kept_headers: tuple[str, ...] = (),
         now: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         self.twins = twins
         self.identity = identity
         self.items = items
+        self.kept_headers = kept_headers
         self._item_events = ItemEvents(items)
         self._names = names
         self._reader = reader
@@ -111,6 +121,8 @@ class Service:
         self._now = now
         # Live events that slow readers did not get; a figure for the monitor.
         self.losses = Losses(ledger)
+        # The event of the latest change, for those who may know all of it.
+        self._latest: tuple[Told, Event] | None = None
         # The server goes down: what has no end of its own is to end.
         self.is_closing = False
 
@@ -138,8 +150,8 @@ class Service:
 
     # -- commands --------------------------------------------------------------------------------------------------
 
-    async def submit(self, command: Command | RetrieveSeveral, login: Login) -> Outcome:
-        """What a command comes to, once it is on the disk; `Outcome.response(command)` is the message that says so.
+    async def submit(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer:
+        """What a command comes to, once it is on the disk; `response(command)` of it is the message that says so.
 
         Retrieving understands `at-historical-revision` and `at-historical-timestamp` among the command's headers.
         After the time in `timeout` it raises 408; what was begun is not taken back.
@@ -153,22 +165,26 @@ class Service:
         except TimeoutError:
             raise COMMAND_TIMEOUT.of(f"{seconds:g}") from None
 
-    async def _submit(self, command: Command | RetrieveSeveral, login: Login) -> Outcome:
-        if isinstance(command, RetrieveSeveral):
-            return await self._retrieve_several(command, login)
-        item = self.items.sets.item(command.entity) if command.topic.group is Group.THINGS else None
-        if item is not None:
-            return await self._submit_to_item(command, item, login)
-        moment = moment_of(command.headers) if command.action is Action.RETRIEVE else None
-        if moment is not None:
-            return await self._retrieve_past(command, moment, login)
-        return await ask(self.twins, command, login.caller)
+    async def _submit(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer:
+        try:
+            if isinstance(command, RetrieveSeveral):
+                return await self._retrieve_several(command, login)
+            item = self.items.sets.item(command.entity) if command.topic.group is Group.THINGS else None
+            if item is not None:
+                return await self._submit_to_item(command, item, login)
+            moment = moment_of(command.headers) if command.action is Action.RETRIEVE else None
+            asked = twin_command(command, login.caller, self.kept_headers)
+            if moment is not None:
+                return await self._retrieve_past(asked, moment, login)
+            return answer_of(await ask(self.twins, asked, login.caller))
+        except TwinRefusal as refusal:
+            raise error_of(refusal) from None
 
-    async def _retrieve_several(self, command: RetrieveSeveral, login: Login) -> Outcome:
+    async def _retrieve_several(self, command: RetrieveSeveral, login: Login) -> DittoAnswer:
         """Those that can be read, in the order in which they were asked for."""
         items = {entity: item for entity in command.entities if (item := self.items.sets.item(entity)) is not None}
         if not items:
-            return await ask(self.twins, command, login.caller)
+            return answer_of(await ask(self.twins, things_asked_for(command), login.caller))
         found: list[Json] = []
         for entity in command.entities:
             topic = thing_topic(entity.namespace, entity.name, Criterion.COMMANDS, Action.RETRIEVE)
@@ -179,10 +195,10 @@ class Service:
             except DittoError as error:
                 if error.status != 404:
                     raise
-        return Outcome(RETRIEVED, found)
+        return DittoAnswer(RETRIEVED, found)
 
-    async def _retrieve_past(self, command: Command, moment: Moment, login: Login) -> Outcome:
-        key = Key(command.topic.group, str(command.entity))
+    async def _retrieve_past(self, command: TwinCommand, moment: Moment, login: Login) -> DittoAnswer:
+        key = command.key
         rights = self.twins.check_history(key, login.caller.subjects)
         twin = self._twin(key)
         if twin is None:
@@ -192,30 +208,31 @@ class Service:
         def fold() -> tuple[Twin, str | None]:
             entity = self._names.entity(key)
             found = moment.find(self._reader, key, entity)
-            if not self.twins.kept_headers:
+            if not self.kept_headers:
                 return found, None
             records = records_of(self._reader.read(entity, first=found.revision, last=found.revision))
             return found, next((record.headers for record in records), None)
 
         past, headers = await asyncio.get_running_loop().run_in_executor(self._executor, fold)
         if key.group is Group.THINGS:
-            check_condition(command.headers, past, readable(key.group, rights), self._now())
+            check_condition(command.conditions.condition, past, readable(key.group, rights), self._now())
         policy = None if key.group is Group.POLICIES else self._twin(policy_key(twin.document["policyId"]))
-        outcome = retrieve(command, past, rights, None if policy is None else policy.document)
-        return replace(outcome, kept_headers=kept_in(headers, self.twins.kept_headers))
+        result = retrieve(command, past, rights, None if policy is None else policy.document)
+        return answer_of(result, kept_in(headers, self.kept_headers))
 
     def _twin(self, key: Key) -> Twin | None:
         return self.twins.policy(key.id) if key.group is Group.POLICIES else self.twins.thing(key.id)
 
     # -- items as things -------------------------------------------------------------------------------------------
 
-    async def _submit_to_item(self, command: Command, item: ItemName, login: Login) -> Outcome:
+    async def _submit_to_item(self, command: Command, item: ItemName, login: Login) -> DittoAnswer:
         id = str(command.entity)
+        asked = twin_command(command, login.caller, self.kept_headers)
         twin = await self._read_item(item, id, login)
         if twin is None:
             # Not there, or not for this caller: which of the two is not told, not even to those who would create it.
-            return await ask(self.twins, command, login.caller)
-        enforce(command, READ_ALL)
+            return answer_of(await ask(self.twins, asked, login.caller))
+        enforce(asked, READ_ALL)
         moment = moment_of(command.headers)
         if moment is not None:
             key = Key(Group.THINGS, id)
@@ -226,8 +243,8 @@ class Service:
             if not await self.items.may_read(item, login, fields_of(past)):
                 raise not_found(key.group, key.id)
             twin = past
-        check_condition(command.headers, twin, readable(Group.THINGS, READ_ALL), self._now())
-        return retrieve(command, twin, READ_ALL, None)
+        check_condition(asked.conditions.condition, twin, readable(Group.THINGS, READ_ALL), self._now())
+        return answer_of(retrieve(asked, twin, READ_ALL, None))
 
     async def _read_item(self, item: ItemName, thing_id: str, login: Login) -> Twin | None:
         """The item as it is now; None for those who may not know."""
@@ -250,7 +267,7 @@ class Service:
             raise CONNECTION_NOT_FOUND.of(topic.entity)
         entity = entity_id(topic.namespace, topic.name)
         if entity is None:
-            raise not_found(topic.group, topic.entity)
+            raise error_of(not_found(topic.group, topic.entity))
         query = None
         if selection.filter is not None and topic.group is Group.THINGS:
             query = parse_rql(selection.filter)
@@ -258,20 +275,21 @@ class Service:
         if item is not None:
             fields = await self.items.open_fields(item, login)
             if fields is None:
-                raise not_found(topic.group, str(entity))
+                raise error_of(not_found(topic.group, str(entity)))
             chosen = resolve(selection, self.items.latest(item))
             past = Past(
                 self._reader, self._executor, topic, self.items.entity(item), chosen, query, item=True, now=self._now()
             )
             return ItemPast(past, fields, partial(self.items.may_read, item, login))
         key = Key(topic.group, str(entity))
-        self.twins.check_history(key, login.caller.subjects)
+        try:
+            self.twins.check_history(key, login.caller.subjects)
+        except TwinRefusal as refusal:
+            raise error_of(refusal) from None
         found = self._twin(key)
         chosen = resolve(selection, 0 if found is None else found.revision)
-        entity_name, kept = self._names.entity(key), self.twins.kept_headers
-        return Past(
-            self._reader, self._executor, topic, entity_name, chosen, query, item=False, kept=kept, now=self._now()
-        )
+        name, kept = self._names.entity(key), self.kept_headers
+        return Past(self._reader, self._executor, topic, name, chosen, query, item=False, kept=kept, now=self._now())
 
     # -- live events -----------------------------------------------------------------------------------------------
 
@@ -282,7 +300,7 @@ class Service:
         if item is not None and await self.items.open_fields(item, login) is not None:
             return
         if not readable(key.group, self.twins.rights(key, login.caller.subjects)).touches(()):
-            raise not_found(key.group, key.id)
+            raise error_of(not_found(key.group, key.id))
 
     def listen(
         self, login: Login, listener: Listener, namespaces: Collection[str], miss: Callable[[int], None]
@@ -299,9 +317,9 @@ class Service:
         def hear(told: Told) -> None:
             if caller.origin is not None and told.origin is caller.origin:
                 return
-            event = told.event_for(caller.subjects)
-            if event is not None:
-                listener(Heard(event, told, login))
+            change = told.change_for(caller.subjects)
+            if change is not None:
+                listener(Heard(self._event(told, change), told, login))
 
         end_things = self.twins.listen(hear)
         end_items = self._item_events.listen(login, namespaces, lambda event: listener(Heard(event, None, login)), miss)
@@ -311,6 +329,30 @@ class Service:
             end_items()
 
         return end
+
+    def _event(self, told: Told, change: Change) -> Event:
+        """One object for all who may know all of a change: it is encoded once for them."""
+        if change is not told.change:
+            return event_of(told, change)
+        if self._latest is None or self._latest[0] is not told:
+            self._latest = told, event_of(told, change)
+        return self._latest[1]
+
+
+async def ask(twins: Twins, command: TwinCommand | RetrieveThings, caller: Caller) -> Result:
+    """The result, once it is on the disk; raises the refusal. Cancelling it takes nothing back."""
+    waiting: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+    def answer(result: Result | TwinRefusal) -> None:
+        if waiting.done():
+            return
+        if isinstance(result, TwinRefusal):
+            waiting.set_exception(result)
+        else:
+            waiting.set_result(result)
+
+    twins.submit(command, caller, answer)
+    return await waiting
 
 
 def as_answer(error: Exception, what: str) -> DittoError:

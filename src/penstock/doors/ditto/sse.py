@@ -22,11 +22,11 @@ from penstock.doors.ditto.service import Heard, Service, as_answer
 from penstock.wire.ditto.document import MAX_LONG, Json, encode
 from penstock.wire.ditto.errors import HEADER_UNSUPPORTED
 from penstock.wire.ditto.fields import Fields, parse_fields
+from penstock.wire.ditto.kinds import Action, Group
 from penstock.wire.ditto.pointer import Missing, Pointer, get
 from penstock.wire.ditto.ranges import Selection, parse_revision, parse_timestamp
 from penstock.wire.ditto.resource import parse_resource
 from penstock.wire.ditto.rql import Query, parse_rql
-from penstock.wire.ditto.topic import Action, Group
 from penstock.wire.ditto.twin import Event
 from penstock.wire.ditto.unsupported import check_headers, check_plain
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.wire.ditto.errors import JSON_INVALID, POLICY_TOO_LARGE, THING_TOO_LARGE, DittoError, Entry, wrong_type
+from penstock.wire.ditto.errors import JSON_INVALID, wrong_type
 
 # A value of any JSON type, as Python has it. Its inside is for those who know what they look for.
 Json = Any
@@ -26,21 +26,30 @@ MIN_LONG = -(2**63)
 _TYPES = {dict: "JsonObject", list: "JsonArray", str: "String", bool: "Boolean", int: "Long", float: "Double"}
 
 
-def decode(text: str | bytes) -> Json:
-    """The value of a JSON text; raises `json.invalid`."""
+class NotJson(ValueError):
+    """A text that is not JSON, or has too many levels; the text of the exception says what is wrong with it."""
+
+
+def parse(text: str | bytes) -> Json:
+    """The value of a JSON text; raises NotJson."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise _unparsable(text, str(error)) from None
+        raise NotJson(str(error)) from None
     brackets = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
     if brackets > MAX_DEPTH and is_deep(value):
-        raise _unparsable(text, f"more than {MAX_DEPTH} levels")
+        raise NotJson(f"more than {MAX_DEPTH} levels")
     return value
 
 
-def _unparsable(text: str | bytes, reason: str) -> DittoError:
-    start = text[:60] if isinstance(text, str) else text[:60].decode("utf-8", "replace")
-    return JSON_INVALID.of(f"Failed to parse JSON string '{start}{'…' if len(text) > 60 else ''}'! {reason}")
+def decode(text: str | bytes) -> Json:
+    """The value of a JSON text that a client sent; raises `json.invalid`."""
+    try:
+        return parse(text)
+    except NotJson as error:
+        start = text[:60] if isinstance(text, str) else text[:60].decode("utf-8", "replace")
+        told = f"Failed to parse JSON string '{start}{'…' if len(text) > 60 else ''}'! {error}"
+        raise JSON_INVALID.of(told) from None
 
 
 def is_deep(value: Json) -> bool:
@@ -103,15 +112,3 @@ def expect_long(value: Json, pointer: str) -> int:
     if type(value) is not int:
         raise wrong_type(text_of(value), pointer, "Long")
     return max(MIN_LONG, min(MAX_LONG, value))
-
-
-def check_size(size: int, is_policy: bool = False, limit: int = MAX_ENTITY_BYTES) -> None:
-    """Refuse (413) a thing or a policy whose compact text has more bytes than allowed."""
-    if size > limit:
-        entry: Entry = POLICY_TOO_LARGE if is_policy else THING_TOO_LARGE
-        raise entry.of(_kilobytes(size), _kilobytes(limit))
-
-
-def _kilobytes(size: int) -> str:
-    """As upstream prints it: at most three digits after the point, none that say nothing."""
-    return f"{size / 1024:,.3f}".rstrip("0").rstrip(".")

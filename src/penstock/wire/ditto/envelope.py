@@ -29,6 +29,7 @@ PROTOCOL_TYPE = "application/vnd.eclipse.ditto+json"
 # Seconds that a client may want to wait, as upstream has it.
 MAX_DURATION = 60.0
 
+_TAG = re.compile(r'\s*(\*|(?:W/)?"[^"]*")\s*(?:,|$)')
 _DURATION = re.compile(r"([0-9]{1,9})(ms|s|m)?", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
@@ -189,6 +190,21 @@ def text_header(headers: Headers, name: str) -> str | None:
     if type(value) in (int, float):
         return text_of(value)
     raise HEADER_INVALID.of(text_of(value), name, "text")
+
+
+def tags_header(text: str, name: str) -> list[str]:
+    """The entity-tags that a header lists, each with its quotes, or the star; raises `header.invalid`."""
+    tags: list[str] = []
+    at = 0
+    while at < len(text):
+        found = _TAG.match(text, at)
+        if found is None:
+            raise HEADER_INVALID.of(text, name, "list of entity-tags")
+        tags.append(found[1])
+        at = found.end()
+    if not tags:
+        raise HEADER_INVALID.of(text, name, "list of entity-tags")
+    return tags
 
 
 def boolean_header(headers: Headers, name: str, default: bool) -> bool:

@@ -527,6 +527,17 @@ def wrong_type(value: str, pointer: str, expected: str) -> DittoError:
     return JSON_INVALID.of(f"Value <{short}> for <{pointer}> is not of type <{expected}>!")
 
 
+def too_large(size: int, limit: int, is_policy: bool = False) -> DittoError:
+    """A thing or a policy whose compact text has more bytes than allowed (413)."""
+    entry: Entry = POLICY_TOO_LARGE if is_policy else THING_TOO_LARGE
+    return entry.of(_kilobytes(size), _kilobytes(limit))
+
+
+def _kilobytes(size: int) -> str:
+    """As upstream prints it: at most three digits after the point, none that say nothing."""
+    return f"{size / 1024:,.3f}".rstrip("0").rstrip(".")
+
+
 def media_type_unsupported(given: str, allowed: str) -> DittoError:
     """A body of a kind that this resource does not take (415)."""
     return MEDIA_TYPE_UNSUPPORTED.of(given, description=f"Allowed Content-Types are: {allowed}")

@@ -10,23 +10,10 @@ from enum import StrEnum
 
 from penstock.wire.ditto.definition import check_definition
 from penstock.wire.ditto.document import Json, expect, text_of
-from penstock.wire.ditto.errors import (
-    PART_NOT_FOUND,
-    PART_NOT_MODIFIABLE,
-    POLICY_ENTRY_NOT_FOUND,
-    POLICY_NOT_FOUND,
-    POLICY_NOT_MODIFIABLE,
-    RESOURCE_NOT_FOUND,
-    SUBJECT_NOT_FOUND,
-    THING_NOT_FOUND,
-    THING_NOT_MODIFIABLE,
-    UNKNOWN_PATH,
-    DittoError,
-    wrong_type,
-)
+from penstock.wire.ditto.errors import UNKNOWN_PATH, DittoError, wrong_type
 from penstock.wire.ditto.ids import parse_policy_id, parse_thing_id
+from penstock.wire.ditto.kinds import Group
 from penstock.wire.ditto.pointer import Pointer, check_key, check_keys, parse_pointer, print_pointer
-from penstock.wire.ditto.topic import Group
 
 
 class Part(StrEnum):
@@ -72,22 +59,10 @@ class Resource:
             return self.pointer[1:]
         return self.pointer[3:] if self.part in (Part.PROPERTY, Part.DESIRED_PROPERTY) else ()
 
-    def not_found(self, entity: str) -> DittoError:
-        """It is not there, or its reader must not know that it is."""
-        if self.part in PART_NOT_FOUND:
-            return PART_NOT_FOUND[self.part].of(entity, self.feature, print_pointer(self.inner))
-        if self.part in (Part.ENTRY, Part.SUBJECTS, Part.RESOURCES):
-            return POLICY_ENTRY_NOT_FOUND.of(self.pointer[1], entity)
-        if self.part in (Part.SUBJECT, Part.RESOURCE):
-            entry = SUBJECT_NOT_FOUND if self.part is Part.SUBJECT else RESOURCE_NOT_FOUND
-            return entry.of(self.pointer[3], self.pointer[1], entity)
-        return (POLICY_NOT_FOUND if self.part in _OF_POLICIES else THING_NOT_FOUND).of(entity)
-
-    def not_modifiable(self, entity: str) -> DittoError:
-        """It may be read and not written."""
-        if self.part in PART_NOT_MODIFIABLE:
-            return PART_NOT_MODIFIABLE[self.part].of(entity, self.feature, print_pointer(self.inner))
-        return (POLICY_NOT_MODIFIABLE if self.part in _OF_POLICIES else THING_NOT_MODIFIABLE).of(entity)
+    @property
+    def is_of_policy(self) -> bool:
+        """Whether it is a policy, or a part of one."""
+        return self.part in _OF_POLICIES
 
 
 _OF_POLICIES = (Part.POLICY, Part.ENTRIES, Part.ENTRY, Part.SUBJECTS, Part.SUBJECT, Part.RESOURCES, Part.RESOURCE)
@@ -102,6 +77,14 @@ def parse_resource(group: Group, path: str) -> Resource:
     if part is None or group is not Group.THINGS:
         raise UNKNOWN_PATH.of(path)
     return Resource(part, pointer)
+
+
+def known_resource(group: Group, path: str) -> Resource | None:
+    """The same for a path that was stored; None for one that names nothing known here."""
+    try:
+        return parse_resource(group, path)
+    except DittoError:
+        return None
 
 
 def _thing_part(pointer: Pointer) -> Part | None:

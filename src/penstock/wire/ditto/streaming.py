@@ -23,8 +23,9 @@ from penstock.wire.ditto.errors import (
 )
 from penstock.wire.ditto.ids import entity_id
 from penstock.wire.ditto.instant import parse_instant, print_instant
+from penstock.wire.ditto.kinds import Group
 from penstock.wire.ditto.ranges import Selection
-from penstock.wire.ditto.topic import Criterion, Group, StreamingAction, Topic
+from penstock.wire.ditto.topic import Criterion, StreamingAction, Topic
 from penstock.wire.ditto.unsupported import check_headers
 
 # -- what a client says ------------------------------------------------------------------------------------------------

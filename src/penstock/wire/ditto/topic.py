@@ -10,12 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.wire.ditto.errors import UNKNOWN_TOPIC, DittoError
-
-
-class Group(StrEnum):
-    THINGS = "things"
-    POLICIES = "policies"
-    CONNECTIONS = "connections"
+from penstock.wire.ditto.kinds import Action, Group
 
 
 class Channel(StrEnum):
@@ -32,23 +27,6 @@ class Criterion(StrEnum):
     ERRORS = "errors"
     ACKS = "acks"
     ANNOUNCEMENTS = "announcements"
-
-
-class Action(StrEnum):
-    """What a command asks for, and what an event says has happened."""
-
-    CREATE = "create"
-    RETRIEVE = "retrieve"
-    MODIFY = "modify"
-    MERGE = "merge"
-    DELETE = "delete"
-    MIGRATE = "migrate"
-    CREATED = "created"
-    MODIFIED = "modified"
-    MERGED = "merged"
-    MIGRATED = "migrated"
-    DELETED = "deleted"
-    CHECK_PERMISSIONS = "checkPermissions"
 
 
 class StreamingAction(StrEnum):

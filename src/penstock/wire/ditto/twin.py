@@ -29,16 +29,14 @@ from penstock.wire.ditto.errors import (
 from penstock.wire.ditto.fields import Fields, parse_fields
 from penstock.wire.ditto.ids import EntityId, entity_id, parse_thing_id
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, parse_instant, print_instant
+from penstock.wire.ditto.kinds import COMMANDS, EVENTS, Action, Group
 from penstock.wire.ditto.merge import merge
 from penstock.wire.ditto.pointer import parse_pointer, put
 from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.resource import Part, Resource, check_value, parse_resource
 from penstock.wire.ditto.rql import Query
-from penstock.wire.ditto.topic import Action, Channel, Criterion, Group, Topic
+from penstock.wire.ditto.topic import Channel, Criterion, Topic
 from penstock.wire.ditto.unsupported import check_headers, check_plain, check_present, check_unconditional
-
-COMMANDS: Final = (Action.CREATE, Action.MODIFY, Action.MERGE, Action.DELETE, Action.RETRIEVE)
-EVENTS: Final = (Action.CREATED, Action.MODIFIED, Action.MERGED, Action.DELETED)
 
 # How many things one command may retrieve.
 MAX_RETRIEVED = 100

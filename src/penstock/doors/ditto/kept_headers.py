@@ -1,7 +1,7 @@
 """Headers of commands that are journaled with their changes, and are told again with what was.
 
 Which these are is configured; by default there are none. The journal may hold others beside them, which are nobody
-else's business (`milestone`). Upstream documentation: "History capabilities", Historical headers.
+else's business (`twins.milestone`). Upstream documentation: "History capabilities", Historical headers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from penstock.twins.caller import Caller
-from penstock.wire.ditto.document import Json, decode
+from penstock.wire.ditto.document import Json, parse
 from penstock.wire.ditto.envelope import Headers
 
 # The subject that sent a command: what the server knows, whatever the client says.
@@ -26,4 +26,4 @@ def kept_in(text: str | None, names: Collection[str]) -> dict[str, Json] | None:
     """Of the headers of a record, those with these names; None if there are none."""
     if text is None or not names:
         return None
-    return {name: value for name, value in decode(text).items() if name in names} or None
+    return {name: value for name, value in parse(text).items() if name in names} or None

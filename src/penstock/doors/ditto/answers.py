@@ -1,0 +1,151 @@
+"""From what the rules of twins say to what Ditto clients are told: reasons as errors, results as answers, changes as
+events.
+
+The one place where the two catalogues meet: `twins.reasons` and `wire.ditto.errors`, which has status, code and text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from msgspec import UNSET, UnsetType
+
+from penstock.twins import reasons
+from penstock.twins.decision import Effect, Result
+from penstock.twins.reasons import TwinRefusal
+from penstock.twins.told import Told
+from penstock.twins.twin import Change
+from penstock.wire.ditto import errors, twin
+from penstock.wire.ditto.document import Json
+from penstock.wire.ditto.envelope import Envelope
+from penstock.wire.ditto.errors import DittoError
+from penstock.wire.ditto.instant import print_instant
+from penstock.wire.ditto.pointer import print_pointer
+from penstock.wire.ditto.resource import Part, Resource
+from penstock.wire.ditto.topic import Criterion, policy_topic, thing_topic
+from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, Event, RetrieveSeveral
+
+RETRIEVED = 200
+CREATED = 201
+DONE = 204
+
+STATUS = {Effect.RETRIEVED: RETRIEVED, Effect.CREATED: CREATED, Effect.CHANGED: DONE}
+
+
+@dataclass(frozen=True, slots=True)
+class DittoAnswer:
+    """The answer to a command that succeeded. `etag` is that of what is at its place now, if anything is.
+
+    `kept_headers` are those journaled with the change that led to what was retrieved, which then is of the past.
+    """
+
+    status: int
+    value: Json | UnsetType = UNSET
+    etag: str | None = None
+    kept_headers: Json | None = None
+
+    def response(self, command: Command | RetrieveSeveral) -> Envelope:
+        """The message that says so."""
+        if self.status == RETRIEVED or isinstance(command, RetrieveSeveral):
+            answer = twin.retrieved(command, self.value)
+        else:
+            answer = twin.created(command, self.value) if self.status == CREATED else twin.done(command)
+        more: dict[str, Json] = {} if self.etag is None else {"etag": self.etag}
+        if self.kept_headers is not None:
+            more[HISTORICAL_HEADERS] = self.kept_headers
+        return replace(answer, headers={**answer.headers, **more}) if more else answer
+
+
+def answer_of(result: Result, kept_headers: Json | None = None) -> DittoAnswer:
+    return DittoAnswer(STATUS[result.effect], result.value, result.tag, kept_headers)
+
+
+def event_of(told: Told, change: Change) -> Event:
+    """The message of a change, or of what a listener may know of it."""
+    namespace, _, name = told.key.id.partition(":")
+    topic = (policy_topic if told.key.is_policy else thing_topic)(namespace, name, Criterion.EVENTS)
+    headers = {} if told.correlation is None else {"correlation-id": told.correlation}
+    return Event(topic.event(change.kind), change.path, change.value, told.revision, told.timestamp, headers)
+
+
+def error_of(refusal: TwinRefusal) -> DittoError:
+    """The error that tells a client why."""
+    match refusal.reason:
+        case reasons.NotFound(id, resource):
+            return _not_found(id, resource)
+        case reasons.NotModifiable(id, resource):
+            return _not_modifiable(id, resource)
+        case reasons.NotDeletable(id):
+            return errors.THING_NOT_DELETABLE.of(id)
+        case reasons.AlreadyThere(key):
+            return (errors.POLICY_CONFLICT if key.is_policy else errors.THING_CONFLICT).of(key.id)
+        case reasons.NeverWas(key, int(revision), _):
+            entry = errors.POLICY_REVISION_NOT_FOUND if key.is_policy else errors.THING_REVISION_NOT_FOUND
+            return entry.of(key.id, revision)
+        case reasons.NeverWas(key, _, before):
+            entry = errors.POLICY_TIMESTAMP_NOT_FOUND if key.is_policy else errors.THING_TIMESTAMP_NOT_FOUND
+            return entry.of(key.id, print_instant(before or 0))
+        case reasons.NamespaceReserved(thing_id):
+            return errors.THING_RESERVED.of(thing_id)
+        case reasons.PolicyNotUsable(thing_id, policy_id):
+            return errors.THING_NOT_CREATABLE.of(thing_id, policy_id)
+        case reasons.PolicyExists(thing_id, policy_id):
+            return errors.THING_POLICY_EXISTS.of(thing_id, policy_id)
+        case reasons.InlinePolicyNotAllowed(thing_id):
+            return errors.INLINE_POLICY_NOT_ALLOWED.of(thing_id)
+        case reasons.PolicyCopied():
+            told = "Policies are not copied; give '_policy' or 'policyId'."
+            return errors.UNKNOWN_PATH.of("/_copyPolicyFrom", description=told)
+        case reasons.NobodyCouldWrite(policy_id, None):
+            return errors.POLICY_INVALID.of(policy_id)
+        case reasons.NobodyCouldWrite(policy_id, label):
+            return errors.POLICY_ENTRY_INVALID.of(label, policy_id)
+        case reasons.PartStays(path):
+            told = "Only a policy, an entry, a subject and a resource can go."
+            return errors.UNKNOWN_PATH.of(path, description=told)
+        case reasons.SubjectExpires(expiry, place):
+            told = f"Value <{expiry}> for <{place}> is not supported: subjects do not expire here."
+            return errors.JSON_INVALID.of(told)
+        case reasons.DocumentTooLarge(is_policy, size, limit):
+            return errors.too_large(size, limit, is_policy)
+        case reasons.DocumentTooDeep(levels):
+            return errors.JSON_INVALID.of(f"With this change there would be more than {levels} levels.")
+        case reasons.ConditionUnreadable(problem):
+            # Our own: `commands` made it when it read the header.
+            assert isinstance(problem, DittoError)
+            return problem
+        case reasons.TagMismatch(is_policy, is_negative, given, current):
+            entry = errors.POLICY_PRECONDITION_FAILED if is_policy else errors.PRECONDITION_FAILED
+            return entry.of("if-none-match" if is_negative else "if-match", given, current or "null")
+        case reasons.TagCurrent(is_policy, given, current):
+            return (errors.POLICY_NOT_MODIFIED if is_policy else errors.NOT_MODIFIED).of(given, current)
+        case reasons.NothingNew(is_policy):
+            return (errors.POLICY_EQUAL if is_policy else errors.THING_EQUAL).of()
+        case reasons.ConditionFailed():
+            return errors.CONDITION_FAILED.of()
+        case reasons.ConditionHidden():
+            return errors.CONDITION_NOT_READABLE.of()
+        case reasons.NotDurable(key):
+            return (errors.POLICY_UNAVAILABLE if key.is_policy else errors.THING_UNAVAILABLE).of(key.id)
+        case unknown:
+            assert_never(unknown)
+
+
+def _not_found(id: str, resource: Resource) -> DittoError:
+    part, pointer = resource.part, resource.pointer
+    if part in errors.PART_NOT_FOUND:
+        return errors.PART_NOT_FOUND[part].of(id, resource.feature, print_pointer(resource.inner))
+    if part in (Part.ENTRY, Part.SUBJECTS, Part.RESOURCES):
+        return errors.POLICY_ENTRY_NOT_FOUND.of(pointer[1], id)
+    if part in (Part.SUBJECT, Part.RESOURCE):
+        entry = errors.SUBJECT_NOT_FOUND if part is Part.SUBJECT else errors.RESOURCE_NOT_FOUND
+        return entry.of(pointer[3], pointer[1], id)
+    return (errors.POLICY_NOT_FOUND if resource.is_of_policy else errors.THING_NOT_FOUND).of(id)
+
+
+def _not_modifiable(id: str, resource: Resource) -> DittoError:
+    if resource.part in errors.PART_NOT_MODIFIABLE:
+        entry = errors.PART_NOT_MODIFIABLE[resource.part]
+        return entry.of(id, resource.feature, print_pointer(resource.inner))
+    return (errors.POLICY_NOT_MODIFIABLE if resource.is_of_policy else errors.THING_NOT_MODIFIABLE).of(id)

@@ -1,0 +1,104 @@
+"""From a command as clients send it to the one that the rules of twins know, its conditions read from its headers.
+
+The way back, from results and refusals to answers, is in `answers`. What is wrong with a condition is kept beside it
+and told only when the rules come to it. Upstream documentation: "Conditional requests".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
+from penstock.doors.ditto.kept_headers import to_keep
+from penstock.twins.caller import Caller
+from penstock.twins.command import RetrieveThings, TwinCommand
+from penstock.twins.history import Moment
+from penstock.twins.preconditions import NO_CONDITIONS, Conditions, IfEqual, Tags, Unreadable
+from penstock.wire.ditto.envelope import Headers, tags_header, text_header
+from penstock.wire.ditto.errors import HEADER_INVALID, DittoError
+from penstock.wire.ditto.ranges import parse_revision, parse_timestamp
+from penstock.wire.ditto.rql import Query, parse_rql
+from penstock.wire.ditto.twin import Command, RetrieveSeveral
+
+T = TypeVar("T")
+
+_WEAK = "W/"
+_IF_EQUAL = {
+    "update": IfEqual.UPDATE,
+    "skip": IfEqual.SKIP,
+    "skip-minimizing-merge": IfEqual.SKIP_MINIMIZING_MERGE,
+}
+_CONDITIONS = frozenset(("if-match", "if-none-match", "if-equal", "condition"))
+
+
+def twin_command(command: Command, caller: Caller, kept: Collection[str] = ()) -> TwinCommand:
+    """`kept` are the names of the headers that are journaled with its changes."""
+    return TwinCommand(
+        command.action,
+        command.topic.group,
+        command.entity,
+        command.resource,
+        command.path,
+        command.value,
+        command.fields,
+        conditions_of(command.headers),
+        to_keep(command.headers, caller, kept),
+        command.headers.get("correlation-id"),
+    )
+
+
+def things_asked_for(command: RetrieveSeveral) -> RetrieveThings:
+    return RetrieveThings(command.entities, command.fields)
+
+
+def conditions_of(headers: Headers) -> Conditions:
+    """What the headers of a command demand."""
+    if _CONDITIONS.isdisjoint(headers):
+        return NO_CONDITIONS
+    return Conditions(
+        _read(lambda: _tags(headers, "if-match")),
+        _read(lambda: _tags(headers, "if-none-match")),
+        _read(lambda: _if_equal(headers)),
+        _read(lambda: _condition(headers)),
+    )
+
+
+def _read(parse: Callable[[], T]) -> T | Unreadable:
+    try:
+        return parse()
+    except DittoError as error:
+        return Unreadable(error)
+
+
+def _tags(headers: Headers, name: str) -> Tags | None:
+    text = text_header(headers, name)
+    if text is None:
+        return None
+    tags = tags_header(text, name)
+    strong = tuple([tag for tag in tags if not tag.startswith(_WEAK)])
+    return Tags(text, strong, tuple([tag.removeprefix(_WEAK) for tag in tags if tag.startswith(_WEAK)]))
+
+
+def _if_equal(headers: Headers) -> IfEqual:
+    text = text_header(headers, "if-equal")
+    if text is None:
+        return IfEqual.UPDATE
+    if text not in _IF_EQUAL:
+        raise HEADER_INVALID.of(text, "if-equal", f"word: one of {', '.join(_IF_EQUAL)}")
+    return _IF_EQUAL[text]
+
+
+def _condition(headers: Headers) -> Query | None:
+    text = text_header(headers, "condition")
+    return None if text is None else parse_rql(text)
+
+
+def moment_of(headers: Headers) -> Moment | None:
+    """The moment that a command to retrieve asks for; None for today. Raises `header.invalid`. A revision wins."""
+    text = text_header(headers, "at-historical-revision")
+    if text is not None:
+        return Moment(revision=parse_revision(text, "at-historical-revision"))
+    text = text_header(headers, "at-historical-timestamp")
+    if text is not None:
+        return Moment(before=parse_timestamp(text, "at-historical-timestamp"))
+    return None

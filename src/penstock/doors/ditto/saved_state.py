@@ -1,0 +1,97 @@
+"""The state of all things and policies in one file, so that a start reads only what the journal got after it.
+
+One Arrow table under a checksum, written beside the old one and renamed: it is there whole, or the one before is. All
+in it can be made again from the journal, as long as that is kept. Read next: docs/ditto.md, "Durability".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from penstock import log
+from penstock.journal.arrays import numbers, text
+from penstock.journal.disk import Disk
+from penstock.journal.reader import Reader
+from penstock.journal.selection import Selection
+from penstock.journal.sidecar import SidecarDamaged, read_sidecar, write_sidecar
+from penstock.twins.names import Names
+from penstock.twins.record import Record, records_of
+from penstock.twins.state import State
+from penstock.twins.twin import Twin
+from penstock.wire.ditto.document import parse, text_of
+from penstock.wire.ditto.kinds import EVENTS
+
+_log = log.get(__name__)
+
+NAME = "twins.state"
+# The one before: what a start falls back to should the newest be damaged.
+PREVIOUS = "twins.previous"
+
+VERSION = 1
+_HEAD = ["version", "sequence"]
+_COLUMNS = ["entity", "revision", "created", "modified", "document"]
+
+# How many are encoded at once: with the largest documents a batch stays far below what Arrow can address.
+BATCH_TWINS = 4096
+
+
+def save_state(disk: Disk, state: State) -> None:
+    """Replace the saved state. Blocks: not for a loop. Raises OSError, and then the old one is still there."""
+    entities, twins = list(state.twins), list(state.twins.values())
+    batches = [
+        _batch(entities[at : at + BATCH_TWINS], twins[at : at + BATCH_TWINS])
+        for at in range(0, max(1, len(twins)), BATCH_TWINS)
+    ]
+    head = pa.Table.from_arrays([numbers([VERSION], pa.int64()), numbers([state.sequence], pa.int64())], _HEAD)
+    if NAME in disk.names():
+        disk.rename(NAME, PREVIOUS)
+    write_sidecar(disk, NAME, [head, pa.Table.from_batches(batches)])
+    disk.sync_directory()
+
+
+def _batch(entities: list[str], twins: list[Twin]) -> Any:
+    columns = [
+        text(entities),
+        numbers([twin.revision for twin in twins], pa.int64()),
+        numbers([twin.created for twin in twins], pa.int64()),
+        numbers([twin.modified for twin in twins], pa.int64()),
+        text([text_of(twin.document) for twin in twins]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, _COLUMNS)
+
+
+def load_state(disk: Disk) -> State:
+    """The newest state that can be read; an empty one if there is none: then all of the journal is read."""
+    for name in (NAME, PREVIOUS):
+        try:
+            tables = read_sidecar(disk, name)
+        except SidecarDamaged:
+            _log.error("the saved state of twins is damaged", file=name)
+            continue
+        if tables is None:
+            continue
+        head, body = tables
+        version = head["version"][0].as_py()
+        if version == VERSION:
+            return State(head["sequence"][0].as_py(), dict(_twins(body)))
+        _log.error("the saved state of twins is of another version", file=name, version=version, known=VERSION)
+    return State()
+
+
+def _twins(table: Any) -> Iterator[tuple[str, Twin]]:
+    for batch in table.to_batches():
+        entities, *rest, documents = (batch.column(name).to_pylist() for name in _COLUMNS)
+        yield from zip(entities, map(Twin, map(parse, documents), *rest), strict=True)
+
+
+def records_after(reader: Reader, names: Names, sequence: int) -> Iterator[Record]:
+    """What happened to things and policies after a saved state, a batch in memory at a time.
+
+    Raises Expired when retention has dropped some of it: then a reader over the lake must be used.
+    """
+    # And few others: a reader skips what holds none of these.
+    selection = Selection(names.patterns(), tuple(kind.value for kind in EVENTS))
+    return records_of(reader.read(sequence + 1, None, selection))

@@ -1,0 +1,52 @@
+"""What somebody asks of a thing or a policy, in the terms of the rules: what is to be done, where, and on condition of
+what.
+
+Doors make it of what clients send. What it comes to is in `decision`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from msgspec import UNSET, UnsetType
+
+from penstock.twins.names import Key
+from penstock.twins.preconditions import NO_CONDITIONS, Conditions
+from penstock.wire.ditto.document import Json
+from penstock.wire.ditto.fields import Fields
+from penstock.wire.ditto.ids import EntityId
+from penstock.wire.ditto.kinds import Action, Group
+from penstock.wire.ditto.resource import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class TwinCommand:
+    """One command to one entity. The value of those that have none is UNSET.
+
+    `path` is the place as the sender wrote it, `kept` is journaled with the changes, `correlation` is what the sender
+    calls the command: it is told again with them.
+    """
+
+    action: Action
+    group: Group
+    entity: EntityId
+    resource: Resource
+    path: str
+    value: Json | UnsetType = UNSET
+    fields: Fields | None = None
+    conditions: Conditions = NO_CONDITIONS
+    kept: Mapping[str, Json] = field(default_factory=dict)
+    correlation: Json = None
+
+    @property
+    def key(self) -> Key:
+        return Key(self.group, str(self.entity))
+
+
+@dataclass(frozen=True, slots=True)
+class RetrieveThings:
+    """Those of these things that the caller may read."""
+
+    entities: tuple[EntityId, ...]
+    fields: Fields | None

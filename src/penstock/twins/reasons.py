@@ -1,0 +1,250 @@
+"""Why a command to a thing or a policy is refused: every reason there is, with its facts, in words of no protocol.
+
+A door translates a reason into an answer of its own. `retry` says whether the same command may succeed later without
+anybody changing it. Not here: when each reason holds, which `registry` and the modules it uses decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from penstock.twins.names import Key
+from penstock.wire.ditto.resource import Resource
+
+
+class TwinRefusal(Exception):
+    """A command that is not carried out. Two refusals with the same reason are equal."""
+
+    def __init__(self, reason: TwinReason) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+    @property
+    def retry(self) -> bool:
+        """Whether the same command may succeed later."""
+        return self.reason.retry
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TwinRefusal) and self.reason == other.reason
+
+    def __hash__(self) -> int:
+        return hash(str(self.reason))
+
+
+class _Final:
+    """Of most reasons: trying again changes nothing."""
+
+    __slots__ = ()
+    retry: ClassVar[bool] = False
+
+
+# -- what is there, and who may touch it -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound(_Final):
+    """There is nothing at this place, or its reader must not know that there is."""
+
+    id: str
+    resource: Resource
+
+
+@dataclass(frozen=True, slots=True)
+class NotModifiable(_Final):
+    """It may be read and not written."""
+
+    id: str
+    resource: Resource
+
+
+@dataclass(frozen=True, slots=True)
+class NotDeletable(_Final):
+    """The whole thing may be read and not deleted."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyThere(_Final):
+    """It was to be created, and exists."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class NeverWas(_Final):
+    """There was nothing at that moment of the past, or there is no knowing what.
+
+    The moment is a revision, or else an instant in nanoseconds since 1970.
+    """
+
+    key: Key
+    revision: int | None
+    before: int | None
+
+
+# -- a thing and its policy --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceReserved(_Final):
+    """The namespace of the new thing is that of a data adapter, whose items are things already."""
+
+    thing_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyNotUsable(_Final):
+    """The thing cannot go under this policy: there is none, or it does not let the caller write the thing."""
+
+    thing_id: str
+    policy_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyExists(_Final):
+    """The new thing would bring a policy that exists already."""
+
+    thing_id: str
+    policy_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InlinePolicyNotAllowed(_Final):
+    """A policy came with a thing that exists, or with the identifier of another policy."""
+
+    thing_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyCopied(_Final):
+    """The new thing asks for a copy of a policy, and policies are not copied."""
+
+
+# -- what may be in a policy -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NobodyCouldWrite(_Final):
+    """The policy would keep nobody who may write it; `label` is the entry whose change would do that, if it is one."""
+
+    policy_id: str
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartStays(_Final):
+    """This part of a policy is there as long as what it is in. `path` is as the sender wrote it."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectExpires(_Final):
+    """A subject was to expire, and none does here."""
+
+    expiry: str
+    place: str
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTooLarge(_Final):
+    """Bytes of the document as compact JSON, and how many are allowed."""
+
+    is_policy: bool
+    size: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTooDeep(_Final):
+    """The change would lead to more levels of objects and arrays than are allowed."""
+
+    levels: int
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionUnreadable(_Final):
+    """A condition could not be read; `problem` is whatever its reader made of that."""
+
+    problem: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class TagMismatch(_Final):
+    """None of the tags that were asked for is the current one, or one is that must not be (`is_negative`)."""
+
+    is_policy: bool
+    is_negative: bool
+    given: str
+    current: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TagCurrent(_Final):
+    """A reader has the current value already."""
+
+    is_policy: bool
+    given: str
+    current: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NothingNew(_Final):
+    """The command would change nothing, and its sender wants it skipped then."""
+
+    is_policy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionFailed(_Final):
+    """The condition is not true of the thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionHidden(_Final):
+    """The condition asks about what its sender may not read."""
+
+
+# -- the disk ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NotDurable:
+    """The change could not be made durable: nothing was changed."""
+
+    retry: ClassVar[bool] = True
+    key: Key
+
+
+TwinReason = (
+    NotFound
+    | NotModifiable
+    | NotDeletable
+    | AlreadyThere
+    | NeverWas
+    | NamespaceReserved
+    | PolicyNotUsable
+    | PolicyExists
+    | InlinePolicyNotAllowed
+    | PolicyCopied
+    | NobodyCouldWrite
+    | PartStays
+    | SubjectExpires
+    | DocumentTooLarge
+    | DocumentTooDeep
+    | ConditionUnreadable
+    | TagMismatch
+    | TagCurrent
+    | NothingNew
+    | ConditionFailed
+    | ConditionHidden
+    | NotDurable
+)
