@@ -15,11 +15,14 @@ import uvloop
 
 from penstock.config import load
 from penstock.kernel.ledger import Ledger
-from penstock.transport.asgi import AsgiPort
+from penstock.transport.asgi import MIN_BODY_RATE, AsgiPort
 
-PATIENCE = 20.0
+PATIENCE = 50.0
 HOST = b"Host: h\r\n"
 LARGE = 8_000_000
+
+# Turns of the event loop after which all that can be sent has been sent: each writes and reads tens of kilobytes.
+TURNS = 3_000
 
 
 class Site:
@@ -57,6 +60,37 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
         await asyncio.wait_for(test(), PATIENCE)
 
     uvloop.run(limited())
+
+
+class MovableLoop(asyncio.SelectorEventLoop):
+    """Its time stands still until the test moves it, so that no deadline comes because a machine is slow."""
+
+    moved = 0.0
+
+    def time(self) -> float:
+        return self.moved
+
+    async def pass_by(self, seconds: float) -> None:
+        """Let time pass, and all happen that is due then."""
+        self.moved += seconds
+        await all_turns(10)
+
+
+def run_at_will(test: Callable[[MovableLoop], Awaitable[None]]) -> None:
+    """The only limit of time is the one that pytest has."""
+
+    async def begun() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, MovableLoop)
+        await test(loop)
+
+    with asyncio.Runner(loop_factory=MovableLoop) as runner:
+        runner.run(begun())
+
+
+async def all_turns(count: int = TURNS) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
@@ -123,15 +157,21 @@ def test_a_body_is_handed_on_as_it_comes_and_its_sender_waits_while_nobody_takes
             writer.write(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % LARGE)
             writer.write(bytes(LARGE))
             await begun.wait()
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(writer.drain(), 0.5)
+            draining = asyncio.create_task(writer.drain())
+            await all_turns()
+            assert not draining.done()
             assert taken < LARGE
             go_on.set()
+            await draining
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204 No Content\r\n")
             assert taken == LARGE
             writer.close()
 
     run(test)
+
+
+# Bytes that no buffers on the way to a peer that does not read can hold.
+TOO_MUCH = 60_000_000
 
 
 def test_an_answer_waits_while_the_peer_does_not_read_and_ends_with_it() -> None:
@@ -144,7 +184,7 @@ def test_an_answer_waits_while_the_peer_does_not_read_and_ends_with_it() -> None
 
         async def pour() -> None:
             nonlocal sent
-            while True:
+            while sent < TOO_MUCH:
                 await send({"type": "http.response.body", "body": bytes(100_000), "more_body": True})
                 sent += 100_000
                 await asyncio.sleep(0)
@@ -160,11 +200,9 @@ def test_an_answer_waits_while_the_peer_does_not_read_and_ends_with_it() -> None
             reader, writer = await site.talk()
             writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
             assert b"Transfer-Encoding: chunked" in await reader.readuntil(b"\r\n\r\n")
-            before = -1
-            while before != sent:
-                before = sent
-                await asyncio.sleep(0.3)
-            assert sent < 60_000_000
+            # Far more than it takes to send too much, if nothing holds it back.
+            await all_turns(4 * TOO_MUCH // 100_000)
+            assert 0 < sent < TOO_MUCH
             writer.transport.abort()
             await ended.wait()
 
@@ -296,22 +334,41 @@ def test_a_body_that_is_cut_by_nonsense_is_400_and_its_application_hears_that_no
 
 
 def test_a_body_that_trickles_is_408_and_one_that_comes_is_waited_for() -> None:
-    async def trickle(writer: asyncio.StreamWriter, size: int) -> None:
-        for _ in range(8):
-            writer.write(bytes(size))
-            await asyncio.sleep(0.1)
+    taken: asyncio.Queue[int] = asyncio.Queue()
+    seconds = 10
+    enough = MIN_BODY_RATE * seconds
 
-    async def test() -> None:
-        async with serving(echo, limits__read_timeout_millis=300) as site:
-            for size, status in ((1, b"408 Request Timeout"), (10_000, b"200 OK")):
+    async def counting(scope: Any, receive: Any, send: Any) -> None:
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            more = message["more_body"]
+            taken.put_nowait(len(message["body"]))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def bring(writer: asyncio.StreamWriter, size: int) -> None:
+        """So much of a body, until the application has it."""
+        writer.write(bytes(size))
+        while size > 0:
+            size -= await taken.get()
+
+    async def test(loop: MovableLoop) -> None:
+        async with serving(counting, limits__read_timeout_millis=seconds * 1000) as site:
+            for last, status in ((enough, b"200 OK"), (enough - 1, b"408 Request Timeout")):
                 reader, writer = await site.talk()
-                writer.write(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % (8 * size))
-                sending = asyncio.create_task(trickle(writer, size))
+                writer.write(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % (5 * enough))
+                for size in (enough, enough, enough, last):
+                    await bring(writer, size)
+                    await loop.pass_by(seconds)
+                if last == enough:
+                    await bring(writer, enough)
                 assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 " + status)
-                await sending
                 writer.close()
 
-    run(test)
+    run_at_will(test)
 
 
 # -- how many ----------------------------------------------------------------------------------------------------------
