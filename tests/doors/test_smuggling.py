@@ -17,6 +17,9 @@ PORTS = {"stream": (TARGET, 200), "api": ("/health", 405)}
 # the connection closed behind it.
 ENDLESS = ("chunk size wraps around 32 bits",)
 
+# What h11 reads and a proxy of HTTP/1.0 would take for something else: RFC 9112, section 6.1, calls it faulty.
+STRICTER = ("coding in HTTP/1.0",)
+
 
 @pytest.fixture(params=PORTS)
 def port(request: pytest.FixtureRequest) -> str:
@@ -36,6 +39,8 @@ def test_no_ambiguous_request_is_answered_and_no_hidden_one_is_found(
     for name, data in CASES.items():
         expected, is_refused = read_with_h11(data)
         found = ask(server, port, data)
+        if name in STRICTER:
+            expected, is_refused = [], True
         allowed = 1 if port == "api" and name in ENDLESS else len(expected)
         assert found.count(PORTS[port][1]) <= allowed, name
         # /smuggled does not exist: a 404 means that it was taken for a request.

@@ -6,12 +6,14 @@ import json
 import os
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.journal.disk import DirectoryDisk
 from penstock.journal.journal import Journal, Policy, Settings
-from penstock.journal.segment import DATA_START, FRAME_HEADER
+from penstock.journal.segment import DATA_START, FRAME_HEADER, FrameHeader, decode_payload
 from penstock.journal.verification import Verification, verify
 from tests.e2e.command import run
 from tests.journal.world import columns
@@ -99,6 +101,31 @@ def test_a_segment_that_is_missing_in_the_middle_is_told_with_its_sequences(whol
     gone.unlink()
     damages = look(whole).damages
     assert (damages[0].first, damages[0].last) == (int(gone.stem), int(segments[2].stem) - 1)
+
+
+def test_the_segment_that_is_being_written_is_told_when_it_is_missing(whole: Path) -> None:
+    last = files(whole, ".segment")[-1]
+    last.unlink()
+    (damage, *_) = look(whole).damages
+    assert (damage.file, damage.what) == (last.name, "the segment is missing")
+
+
+def test_records_that_are_not_numbered_as_their_frame_says_are_told(
+    whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No disk does that, a faulty writer might: the checksums are right."""
+
+    def shifted(payload: bytes, header: FrameHeader, schema: Any) -> Any:
+        batch = decode_payload(payload, header, schema)
+        if header.first != 21:
+            return batch
+        numbers = pa.array([number + 1 for number in batch.column("sequence").to_pylist()], pa.int64())
+        return batch.set_column(batch.schema.get_field_index("sequence"), "sequence", numbers)
+
+    monkeypatch.setattr("penstock.journal.verification.decode_payload", shifted)
+    (damage,) = look(whole).damages
+    assert (damage.first, damage.last) == (21, 40)
+    assert damage.what == "the records are not numbered as the frame says"
 
 
 def test_the_oldest_segments_may_be_gone(whole: Path) -> None:
