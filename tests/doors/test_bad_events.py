@@ -26,7 +26,8 @@ MEGABYTE = 1_000_000
 LOG = "penstock.adapters.source"
 QUIET: dict[str, Any] = {"send_sync": False, "keepalive_millis": 30_000}
 
-# Far more than it takes on a slow machine, far less than anything quadratic would.
+# Seconds of this process, in which the server is, too: far more than it takes on a slow machine, far less than anything
+# quadratic would.
 BOUND = 20.0
 
 
@@ -257,11 +258,11 @@ def test_a_value_of_10_mb_arrives_whole(
 ) -> None:
     client.subscribe("t", "key command x", mode)
     text = "0123456789" * MEGABYTE
-    started = time.monotonic()
+    started = time.process_time()
     publish(server, "t", {"key": "k", "command": "ADD", "x": text})
     bystander.still_sees_updates()
     line = client.update()
-    assert time.monotonic() - started < BOUND
+    assert time.process_time() - started < BOUND
     assert len(line) == len("U,1,1,k|ADD|") + len(text)
     assert line == f"U,1,1,k|ADD|{text}", "the value has changed on its way"
     publish(server, "t", {"key": "k", "command": "UPDATE", "x": "short"})
@@ -293,19 +294,19 @@ def test_an_event_of_10_000_fields_arrives_whole(
 ) -> None:
     fields = short_names(10_000)
     client.subscribe("t", " ".join(fields), mode)
-    started = time.monotonic()
+    started = time.process_time()
     for end in "!?" * 10:
         publish(server, "t", {name: f"{name}{end}" for name in fields})
         # Read before the next: in MERGE mode a client that lags behind gets only the latest.
         assert client.update() == f"U,1,1,{'|'.join(f'{name}{end}' for name in fields)}"
-    assert time.monotonic() - started < BOUND
+    assert time.process_time() - started < BOUND
 
 
 def test_a_group_of_10_000_items_is_accepted_and_one_of_10_001_refused(
     server: BackgroundServer, bystander: Witness, client: Client
 ) -> None:
     items = short_names(10_001)
-    started = time.monotonic()
+    started = time.process_time()
     refusal = client.add(" ".join(items), "x", "MERGE")
     assert refusal == "REQERR,1,21,LS_group: More than 10000 items%2C the most allowed"
     assert server.plain.subscribed == set()
@@ -314,4 +315,4 @@ def test_a_group_of_10_000_items_is_accepted_and_one_of_10_001_refused(
         publish(server, item, {"x": item})
     found = {client.update() for _ in range(10_000)}
     assert found == {f"U,2,{position},{item}" for position, item in enumerate(items[:-1], start=1)}
-    assert time.monotonic() - started < BOUND
+    assert time.process_time() - started < BOUND

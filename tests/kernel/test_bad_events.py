@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from time import perf_counter
+from time import thread_time
 
 import pytest
 
@@ -391,16 +391,18 @@ def test_an_event_may_carry_10_000_fields_that_nobody_asked_for(mode: Mode) -> N
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("changed", [1, 10_000], ids=["one field changes", "all fields change"])
 def test_a_hundred_updates_of_10_000_fields_take_no_more_than_moments(mode: Mode, changed: int) -> None:
-    """A few milliseconds each. What is quadratic in the number of fields would take minutes."""
+    """A few milliseconds each, not counting those of other processes. What is quadratic in the number of fields would
+    take minutes.
+    """
     bench = Bench(mode)
     fields = ["key", "command", *names(10_000)]
     bench.client.subscribe("wide", " ".join(fields), mode)
-    started = perf_counter()
+    started = thread_time()
     for number in range(100):
         event = dict.fromkeys(names(changed), f"{number}")
         bench.publish({"key": "k", "command": "UPDATE", **event}, "wide")
     seen = bench.values()
-    assert perf_counter() - started < 20.0
+    assert thread_time() - started < 20.0
     assert len(seen) == 100
     assert seen[-1][1 + changed] == "99"
 
