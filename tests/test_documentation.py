@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.config.checks import DEMO_SETS
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
 ACTIVATION = ". .venv/bin/activate"
@@ -58,6 +60,12 @@ def test_a_page_says_how_the_command_gets_on_the_path_before_it_uses_it(page: Pa
             before = text[: block.start()]
             assert ACTIVATION in before or "is on the PATH" in before, block[2]
             return
+
+
+@pages
+def test_no_configuration_of_a_page_takes_a_name_of_the_demo(page: Path) -> None:
+    """Who tries it beside the demo would be refused, and who watches it would not know which of the two it is."""
+    assert re.findall(rf"(?m)^\[adapters\.({'|'.join(DEMO_SETS)})\b", page.read_text("utf-8")) == []
 
 
 def test_the_example_for_a_public_server_has_no_demo() -> None:
