@@ -12,6 +12,9 @@ from types import TracebackType
 # `make setup` puts the command next to the interpreter.
 PENSTOCK = Path(sys.executable).with_name("penstock")
 
+# Seconds for a command that ends by itself, on a machine with other work: less than a test may take.
+PATIENCE = 50.0
+
 # Any free ports.
 PORTS = ("--port", "0", "--api-port", "0")
 
@@ -66,11 +69,11 @@ class Command:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
         """Send a signal and wait: the exit code, and what was still to be read from standard output."""
         self._process.send_signal(number)
-        output, _ = self._process.communicate(timeout=15)
+        output, _ = self._process.communicate(timeout=PATIENCE)
         return self._process.returncode, output
 
 
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command that ends by itself."""
     command = [str(PENSTOCK), *arguments]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=15, check=False)
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE, check=False)
