@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.adapters.api import Journaling
+from penstock.adapters.inside import InsideAdapter
 from penstock.adapters.loading import Loader
 from penstock.config import Config, ConfigError, load
 from penstock.journal.entity import parts_of
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 Record = tuple[str, str, dict[str, str | None] | None]
 
 
-class Noted(DataAdapter):
+class Noted(InsideAdapter):
     """Notes what it is asked for; sends a state as snapshot when it has one."""
 
     quick = True

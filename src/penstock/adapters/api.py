@@ -27,15 +27,11 @@ from penstock.kernel.ports import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow
 
     from penstock.adapters.publisher import Publisher
     from penstock.adapters.server import ServerHandle
     from penstock.certificates import Certificate
-    from penstock.journal.recorder import AdapterRecorder
-    from penstock.kernel.feed import Feed
 
 T = TypeVar("T")
 
@@ -43,32 +39,14 @@ T = TypeVar("T")
 Maybe: TypeAlias = T | Awaitable[T]
 
 
-class DataAdapter:
-    """Publishes items: overrides what it wants to be told of, and calls `update`, from any thread."""
+class Adapter:
+    """What both kinds of adapters have in common: how they start and stop, and what they say about themselves."""
 
     # Whether all plain methods return at once: they are then called on the event loop itself.
     quick = False
 
-    publisher: Publisher
-
-    def attach(self, publisher: Publisher) -> None:
-        """The adapter is given its way into the server; before `start`."""
-        self.publisher = publisher
-
-    def enter(self, feed: Feed) -> None:
-        """The kernel's own entrance, before `start`: for adapters that live on the event loop and keep its rules."""
-
-    def journal_to(self, recorder: AdapterRecorder | None, directory: Path | None) -> None:
-        """What the adapter publishes is journaled by the kernel, through this recorder; None if nothing is.
-
-        Before `start`. For adapters that journal something themselves, wait until it is on the disk, or keep a state of
-        their own in `directory`, which all adapters share and which may not exist yet; None: nothing is to be kept.
-        """
-
-    # -- what the server asks for ---------------------------------------------------------------------------------
-
     def start(self) -> Maybe[None]:
-        """The server is about to open: connect to whatever the data comes from. An exception stops it."""
+        """The server is about to open: connect to whatever the adapter needs. An exception stops it."""
 
     def check_start(self) -> Maybe[None]:
         """Raise what `start` would raise, where that can be known without an effect; for `penstock config check`."""
@@ -92,6 +70,18 @@ class DataAdapter:
         /health names the adapter as degraded as long as there is a reason, which is not shown.
         """
         return None
+
+
+class DataAdapter(Adapter):
+    """Publishes items: overrides what it wants to be told of, and calls `update`, from any thread."""
+
+    publisher: Publisher
+
+    def attach(self, publisher: Publisher) -> None:
+        """The adapter is given its way into the server; before `start`."""
+        self.publisher = publisher
+
+    # -- what the server asks for ---------------------------------------------------------------------------------
 
     def subscribe(self, item: str) -> Maybe[None]:
         """Somebody wants the item: publish it from now on, its snapshot first."""
@@ -134,17 +124,20 @@ class DataAdapter:
         self.publisher.fail(reason)
 
 
-class MetadataAdapter:
+class MetadataAdapter(Adapter):
     """Decides. By default groups and schemas are lists of names with spaces between them, and everything is allowed.
 
     Raise a `Refusal` to say no; with a `code` of zero or below the client is told that one.
     """
 
-    # Whether all plain methods return at once: they are then called on the event loop itself.
-    quick = False
-
     # How many sessions a user may have at a time; one more ends the oldest with cause 35. None: any number.
     sessions_per_user: int | None = None
+
+    # Whether its own `authenticate` finds out who clients are; if not, what a client calls itself means nothing.
+    knows_names: bool = True
+
+    # Whether `authenticate` looks at user and password only, so that its answer may be kept for a while.
+    decides_by_password: bool = False
 
     server: ServerHandle
     # The name of the set that it decides for, known from `attach` on.
@@ -153,32 +146,6 @@ class MetadataAdapter:
     def attach(self, server: ServerHandle) -> None:
         """The adapter is given its hold on sessions; before `start`."""
         self.server = server
-
-    def start(self) -> Maybe[None]:
-        """The server is about to open. An exception stops it."""
-
-    def check_start(self) -> Maybe[None]:
-        """Raise what `start` would raise, where that can be known without an effect; for `penstock config check`."""
-
-    async def wait_until_ready(self) -> None:
-        """All adapters of the set have been started: wait for what must be there before the first client comes. An
-        exception stops the server.
-        """
-
-    def stop(self) -> Maybe[None]:
-        """The server goes down."""
-
-    def listener_certificate(self) -> Certificate | None:
-        """Of an adapter that listens with TLS: what it shows there. The server has it read again on SIGHUP."""
-        return None
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the adapter cannot do its work just now, such as a connection that is down; None when it can.
-
-        /health names the adapter as degraded as long as there is a reason, which is not shown.
-        """
-        return None
 
     # -- sessions -------------------------------------------------------------------------------------------------
 

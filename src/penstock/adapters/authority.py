@@ -145,12 +145,12 @@ class SetAuthority:
     @property
     def vouches(self) -> bool:
         """Whether the adapter finds out who somebody is: else what a client calls itself means nothing."""
-        return self._overrides("authenticate") and bool(getattr(self._metadata, "knows_names", True))
+        return self._overrides("authenticate") and self._metadata.knows_names
 
     @property
     def is_constant(self) -> bool:
         """Whether it decides about clients by user and password alone, so that its answer may be kept for a while."""
-        return bool(getattr(self._metadata, "decides_by_password", False))
+        return self._metadata.decides_by_password
 
     async def start(self) -> None:
         # Nobody waits for an answer yet: it may take its time, a remote one until its process has come up.

@@ -20,7 +20,7 @@ from typing import Any, Generic, NotRequired, Required, TypeVar, Unpack, get_arg
 
 import msgspec
 
-from penstock.adapters.api import AdapterSet, DataAdapter, Journaling, MetadataAdapter
+from penstock.adapters.api import Adapter, AdapterSet, DataAdapter, Journaling, MetadataAdapter
 from penstock.adapters.faults import CONTAINED, is_of_adapter
 from penstock.config import AdapterSet as Table
 from penstock.config import ConfigError, Data, Metadata
@@ -47,7 +47,7 @@ DATA_ADAPTERS: Mapping[str, str] = MappingProxyType(
 DIRECTORY = "directory"
 """A parameter of this name that is annotated as Path is given the directory of the configuration file."""
 
-A = TypeVar("A", bound=DataAdapter | MetadataAdapter)
+A = TypeVar("A", bound=Adapter)
 KeyPath = tuple[str, ...]
 
 

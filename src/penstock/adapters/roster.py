@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import FrameType, TracebackType
 
-from penstock.adapters.api import DataAdapter, MetadataAdapter
+from penstock.adapters.api import Adapter, DataAdapter
 from penstock.adapters.faults import CONTAINED
 from penstock.log import get
 
@@ -19,7 +19,7 @@ log = get(__name__)
 class Member:
     """One adapter in one set."""
 
-    def __init__(self, adapter: DataAdapter | MetadataAdapter, label: str, optional: bool) -> None:
+    def __init__(self, adapter: Adapter, label: str, optional: bool) -> None:
         self.adapter = adapter
         self.label = label
         """`SET/NAME` of a data adapter, `SET` of a metadata adapter."""
@@ -63,7 +63,7 @@ class Roster:
         # Optional data adapters that have not come up.
         self.awaited: set[str] = set()
 
-    def add(self, adapter: DataAdapter | MetadataAdapter, label: str, optional: bool = False) -> Member:
+    def add(self, adapter: Adapter, label: str, optional: bool = False) -> Member:
         member = Member(adapter, label, optional)
         self._members.append(member)
         return member

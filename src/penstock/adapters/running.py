@@ -12,9 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
+from penstock.adapters.api import Adapter, AdapterSet, DataAdapter
 from penstock.adapters.authority import SetAuthority
 from penstock.adapters.faults import CONTAINED
+from penstock.adapters.inside import InsideAdapter
 from penstock.adapters.publisher import Publisher
 from penstock.adapters.roster import Member, Roster
 from penstock.adapters.server import ServerHandle
@@ -133,9 +134,10 @@ class RunningSet:
         feed = Feed(self._kernel, self.name, name, source)
         with CONTAINED:
             adapter.attach(Publisher(feed, f"{self.name}/{name}"))
-            adapter.enter(feed)
             recorder = feed.recorder = self._recorder(name)
-            adapter.journal_to(recorder, self._directory)
+            if isinstance(adapter, InsideAdapter):
+                adapter.enter(feed)
+                adapter.journal_to(recorder, self._directory)
         self._members.append(self._roster.add(adapter, f"{self.name}/{name}", name in self._optional))
         return source, feed
 
@@ -212,7 +214,7 @@ class RunningSet:
 
     def certificates(self) -> Iterator[tuple[str, Certificate]]:
         """Those that adapters show at listeners of their own, each under the name of the adapter's table."""
-        adapters: dict[str, DataAdapter | MetadataAdapter] = {f"data.{name}": one for name, one in self._made.items()}
+        adapters: dict[str, Adapter] = {f"data.{name}": one for name, one in self._made.items()}
         for name, adapter in {"metadata": self._set.metadata, **adapters}.items():
             certificate = adapter.listener_certificate()
             if certificate is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import isawaitable
 
-from penstock.adapters.api import DataAdapter, MetadataAdapter
+from penstock.adapters.api import Adapter, DataAdapter
 from penstock.adapters.loading import Plan
 from penstock.adapters.running import StartFailure, data_failure, metadata_failure
 
@@ -35,7 +35,7 @@ async def _try_data(adapter_set: str, name: str, adapter: DataAdapter) -> None:
     await _try(adapter, lambda error: data_failure(adapter_set, name, error))
 
 
-async def _try(adapter: DataAdapter | MetadataAdapter, failure: Callable[[Exception], StartFailure]) -> None:
+async def _try(adapter: Adapter, failure: Callable[[Exception], StartFailure]) -> None:
     try:
         outcome = adapter.check_start()
         if isawaitable(outcome):

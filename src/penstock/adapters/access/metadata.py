@@ -65,23 +65,15 @@ class AccessMetadata(MetadataAdapter):
             from penstock.adapters.access.tokens import Tokens
 
             self._tokens = Tokens(tokens, directory)
-        self._knows_names = self._users is not None or self._tokens is not None
-        self._rules = None if rules is None else Rules(rules, self._knows_names)
+        self.knows_names = self._users is not None or self._tokens is not None
+        self._rules = None if rules is None else Rules(rules, self.knows_names)
         if sessions_per_user is not None and sessions_per_user < 1:
             raise AccessError(f"sessions_per_user = {sessions_per_user}: expected a whole number from 1 up")
-        if sessions_per_user is not None and not self._knows_names:
+        if sessions_per_user is not None and not self.knows_names:
             raise AccessError("sessions_per_user without users or tokens: expected one of them, or nobody has a name")
+        # One who overrides `authenticate` may look at more.
+        self.decides_by_password = type(self).authenticate is AccessMetadata.authenticate
         self._threads: ThreadPoolExecutor | None = None
-
-    @property
-    def knows_names(self) -> bool:
-        """Whether those who come in are who they say they are."""
-        return self._knows_names
-
-    @property
-    def decides_by_password(self) -> bool:
-        """Whether nothing but user and password counts; one who overrides `authenticate` may look at more."""
-        return type(self).authenticate is AccessMetadata.authenticate
 
     async def start(self) -> None:
         self._threads = ThreadPoolExecutor(MAX_CHECKS, thread_name_prefix="passwords")
@@ -125,7 +117,7 @@ class AccessMetadata(MetadataAdapter):
     ) -> tuple[Identity, float | None]:
         """Who it is, and for how long; raises a Refusal."""
         nobody = Identity(None, frozenset())
-        if not self._knows_names:
+        if not self.knows_names:
             return nobody, None
         token = self._token(password, client)
         if token is not None and self._tokens is not None:
@@ -196,7 +188,7 @@ class AccessMetadata(MetadataAdapter):
 
     def _who(self, session: SessionFacts) -> Identity:
         # Where nobody vouches for names, what a client calls itself means nothing.
-        return Identity(session.user or None if self._knows_names else None, session.roles)
+        return Identity(session.user or None if self.knows_names else None, session.roles)
 
     # -- messages -------------------------------------------------------------------------------------------------
 

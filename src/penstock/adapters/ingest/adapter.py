@@ -17,9 +17,9 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.adapters.api import DataAdapter
 from penstock.adapters.ingest.draft import MAX_ERRORS
 from penstock.adapters.ingest.states import STATES, Event, State, Unfit
+from penstock.adapters.inside import InsideAdapter
 from penstock.kernel.feed import Feed
 from penstock.log import get
 
@@ -55,7 +55,7 @@ class Limits:
     line_bytes: int
 
 
-class IngestAdapter(DataAdapter):
+class IngestAdapter(InsideAdapter):
     """`items` names what may be published, with `*` for anything: a list of MERGE items, or a table of their modes.
 
     If it is journaled it takes batches, and knows after a restart what it knew before.

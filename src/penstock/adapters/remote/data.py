@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from penstock.adapters.api import DataAdapter
+from penstock.adapters.inside import InsideAdapter
 from penstock.adapters.remote.items import Items
 from penstock.adapters.remote.link import Link, Linked
 from penstock.adapters.remote.settings import ConnectionParameters, millis, optional_text, port, read_settings
@@ -21,7 +21,7 @@ from penstock.wire.ari.replies import Reply
 from penstock.wire.ari.requests import InitData, Pairs, Request
 
 
-class RemoteDataAdapter(Linked, DataAdapter):
+class RemoteDataAdapter(Linked, InsideAdapter):
     """Listens for the remote process; with `notify_port` for one that uses two connections.
 
     `repair_timeout_millis`: how long to wait for a snapshot when the process has come back. `retry_millis`: when to

@@ -18,6 +18,7 @@ from enum import Enum
 from functools import partial
 from typing import Protocol
 
+from penstock.adapters.api import Adapter
 from penstock.adapters.remote.calls import Calls, Done, Outcome, Unanswered, Why
 from penstock.adapters.remote.connection import Connection
 from penstock.adapters.remote.settings import ConnectionSettings
@@ -399,7 +400,7 @@ def _same(wanted: str | None, given: str | None) -> bool:
     return wanted is None or hmac.compare_digest(wanted.encode(), (given or "").encode("utf-8", "replace"))
 
 
-class Linked:
+class Linked(Adapter):
     """What both kinds of adapters do with their link."""
 
     link: Link

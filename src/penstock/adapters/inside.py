@@ -1,0 +1,29 @@
+"""Data adapters with entrances of their own to kernel and journal: not for authors of adapters, who extend DataAdapter.
+
+Whoever extends this lives on the event loop and keeps the kernel's rules by itself. Who calls it: `running`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.adapters.api import DataAdapter
+from penstock.kernel.feed import Feed
+
+if TYPE_CHECKING:
+    from penstock.journal.recorder import AdapterRecorder
+
+
+class InsideAdapter(DataAdapter):
+    """A ready-made adapter that trusts itself; both methods are called after `attach` and before `start`."""
+
+    def enter(self, feed: Feed) -> None:
+        """The kernel's own entrance, in place of the publisher."""
+
+    def journal_to(self, recorder: AdapterRecorder | None, directory: Path | None) -> None:
+        """What the adapter publishes is journaled by the kernel, through this recorder; None if nothing is.
+
+        For adapters that journal something themselves, wait until it is on the disk, or keep a state of their own in
+        `directory`, which all adapters share and which may not exist yet; None: nothing is to be kept.
+        """
