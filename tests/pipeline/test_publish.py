@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +23,8 @@ from tests.pipeline.world import make_journal, some
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
 
 
 def publisher(server: SinkServer, **more: Any) -> Publisher:
@@ -57,6 +61,15 @@ def test_a_query_has_the_name_that_its_checkpoint_has(tmp_path: Path) -> None:
     assert query_id(f"file://{tmp_path}/a%20b", None) == "some-id"  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="does not tell the query's id"):
         query_id(str(tmp_path), None)  # type: ignore[arg-type]
+
+
+def test_every_argument_is_documented_in_the_docstring_and_on_the_page() -> None:
+    arguments = set(inspect.signature(publish_stream).parameters)
+    lines = re.findall(r"^    - ((?:`\w+`(?:, )?)+):", publish_stream.__doc__ or "", re.MULTILINE)
+    assert {name for line in lines for name in re.findall(r"`(\w+)`", line)} == arguments
+    rows = re.findall(r"^\| option \| argument \|.*?^$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    columns = [line.split("|")[2] for line in rows[0].splitlines()[2:]]
+    assert {name for column in columns for name in re.findall(r"`(\w+)`", column)} == arguments
 
 
 def test_the_package_loads_no_pyspark_until_it_is_asked_for_something() -> None:

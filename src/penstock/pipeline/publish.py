@@ -52,8 +52,26 @@ def publish_stream(
 ) -> StreamingQuery:
     """Publish a streaming DataFrame as items, exactly once; the query runs until it is stopped.
 
-    `server` is the address of the API port, or comes with the token from `place`. `trigger` is the time between two
-    batches, or "once": all there is now, then the query ends. Raises BadOption for columns that are not there.
+    Raises BadOption for options that contradict one another and for columns that are not there.
+
+    - `df`: the streaming DataFrame.
+    - `adapter_set`, `adapter`: the ingest adapter that publishes the items; it must be journaled.
+    - `checkpoint`: Spark's directory for the query, one of its own for each query.
+    - `server`: the address of the server's API port, such as `http://127.0.0.1:8081`.
+    - `place`: in place of `server`, where the pipeline works; it knows the address, and the token unless one is given.
+    - `token`: what opens the ingest adapter.
+    - `token_file`: in place of `token`, a file with it in its first line that is not a comment.
+    - `item`: the column with the names of the items.
+    - `item_template`: in place of `item`, a text with columns in braces; without braces all rows are of one item.
+    - `mode`: MERGE, DISTINCT or COMMAND, as the adapter declares the items.
+    - `key`: the column with the key of a row; COMMAND needs it, and no other mode has it.
+    - `command`: in COMMAND mode, a column with ADD, UPDATE, DELETE or null.
+    - `fields`: the columns to publish; by default all that are not named above.
+    - `order_by`: columns by which the rows of a batch are sorted; by default they are not.
+    - `trigger`: the time between two batches, or "once": all there is now, then the query ends.
+    - `output_mode`: Spark's; `complete` publishes every row in each batch.
+    - `query_name`: Spark's name for the query; by default it has none.
+    - `retry_timeout`: seconds for which a server that is away or busy is waited for; by default for ever.
     """
     if (server is None) == (place is None):
         raise BadOption("server and place: exactly one is needed")
