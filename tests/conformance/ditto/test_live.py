@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.doors.ditto.backlog import MAX_WAITING_EVENTS
+from penstock.doors.ditto.waiting_events import MAX_WAITING_EVENTS
 from tests.conformance.ditto.phrases import NO_READ, row, shared
 from tests.doors.ditto.world import READ, THING, Renewing, World, command, kinds, refusal
 

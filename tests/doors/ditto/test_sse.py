@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from penstock.doors.ditto import sse
-from penstock.doors.ditto.backlog import MAX_WAITING_EVENTS, Backlog, Losses
 from penstock.doors.ditto.past import Past
+from penstock.doors.ditto.waiting_events import MAX_WAITING_EVENTS, Losses, WaitingEvents
 from tests.doors.ditto.site import EVENTS, MERGE, Site, entry, policy
 
 numbers = itertools.count(1)
@@ -254,7 +254,7 @@ def test_a_filter_of_live_events_may_ask_for_action_and_path(alice: httpx.Client
 
 def test_a_slow_reader_is_told_how_much_was_lost() -> None:
     async def slow() -> bytes:
-        queue = sse._Queue(Backlog(Losses(), "nginx:slow"))
+        queue = sse._Queue(WaitingEvents(Losses(), "nginx:slow"))
         for number in range(MAX_WAITING_EVENTS + 3):
             queue.put(b"data:%d\n\n" % number)
         return await queue.take()

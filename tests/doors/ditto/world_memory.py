@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from penstock.doors.ditto.answers import DittoAnswer, error_of
-from penstock.doors.ditto.backlog import Losses
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition
 from penstock.doors.ditto.past import Row
 from penstock.doors.ditto.ports import Heard
+from penstock.doors.ditto.waiting_events import Losses
 from penstock.testing.clock import Clock
 from penstock.twins.enforcement import not_found
 from penstock.wire.ditto.errors import DittoError

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.doors.ditto.backlog import Backlog, Losses
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.ports import Heard, Service
+from penstock.doors.ditto.waiting_events import Losses, WaitingEvents
 from penstock.wire.ditto.control import Start
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import error_response
@@ -52,7 +52,7 @@ class Watch:
         self._wish: Start | None = None
         self._end: Callable[[], None] | None = None
         self._writable = True
-        self._backlog = Backlog(edition.losses, reader)
+        self._waiting = WaitingEvents(edition.losses, reader)
 
     def start(self, login: Login, wish: Start) -> None:
         """Send events from now on; what was wished before does not count any more."""
@@ -63,7 +63,7 @@ class Watch:
     def stop(self) -> None:
         """Also if it never started. What waits is not sent any more."""
         self._leave()
-        self._backlog.take()
+        self._waiting.take()
 
     def _leave(self) -> None:
         end, self._end, self._wish = self._end, None, None
@@ -77,7 +77,7 @@ class Watch:
             self._flush()
 
     def _flush(self) -> None:
-        messages, lost = self._backlog.take()
+        messages, lost = self._waiting.take()
         if lost:
             messages.append(self._complaint(lost))
         if messages:
@@ -92,14 +92,14 @@ class Watch:
             return
         if self._writable:
             self._say([self._message(event, extra)])
-        elif self._backlog.is_full:
-            self._backlog.lose()
+        elif self._waiting.is_full:
+            self._waiting.lose()
         else:
-            self._backlog.put(self._message(event, extra))
+            self._waiting.put(self._message(event, extra))
 
     def _miss(self, count: int) -> None:
         """So many events did not even come this far."""
-        self._backlog.lose(count)
+        self._waiting.lose(count)
         if self._writable:
             self._flush()
 

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.doors.ditto.answers import RETRIEVED, DittoAnswer, answer_of, error_of, event_of
-from penstock.doors.ditto.backlog import Losses
 from penstock.doors.ditto.commands import moment_of, things_asked_for, twin_command
 from penstock.doors.ditto.identity import Credentials, Identity, Login
 from penstock.doors.ditto.item_events import ItemEvents
 from penstock.doors.ditto.items import READ_ALL, ItemPast, Items, fields_of
 from penstock.doors.ditto.kept_headers import kept_in
 from penstock.doors.ditto.past import Past, Reader
+from penstock.doors.ditto.waiting_events import Losses
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.ports import ClientFacts
 from penstock.log import get

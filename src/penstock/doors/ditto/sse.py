@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from fastapi import Request
 from starlette.responses import StreamingResponse
 
-from penstock.doors.ditto.backlog import Backlog
 from penstock.doors.ditto.http_request import entity_of, headers_of, parameters_of, path_of, segments_of, topic_of
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.items import ItemPast
 from penstock.doors.ditto.past import Past
 from penstock.doors.ditto.service import Heard, Service, as_answer
+from penstock.doors.ditto.waiting_events import WaitingEvents
 from penstock.wire.ditto.document import MAX_LONG, Json, encode
 from penstock.wire.ditto.errors import HEADER_UNSUPPORTED
 from penstock.wire.ditto.fields import Fields, parse_fields
@@ -185,7 +185,7 @@ def _live(
     namespaces: Collection[str],
     is_wanted: Callable[[Heard], bool],
 ) -> StreamingResponse:
-    queue = _Queue(Backlog(service.losses, login.caller.names[0]))
+    queue = _Queue(WaitingEvents(service.losses, login.caller.names[0]))
 
     def hear(heard: Heard) -> None:
         if heard.event.topic.group is not Group.THINGS or not is_wanted(heard):
@@ -202,34 +202,34 @@ def _live(
 class _Queue:
     """What waits for a client."""
 
-    def __init__(self, backlog: Backlog) -> None:
-        self._backlog = backlog
+    def __init__(self, waiting: WaitingEvents) -> None:
+        self._waiting = waiting
         self._filled = asyncio.Event()
 
     def put(self, line: bytes) -> None:
-        if self._backlog.is_full:
-            self._backlog.lose()
+        if self._waiting.is_full:
+            self._waiting.lose()
         else:
-            self._backlog.put(line)
+            self._waiting.put(line)
         self._filled.set()
 
     def miss(self, count: int) -> None:
         """So many events did not even come this far."""
-        self._backlog.lose(count)
+        self._waiting.lose(count)
         self._filled.set()
 
     async def take(self) -> bytes:
         """All that waits, once something does."""
         await self._filled.wait()
         self._filled.clear()
-        lines, lost = self._backlog.take()
+        lines, lost = self._waiting.take()
         if lost:
             lines.append(b'event:lost\ndata:{"lost":%d}\n\n' % lost)
         return b"".join(lines)
 
     def close(self) -> None:
         """The client is gone."""
-        self._backlog.take()
+        self._waiting.take()
 
 
 async def _live_events(

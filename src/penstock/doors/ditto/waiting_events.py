@@ -23,7 +23,7 @@ class Losses:
         self.ledger = Ledger() if ledger is None else ledger
 
 
-class Backlog:
+class WaitingEvents:
     """What waits for one client. `reader` is what the log calls it."""
 
     def __init__(self, losses: Losses, reader: str) -> None:

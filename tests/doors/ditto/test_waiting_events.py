@@ -6,14 +6,14 @@ import logging
 
 import pytest
 
-from penstock.doors.ditto.backlog import MAX_WAITING_EVENTS, Backlog, Losses
+from penstock.doors.ditto.waiting_events import MAX_WAITING_EVENTS, Losses, WaitingEvents
 
-LOG = "penstock.doors.ditto.backlog"
+LOG = "penstock.doors.ditto.waiting_events"
 
 
 def test_what_waits_is_taken_once_and_losses_are_counted_for_all_readers() -> None:
     losses = Losses()
-    one, other = Backlog(losses, "nginx:one"), Backlog(losses, "nginx:other")
+    one, other = WaitingEvents(losses, "nginx:one"), WaitingEvents(losses, "nginx:other")
     for number in range(MAX_WAITING_EVENTS):
         assert not one.is_full
         one.put(b"%d" % number)
@@ -29,7 +29,7 @@ def test_what_waits_is_taken_once_and_losses_are_counted_for_all_readers() -> No
 
 def test_an_operator_is_told_who_has_lost_how_many(caplog: pytest.LogCaptureFixture) -> None:
     losses = Losses()
-    slow, quick = Backlog(losses, "nginx:slow"), Backlog(losses, "nginx:quick")
+    slow, quick = WaitingEvents(losses, "nginx:slow"), WaitingEvents(losses, "nginx:quick")
     with caplog.at_level(logging.WARNING, LOG):
         for _ in range(3):
             slow.lose()
