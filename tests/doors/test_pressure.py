@@ -13,12 +13,13 @@ from websockets.exceptions import ConnectionClosed
 
 from penstock.doors.stream.http import StreamConnection
 from penstock.doors.stream.link import Link
-from penstock.doors.stream.websocket import MAX_UNREAD, WebSocketConnection
+from penstock.doors.stream.websocket import WebSocketConnection
 from penstock.doors.tlcp.asked import REQUESTS_PER_TURN
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.recovery import Batch
 from penstock.transport import closing
 from penstock.transport.pressure import Patience
+from penstock.transport.websocket import MAX_UNREAD
 from penstock.wire.tlcp.errors import RequestError
 from tests.doors.hostile import CREATE, UPGRADE, Hostile, post, statuses
 from tests.doors.test_bad_input import FORGETFUL

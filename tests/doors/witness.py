@@ -87,7 +87,7 @@ def _tracked(server: BackgroundServer) -> dict[type, int]:
     found: list[type] = []
     for entry in gc.get_objects():
         if isinstance(entry, StreamConnection | WebSocketConnection):
-            ours = entry.door is server.server.stream
+            ours = entry.http_port is server.server.stream
         elif isinstance(entry, HttpResponse):
             ours = entry._connection.door is server.server.stream
         elif isinstance(entry, Session):

@@ -44,7 +44,7 @@ def handshake(changes: Mapping[str, str | None], method: str = "GET") -> HttpReq
 
 
 def test_the_answer_proves_the_key_and_echoes_the_subprotocol() -> None:
-    head, _, rest = accept(handshake({}), SUBPROTOCOL).partition(b"\r\n\r\n")
+    head, _, rest = accept(handshake({}), SUBPROTOCOL).answer.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
     assert first == "HTTP/1.1 101 Switching Protocols"
@@ -68,7 +68,7 @@ def test_the_answer_proves_the_key_and_echoes_the_subprotocol() -> None:
     ],
 )
 def test_what_browsers_send_besides_is_accepted_and_no_extension_is_taken(changes: dict[str, str]) -> None:
-    answer = accept(handshake(changes), SUBPROTOCOL).lower()
+    answer = accept(handshake(changes), SUBPROTOCOL).answer.lower()
     assert answer.startswith(b"http/1.1 101 ")
     assert b"sec-websocket-extensions" not in answer
 

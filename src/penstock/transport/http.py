@@ -389,6 +389,11 @@ class HttpConnection(asyncio.Protocol):
         """Whether it is in the port's census, from where it has to be taken when it is gone."""
         return self._counted
 
+    @property
+    def peer_has_ended(self) -> bool:
+        """Whether the peer has sent all it will send."""
+        return self._all_read
+
     def hand_over(self, protocol: asyncio.Protocol) -> bytes:
         """Let the socket go on as that of another protocol, which is to see to the census; returns bytes for it."""
         self.lost = True  # For this object; the socket lives on.

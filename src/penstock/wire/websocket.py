@@ -1,7 +1,7 @@
 """WebSocket without I/O: incoming frames are read and outgoing text frames built here, the handshake is that of the
 `websockets` core.
 
-No frame passes through a library: it is a short header and the payload. RFC 6455.
+No frame passes through a library, because it is a short header and the payload; compression is in `deflate`. RFC 6455.
 """
 
 from __future__ import annotations
@@ -13,21 +13,29 @@ from websockets.http11 import Request
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from penstock.wire.deflate import COMPRESSED_BYTES, Deflate, NotCompressed, TooLong, offer
 from penstock.wire.http1 import HttpError, HttpRequest
 
+_CONTINUATION = 0x0
 _TEXT = 0x1
 _BINARY = 0x2
 _CONTROL = 0x8
 _CLOSE = 0x8
 _PING = 0x9
 _PONG = 0xA
-_OPCODES = (0x0, _TEXT, _BINARY, _CLOSE, _PING, _PONG)
+_OPCODES = (_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG)
 _FINAL = 0x80
+# Of the bits that are reserved for extensions, the one that marks a compressed message.
+_RESERVED = 0x70
+_COMPRESSED = 0x40
 _SHORT_LIMIT = 126
 _MEDIUM_LIMIT = 65_536
 
 # Bytes of a control frame's payload, at the most.
 MAX_CONTROL = 125
+
+# Of a close frame's payload, what is left for the reason behind the code.
+MAX_REASON = MAX_CONTROL - 2
 
 # Why a socket is closed. RFC 6455, section 7.4.1, which also says which of these codes a peer may send.
 PROTOCOL_ERROR = 1002
@@ -37,18 +45,30 @@ MESSAGE_TOO_BIG = 1009
 _CLOSE_CODES = (1000, 1001, 1002, 1003, *range(1007, 1015))
 
 
-def accept(request: HttpRequest, subprotocol: str) -> bytes:
-    """The bytes of the 101 response that opens the socket with this subprotocol.
+class Acceptance:
+    """A handshake that is right: the bytes of the 101 response, and the compression that was agreed on."""
 
-    Raises HttpError for a bad handshake.
-    """
+    __slots__ = ("answer", "deflate")
+
+    def __init__(self, answer: bytes, deflate: Deflate | None) -> None:
+        self.answer = answer
+        self.deflate = deflate
+
+
+def accept(request: HttpRequest, subprotocol: str | None = None, may_compress: bool = False) -> Acceptance:
+    """What opens the socket, with this subprotocol if one is named. Raises HttpError for a bad handshake."""
     if request.method != "GET":
         raise HttpError(405, f"{request.method} cannot open a WebSocket; GET can", allow="GET")
-    handshake = ServerProtocol(subprotocols=[Subprotocol(subprotocol)])
+    handshake = ServerProtocol(
+        subprotocols=None if subprotocol is None else [Subprotocol(subprotocol)],
+        extensions=[offer()] if may_compress else None,
+    )
     response = handshake.accept(Request(request.target, Headers(request.headers.items())))
     if response.status_code != 101:
         raise HttpError(426 if response.status_code == 426 else 400, response.body.decode("utf-8", "replace").strip())
-    return response.serialize()
+    # There is only one that can have been agreed on.
+    agreed = handshake.extensions
+    return Acceptance(response.serialize(), Deflate(agreed[0]) if agreed else None)
 
 
 def subprotocols(request: HttpRequest) -> list[str]:
@@ -64,6 +84,13 @@ def frame_header(size: int, first: bool, final: bool) -> bytes:
     if size < _MEDIUM_LIMIT:
         return bytes((opcode, 126)) + size.to_bytes(2, "big")
     return bytes((opcode, 127)) + size.to_bytes(8, "big")
+
+
+def message_frame(message: bytes, deflate: Deflate | None) -> bytes:
+    """The one frame of a whole text message, compressed where that was agreed on and is worthwhile."""
+    if deflate is not None and len(message) >= COMPRESSED_BYTES:
+        return deflate.text_frame(message)
+    return frame_header(len(message), True, True) + message
 
 
 def text_frames(payload: bytes, max_frame: int) -> bytes:
@@ -106,13 +133,29 @@ def _fragments(line: bytes, max_frame: int) -> Iterable[bytes]:
 class FrameReader:
     """Incoming frames of an open socket: text messages come out, pings and closes are answered by `to_send`.
 
-    Not the `websockets` parser: one takes 1,500 bytes for as long as the socket is open, this one 80.
+    Binary messages end the socket, or are passed over if `skips_binary`. Not the `websockets` parser, because one takes
+    far more memory for as long as the socket is open.
     """
 
-    __slots__ = ("_answer", "_fragments", "_gathered", "_max_size", "_rest", "is_open")
+    __slots__ = (
+        "_answer",
+        "_fragments",
+        "_gathered",
+        "_is_skipping",
+        "_max_size",
+        "_rest",
+        "_skips_binary",
+        "deflate",
+        "is_open",
+    )
 
-    def __init__(self, max_size: int) -> None:
+    def __init__(self, max_size: int, deflate: Deflate | None = None, skips_binary: bool = False) -> None:
+        """`max_size` is that of a message, in bytes, when it is no longer compressed."""
         self._max_size = max_size
+        self.deflate = deflate
+        self._skips_binary = skips_binary
+        # The message that is being read is a binary one.
+        self._is_skipping = False
         # The beginning of a frame; the parts of a message so far, and how many bytes they are; None between them.
         self._rest: bytearray | None = None
         self._fragments: list[bytes] | None = None
@@ -148,7 +191,9 @@ class FrameReader:
         opcode = first & 0x0F
         final = first & _FINAL != 0
         size = second & 0x7F
-        if first & 0x70 or opcode not in _OPCODES:
+        reserved = first & _RESERVED
+        marked = reserved == _COMPRESSED and self.deflate is not None and opcode in (_TEXT, _BINARY)
+        if (reserved and not marked) or opcode not in _OPCODES:
             return self._fail(PROTOCOL_ERROR, "A reserved bit or opcode", start)
         if not second & 0x80:
             return self._fail(PROTOCOL_ERROR, "A frame without a mask", start)
@@ -171,29 +216,42 @@ class FrameReader:
         if opcode & _CONTROL:
             self._take_control(opcode, payload)
         else:
-            self._take_data(opcode, final, payload, messages)
+            self._take_data(opcode, final, marked, payload, messages)
         return end
 
-    def _take_data(self, opcode: int, final: bool, payload: bytes, messages: list[str]) -> None:
+    def _take_data(self, opcode: int, final: bool, marked: bool, payload: bytes, messages: list[str]) -> None:
         fragments = self._fragments
-        if opcode == _BINARY:
-            self.close(UNSUPPORTED_DATA, "TLCP is text; binary messages are not accepted")
+        if opcode == _BINARY and not self._skips_binary:
+            self.close(UNSUPPORTED_DATA, "Binary messages are not accepted here")
             return
-        if (opcode == _TEXT) != (fragments is None):
+        if (opcode != _CONTINUATION) != (fragments is None):
             self.close(PROTOCOL_ERROR, "A message inside a message, or the continuation of none")
             return
+        if self.deflate is not None:
+            try:
+                payload = self.deflate.inflated(opcode, payload, final, marked, self._max_size - self._gathered)
+            except TooLong:
+                self.close(MESSAGE_TOO_BIG, f"A message of more than {self._max_size} bytes")
+                return
+            except NotCompressed:
+                self.close(PROTOCOL_ERROR, "A compressed message that is none")
+                return
+        if opcode != _CONTINUATION:
+            self._is_skipping = opcode == _BINARY
         if not final or fragments is not None:
             if fragments is None:
                 fragments = self._fragments = []
-            if payload:
+            self._gathered += len(payload)
+            if payload and not self._is_skipping:
                 # Empty fragments cost the peer nothing and may be endless.
                 fragments.append(payload)
-                self._gathered += len(payload)
             if not final:
                 return
             payload = b"".join(fragments)
             self._fragments = None
             self._gathered = 0
+        if self._is_skipping:
+            return
         try:
             messages.append(payload.decode())
         except UnicodeDecodeError:
@@ -228,8 +286,15 @@ class FrameReader:
         """Say goodbye, once; code 0 says it without a reason. Nothing is read from now on."""
         if self.is_open:
             self.is_open = False
-            payload = code.to_bytes(2, "big") + reason.encode() if code else b""
+            # The reason is cut at the end of a character.
+            text = reason.encode()[:MAX_REASON].decode("utf-8", "ignore").encode()
+            payload = code.to_bytes(2, "big") + text if code else b""
             self._answer += bytes((_FINAL | _CLOSE, len(payload))) + payload
+
+    def ping(self) -> None:
+        """Ask the peer for a sign of life."""
+        if self.is_open:
+            self._answer += bytes((_FINAL | _PING, 0))
 
     def to_send(self) -> bytes:
         """Control frames to write."""
@@ -244,4 +309,13 @@ def _unmasked(data: bytes | bytearray, key: bytes | bytearray) -> bytes:
     return (int.from_bytes(data, "little") ^ int.from_bytes(mask, "little")).to_bytes(size, "little")
 
 
-__all__ = ["FrameReader", "accept", "frame_header", "subprotocols", "text_frames", "text_messages"]
+__all__ = [
+    "Acceptance",
+    "FrameReader",
+    "accept",
+    "frame_header",
+    "message_frame",
+    "subprotocols",
+    "text_frames",
+    "text_messages",
+]

@@ -19,6 +19,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from penstock.doors.ditto import websocket
 from penstock.doors.ditto.streaming import SOME_BYTES
+from penstock.wire.deflate import COMPRESSED_BYTES
 from tests.adapters.access.world import AUDIENCE, password_of
 from tests.doors.ditto.site import SECRET, Site
 from tests.doors.ditto.world import Message, command, failure, kind, kinds, revisions, streaming
@@ -201,7 +202,7 @@ def test_text_that_is_none_ends_the_connection(site: Site) -> None:
         assert caught.value.rcvd.code == 1007
 
 
-@pytest.mark.parametrize("size", [10, websocket.COMPRESSED_BYTES * 3, 90_000])
+@pytest.mark.parametrize("size", [10, COMPRESSED_BYTES * 3, 90_000])
 def test_messages_of_any_size_come_whole_with_and_without_compression(site: Site, size: int) -> None:
     text = "".join(chr(97 + number % 26) for number in range(size))
     for compression in ("deflate", None):
@@ -251,22 +252,18 @@ def test_pings_are_answered(site: Site) -> None:
         assert alice.link.ping().wait(LONG)
 
 
-def test_a_client_that_answers_no_ping_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(websocket, "PING_SECONDS", 0.05)
-    request = (
-        f"GET /ws/2 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: {basic('alice')}"
-        "\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    )
-    with socket.create_connection(("127.0.0.1", site.server.api_port), LONG) as link:
-        link.sendall(request.encode())
-        received = b""
-        try:
-            while data := link.recv(65_536):
-                received += data
-        except ConnectionResetError:
-            pass
-    assert received.startswith(b"HTTP/1.1 101 ")
-    assert received.endswith(b"\x89\x00")
+def test_a_client_that_answers_no_ping_is_cut_off(tmp_path: Path) -> None:
+    with Site(tmp_path, {"limits.idle_timeout_millis": 500}) as hasty, opened(hasty) as link:
+        assert read_all(link) == [frames.ServerFrame(True, frames.PING, b"")]
+
+
+def test_a_client_that_answers_pings_is_kept_although_it_says_nothing(tmp_path: Path) -> None:
+    with Site(tmp_path, {"limits.idle_timeout_millis": 500}) as hasty, opened(hasty) as link:
+        for _ in range(6):
+            assert link.recv(65_536) == b"\x89\x00"
+            link.sendall(frames.frame(frames.PONG))
+        link.sendall(frames.text("STOP-SEND-EVENTS"))
+        assert b"STOP-SEND-EVENTS:ACK" in link.recv(65_536)
 
 
 def opened(site: Site, behind: bytes = b"") -> socket.socket:
@@ -525,8 +522,12 @@ def test_a_client_that_reads_live_events_too_slowly_is_told_how_many_it_has_lost
         assert slow.hear()["revision"] == sent + 1
 
 
-def test_a_client_that_never_reads_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(websocket, "WRITE_SECONDS", 0.05)
+def test_a_client_that_never_reads_is_cut_off(tmp_path: Path) -> None:
+    with Site(tmp_path, {"limits.write_timeout_millis": 200}) as site:
+        check_that_it_is_cut_off(site)
+
+
+def check_that_it_is_cut_off(site: Site) -> None:
     id = "ws:stuck"
     with client(site, basic("alice")) as alice:
         alice.ask(command("create", value={"attributes": {"t": "x" * 90_000}}, id=id))

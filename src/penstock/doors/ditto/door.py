@@ -95,7 +95,7 @@ class DittoDoor:
         self.identity = Identity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
         items = Items(known, self.identity, recording, history, self._executor)
         self.service = Service(self.twins, names, self.identity, items, history, self._executor, ledger, kept)
-        self._sockets = Sockets(self.service, config.stream.allow_websocket_origins)
+        self._sockets = Sockets(self.service)
         self._names = names
 
     async def open(self) -> None:

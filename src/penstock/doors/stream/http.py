@@ -15,9 +15,9 @@ from penstock.doors.stream.response import HttpResponse
 from penstock.doors.stream.websocket import WebSocketConnection
 from penstock.transport.answers import TEXT, accepts_gzip
 from penstock.transport.http import HttpConnection
-from penstock.transport.origins import allows
-from penstock.wire import websocket
+from penstock.transport.websocket import handshake
 from penstock.wire.http1 import HttpError, HttpRequest
+from penstock.wire.websocket import subprotocols
 
 if TYPE_CHECKING:
     from penstock.doors.stream.door import StreamDoor
@@ -69,19 +69,11 @@ class StreamConnection(HttpConnection):
         response.task = asyncio.get_running_loop().create_task(self.door.answer(name, response))
 
     def upgrade(self, request: HttpRequest) -> None:
-        origin = request.headers.get("origin")
         if _SOCKET_PATH.fullmatch(request.path) is None:
             raise HttpError(404, f"No WebSocket at {request.path}; it is at /lightstreamer")
-        if origin is not None and not allows(self.door.config.stream.allow_websocket_origins, origin):
-            raise HttpError(403, f"Origin {origin} may not open a WebSocket here")
-        subprotocol = self.door.tlcp.choose_subprotocol(websocket.subprotocols(request))
-        opening = websocket.accept(request, subprotocol)
-        connection = WebSocketConnection(
-            self.door, self.transport, self.address, self.secure, request.headers, subprotocol
-        )
-        leftover = self.hand_over(connection)
-        self.transport.write(opening)
-        connection.start(leftover, counted=self.is_counted)
+        subprotocol = self.door.tlcp.choose_subprotocol(subprotocols(request))
+        acceptance = handshake(self.door, request, subprotocol)
+        WebSocketConnection(self, acceptance, request.headers, subprotocol).start(self, acceptance)
 
     def _page(self, request: HttpRequest, path: str) -> None:
         page = self.door.pages.find(path)

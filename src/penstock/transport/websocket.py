@@ -1,0 +1,323 @@
+"""One WebSocket, whatever is said on it: frames in and out, limits, pressure, silence, and how it ends.
+
+What messages mean is up to the class that extends this one, so that all doors are as strict. Frames are read and built
+in `wire.websocket`. Read next: `[limits]` in docs/configuration.md. Specification: RFC 6455.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from os import write
+
+from penstock.log import get
+from penstock.transport.closing import close_gently
+from penstock.transport.http import HttpConnection
+from penstock.transport.origins import allows
+from penstock.transport.port import HttpPort
+from penstock.transport.pressure import Patience, plain_socket
+from penstock.wire import websocket
+from penstock.wire.http1 import HttpError, HttpRequest
+from penstock.wire.websocket import Acceptance, FrameReader
+
+log = get(__name__)
+
+# Why a socket is closed. RFC 6455, section 7.4.1.
+NORMAL = 1000
+GOING_AWAY = 1001
+POLICY_VIOLATION = 1008
+
+# Bytes of answers and pongs that a client may leave unread; beyond it nothing more is read from that client.
+MAX_UNREAD = 1_048_576
+
+# Bytes that are read at once from a client that may compress: they may become a thousand times as many.
+PIECE_BYTES = 8_192
+
+# Pings in the time after which a silent client is cut: it has that many chances to answer.
+PINGS_A_TIMEOUT = 2
+
+
+def handshake(
+    port: HttpPort, request: HttpRequest, subprotocol: str | None = None, may_compress: bool = False
+) -> Acceptance:
+    """What opens a WebSocket for this request; raises HttpError."""
+    origin = request.headers.get("origin")
+    if origin is not None and not allows(port.config.stream.allow_websocket_origins, origin):
+        raise HttpError(403, f"Origin {origin} may not open a WebSocket here")
+    return websocket.accept(request, subprotocol, may_compress)
+
+
+class WebSocket(asyncio.Protocol):
+    """Made for a connection whose handshake is right; `start` makes the connection this one's."""
+
+    __slots__ = (
+        "_closing",
+        "_counted",
+        "_heard",
+        "_outlet",
+        "_patience",
+        "_paused",
+        "_reader",
+        "_reads",
+        "_timer",
+        "_unread",
+        "address",
+        "http_port",
+        "lost",
+        "secure",
+        "transport",
+    )
+
+    # Bytes that may wait to be sent before the door is told; 0 where it can hold and merge what is to be sent.
+    high_water = 0
+
+    # Whether binary messages are passed over; else they end the socket.
+    skips_binary = False
+
+    # Whether a client that says nothing is asked if it is still there. If not, one that is not in use is sent away.
+    pings = False
+
+    def __init__(self, connection: HttpConnection, acceptance: Acceptance, max_message: int) -> None:
+        """`max_message` is in bytes; a longer one ends the socket."""
+        self.http_port = connection.http_port
+        self.transport = connection.transport
+        self.address = connection.address
+        self.secure = connection.secure
+        self.lost = False
+        self._counted = connection.is_counted
+        self._reader = FrameReader(max_message, acceptance.deflate, self.skips_binary)
+        # Came in while nothing was read; what is being read is no longer in it.
+        self._unread = b""
+        self._reads = False
+        self._paused = False
+        self._heard = True
+        self._closing = False
+        # The socket, as long as it is there, nothing is between it and the transport, and `pause_writing` comes with
+        # the first byte that waits; else -1.
+        self._outlet = -1 if self.high_water else plain_socket(self.transport)
+        self._timer: asyncio.TimerHandle | None = None
+        self._patience: Patience | None = None
+
+    def start(self, connection: HttpConnection, acceptance: Acceptance) -> None:
+        """Answer the handshake, and go on with the bytes that came behind it."""
+        leftover = connection.hand_over(self)
+        self.http_port.connections.add(self)
+        if self.high_water:
+            self.transport.set_write_buffer_limits(high=self.high_water)
+        self.transport.write(acceptance.answer)
+        self.watch()
+        if leftover:
+            self.data_received(leftover)
+        if connection.peer_has_ended:
+            # Nobody will say it again.
+            self.eof_received()
+            self.transport.close()
+
+    # -- what a door brings along ---------------------------------------------------------------------------------
+
+    @property
+    def in_use(self) -> bool:
+        """Whether it is open for a reason, although the client says nothing."""
+        raise NotImplementedError
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether messages are wanted. When that changes, call `listen`."""
+        raise NotImplementedError
+
+    def received(self, messages: list[str]) -> None:
+        """Messages have come."""
+        raise NotImplementedError
+
+    def resumed(self) -> None:
+        """It is read from again."""
+
+    def congested_now(self) -> None:
+        """The client does not read: more than `high_water` bytes wait."""
+
+    def relieved(self) -> None:
+        """The client has read."""
+
+    def gone(self) -> None:
+        """The connection is lost."""
+
+    # -- asyncio callbacks ----------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        if self._closing:
+            return
+        self._heard = True
+        self._unread = self._unread + data if self._unread else data
+        self.listen()
+
+    def eof_received(self) -> bool:
+        self._reader.eof()
+        self._answer_frames()
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost = True
+        self._outlet = -1
+        self._stop_watching()
+        if self._patience is not None:
+            self._patience.cancel()
+        self.http_port.forget(self)
+        if self._counted:
+            self.http_port.connection_census.leave(self.address)
+        self.gone()
+
+    @property
+    def congested(self) -> bool:
+        """Whether the peer has left more unread than it should."""
+        return self._patience is not None
+
+    def pause_writing(self) -> None:
+        port = self.http_port
+        self._patience = Patience(self.transport, port.config.limits.write_timeout_millis / 1000, port.ledger)
+        self.congested_now()
+
+    def resume_writing(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        self.listen()
+        self.relieved()
+
+    # -- what comes in --------------------------------------------------------------------------------------------
+
+    @property
+    def listening(self) -> bool:
+        """Whether it is read from."""
+        return not self._paused
+
+    def listen(self) -> None:
+        """Read on, unless the door takes no more for now or too many answers have not been taken."""
+        if self.lost or self._reads:
+            return
+        self._reads = True
+        try:
+            self._pause_or_resume()
+            while self._unread and not self._paused and not self._closing:
+                messages = self._reader.feed(self._next_piece())
+                if messages:
+                    self.received(messages)
+                self._answer_frames()
+                self._pause_or_resume()
+        finally:
+            self._reads = False
+
+    def _next_piece(self) -> bytes:
+        data = self._unread
+        if self._reader.deflate is None or len(data) <= PIECE_BYTES:
+            self._unread = b""
+            return data
+        self._unread = data[PIECE_BYTES:]
+        return data[:PIECE_BYTES]
+
+    def _pause_or_resume(self) -> None:
+        pauses = not self._closing and (not self.takes_more or self.transport.get_write_buffer_size() > MAX_UNREAD)
+        if pauses == self._paused or self.lost:
+            return
+        self._paused = pauses
+        if pauses:
+            self.transport.pause_reading()
+            if self._patience is not None:
+                self._patience.recount()
+        else:
+            # What it has sent meanwhile is about to be read.
+            self._heard = True
+            self.transport.resume_reading()
+            self.resumed()
+
+    def _answer_frames(self) -> None:
+        """Send pings, pongs and closes that the reader has prepared."""
+        answer = self._reader.to_send()
+        if answer:
+            self.write_frames(answer)
+        if not self._reader.is_open and not self._closing:
+            self._closing = True
+            self._unread = b""
+            self._stop_watching()
+            self._timer = close_gently(self.transport, self.http_port.config.limits.write_timeout_millis / 1000)
+            # What still comes is dropped, and the end of it is waited for.
+            self._pause_or_resume()
+
+    # -- silence --------------------------------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Begin again to wait for a sign of life: a socket that is not in use must say something now and then."""
+        self._stop_watching()
+        if self.lost or self._closing:
+            return
+        loop = asyncio.get_running_loop()
+        seconds = self.http_port.config.limits.idle_timeout_millis / 1000
+        if self.pings:
+            self._timer = loop.call_later(seconds / PINGS_A_TIMEOUT, self._ask)
+        elif not self.in_use:
+            self._timer = loop.call_later(seconds, self._idle)
+
+    def _ask(self) -> None:
+        self._timer = None
+        if not self._heard and not self._paused:
+            self.cut()
+            return
+        self._heard = False
+        self._reader.ping()
+        self._answer_frames()
+        self.watch()
+
+    def _idle(self) -> None:
+        self._timer = None
+        # It may have come into use since; whoever ends that starts the watch anew.
+        if not self.in_use:
+            self.close(POLICY_VIOLATION, f"Idle for {self.http_port.config.limits.idle_timeout_millis} ms")
+
+    def _stop_watching(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- what goes out --------------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can still be sent."""
+        return not self.lost and self._reader.is_open
+
+    def write_frames(self, frames: bytes) -> None:
+        """Write whole frames, while the socket is open. Never raises."""
+        # Not while the transport has something to write.
+        if self._outlet >= 0 and self._patience is None:
+            try:
+                # The transport would make the same call, and costs far more: docs/decisions.md, "Limits of what waits".
+                sent = write(self._outlet, frames)
+            except OSError:
+                # The transport will find out for itself, and knows what is to be done then.
+                sent = 0
+            if sent == len(frames):
+                return
+            frames = frames[sent:]
+        try:
+            if not self.transport.is_closing():
+                self.transport.write(frames)
+        except Exception:
+            # One connection's trouble must not keep the others from writing.
+            log.exception("connection failed while writing")
+            self.cut()
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def close(self, code: int, reason: str) -> None:
+        """Say goodbye after all that was written. Nothing comes in or goes out from then on."""
+        if not self.lost:
+            self._reader.close(code, reason)
+            self._answer_frames()
+
+    def close_if_idle(self) -> None:
+        """The port is being closed."""
+        self.close(GOING_AWAY, "The server is going down")
+
+    def cut(self) -> None:
+        """The connection is of no use any more; its loss is told in the usual way."""
+        # The number may be another connection's as soon as the socket is closed.
+        self._outlet = -1
+        self.transport.abort()
