@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from penstock.doors.stream.body import BadBody, body_text
+from penstock.transport.body import BadBody, body_text
 from penstock.wire.form import FormError, parse_line, split_lines
 from penstock.wire.http1 import HttpError, HttpRequest, RequestParser
 from penstock.wire.tlcp.errors import RequestError

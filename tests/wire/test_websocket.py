@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -7,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.wire.deflate import COMPRESSED_BYTES, Deflate
 from penstock.wire.http1 import HttpError, HttpRequest
-from penstock.wire.websocket import FrameReader, accept, frame_header, subprotocols, text_messages
+from penstock.wire.websocket import FrameReader, accept, frame_header, message_frame, subprotocols, text_messages
 from tests.wire.frames import (
     BINARY,
     CLOSE,
@@ -23,7 +25,7 @@ from tests.wire.frames import (
     server_frames,
     text,
 )
-from tests.wire.reading import BODY_LIMIT, FrameReading, one_by_one, read_frames
+from tests.wire.reading import BODY_LIMIT, FrameReading, one_by_one, pieces, read_frames
 
 # -- the handshake: RFC 6455, section 4.2 -----------------------------------------------------------------------------
 
@@ -336,3 +338,183 @@ def test_the_end_of_the_stream_closes_without_a_word() -> None:
         reader.eof()
         assert reader.to_send() == b""
         assert not reader.is_open
+
+
+def test_a_reason_that_is_too_long_is_cut_at_the_end_of_a_character() -> None:
+    reader = FrameReader(BODY_LIMIT)
+    reader.close(1008, "é" * 100)
+    (last,) = server_frames(reader.to_send())
+    assert last.payload == b"\x03\xf0" + "é".encode() * 61
+
+
+def test_a_ping_of_ours_is_empty_and_none_follows_a_close() -> None:
+    reader = FrameReader(BODY_LIMIT)
+    reader.ping()
+    assert list(server_frames(reader.to_send())) == [ServerFrame(True, PING, b"")]
+    reader.close(1000, "")
+    reader.ping()
+    assert [entry.opcode for entry in server_frames(reader.to_send())] == [CLOSE]
+
+
+BINARY_MESSAGES = [
+    frame(BINARY, b"\xff"),
+    frame(BINARY, b"\xff", final=False) + frame(PING) + frame(CONTINUATION, b"\xff"),
+    frame(BINARY, b"", final=False) + frame(CONTINUATION, b"", final=False) * 3 + frame(CONTINUATION),
+]
+
+
+@pytest.mark.parametrize("data", BINARY_MESSAGES)
+def test_binary_messages_are_passed_over_where_that_is_wanted(data: bytes) -> None:
+    for sizes in ([], one_by_one(data + text("after"))):
+        reader = FrameReader(BODY_LIMIT, skips_binary=True)
+        messages = [message for piece in pieces(data + text("after"), sizes) for message in reader.feed(piece)]
+        assert messages == ["after"]
+        assert reader.is_open
+
+
+def test_binary_messages_that_are_passed_over_have_the_same_limit() -> None:
+    for data in (
+        frame(BINARY, b"x" * (BODY_LIMIT + 1)),
+        frame(BINARY, b"x" * BODY_LIMIT, final=False) + frame(CONTINUATION, b"x"),
+    ):
+        reader = FrameReader(BODY_LIMIT, skips_binary=True)
+        assert reader.feed(data) == []
+        (last,) = server_frames(reader.to_send())
+        assert last.payload[:2] == (1009).to_bytes(2, "big")
+
+
+# -- compression: RFC 7692 --------------------------------------------------------------------------------------------
+
+COMPRESSED = 4  # The first of the reserved bits.
+OFFER = "permessage-deflate; client_max_window_bits"
+
+
+def agreed(offer: str = OFFER) -> Deflate:
+    deflate = accept(handshake({"sec-websocket-extensions": offer}), None, may_compress=True).deflate
+    assert deflate is not None
+    return deflate
+
+
+class Compressor:
+    """The client's side: messages build on one another."""
+
+    def __init__(self) -> None:
+        self._zlib = zlib.compressobj(wbits=-12)
+
+    def payload(self, message: bytes) -> bytes:
+        return (self._zlib.compress(message) + self._zlib.flush(zlib.Z_SYNC_FLUSH)).removesuffix(b"\0\0\xff\xff")
+
+    def frame(self, message: bytes, opcode: int = TEXT) -> bytes:
+        return frame(opcode, self.payload(message), reserved=COMPRESSED)
+
+    def fragments(self, message: bytes, opcode: int = TEXT) -> bytes:
+        payload = self.payload(message)
+        return (
+            frame(opcode, payload[:3], reserved=COMPRESSED, final=False)
+            + frame(PING)
+            + frame(CONTINUATION, payload[3:5], final=False)
+            + frame(CONTINUATION, payload[5:])
+        )
+
+
+@pytest.mark.parametrize(
+    "offer", [OFFER, "permessage-deflate", f"{OFFER}; server_no_context_takeover; client_no_context_takeover"]
+)
+def test_compression_is_agreed_on_with_a_small_window(offer: str) -> None:
+    accepted = accept(handshake({"sec-websocket-extensions": offer}), None, may_compress=True)
+    assert b"permessage-deflate" in accepted.answer
+    assert b"server_max_window_bits=12" in accepted.answer
+    assert accepted.deflate is not None
+
+
+@pytest.mark.parametrize("offer", [None, "permessage-bzip2", "permessage-deflate; unknown"])
+def test_what_is_not_offered_or_not_known_is_not_agreed_on(offer: str | None) -> None:
+    accepted = accept(handshake({"sec-websocket-extensions": offer}), None, may_compress=True)
+    assert b"permessage-deflate" not in accepted.answer
+    assert accepted.deflate is None
+
+
+def read_compressed(data: bytes, sizes: list[int]) -> FrameReading:
+    reader = FrameReader(BODY_LIMIT, agreed(), skips_binary=True)
+    reading = FrameReading()
+    for piece in pieces(data, sizes):
+        reading.messages += reader.feed(piece)
+        reading.answers += reader.to_send()
+    reading.is_open = reader.is_open
+    return reading
+
+
+def test_compressed_messages_are_read_whole_byte_by_byte_and_among_others() -> None:
+    client = Compressor()
+    data = b"".join(
+        (
+            client.frame(b"hello hello hello"),
+            text("plain"),
+            client.fragments(b"hello hello hello"),
+            # What is passed over is part of what later messages build on.
+            client.frame(b"passed over, passed over", BINARY),
+            client.fragments(b"passed over, and again", BINARY),
+            client.frame(b"passed over, and again"),
+            client.frame(LONGEST.encode()),
+            client.frame(b""),
+        )
+    )
+    expected = ["hello hello hello", "plain", "hello hello hello", "passed over, and again", LONGEST, ""]
+    for sizes in ([], one_by_one(data)):
+        reading = read_compressed(data, sizes)
+        assert reading.messages == expected
+        assert reading.is_open
+        assert [entry.opcode for entry in answer(reading)] == [PONG, PONG]
+
+
+def _bomb() -> bytes:
+    return zlib.compress(bytes(2_000_000), wbits=-12)[:BODY_LIMIT]
+
+
+BAD_COMPRESSED: list[tuple[str, bytes, int]] = [
+    ("what is no compressed message", frame(TEXT, b"\xff" * 20, reserved=COMPRESSED), 1002),
+    ("the bit on a ping", frame(PING, b"a", reserved=COMPRESSED), 1002),
+    (
+        "the bit on a continuation",
+        frame(TEXT, b"a", final=False) + frame(CONTINUATION, b"b", reserved=COMPRESSED),
+        1002,
+    ),
+    ("another bit with it", frame(TEXT, b"a", reserved=COMPRESSED | 2), 1002),
+    ("what is not UTF-8", Compressor().frame(b"\xff"), 1007),
+    ("one byte too long", Compressor().frame(b"x" * (BODY_LIMIT + 1)), 1009),
+    ("fragments that are too long", Compressor().fragments(b"x" * (BODY_LIMIT + 1)), 1009),
+    ("a bomb", frame(TEXT, _bomb(), reserved=COMPRESSED), 1009),
+    ("a bomb in binary", frame(BINARY, _bomb(), reserved=COMPRESSED), 1009),
+    (
+        "a byte behind a message that fills the room",
+        frame(TEXT, Compressor().payload(LONGEST.encode()), reserved=COMPRESSED, final=False)
+        + frame(CONTINUATION, b"\0"),
+        1009,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"), [case[1:] for case in BAD_COMPRESSED], ids=[case[0] for case in BAD_COMPRESSED]
+)
+def test_compressed_messages_against_the_rules_are_closed_with_their_code(data: bytes, code: int) -> None:
+    stream = text("before") + data + text("after")
+    for sizes in ([], one_by_one(stream)):
+        reading = read_compressed(stream, sizes)
+        assert reading.messages == ["before"]
+        *_, last = answer(reading)
+        assert (last.opcode, int.from_bytes(last.payload[:2], "big")) == (CLOSE, code)
+        assert not reading.is_open
+
+
+def test_long_messages_are_compressed_and_short_ones_are_not() -> None:
+    deflate = agreed()
+    short, long = b"x" * (COMPRESSED_BYTES - 1), b"x" * COMPRESSED_BYTES
+    assert message_frame(short, deflate) == frame_header(len(short), True, True) + short
+    assert message_frame(long, None) == frame_header(len(long), True, True) + long
+    client = zlib.decompressobj(wbits=-12)
+    for _ in range(3):
+        # Each builds on those before it.
+        sent = message_frame(long, deflate)
+        assert (sent[0], sent[1]) == (0x81 | 0x40, len(sent) - 2)
+        assert client.decompress(sent[2:] + b"\0\0\xff\xff") == long

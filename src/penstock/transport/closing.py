@@ -20,16 +20,16 @@ def close_gently(transport: asyncio.Transport, patience: float) -> asyncio.Timer
     """
     if transport.is_closing():
         return None
+    loop = asyncio.get_running_loop()
     if not transport.can_write_eof():
         # TLS: its closing alert goes with the last bytes.
         transport.close()
-        return None
+        return loop.call_later(patience, transport.abort)
     try:
         transport.write_eof()
     except OSError:
         transport.abort()
         return None
-    loop = asyncio.get_running_loop()
     return loop.call_later(LINGER, _end, transport, loop.time() + patience)
 
 

@@ -15,7 +15,7 @@ from penstock.log import get
 from penstock.transport.answers import BODILESS, NO_CACHE, TEXT, compress_if_worthwhile
 from penstock.transport.closing import close_gently
 from penstock.transport.port import HttpPort
-from penstock.transport.pressure import Patience, keep_unsent_low
+from penstock.transport.pressure import Patience, forget_the_vanished, keep_unsent_low
 from penstock.wire.http1 import CONTINUE, HttpError, HttpRequest, RequestParser, response_head
 
 log = get(__name__)
@@ -96,6 +96,7 @@ class HttpConnection(asyncio.Protocol):
         self.address = peer[0] if isinstance(peer, tuple) else ""
         self.prepare()
         port = self.http_port
+        forget_the_vanished(self.transport, port.config.limits.write_timeout_millis)
         has_room = port.makes_room()
         port.connections.add(self)
         if not has_room:

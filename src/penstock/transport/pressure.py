@@ -1,4 +1,5 @@
-"""What a connection does against a peer that reads slowly: few bytes wait unsent, and one that takes none is cut.
+"""What a connection does against a peer that reads slowly: few bytes wait unsent, and one that takes none is cut, also
+one that has vanished.
 
 Bytes that have left for the system cannot be replaced by fresher ones, so the fewer wait there the better. What happens
 to a session whose connection is full is decided in `kernel.session`.
@@ -24,6 +25,18 @@ def keep_unsent_low(transport: asyncio.Transport, max_unsent_bytes: int) -> None
         found.setsockopt(socket.IPPROTO_TCP, option, max_unsent_bytes)
     # A TLS transport would take its empty buffer for a full one.
     transport.set_write_buffer_limits(high=0 if plain_socket(transport) >= 0 else 1)
+
+
+def forget_the_vanished(transport: asyncio.Transport, millis: int) -> None:
+    """Have the system break the connection when its peer has acknowledged nothing of what was sent for this long.
+
+    A peer whose machine or network is gone says no more and closes nothing; the system by itself tries for a quarter of
+    an hour.
+    """
+    found = transport.get_extra_info("socket")
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if option is not None and found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
+        found.setsockopt(socket.IPPROTO_TCP, option, millis)
 
 
 def plain_socket(transport: asyncio.Transport) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from penstock.certificates import NO_PASSWORD, Certificate, CertificateFiles
+from penstock.certificates import Certificate, CertificateFiles
 from penstock.config import Config
 from penstock.config.schema import Tls
 from penstock.doors.stream.http import StreamConnection
@@ -21,6 +21,7 @@ from penstock.doors.stream.pages import Pages
 from penstock.doors.stream.turns import Turns
 from penstock.transport.origins import Origins
 from penstock.transport.port import HttpPort
+from penstock.transport.tls import server_context
 from penstock.wire.text6.requests import REQUESTS
 
 if TYPE_CHECKING:
@@ -97,10 +98,7 @@ def certificate_files(settings: Tls) -> CertificateFiles:
 
 def tls_context(settings: Tls, files: CertificateFiles) -> ssl.SSLContext:
     """TLS 1.2 and 1.3, server side."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
-    context.load_cert_chain(files.certificate, files.private_key, NO_PASSWORD)
+    context = server_context(files)
     if settings.ciphers:
         context.set_ciphers(settings.ciphers)
     if files.authorities is not None:

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from penstock.doors.reception import Reception, destroy, incident
-from penstock.doors.stream.body import BadBody, body_text
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.text6.refusals import LOST_SESSION, request_error
 from penstock.kernel.errors import Reason, Refusal
@@ -18,6 +17,7 @@ from penstock.kernel.kernel import EndedSession
 from penstock.kernel.messages import Message
 from penstock.kernel.session import Binding, Session
 from penstock.log import get
+from penstock.transport.body import BadBody, body_text
 from penstock.wire.form import FormError, parse_line, split_lines
 from penstock.wire.text6 import answers
 from penstock.wire.text6.codec import Text6Codec

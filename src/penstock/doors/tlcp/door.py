@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
 from penstock.doors.reception import Reception, check_open, destroy, incident
-from penstock.doors.stream.body import BadBody, body_text
 from penstock.doors.stream.link import Link
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.tlcp.asked import REQUESTS_PER_TURN, Asked
@@ -31,6 +30,7 @@ from penstock.kernel.kernel import EndedSession
 from penstock.kernel.messages import Message
 from penstock.kernel.session import Binding, Session
 from penstock.log import get
+from penstock.transport.body import BadBody, body_text
 from penstock.wire.form import FormError, parse_line, shown_name, split_lines
 from penstock.wire.http1 import HttpError, HttpRequest
 from penstock.wire.tlcp import lines

@@ -11,9 +11,11 @@ import ssl
 import time
 from typing import TYPE_CHECKING, cast
 
-from penstock.certificates import NO_PASSWORD, CertificateFiles
+from penstock.certificates import CertificateFiles
 from penstock.doors.tlex.moment import Moment
+from penstock.transport.closing import close_gently
 from penstock.transport.listener import Listener, room_of
+from penstock.transport.tls import server_context
 from penstock.wire.tlex.rest import SecurityMode
 
 if TYPE_CHECKING:
@@ -150,13 +152,12 @@ class Link(asyncio.Protocol):
 
     def close(self) -> None:
         self._listeners.known(self)
-        if self._connection.session is not None and self._transport.can_write_eof():
-            # Only this side: to close with bytes of the peer still unread would break the connection, and the peer
-            # might never see Bye. What it still sends is not looked at.
-            self._transport.write_eof()
-        else:
+        if self._connection.session is None:
+            # It is told nothing, so there are no last bytes to be lost.
             self._transport.close()
-        self._patience = asyncio.get_running_loop().call_later(CLOSE_PATIENCE, self.abort)
+            self._patience = asyncio.get_running_loop().call_later(CLOSE_PATIENCE, self.abort)
+        else:
+            self._patience = close_gently(self._transport, CLOSE_PATIENCE)
 
     # -- what the listeners call ----------------------------------------------------------------------------------
 
@@ -171,9 +172,7 @@ class Link(asyncio.Protocol):
 
 def tls_context(files: CertificateFiles) -> ssl.SSLContext:
     """TLS 1.2 with the one cipher suite, server side; clients show no certificate."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    context = server_context(files)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
-    context.load_cert_chain(files.certificate, files.private_key, NO_PASSWORD)
     return context
