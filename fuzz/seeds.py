@@ -47,6 +47,8 @@ SEEDS: dict[str, list[bytes]] = {
         _CUT + b"\x01\x82\0\0\0\0ab\x89\x81\0\0\0\0x\x00\x80\0\0\0\0\x80\x82\0\0\0\0cd",
         _CUT + b"\x81\xfe\x00\x7e\0\0\0\0" + b"x" * 126 + b"\x88\x82\0\0\0\0\x03\xe8",
         _CUT + b"\x82\x81\0\0\0\0x\x8a\x80\0\0\0\0",
+        # "Hello", compressed: RFC 7692, section 7.2.3.1.
+        _CUT + b"\xc1\x87\0\0\0\0\xf2\x48\xcd\xc9\xc9\x07\x00",
     ],
 }
 

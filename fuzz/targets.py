@@ -20,6 +20,23 @@ from penstock.wire.websocket import FrameReader, accept, subprotocols, text_mess
 NAMES = ("create_session", "bind_session", "control", "msg", "heartbeat", "wsok", "unknown")
 SUBPROTOCOL = "TLCP-2.4.0.lightstreamer.com"
 
+# A handshake that agrees on compression.
+COMPRESSING = HttpRequest(
+    "GET",
+    "/ws/2",
+    "1.1",
+    {
+        "host": "h",
+        "upgrade": "websocket",
+        "connection": "Upgrade",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "sec-websocket-version": "13",
+        "sec-websocket-extensions": "permessage-deflate; client_max_window_bits",
+    },
+    keep_alive=True,
+    upgrade=True,
+)
+
 # Longer than any input, so that whole and cut streams must be read alike; the limits themselves are tried apart.
 ROOMY = 1_000_000
 TIGHT = 200
@@ -97,16 +114,19 @@ def fuzz_http1(data: bytes) -> None:
         subprotocols(request)
         with contextlib.suppress(HttpError):
             accept(request, SUBPROTOCOL)
+        with contextlib.suppress(HttpError):
+            accept(request, may_compress=True)
         with contextlib.suppress(BadBody):
             body_text(request, TIGHT)
 
 
-def _read_frames(pieces: list[bytes], limit: int) -> tuple[list[str], bool]:
+def _read_frames(pieces: list[bytes], limit: int, compressed: bool = False) -> tuple[list[str], bool]:
     """The messages, and whether the socket is still open.
 
     Not the answers: when there are two reasons to close, the cut decides which one is named.
     """
-    reader = FrameReader(limit)
+    deflate = accept(COMPRESSING, may_compress=True).deflate if compressed else None
+    reader = FrameReader(limit, deflate, skips_binary=compressed)
     messages: list[str] = []
     for piece in pieces:
         if not reader.is_open:
@@ -128,6 +148,8 @@ def fuzz_websocket(data: bytes) -> None:
     whole = _read_frames([stream], ROOMY)
     assert _read_frames(pieces, ROOMY) == whole
     assert all(len(message.encode()) <= TIGHT for message in _read_frames(pieces, TIGHT)[0])
+    assert _read_frames(pieces, ROOMY, compressed=True) == _read_frames([stream], ROOMY, compressed=True)
+    assert all(len(message.encode()) <= TIGHT for message in _read_frames(pieces, TIGHT, compressed=True)[0])
     lines = [line + b"\r\n" for line in stream.split(b"\n")]
     assert sum(map(len, text_messages(lines, data[0] + 1))) > sum(map(len, lines))
 

@@ -237,13 +237,17 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 20_000
     idle_timeout_millis: Annotated[
         Positive,
-        about("A connection without a request under way or a session bound is closed after this time."),
+        about(
+            "A connection without a request under way or a session bound is closed after this time. "
+            "A WebSocket of the API port is pinged twice in it, and closed if it does not answer."
+        ),
     ] = 60_000
     handshake_timeout_millis: Annotated[
         Positive, about("A TLS handshake must be complete within this time, or the connection is closed.")
     ] = 4000
     write_timeout_millis: Annotated[
-        Positive, about("A connection that takes no bytes for this long while data waits is closed.")
+        Positive,
+        about("A connection that takes no bytes for this long while data waits is closed, also one that has vanished."),
     ] = 120_000
     connections_per_address: Annotated[
         ZeroOrMore, about("Open connections from one client address; more are refused. 0 = unlimited.")

@@ -386,17 +386,12 @@ class HttpConnection(asyncio.Protocol):
         self._refuse(error)
 
     @property
-    def is_counted(self) -> bool:
-        """Whether it is in the port's census, from where it has to be taken when it is gone."""
-        return self._counted
-
-    @property
     def peer_has_ended(self) -> bool:
         """Whether the peer has sent all it will send."""
         return self._all_read
 
     def hand_over(self, protocol: asyncio.Protocol) -> bytes:
-        """Let the socket go on as that of another protocol, which is to see to the census; returns bytes for it."""
+        """Let the socket go on as that of another protocol, which takes it out of the census; returns bytes for it."""
         self.lost = True  # For this object; the socket lives on.
         self.http_port.connections.discard(self)
         self.http_port.idle.pop(self, None)

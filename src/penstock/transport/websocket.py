@@ -51,7 +51,6 @@ class WebSocket(asyncio.Protocol):
 
     __slots__ = (
         "_closing",
-        "_counted",
         "_heard",
         "_outlet",
         "_patience",
@@ -83,7 +82,6 @@ class WebSocket(asyncio.Protocol):
         self.address = connection.address
         self.secure = connection.secure
         self.lost = False
-        self._counted = connection.is_counted
         self._reader = FrameReader(max_message, acceptance.deflate, self.skips_binary)
         # Came in while nothing was read; what is being read is no longer in it.
         self._unread = b""
@@ -161,8 +159,7 @@ class WebSocket(asyncio.Protocol):
         if self._patience is not None:
             self._patience.cancel()
         self.http_port.forget(self)
-        if self._counted:
-            self.http_port.connection_census.leave(self.address)
+        self.http_port.connection_census.leave(self.address)
         self.gone()
 
     @property

@@ -25,8 +25,7 @@ class WebSocketConnection(WebSocket):
     """Nothing is read from it while too many of its requests wait for their answers."""
 
     __slots__ = (
-        "_close_code",
-        "_close_reason",
+        "_closes",
         "_intake",
         "_lines",
         "_queued",
@@ -55,8 +54,8 @@ class WebSocketConnection(WebSocket):
         self._intake: Intake | None = None
         self._lines: list[bytes] = []
         self._queued = False
-        self._close_code = 0
-        self._close_reason = ""
+        # The code and reason of a close that has to wait for what goes before it.
+        self._closes: tuple[int, str] | None = None
 
     # -- doors.stream.link.Link -----------------------------------------------------------------------------------
 
@@ -147,8 +146,7 @@ class WebSocketConnection(WebSocket):
 
     def close(self, code: int, reason: str) -> None:
         """Close after what is waiting has been written."""
-        self._close_code = code
-        self._close_reason = reason
+        self._closes = code, reason
         self._flush_later()
 
     def _flush_later(self) -> None:
@@ -165,5 +163,5 @@ class WebSocketConnection(WebSocket):
         if lines:
             self._lines = []
             self.write_frames(text_frames(b"".join(lines), self.http_port.config.stream.max_outbound_frame_size))
-        if self._close_code:
-            super().close(self._close_code, self._close_reason)
+        if self._closes is not None:
+            super().close(*self._closes)
