@@ -28,7 +28,7 @@ from penstock.store.roles import Role
 from penstock.store.store import Store
 from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, Token
 from penstock.wire.tlex.frames import PREAMBLE
-from penstock.wire.tlex.rest import TlcType
+from penstock.wire.tlex.vocabulary import TlcType
 
 ABOUT = "the TLEX hub at 100,000 payloads a second, as fast as it can, and with idle controllers, beside a bare relay"
 

@@ -13,7 +13,8 @@ from penstock.client.tlex import TlexApi, TlexError, TlexRefused, TlexStream, co
 from penstock.doors.tlex.listener import moment
 from penstock.store.roles import Role
 from penstock.wire.tlex.frames import PREAMBLE
-from penstock.wire.tlex.rest import Listener, Protocol, SecurityMode, Session, SessionDetails, SessionType
+from penstock.wire.tlex.rest import Listener, Session, SessionDetails
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType
 from tests.doors.tlex.site import Site
 from tests.doors.tlex.tls import certified, trusting
 

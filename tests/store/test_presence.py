@@ -10,7 +10,7 @@ import pytest
 
 from penstock.store.errors import Damaged
 from penstock.store.store import Store
-from penstock.wire.tlex.rest import TlcType
+from penstock.wire.tlex.vocabulary import TlcType
 from tests.e2e.command import PORTS, run
 from tests.support.forge import Forked
 

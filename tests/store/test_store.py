@@ -11,7 +11,7 @@ from penstock.store.errors import Exists, Missing, Unfit
 from penstock.store.records import Account, Authorization, SessionLog
 from penstock.store.roles import Role
 from penstock.store.store import Store
-from penstock.wire.tlex.rest import Tlc, TlcType
+from penstock.wire.tlex.vocabulary import Tlc, TlcType
 
 NOON = 1_700_000_000_000
 

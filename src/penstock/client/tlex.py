@@ -34,7 +34,8 @@ from penstock.wire.tlex.datagrams import (
 from penstock.wire.tlex.errors import BadDatagram, BadStream
 from penstock.wire.tlex.frames import PREAMBLE, FrameReader
 from penstock.wire.tlex.monitor import MonitorPayload, decode_monitor_payload
-from penstock.wire.tlex.rest import Protocol, SecurityMode, Session
+from penstock.wire.tlex.rest import Session
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode
 
 __all__ = ["Received", "TlexApi", "TlexError", "TlexRefused", "TlexStream", "TlexUnreachable", "connect"]
 

@@ -18,16 +18,8 @@ from penstock.client.address import server_parts
 from penstock.client.errors import ClientError
 from penstock.client.obstacles import obstacle
 from penstock.client.trust import trusting
-from penstock.wire.tlex.rest import (
-    ErrorBody,
-    Protocol,
-    RequestDetails,
-    SecurityMode,
-    Session,
-    SessionRequest,
-    SessionType,
-    Tlc,
-)
+from penstock.wire.tlex.rest import ErrorBody, RequestDetails, Session, SessionRequest
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
 
 BASE = "/api/v1"
 TIMEOUT = 20.0

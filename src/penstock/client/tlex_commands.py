@@ -17,7 +17,7 @@ from penstock.terminal import FAILED, UNREACHABLE, WRONG, complaint, reader_left
 
 if TYPE_CHECKING:
     from penstock.client.tlex import Received, TlexStream
-    from penstock.wire.tlex.rest import SessionType
+    from penstock.wire.tlex.vocabulary import SessionType
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -82,7 +82,7 @@ def send(
     async def run() -> None:
         import asyncio
 
-        from penstock.wire.tlex.rest import SessionType
+        from penstock.wire.tlex.vocabulary import SessionType
 
         # A controller is itself; a broker has one session for many.
         singleplex = session_type is SessionType.TLC
@@ -135,7 +135,7 @@ def monitor(
     patience: Patience = DEFAULT_PATIENCE,
 ) -> None:
     """Print all payloads of controllers and for them, with when the hub had them."""
-    from penstock.wire.tlex.rest import SessionType
+    from penstock.wire.tlex.vocabulary import SessionType
 
     _run(_print_all(SessionType.MONITOR, identifiers, domain, token, api, tls, ca, count, as_json, patience))
 
@@ -245,7 +245,7 @@ async def _open(
 ) -> TlexStream:
     from penstock.client.tlex import TlexApi, connect
     from penstock.client.trust import trusting
-    from penstock.wire.tlex.rest import SecurityMode
+    from penstock.wire.tlex.vocabulary import SecurityMode
 
     try:
         context = None if ca is None else trusting(ca)
@@ -259,7 +259,7 @@ async def _open(
 
 
 def _session_type(be: str) -> SessionType:
-    from penstock.wire.tlex.rest import SessionType
+    from penstock.wire.tlex.vocabulary import SessionType
 
     by_name = {"tlc": SessionType.TLC, "broker": SessionType.BROKER}
     if be not in by_name:

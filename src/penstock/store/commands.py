@@ -147,7 +147,7 @@ def add_tlcs(
     data_dir: DataDir = None,
 ) -> None:
     """Register controllers that an account owns."""
-    from penstock.wire.tlex.rest import TlcType
+    from penstock.wire.tlex.vocabulary import TlcType
 
     types = [each.value for each in TlcType]
     if type_ not in types:

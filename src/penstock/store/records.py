@@ -1,6 +1,6 @@
 """Rows as Python sees them. Times are milliseconds since 1970; domains are in lower case.
 
-A controller has its record in `wire.tlex.rest`, the one that is also shown to clients.
+A controller has its record in `wire.tlex.vocabulary`, the one that is also shown to clients.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from penstock.store.errors import Exists, Missing, Unfit
 from penstock.store.integrity import check_integrity
 from penstock.store.records import Account, Authorization, NewToken, SessionLog, Token
 from penstock.store.roles import Role
-from penstock.wire.tlex.rest import Tlc, TlcType
+from penstock.wire.tlex.vocabulary import Tlc, TlcType
 
 # Random bytes of a token: 43 characters.
 TOKEN_BYTES = 32

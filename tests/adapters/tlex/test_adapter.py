@@ -22,7 +22,7 @@ from penstock.server import Server
 from penstock.services.errors import StartError
 from penstock.store.roles import Role
 from penstock.store.store import Store
-from penstock.wire.tlex.rest import SessionType, TlcType
+from penstock.wire.tlex.vocabulary import SessionType, TlcType
 
 A, B = "NLZH000A", "NLZH000B"
 PAYLOAD = "received origin type size from session payload"

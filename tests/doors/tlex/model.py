@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from penstock.doors.tlex.settings import Limits
 from penstock.wire.tlex.datagrams import IdentifiedPayload, Payload
 from penstock.wire.tlex.monitor import MonitorPayload
-from penstock.wire.tlex.rest import SessionType
+from penstock.wire.tlex.vocabulary import SessionType
 from tests.doors.tlex.world import BROKER, MONITOR, TLC
 
 AnyPayload = Payload | IdentifiedPayload

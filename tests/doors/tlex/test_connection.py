@@ -20,7 +20,7 @@ from penstock.wire.tlex.datagrams import (
 )
 from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.reasons import EndReason
-from penstock.wire.tlex.rest import SecurityMode
+from penstock.wire.tlex.vocabulary import SecurityMode
 from tests.doors.tlex.world import BROKER, MONITOR, NOON, SINGLEPLEX, TLC, A, B, Peer, World, answer, named, plain
 
 

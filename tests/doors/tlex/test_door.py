@@ -15,7 +15,7 @@ from penstock.server import Server
 from penstock.services.errors import StartError
 from penstock.store.roles import Role
 from penstock.wire.tlex.datagrams import Bye, Unknown
-from penstock.wire.tlex.rest import TlcType
+from penstock.wire.tlex.vocabulary import TlcType
 from tests.doors.tlex.site import Site, named
 
 

@@ -18,7 +18,7 @@ from penstock.journal.recorder import Recording
 from penstock.server import Server
 from penstock.store.roles import Role
 from penstock.store.store import Store
-from penstock.wire.tlex.rest import SessionType, Tlc, TlcType
+from penstock.wire.tlex.vocabulary import SessionType, Tlc, TlcType
 from tests.doors.tlex.world import BROKER, SINGLEPLEX, TLC, A, World, plain
 
 SETTINGS = {

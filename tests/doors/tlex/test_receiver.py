@@ -7,8 +7,9 @@ from penstock.doors.tlex.moment import Moment
 from penstock.doors.tlex.receiver import MAX_ANSWERS, Receiver
 from penstock.doors.tlex.turn import Turn
 from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, IdentifiedPayload, TimestampsResponse, decode
+from penstock.wire.tlex.forms import for_monitor
 from penstock.wire.tlex.frames import PREAMBLE, FrameReader
-from penstock.wire.tlex.monitor import decode_monitor_payload, for_monitor
+from penstock.wire.tlex.monitor import decode_monitor_payload
 
 NOON = 1_700_000_000_000
 NOW = Moment(10.0, NOON)

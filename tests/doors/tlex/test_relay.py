@@ -7,7 +7,7 @@ import pytest
 from penstock.doors.tlex.settings import Limits, Settings
 from penstock.wire.tlex.datagrams import IdentifiedPayload, Payload
 from penstock.wire.tlex.monitor import MonitorPayload, decode_monitor_payload
-from penstock.wire.tlex.payloads import identifier_of
+from penstock.wire.tlex.payloads import IDENTIFIED_BODY_AT, IDENTIFIER_AT
 from tests.doors.tlex.world import (
     BROKER,
     MONITOR,
@@ -302,7 +302,7 @@ def test_every_accepted_payload_is_recorded_once_a_turn_as_it_came_whether_or_no
         (multi.session, C, frames[2:], NOON),
         (single.session, A, [plain("4").encode()], NOON),
     ]
-    assert identifier_of(batches[0].frames[0]) == B.encode()
+    assert batches[0].frames[0][IDENTIFIER_AT:IDENTIFIED_BODY_AT] == B.encode()
     world.turn()
     assert len(tape.turns) == 1
 

@@ -14,7 +14,8 @@ from penstock.store.roles import Role
 from penstock.wire.tlex.datagrams import Token
 from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.reasons import EndReason
-from penstock.wire.tlex.rest import RequestDetails, SecurityMode, SessionType, Tlc, TlcType
+from penstock.wire.tlex.rest import RequestDetails
+from penstock.wire.tlex.vocabulary import SecurityMode, SessionType, Tlc, TlcType
 from tests.doors.tlex.world import BROKER, MONITOR, MULTIPLEX, NOON, SINGLEPLEX, TLC, A, B, C, D, World, named
 
 

@@ -32,7 +32,7 @@ from penstock.wire.tlex.datagrams import (
 )
 from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.reasons import Reason
-from penstock.wire.tlex.rest import SessionType
+from penstock.wire.tlex.vocabulary import SessionType
 from tests.doors.tlex.crowd import Member, sorted_by, timeless
 from tests.doors.tlex.model import AnyPayload, Model, ModelPeer
 from tests.doors.tlex.site import PATIENCE, ROLES, Site

@@ -25,15 +25,8 @@ from penstock.wire.tlex.datagrams import (
     decode,
 )
 from penstock.wire.tlex.frames import PREAMBLE, FrameReader
-from penstock.wire.tlex.rest import (
-    Protocol,
-    RequestDetails,
-    SecurityMode,
-    SessionRequest,
-    SessionType,
-    Tlc,
-    TlcType,
-)
+from penstock.wire.tlex.rest import RequestDetails, SessionRequest
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc, TlcType
 
 TLC, BROKER, MONITOR = SessionType.TLC, SessionType.BROKER, SessionType.MONITOR
 SINGLEPLEX, MULTIPLEX = Protocol.SINGLEPLEX, Protocol.MULTIPLEX

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.wire.tlex.datagrams import MONITOR_TYPE, IdentifiedPayload, Payload, decode
 from penstock.wire.tlex.errors import BadDatagram
+from penstock.wire.tlex.forms import for_monitor, restamped
 from penstock.wire.tlex.frames import PREAMBLE, FrameReader
-from penstock.wire.tlex.monitor import MonitorPayload, decode_monitor_payload, for_monitor, restamped
+from penstock.wire.tlex.monitor import MonitorPayload, decode_monitor_payload
 from tests.wire.tlex.cases import LARGEST_IDENTIFIED, LATEST, NOON, NOON_BYTES, TOKEN
 
 STAMP = st.integers(0, LATEST)

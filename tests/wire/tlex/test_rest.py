@@ -14,20 +14,16 @@ from penstock.wire.tlex.errors import BadRequest
 from penstock.wire.tlex.rest import (
     ErrorBody,
     Listener,
-    Protocol,
     RequestDetails,
-    SecurityMode,
     Session,
     SessionDetails,
     SessionRequest,
-    SessionType,
-    Tlc,
     TlcRequest,
-    TlcType,
     parse_details,
     parse_session_request,
     parse_tlc_request,
 )
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc, TlcType
 from tests.wire.tlex.cases import TOKEN
 
 # The examples of sections 5.2.1.1.3.3, 5.2.1.4.3 and 5.2.2.1.3, with the braces that the text has lost.

@@ -9,7 +9,7 @@ from penstock.doors.tlex.errors import bad_request, forbidden
 from penstock.doors.tlex.registry import Controller, Registry
 from penstock.doors.tlex.session import Session
 from penstock.store.records import Authorization
-from penstock.wire.tlex.rest import TlcType
+from penstock.wire.tlex.vocabulary import TlcType
 
 
 def find(

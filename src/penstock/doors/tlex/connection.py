@@ -35,7 +35,7 @@ from penstock.wire.tlex.errors import BadDatagram
 from penstock.wire.tlex.frames import PREAMBLE, FrameReader
 from penstock.wire.tlex.payloads import BODY_AT, BODY_HEAD_SIZE, IDENTIFIED_BODY_AT, KIND_AT
 from penstock.wire.tlex.reasons import EndReason, Reason
-from penstock.wire.tlex.rest import SecurityMode, SessionType
+from penstock.wire.tlex.vocabulary import SecurityMode, SessionType
 
 # A keep-alive is sent this many times as often as the peer must hear something.
 KEEP_ALIVES_A_TIMEOUT = 2

@@ -34,7 +34,7 @@ from penstock.store.presence import check_presence, note_presence
 from penstock.store.store import TOKEN_BYTES, Store
 from penstock.store.thread import StoreThread
 from penstock.transport.listener import ListenError
-from penstock.wire.tlex.rest import SecurityMode
+from penstock.wire.tlex.vocabulary import SecurityMode
 
 if TYPE_CHECKING:
     from penstock.doors.tlex.journaling import Journaling

@@ -22,7 +22,8 @@ from penstock.doors.tlex.turn import Turn
 from penstock.kernel.ledger import Ledger
 from penstock.store.records import Authorization
 from penstock.wire.tlex.reasons import EndReason, Reason
-from penstock.wire.tlex.rest import Protocol, RequestDetails, SecurityMode, SessionRequest, SessionType, Tlc
+from penstock.wire.tlex.rest import RequestDetails, SessionRequest
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
 
 # How often `tick` is to be called; deadlines are met to within this.
 TICK_SECONDS = 0.25

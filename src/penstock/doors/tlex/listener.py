@@ -16,7 +16,7 @@ from penstock.doors.tlex.moment import Moment
 from penstock.transport.closing import close_gently
 from penstock.transport.listener import Listener, room_of
 from penstock.transport.tls import server_context
-from penstock.wire.tlex.rest import SecurityMode
+from penstock.wire.tlex.vocabulary import SecurityMode
 
 if TYPE_CHECKING:
     from penstock.doors.tlex.connection import Connection

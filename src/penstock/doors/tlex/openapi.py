@@ -12,17 +12,8 @@ from typing import Any
 import msgspec
 
 from penstock import __version__
-from penstock.wire.tlex.rest import (
-    ErrorBody,
-    Protocol,
-    RequestDetails,
-    SecurityMode,
-    Session,
-    SessionRequest,
-    SessionType,
-    Tlc,
-    TlcRequest,
-)
+from penstock.wire.tlex.rest import ErrorBody, RequestDetails, Session, SessionRequest, TlcRequest
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
 
 HEADER = "X-Authorization"
 

@@ -14,7 +14,7 @@ from penstock.doors.tlex.moment import Moment
 from penstock.doors.tlex.ports import Channel
 from penstock.kernel.ledger import Ledger
 from penstock.wire.tlex.datagrams import TimestampsResponse
-from penstock.wire.tlex.monitor import restamped
+from penstock.wire.tlex.forms import restamped
 
 if TYPE_CHECKING:
     from penstock.doors.tlex.turn import Turn

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.doors.tlex.counters import Traffic
-from penstock.wire.tlex.rest import SessionType, Tlc
+from penstock.wire.tlex.vocabulary import SessionType, Tlc
 
 if TYPE_CHECKING:
     from penstock.doors.tlex.clockwatch import ClockWatch

@@ -13,16 +13,14 @@ from penstock.doors.tlex.registry import Controller
 from penstock.doors.tlex.session import Session
 from penstock.doors.tlex.turn import Turn
 from penstock.wire.tlex.datagrams import FIRST_RESERVED_TYPE
-from penstock.wire.tlex.monitor import for_monitor
+from penstock.wire.tlex.forms import for_monitor, with_identifier, without_identifier
 from penstock.wire.tlex.payloads import (
     BODY_AT,
     BODY_HEAD_SIZE,
     IDENTIFIED_BODY_AT,
     IDENTIFIER_AT,
-    with_identifier,
-    without_identifier,
 )
-from penstock.wire.tlex.rest import SessionType
+from penstock.wire.tlex.vocabulary import SessionType
 
 
 def relay(session: Session, frames: list[bytes], turn: Turn, now: Moment) -> None:

@@ -34,16 +34,9 @@ from penstock.store.errors import Closed, Exists, Missing, Unfit
 from penstock.store.records import Authorization, SessionLog
 from penstock.store.roles import Role
 from penstock.wire.tlex.errors import BadRequest
-from penstock.wire.tlex.rest import (
-    Protocol,
-    SecurityMode,
-    SessionType,
-    Tlc,
-    parse_details,
-    parse_session_request,
-    parse_tlc_request,
-)
 from penstock.wire.tlex.rest import Session as Answer
+from penstock.wire.tlex.rest import parse_details, parse_session_request, parse_tlc_request
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
 
 if TYPE_CHECKING:
     from penstock.doors.tlex.door import TlexDoor

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from penstock.doors.tlex.errors import forbidden
 from penstock.store.records import Authorization
 from penstock.store.roles import Role
-from penstock.wire.tlex.rest import SessionType, Tlc
+from penstock.wire.tlex.vocabulary import SessionType, Tlc
 
 
 class Right(Enum):

@@ -13,15 +13,9 @@ from msgspec import UNSET
 
 from penstock.doors.tlex.counters import Counters
 from penstock.store.records import SessionLog
-from penstock.wire.tlex.rest import (
-    Listener,
-    Protocol,
-    SecurityMode,
-    SessionDetails,
-    SessionRequest,
-    SessionType,
-)
+from penstock.wire.tlex.rest import Listener, SessionDetails, SessionRequest
 from penstock.wire.tlex.rest import Session as Answer
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType
 
 if TYPE_CHECKING:
     from penstock.doors.tlex.connection import Connection

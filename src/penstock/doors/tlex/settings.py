@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from penstock.wire.tlex.frames import HEADER_SIZE, MAX_SIZE
-from penstock.wire.tlex.rest import SessionType
+from penstock.wire.tlex.vocabulary import SessionType
 
 # Of a KB in the throughput limit.
 KILOBYTE = 1024

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from enum import Enum
 from typing import Annotated, TypeVar
 
 from msgspec import UNSET, DecodeError, Meta, Struct, UnsetType, ValidationError
@@ -16,6 +15,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from penstock.wire.tlex.errors import BadRequest
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, TlcType
 
 # Of a controller: eight ASCII characters, case matters. The length is there as well since `$` also stands before a
 # last line feed.
@@ -32,40 +32,6 @@ MAX_COMPLAINT = 120
 MAX_IDENTIFIERS = 100
 
 T = TypeVar("T")
-
-
-class SessionType(Enum):
-    """What a client is."""
-
-    TLC = "TLC"
-    BROKER = "Broker"
-    MONITOR = "Monitor"
-
-
-class Protocol(Enum):
-    """Whether a session is of one controller or of several."""
-
-    SINGLEPLEX = "TCPStreaming_Singleplex"
-    MULTIPLEX = "TCPStreaming_Multiplex"
-
-
-class SecurityMode(Enum):
-    """Whether the connection is encrypted."""
-
-    NONE = "NONE"
-    TLS = "TLSv1.2"
-
-    @classmethod
-    def _missing_(cls, value: object) -> SecurityMode | None:
-        # Some clients cannot have a dot in a name.
-        return cls.TLS if value == "TLSv1_2" else None
-
-
-class TlcType(Enum):
-    """How a registered controller delivers its data."""
-
-    TCP_STREAMING = "TCPStreaming"
-    VLOG = "VLOG"
 
 
 class RequestDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -124,16 +90,6 @@ class Session(Struct, frozen=True, kw_only=True):
     type: SessionType
     protocol: Protocol
     details: SessionDetails
-
-
-class Tlc(Struct, frozen=True, kw_only=True):
-    """A registered controller."""
-
-    uuid: str
-    identifier: str
-    type: TlcType
-    domain: str
-    account: str
 
 
 class TlcRequest(Struct, frozen=True, kw_only=True):

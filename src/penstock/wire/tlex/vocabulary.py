@@ -1,0 +1,55 @@
+"""The words of the specification as plain values: types of sessions, their protocols, security modes, controllers.
+
+The values of the enumerations are the specification's own, in JSON as in the database and in texts. No forms: how JSON
+is made of them is in `rest`. This is the one module of `wire` that the rules (`exchange`) know. Specification: 5.2.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from msgspec import Struct
+
+
+class SessionType(Enum):
+    """What a client is."""
+
+    TLC = "TLC"
+    BROKER = "Broker"
+    MONITOR = "Monitor"
+
+
+class Protocol(Enum):
+    """Whether a session is of one controller or of several."""
+
+    SINGLEPLEX = "TCPStreaming_Singleplex"
+    MULTIPLEX = "TCPStreaming_Multiplex"
+
+
+class SecurityMode(Enum):
+    """Whether the connection is encrypted."""
+
+    NONE = "NONE"
+    TLS = "TLSv1.2"
+
+    @classmethod
+    def _missing_(cls, value: object) -> SecurityMode | None:
+        # Some clients cannot have a dot in a name.
+        return cls.TLS if value == "TLSv1_2" else None
+
+
+class TlcType(Enum):
+    """How a registered controller delivers its data."""
+
+    TCP_STREAMING = "TCPStreaming"
+    VLOG = "VLOG"
+
+
+class Tlc(Struct, frozen=True, kw_only=True):
+    """A registered controller."""
+
+    uuid: str
+    identifier: str
+    type: TlcType
+    domain: str
+    account: str
