@@ -24,7 +24,7 @@ from bench.machine import Cores
 from bench.table import print_failures, print_table, row
 from bench.tlex_peers import MAX_CONTROLLERS, SIZE, Bursts, Peer, Taker
 from bench.tlex_relay import BROKER, CONTROLLER
-from penstock.store.roles import Role
+from penstock.exchange.authorization import Role
 from penstock.store.store import Store
 from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, Token
 from penstock.wire.tlex.frames import PREAMBLE

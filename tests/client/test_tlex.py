@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from penstock.client.tlex import TlexApi, TlexError, TlexRefused, TlexStream, connect
-from penstock.doors.tlex.listener import moment
-from penstock.store.roles import Role
+from penstock.doors.tlex.listener import instant
+from penstock.exchange.authorization import Role
 from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.rest import Listener, Session, SessionDetails
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType
@@ -81,7 +81,7 @@ def test_a_client_stays_alive_by_itself(site: Site) -> None:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(anext(stream), 1.8)
             await stream.synchronize()
-            clock = site.door.hub.sessions[stream.session.token].connection
+            clock = site.door.hub.sessions[stream.session.token].conversation
             assert clock is not None
             assert clock.clock.latency is not None
 
@@ -123,7 +123,7 @@ def test_a_stream_ends_when_the_hub_asks_for_a_new_session(site: Site) -> None:
     async def test() -> None:
         async with await join(site, BROKER, a) as stream:
             session = site.door.hub.sessions[stream.session.token]
-            site.background._loop.call_soon_threadsafe(lambda: site.door.hub.reconnect(session, moment()))
+            site.background._loop.call_soon_threadsafe(lambda: site.door.hub.reconnect(session, instant()))
             assert [received async for received in stream] == []
             assert (stream.is_to_reconnect, stream.closed) == (True, False)
             async with await join(site, BROKER, a):

@@ -13,7 +13,7 @@ from penstock.wire.text6.errors import Code
 from penstock.wire.tlcp.errors import ControlCode, SessionCode
 from penstock.wire.tlcp.requests import CONTROL_OPERATIONS, MPN_OPERATIONS
 from penstock.wire.tlex.datagrams import Kind
-from penstock.wire.tlex.reasons import EndReason
+from penstock.wire.tlex.vocabulary import EndReason
 from tests.conformance.ditto.test_twin import PARTS as DITTO_PARTS
 from tests.conformance.table import DOCUMENT, document, rows, shown_rows
 

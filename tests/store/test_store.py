@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import create_engine, select
 
+from penstock.exchange.authorization import Authorization, Role
 from penstock.store import schema
 from penstock.store.errors import Exists, Missing, Unfit
-from penstock.store.records import Account, Authorization, SessionLog
-from penstock.store.roles import Role
+from penstock.store.records import Account, SessionLog
 from penstock.store.store import Store
 from penstock.wire.tlex.vocabulary import Tlc, TlcType
 

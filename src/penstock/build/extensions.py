@@ -24,7 +24,6 @@ LEFT_OUT = {
     "penstock/wire/tlcp/errors.py": _CONSTANTS,
     "penstock/wire/tlcp/jsondiff.py": _DEEP,
     "penstock/wire/tlex/datagrams.py": _RECORDS,
-    "penstock/wire/tlex/reasons.py": _CONSTANTS,
     "penstock/wire/tlex/rest.py": _RECORDS,
     "penstock/wire/tlex/vocabulary.py": _RECORDS,
 }

@@ -20,7 +20,8 @@ from penstock.durable import keep_to_owner, make_directory
 from penstock.terminal import complaint
 
 if TYPE_CHECKING:
-    from penstock.store.records import Account, Authorization
+    from penstock.exchange.authorization import Authorization
+    from penstock.store.records import Account
     from penstock.store.store import Store
 
 FAILED = 1
@@ -83,7 +84,7 @@ def add_token(
     data_dir: DataDir = None,
 ) -> None:
     """Make a token and print it, alone on a line: it cannot be shown again."""
-    from penstock.store.roles import Role
+    from penstock.exchange.authorization import Role
 
     if role not in list(Role):
         raise complaint(f"--role = {role}: expected one of {', '.join(Role)}", WRONG)
@@ -96,7 +97,7 @@ def _authorization(
     store: Store, account: Account, domain: str, role: object, identifiers: Sequence[str]
 ) -> Authorization:
     """The one there is, or a new one."""
-    from penstock.store.roles import Role
+    from penstock.exchange.authorization import Role
 
     assert isinstance(role, Role)
     for each in store.authorizations(account.uuid):

@@ -1,13 +1,12 @@
 """Rows as Python sees them. Times are milliseconds since 1970; domains are in lower case.
 
-A controller has its record in `wire.tlex.vocabulary`, the one that is also shown to clients.
+Authorizations are those that the rules know (`exchange.authorization`); a controller has its record in
+`wire.tlex.vocabulary`, the one that is also shown to clients.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-from penstock.store.roles import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,20 +15,6 @@ class Account:
 
     uuid: str
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Authorization:
-    """What an account may be in a domain, and the token by which this was found."""
-
-    uuid: str
-    account: str
-    domain: str
-    role: Role
-    # The controllers it is restricted to; none: all of the domain.
-    identifiers: frozenset[str] = frozenset()
-    # Of the token, which may be revoked; its secret is nowhere.
-    token: str = ""
 
 
 @dataclass(frozen=True, slots=True)

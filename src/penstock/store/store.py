@@ -15,12 +15,12 @@ from uuid import uuid4
 from sqlalchemy import Connection, Engine, Row, Table, create_engine, delete, event, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from penstock.exchange.authorization import Authorization, Role
 from penstock.store import schema
 from penstock.store.digest import KEY_SIZE, MAX_SECRET, digest
 from penstock.store.errors import Exists, Missing, Unfit
 from penstock.store.integrity import check_integrity
-from penstock.store.records import Account, Authorization, NewToken, SessionLog, Token
-from penstock.store.roles import Role
+from penstock.store.records import Account, NewToken, SessionLog, Token
 from penstock.wire.tlex.vocabulary import Tlc, TlcType
 
 # Random bytes of a token: 43 characters.

@@ -18,9 +18,9 @@ from penstock.client.connection import Client
 from penstock.client.connection import connect as watch
 from penstock.client.tlex import TlexApi, TlexStream, connect
 from penstock.config import load
+from penstock.exchange.authorization import Role
 from penstock.server import Server
 from penstock.services.errors import StartError
-from penstock.store.roles import Role
 from penstock.store.store import Store
 from penstock.wire.tlex.vocabulary import SessionType, TlcType
 

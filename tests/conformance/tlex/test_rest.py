@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.doors.tlex.rest import ROUTES
-from penstock.store.roles import Role
+from penstock.exchange.authorization import Role
 from penstock.wire.tlex.datagrams import Bye, Reconnect
 from tests.doors.tlex.site import Site
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.store.roles import Role
+from penstock.exchange.authorization import Role
 from tests.doors.tlex.site import Site, named, plain, request
 
 SINGLEPLEX = "TCPStreaming_Singleplex"

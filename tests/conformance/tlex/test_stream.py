@@ -181,7 +181,7 @@ def test_a_token_expires_and_its_controllers_are_free_again(strict: Site) -> Non
 
 
 def _broker(site: Site) -> str:
-    from penstock.store.roles import Role
+    from penstock.exchange.authorization import Role
 
     return site.token(Role.BROKER_ADMIN)
 
@@ -366,9 +366,9 @@ def test_the_controllers_of_a_session_that_is_to_reconnect_can_be_had_at_once(si
     broker, old = site.join("Broker", a), site.controller(a)
 
     def reconnect() -> None:
-        from penstock.doors.tlex.listener import moment
+        from penstock.doors.tlex.listener import instant
 
-        site.door.hub.reconnect(site.door.hub.sessions[old.token], moment())
+        site.door.hub.reconnect(site.door.hub.sessions[old.token], instant())
 
     site.background.call(reconnect)
     old.expect(Reconnect)
@@ -434,7 +434,7 @@ def test_an_answer_tells_the_hub_latency_and_clock_difference(site: Site) -> Non
     # A clock that is 700 ms ahead, of somebody who answers at once.
     peer.send(TimestampsResponse(request.sent, request.sent + 700, request.sent + 700))
     peer.synchronize()
-    connection = site.door.hub.sessions[session["token"]].connection
+    connection = site.door.hub.sessions[session["token"]].conversation
     assert connection is not None
     latency = connection.clock.latency
     assert latency is not None

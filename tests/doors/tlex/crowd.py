@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from penstock.doors.tlex.session import Session
+from penstock.exchange.session import HubSession
 from penstock.wire.tlex.datagrams import (
     MONITOR_TYPE,
     Bye,
@@ -22,8 +22,8 @@ from penstock.wire.tlex.datagrams import (
     TimestampsResponse,
 )
 from penstock.wire.tlex.monitor import MonitorPayload, decode_monitor_payload
-from tests.doors.tlex.model import AnyPayload, ModelPeer
 from tests.doors.tlex.site import PATIENCE, Peer
+from tests.exchange.model import AnyPayload, ModelPeer
 
 
 @dataclass(eq=False)
@@ -33,7 +33,7 @@ class Member:
     twin: ModelPeer
     peer: Peer
     # The hub's own, for its counters.
-    session: Session
+    session: HubSession
     security: str
     # For its timestamps; the hub begins with it.
     request: TimestampsRequest

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from penstock.doors.tlex.door import TlexDoor
-from penstock.store.roles import Role
+from penstock.exchange.authorization import Role
 from penstock.store.store import Store
 from penstock.wire.tlex.datagrams import (
     Bye,

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.adapters.tlex.adapter import FIGURES
 from penstock.config import load
-from penstock.doors.tlex.rights import RIGHTS
+from penstock.exchange.rights import RIGHTS
 from tests.support.process import READY
 
 PAGE = Path(__file__).parents[3] / "docs" / "tlex.md"

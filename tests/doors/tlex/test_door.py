@@ -10,10 +10,10 @@ import pytest
 
 from penstock.config import load
 from penstock.doors.tlex.door import DoorError, TlexDoor, settings_of
-from penstock.doors.tlex.settings import Settings
+from penstock.exchange.authorization import Role
+from penstock.exchange.settings import HubSettings
 from penstock.server import Server
 from penstock.services.errors import StartError
-from penstock.store.roles import Role
 from penstock.wire.tlex.datagrams import Bye, Unknown
 from penstock.wire.tlex.vocabulary import TlcType
 from tests.doors.tlex.site import Site, named
@@ -21,7 +21,7 @@ from tests.doors.tlex.site import Site, named
 
 def test_the_defaults_of_the_configuration_are_those_of_the_hub() -> None:
     found = settings_of(load(None, {}).config.tlex)
-    expected = Settings(reconnect_grace_seconds=2.0)
+    expected = HubSettings(reconnect_grace_seconds=2.0)
     assert found == expected
 
 
@@ -53,13 +53,13 @@ def test_entries_of_sessions_that_ended_too_long_ago_are_deleted(site: Site) -> 
     token = site.session("Broker", a)["token"]
     site.ask("DELETE", f"/sessions/{token}", Role.BROKER_ADMIN)
     assert len(site.ask("GET", "/sessionlogs", Role.BROKER_ADMIN).json()) == 1
-    asyncio.run_coroutine_threadsafe(site.door.ledger.forget(), site.background._loop).result(10)
+    asyncio.run_coroutine_threadsafe(site.door.session_log.forget(), site.background._loop).result(10)
     assert len(site.store.session_logs(0, 2**53)) == 1
 
     (entry,) = site.store.session_logs(0, 2**53)
     site.store.forget_sessions(2**53)
     site.store.log_sessions([replace(entry, created=1, ended=2)])
-    asyncio.run_coroutine_threadsafe(site.door.ledger.forget(), site.background._loop).result(10)
+    asyncio.run_coroutine_threadsafe(site.door.session_log.forget(), site.background._loop).result(10)
     assert site.store.session_logs(0, 2**53) == []
 
 
@@ -73,10 +73,10 @@ def test_what_ended_with_the_server_is_in_the_log(tmp_path: Path) -> None:
 
 
 def test_a_server_that_goes_down_creates_no_sessions(site: Site) -> None:
-    from penstock.doors.tlex.listener import moment
+    from penstock.doors.tlex.listener import instant
 
     (a,) = site.tlcs(1)
-    site.background.call(lambda: site.door.hub.go_down(moment()))
+    site.background.call(lambda: site.door.hub.go_down(instant()))
     answer = site.post("Broker", a)
     assert (answer.status_code, answer.json()["status"]) == (503, 503)
 
@@ -84,7 +84,7 @@ def test_a_server_that_goes_down_creates_no_sessions(site: Site) -> None:
 def test_the_log_accounts_for_the_payloads_of_a_session_that_has_ended(
     site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "penstock.doors.tlex.ledger")
+    caplog.set_level("INFO", "penstock.doors.tlex.session_log")
     (a,) = site.tlcs(1)
     controller, broker = site.join("TLC", a), site.join("Broker", a)
     controller.send(named(a, "one"), named(a, "two"), named("NOTTHERE", "x"), named(a, "x", 0xF0), Unknown(9, b""))

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.doors.tlex.settings import Settings
 from penstock.wire.tlex.datagrams import KeepAlive, TimestampsRequest, Token
 from penstock.wire.tlex.frames import PREAMBLE, frame
-from penstock.wire.tlex.reasons import EndReason
-from tests.doors.tlex.world import BROKER, MONITOR, SINGLEPLEX, TLC, A, B, C, Peer, World, named, plain
+from penstock.wire.tlex.vocabulary import EndReason
+from tests.exchange.world import BROKER, MONITOR, SINGLEPLEX, TLC, A, B, C, Peer, World, named, plain
 
 
 class Witness:
@@ -113,7 +112,8 @@ def test_before_the_token_no_bad_bytes_are_answered(world: World, data: bytes) -
 
 
 def test_a_frame_that_is_too_long_is_refused_by_its_header() -> None:
-    world = World(Settings(max_frame=1_000))
+    world = World()
+    world.max_frame = 1_000
     world.register(A)
     bad = world.join(TLC, A)
     bad.send_bytes(bytes.fromhex("AABB 03E9"))
@@ -126,7 +126,7 @@ def test_a_frame_that_never_ends_is_a_silent_peer(world: World) -> None:
     world.hub.tick(world.now)
     world.move(5.5)
     # Only this one's deadline: the witness is not to be silent.
-    bad.connection.run(world.now)
+    bad.conversation.run(world.now)
     assert bad.bye() == "keep alive timeout: nothing received for 5.5 s"
 
 
@@ -134,10 +134,10 @@ def test_frames_after_the_end_are_ignored(world: World) -> None:
     bad = world.join(TLC, A)
     bad.send_bytes(b"\xff")
     bad.send(named(A, "x"), KeepAlive(), TimestampsRequest(1))
-    bad.connection.set_writable(False)
-    bad.connection.set_writable(True)
-    bad.connection.lost(True, world.now)
-    bad.connection.run(world.now)
+    bad.conversation.set_writable(False)
+    bad.conversation.set_writable(True)
+    bad.conversation.lost(True, world.now)
+    bad.conversation.run(world.now)
     world.turn()
     assert bad.take() == []
 
@@ -187,6 +187,6 @@ def test_random_bytes_end_no_session_but_their_own(world: World, seed: int) -> N
             bad.send_bytes(data[:size])
             data = data[size:]
         if not bad.closed:
-            bad.connection.lost(True, world.now)
+            bad.conversation.lost(True, world.now)
     assert {each.account for each in world.hub.sessions.values()} == {"ours", "witness"}
     assert len(world.hub.sessions) == 2

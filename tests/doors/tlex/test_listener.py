@@ -81,7 +81,7 @@ def test_a_peer_that_does_not_take_its_bye_is_broken_off(site: Site, monkeypatch
     while receiver.writable:
         controller.send(*[plain("x" * 10_000)] * 10)
         controller.synchronize()
-    from penstock.store.roles import Role
+    from penstock.exchange.authorization import Role
 
     site.ask("DELETE", f"/sessions/{stuck.token}", Role.BROKER_ADMIN)
     # Of two connections one is left, though nothing has been read from the other.

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.doors.tlex.openapi import OPERATIONS, document
-from penstock.store.roles import Role
+from penstock.exchange.authorization import Role
 from tests.doors.tlex.site import Site
 
 DOCUMENT = document()

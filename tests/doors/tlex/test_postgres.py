@@ -11,7 +11,7 @@ from sqlalchemy import create_engine
 from typer.testing import CliRunner
 
 from penstock.cli import app
-from penstock.store.roles import Role
+from penstock.exchange.authorization import Role
 from penstock.store.schema import metadata
 from penstock.wire.tlex.datagrams import Bye
 from tests.doors.tlex.site import PATIENCE, Site, named, plain, request

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from penstock.doors.tlex.openapi import SESSION_EXAMPLES
-from penstock.doors.tlex.rights import CATEGORIES
-from penstock.store.roles import Role
+from penstock.exchange.authorization import Role
+from penstock.exchange.rights import CATEGORIES
 from tests.doors.tlex.site import Site
 
 LONG = os.environ.get("PENSTOCK_PROFILE") == "long"

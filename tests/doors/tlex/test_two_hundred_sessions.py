@@ -20,7 +20,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from penstock.doors.tlex.settings import KILOBYTE, Limits
+from penstock.doors.tlex.messages import BYES
+from penstock.exchange.farewells import Farewell
+from penstock.exchange.settings import KILOBYTE, HubLimits
 from penstock.wire.tlex.datagrams import (
     Bye,
     IdentifiedPayload,
@@ -31,13 +33,12 @@ from penstock.wire.tlex.datagrams import (
     Token,
 )
 from penstock.wire.tlex.frames import PREAMBLE
-from penstock.wire.tlex.reasons import Reason
 from penstock.wire.tlex.vocabulary import SessionType
 from tests.doors.tlex.crowd import Member, sorted_by, timeless
-from tests.doors.tlex.model import AnyPayload, Model, ModelPeer
 from tests.doors.tlex.site import PATIENCE, ROLES, Site
 from tests.doors.tlex.tls import certified, trusting
-from tests.doors.tlex.world import BROKER, MONITOR, TLC
+from tests.exchange.model import AnyPayload, Model, ModelPeer
+from tests.exchange.world import BROKER, MONITOR, TLC
 
 SEEDS = range(12) if os.environ.get("PENSTOCK_PROFILE") == "long" else range(1)
 
@@ -53,7 +54,7 @@ HERMIT = "hermit"
 FORGOTTEN = 5
 
 # Windows that are longer than the test, so that nothing leaves them.
-LIMITS = Limits(
+LIMITS = HubLimits(
     payloads_per_second=1, payloads_window_seconds=150, kilobytes_per_second=40, kilobytes_window_seconds=100
 )
 MOST_PAYLOADS = 150
@@ -334,9 +335,9 @@ class Crowd:
         self.send(member, [self.large(member.twin, identifier) for _ in range(LARGE_AT_A_TIME)])
         self.compare()
 
-    def limit_of(self, member: Member) -> Reason:
+    def limit_of(self, member: Member) -> Farewell:
         """Which one it has exceeded."""
-        return Reason.PAYLOAD_RATE if len(member.twin.published) == MOST_PAYLOADS else Reason.PAYLOAD_THROUGHPUT
+        return Farewell.PAYLOAD_RATE if len(member.twin.published) == MOST_PAYLOADS else Farewell.PAYLOAD_THROUGHPUT
 
     def large(self, twin: ModelPeer, identifier: str) -> AnyPayload:
         number = len(self.publishers)
@@ -356,7 +357,7 @@ class Crowd:
         member = self.some(TLC, BROKER)
         if member is not None and self.room(member):
             self.send(member, self.payloads(member, self.room(member) + self.chance.randint(1, 9)))
-            self.is_sent_away(member, Reason.PAYLOAD_RATE)
+            self.is_sent_away(member, Farewell.PAYLOAD_RATE)
 
     def send_what_is_not_allowed(self) -> None:
         """A monitor that publishes, or the payload of another kind of session."""
@@ -367,7 +368,7 @@ class Crowd:
             right = IdentifiedPayload(member.twin.identifiers[0], 1, number, b"")
             other = Payload(1, number, b"") if not member.twin.singleplex else right
             self.send(member, [right if member.twin.type is MONITOR else other])
-            self.is_sent_away(member, Reason.PROTOCOL_VIOLATION)
+            self.is_sent_away(member, Farewell.PROTOCOL_VIOLATION)
 
     def have_a_wrong_clock(self) -> None:
         member = self.some()
@@ -375,14 +376,14 @@ class Crowd:
             asked = member.request.sent
             member.peer.send(TimestampsResponse(asked, asked + 3_600_000, asked + 3_600_000))
             self.model.end(member.twin)
-            self.is_sent_away(member, Reason.CLOCK_DIFFERENCE)
+            self.is_sent_away(member, Farewell.CLOCK_DIFFERENCE)
 
     def delete(self) -> None:
         member = self.some()
         if member is not None:
             assert self.ask("DELETE", member.twin).status_code == 204
             self.model.end(member.twin)
-            self.is_sent_away(member, Reason.DELETED)
+            self.is_sent_away(member, Farewell.DELETED)
 
     def cut(self) -> None:
         """The client goes, in one of the ways of clients; also one that does not read."""
@@ -401,14 +402,14 @@ class Crowd:
         self.is_gone(member)
         self.done[f"cut by {how}"] += 1
 
-    def is_sent_away(self, member: Member, reason: Reason) -> None:
+    def is_sent_away(self, member: Member, farewell: Farewell) -> None:
         assert member.twin.state == "ended"
         said = member.end()
         assert said is not None
-        assert said.startswith(reason.text)
+        assert said.startswith(BYES[farewell])
         member.peer.close()
         self.is_gone(member)
-        self.done[reason.name] += 1
+        self.done[farewell.name] += 1
 
     def is_gone(self, member: Member) -> None:
         """Nothing is left of its session but the numbers."""
@@ -501,7 +502,7 @@ def fell_silent(crowd: Crowd, hermit: Member) -> None:
     until(lambda: not hermit.listen())
     *before, last = hermit.heard
     assert isinstance(last, Bye)
-    assert last.reason.startswith(Reason.KEEP_ALIVE.text)
+    assert last.reason.startswith(BYES[Farewell.KEEP_ALIVE])
     got = sorted_by(crowd.publisher_of, [timeless(each) for each in before if isinstance(each, IdentifiedPayload)])
     expected = sorted_by(crowd.publisher_of, hermit.twin.expected)
     for publisher, payloads in got.items():
@@ -522,7 +523,7 @@ def goes_down(crowd: Crowd) -> None:
     for member in crowd.members:
         *_, asked, last = [each for each in member.peer.rest() if isinstance(each, Reconnect | Bye)]
         assert isinstance(asked, Reconnect)
-        assert last == Reason.SHUTDOWN.bye()
+        assert last == Bye(BYES[Farewell.SHUTDOWN])
         member.peer.close()
     stopping.join(PATIENCE)
     assert not stopping.is_alive()

@@ -181,36 +181,3 @@ WRONG: list[tuple[Datagram, str]] = [
 def test_nothing_is_written_that_could_not_be_read(datagram: Datagram, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         datagram.encode()
-
-
-# t0, t1, t2 of a response, t3; latency and clock difference.
-EXCHANGES: list[tuple[tuple[int, int, int], int, int, float]] = [
-    ((1000, 1000, 1000), 1000, 0, 0.0),
-    # The same clock, 20 ms there and back, 5 ms to answer.
-    ((1000, 1010, 1015), 1025, 20, 0.0),
-    # 3 s ahead.
-    ((1000, 4010, 4015), 1025, 20, 3000.0),
-    # 3 s behind.
-    ((5000, 2010, 2015), 5025, 20, -3000.0),
-    # All of the latency on one way: half of it is the error.
-    ((1000, 1100, 1100), 1100, 100, 50.0),
-    ((1000, 1000, 1001), 1000, -1, 0.5),
-]
-
-
-@pytest.mark.parametrize(("stamps", "received", "latency", "difference"), EXCHANGES)
-def test_an_exchange_of_timestamps_tells_latency_and_clock_difference(
-    stamps: tuple[int, int, int], received: int, latency: int, difference: float
-) -> None:
-    response = TimestampsResponse(*stamps)
-    assert response.latency(received) == latency
-    assert response.clock_difference(received) == difference
-
-
-@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(-(10**6), 10**6))
-def test_the_clock_difference_is_right_to_within_half_the_latency(there: int, busy: int, back: int, ahead: int) -> None:
-    start = 10**12
-    response = TimestampsResponse(start, start + there + ahead, start + there + busy + ahead)
-    end = start + there + busy + back
-    assert response.latency(end) == there + back
-    assert abs(response.clock_difference(end) - ahead) <= (there + back) / 2

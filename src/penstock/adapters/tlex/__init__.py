@@ -1,6 +1,6 @@
 """The ready-made data adapter `tlex`: the TLEX hub as items, so that a page shows it live.
 
-The hub itself is a door, which this room does not know: it tells the `Board`. Items are made in `adapter`. Read next:
+The hub itself (`exchange`) tells the `Board`, and knows nothing of items. Items are made in `adapter`. Read next:
 docs/tlex.md, "Watching the hub".
 """
 

@@ -14,7 +14,9 @@ from penstock.wire.tlex.payloads import BODY_AT, BODY_HEAD_SIZE, IDENTIFIED_BODY
 
 if TYPE_CHECKING:
     from penstock.adapters.tlex.board import Board
-    from penstock.adapters.tlex.views import BatchView, ControllerView, SessionView
+    from penstock.exchange.ports import PayloadBatch
+    from penstock.exchange.registry import Controller
+    from penstock.exchange.session import HubSession
 
 PAYLOADS = "payloads"
 CONTROLLER = "controller"
@@ -97,7 +99,7 @@ class TlexAdapter(DataAdapter):
     def wants_payloads(self, place: Place) -> bool:
         return place in self._payloads
 
-    def payloads_came(self, batch: BatchView) -> None:
+    def payloads_came(self, batch: PayloadBatch) -> None:
         item = self._payloads.get((batch.publisher.domain, batch.identifier))
         if item is not None:
             self.updates([(item, _payload(batch.publisher, frame, batch.received)) for frame in batch.frames])
@@ -129,26 +131,26 @@ class TlexAdapter(DataAdapter):
                 shown[session.id] = _session(session)
                 self.update(item, {"key": session.id, "command": "ADD", **shown[session.id]}, snapshot=True)
 
-    def session_opened(self, session: SessionView) -> None:
+    def session_opened(self, session: HubSession) -> None:
         for domain in (None, session.domain):
             if domain in self._sessions:
                 item, shown = self._sessions[domain]
                 shown[session.id] = _session(session)
                 self.update(item, {"key": session.id, "command": "ADD", **shown[session.id]})
 
-    def session_changed(self, session: SessionView) -> None:
+    def session_changed(self, session: HubSession) -> None:
         for domain in (None, session.domain):
             if domain in self._sessions:
                 self._update_session(domain, session)
 
-    def session_ended(self, session: SessionView) -> None:
+    def session_ended(self, session: HubSession) -> None:
         for domain in (None, session.domain):
             if domain in self._sessions:
                 item, shown = self._sessions[domain]
                 if shown.pop(session.id, None) is not None:
                     self.update(item, {"key": session.id, "command": "DELETE"})
 
-    def _update_session(self, domain: str | None, session: SessionView) -> None:
+    def _update_session(self, domain: str | None, session: HubSession) -> None:
         item, shown = self._sessions[domain]
         before, after = shown.get(session.id), _session(session)
         if before is not None and before != after:
@@ -157,7 +159,7 @@ class TlexAdapter(DataAdapter):
             self.update(item, {"key": session.id, "command": "UPDATE", **changed})
 
 
-def _payload(publisher: SessionView, frame: bytes, received: int) -> Event:
+def _payload(publisher: HubSession, frame: bytes, received: int) -> Event:
     at = BODY_AT if publisher.is_singleplex else IDENTIFIED_BODY_AT
     data = frame[at + BODY_HEAD_SIZE :]
     return {
@@ -171,7 +173,7 @@ def _payload(publisher: SessionView, frame: bytes, received: int) -> Event:
     }
 
 
-def _figures(controller: ControllerView | None) -> Event:
+def _figures(controller: Controller | None) -> Event:
     """Nothing is known of a controller that is not registered."""
     if controller is None:
         return dict.fromkeys(FIGURES)
@@ -191,7 +193,7 @@ def _figures(controller: ControllerView | None) -> Event:
     }
 
 
-def _session(session: SessionView) -> Event:
+def _session(session: HubSession) -> Event:
     counters = session.counters
     return {
         "type": session.type.value,

@@ -13,7 +13,9 @@ from typing import NamedTuple
 from penstock.adapters.api import DataAdapter
 from penstock.adapters.loading import Plan
 from penstock.adapters.tlex.adapter import TlexAdapter
-from penstock.adapters.tlex.views import BatchView, ControllerView, RegistryView, SessionView
+from penstock.exchange.ports import PayloadBatch
+from penstock.exchange.registry import Controller, Registry
+from penstock.exchange.session import HubSession
 from penstock.log import get
 
 log = get(__name__)
@@ -27,7 +29,7 @@ class Kept(NamedTuple):
     """A frame with the session that published it, and when it came: milliseconds since 1970."""
 
     frame: bytes
-    publisher: SessionView
+    publisher: HubSession
     received: int
 
 
@@ -37,8 +39,8 @@ class Board:
     def __init__(self, is_on: bool) -> None:
         self.is_on = is_on
         # By their public ids.
-        self.sessions: dict[str, SessionView] = {}
-        self._registry: RegistryView | None = None
+        self.sessions: dict[str, HubSession] = {}
+        self._registry: Registry | None = None
         self._adapters: list[TlexAdapter] = []
         self._last: dict[tuple[str, str], deque[Kept]] = {}
 
@@ -51,7 +53,7 @@ class Board:
 
     # -- what adapters ask for ------------------------------------------------------------------------------------
 
-    def controller(self, domain: str, identifier: str) -> ControllerView | None:
+    def controller(self, domain: str, identifier: str) -> Controller | None:
         return None if self._registry is None else self._registry.find(domain, identifier)
 
     def last(self, domain: str, identifier: str) -> Sequence[Kept]:
@@ -60,21 +62,21 @@ class Board:
 
     # -- what the hub tells ---------------------------------------------------------------------------------------
 
-    def opened(self, session: SessionView) -> None:
+    def opened(self, session: HubSession) -> None:
         self.sessions[session.id] = session
         self._tell(lambda adapter: adapter.session_opened(session))
 
-    def connected(self, session: SessionView) -> None:
+    def connected(self, session: HubSession) -> None:
         self._tell(lambda adapter: adapter.session_changed(session))
 
-    def changed(self, session: SessionView) -> None:
+    def changed(self, session: HubSession) -> None:
         self._tell(lambda adapter: adapter.session_changed(session))
 
-    def ended(self, session: SessionView) -> None:
+    def ended(self, session: HubSession) -> None:
         self.sessions.pop(session.id, None)
         self._tell(lambda adapter: adapter.session_ended(session))
 
-    def record(self, batches: Sequence[BatchView]) -> None:
+    def record(self, batches: Sequence[PayloadBatch]) -> None:
         if not self._adapters:
             return
         for batch in batches:
@@ -91,7 +93,7 @@ class Board:
                     self._tell(partial(_publish, batch=batch))
                     break
 
-    def refresh(self, registry: RegistryView) -> None:
+    def refresh(self, registry: Registry) -> None:
         self._registry = registry
         for place in [each for each in self._last if registry.find(*each) is None]:
             del self._last[place]
@@ -122,5 +124,5 @@ def _introduce(adapter: DataAdapter, board: Board) -> DataAdapter:
     return adapter
 
 
-def _publish(adapter: TlexAdapter, batch: BatchView) -> None:
+def _publish(adapter: TlexAdapter, batch: PayloadBatch) -> None:
     adapter.payloads_came(batch)

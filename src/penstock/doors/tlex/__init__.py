@@ -1,5 +1,5 @@
-"""The TLEX door: a hub that passes payloads between traffic-light controllers, brokers and monitors.
+"""The TLEX door: the asyncio shell around the hub, which passes payloads between controllers, brokers and monitors.
 
-Inside it is plain synchronous classes for which time is an argument (`moment`): `hub` is where to begin reading. The
-sockets and the REST routes around it are thin. Specification: TLEX 1.1.1; the codec is `wire.tlex`.
+Ports, REST, the clock, the database and the journal; begin with `door`. The rules are in `exchange`, the codec in
+`wire.tlex`. Specification: TLEX 1.1.1.
 """

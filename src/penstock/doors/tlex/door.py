@@ -1,6 +1,6 @@
 """The door: the hub with its ports, its clock, its database and its journal, from the start to the way down.
 
-No rules here: those are in `hub`. `penstock.server` makes one, mounts `rest` and starts and stops it.
+No rules here: those are in `exchange`. `penstock.server` makes one, mounts `rest` and starts and stops it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from penstock.certificates import Certificate, CertificateFiles
 from penstock.config import Config
 from penstock.config.checks import EVERY_INTERFACE
 from penstock.config.schema import Tlex, TlexLimits
-from penstock.doors.tlex.hub import MEASURE_SECONDS, TICK_SECONDS, Hub
-from penstock.doors.tlex.ledger import Ledger
-from penstock.doors.tlex.listener import Listeners, moment, tls_context
-from penstock.doors.tlex.ports import Display, Recorder
+from penstock.doors.tlex.listener import Listeners, instant, tls_context
+from penstock.doors.tlex.messages import TlexMessages
 from penstock.doors.tlex.rest import Rest
-from penstock.doors.tlex.settings import Limits, Settings
-from penstock.kernel.ledger import Ledger as WaitingLedger
+from penstock.doors.tlex.session_log import SessionLogWriter
+from penstock.exchange.hub import MEASURE_SECONDS, TICK_SECONDS, Hub
+from penstock.exchange.ports import Display, PayloadRecorder
+from penstock.exchange.settings import HubLimits, HubSettings
+from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.store.address import is_own, store_url
 from penstock.store.checking import check_database
@@ -34,10 +35,11 @@ from penstock.store.presence import check_presence, note_presence
 from penstock.store.store import TOKEN_BYTES, Store
 from penstock.store.thread import StoreThread
 from penstock.transport.listener import ListenError
+from penstock.wire.tlex.forms import PayloadForms
 from penstock.wire.tlex.vocabulary import SecurityMode
 
 if TYPE_CHECKING:
-    from penstock.doors.tlex.journaling import Journaling
+    from penstock.doors.tlex.journaling import PayloadJournaling
     from penstock.journal.recorder import Recording
 
 log = get(__name__)
@@ -78,7 +80,7 @@ class TlexDoor:
         display: Display | None = None,
         recording: Recording | None = None,
         max_strangers: int | None = None,
-        ledger: WaitingLedger | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         tlex = config.tlex
         self._loop = asyncio.get_running_loop()
@@ -86,10 +88,11 @@ class TlexDoor:
         self._display = display
         self._journaling = self._journaling_to(recording)
         self.store = store
-        self.ledger = Ledger(store, tlex.session_log_days)
-        watchers = [self.ledger] if display is None else [self.ledger, display]
-        recorders: list[Recorder] = [each for each in (self._journaling, display) if each is not None]
-        self.hub = Hub(settings_of(tlex), _Chance(), self._wake, watchers, recorders, ledger)
+        self.session_log = SessionLogWriter(store, tlex.session_log_days)
+        watchers = [self.session_log] if display is None else [self.session_log, display]
+        recorders: list[PayloadRecorder] = [each for each in (self._journaling, display) if each is not None]
+        settings = settings_of(tlex)
+        self.hub = Hub(settings, _Chance(), PayloadForms(), TlexMessages(), self._wake, watchers, recorders, ledger)
         strangers = tlex.max_strangers if max_strangers is None else max_strangers
         self.listeners = Listeners(self.hub, strangers, tlex.handshake_millis / 1000)
         self.port = 0
@@ -115,7 +118,7 @@ class TlexDoor:
         display: Display | None = None,
         recording: Recording | None = None,
         max_strangers: int | None = None,
-        ledger: WaitingLedger | None = None,
+        ledger: Ledger | None = None,
     ) -> TlexDoor:
         """Open the database and the ports; raises DoorError. `max_strangers` wins over that of the configuration."""
         url = store_url(config, data_dir)
@@ -138,13 +141,13 @@ class TlexDoor:
         door._begin()
         return door
 
-    def _journaling_to(self, recording: Recording | None) -> Journaling | None:
+    def _journaling_to(self, recording: Recording | None) -> PayloadJournaling | None:
         if recording is None or not self._tlex.journal:
             return None
-        from penstock.doors.tlex.journaling import Journaling  # loaded with the journal, on its thread
+        from penstock.doors.tlex.journaling import PayloadJournaling  # loaded with the journal, on its thread
 
         later = functools.partial(self._loop.call_later, GATHERING)
-        return Journaling(recording, self._tlex.journal_policy, later)
+        return PayloadJournaling(recording, self._tlex.journal_policy, later)
 
     async def _listen(self) -> None:
         tlex = self._tlex
@@ -175,11 +178,11 @@ class TlexDoor:
         self._loop.call_soon(self._run_turn)
 
     def _run_turn(self) -> None:
-        self.hub.run_turn(moment())
+        self.hub.turn.run(instant())
 
     def _tick(self) -> None:
         self._ticks = self._loop.call_later(TICK_SECONDS, self._tick)
-        now = moment()
+        now = instant()
         self.hub.tick(now)
         if self._display is not None and now.elapsed >= self._refreshed_at + MEASURE_SECONDS:
             self._refreshed_at = now.elapsed
@@ -207,18 +210,18 @@ class TlexDoor:
         if known:
             good = await self.store.call(self.store.store.good_tokens, known)
             for credential in known - good:
-                self.hub.revoke(credential, moment())
-        await self.ledger.write()
+                self.hub.revoke(credential, instant())
+        await self.session_log.write()
 
     async def synchronize(self) -> None:
         """Nothing may come between answer and use: the store answers in the order it was asked."""
         tlcs = await self.store.call(self.store.store.tlcs)
-        self.hub.synchronize(tlcs, moment())
+        self.hub.synchronize(tlcs, instant())
 
     async def _forget(self) -> None:
         while True:
             try:
-                await self.ledger.forget()
+                await self.session_log.forget()
             except SQLAlchemyError as error:
                 log.error("old session log entries cannot be deleted", reason=_reason(error))
             await asyncio.sleep(FORGET_PAUSE)
@@ -228,9 +231,9 @@ class TlexDoor:
     async def stop(self) -> None:
         """Ask everybody to come again, wait for a while, send away who is left."""
         self.listeners.close()
-        self.hub.go_down(moment())
+        self.hub.go_down(instant())
         await self.listeners.wait(self._tlex.reconnect_millis / 1000)
-        self.hub.shut(moment())
+        self.hub.shut(instant())
         await self.listeners.wait(LAST_BYES)
         self.listeners.abort()
         for task in self._tasks:
@@ -239,7 +242,7 @@ class TlexDoor:
         if self._journaling is not None:
             self._journaling.flush()
         try:
-            await self.ledger.write()
+            await self.session_log.write()
         except SQLAlchemyError as error:
             log.error("the last session log entries are lost", reason=_reason(error))
         await self._abandon()
@@ -281,9 +284,9 @@ def _opened(url: str, data_dir: Path | None) -> Store:
     return store
 
 
-def settings_of(tlex: Tlex) -> Settings:
+def settings_of(tlex: Tlex) -> HubSettings:
     """The hub's settings, in its units."""
-    return Settings(
+    return HubSettings(
         tlc=_limits(tlex.tlc),
         broker=_limits(tlex.broker),
         monitor=_limits(tlex.monitor),
@@ -296,8 +299,8 @@ def settings_of(tlex: Tlex) -> Settings:
     )
 
 
-def _limits(limits: TlexLimits) -> Limits:
-    return Limits(
+def _limits(limits: TlexLimits) -> HubLimits:
+    return HubLimits(
         keep_alive_seconds=limits.keep_alive_millis / 1000,
         clock_difference_millis=limits.clock_difference_millis,
         clock_difference_window_seconds=limits.clock_difference_seconds,

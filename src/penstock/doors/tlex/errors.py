@@ -1,16 +1,46 @@
-"""Why a request of a client is refused: an HTTP status and a text that names the field.
+"""How a refused request is answered: an HTTP status, and a text that names the field.
 
-What can be wrong with bytes or JSON is in `wire.tlex.errors`; why connections end is in `wire.tlex.reasons`.
+The hub's own reasons (`exchange.refusals`) become one by two tables. What can be wrong with bytes or JSON is in
+`wire.tlex.errors`; in which words connections end is in `messages`.
 """
 
 from __future__ import annotations
 
 from http import HTTPStatus
 
+from penstock.exchange.refusals import HubReason, HubRefusal
 from penstock.wire.tlex.rest import ErrorBody
 
+STATUSES: dict[HubReason, HTTPStatus] = {
+    HubReason.ROLE: HTTPStatus.FORBIDDEN,
+    HubReason.SESSION_TYPE: HTTPStatus.FORBIDDEN,
+    HubReason.DOMAIN: HTTPStatus.FORBIDDEN,
+    HubReason.NOT_AUTHORIZED: HTTPStatus.FORBIDDEN,
+    HubReason.TOO_MANY: HTTPStatus.BAD_REQUEST,
+    HubReason.NOT_REGISTERED: HTTPStatus.BAD_REQUEST,
+    HubReason.NOT_STREAMING: HTTPStatus.BAD_REQUEST,
+    HubReason.IN_USE: HTTPStatus.BAD_REQUEST,
+    HubReason.SINGLEPLEX: HTTPStatus.BAD_REQUEST,
+    HubReason.LEAVING: HTTPStatus.BAD_REQUEST,
+    HubReason.SECURITY: HTTPStatus.BAD_REQUEST,
+    HubReason.UNKNOWN: HTTPStatus.NOT_FOUND,
+    HubReason.GOING_DOWN: HTTPStatus.SERVICE_UNAVAILABLE,
+}
 
-class Refusal(Exception):
+# The field that a reason is about, where it is always the same.
+_FIELDS = {HubReason.SESSION_TYPE: "type", HubReason.DOMAIN: "domain", HubReason.SECURITY: "securityMode"}
+
+# About identifiers, whose field depends on the request.
+_OF_IDENTIFIERS = {
+    HubReason.NOT_AUTHORIZED,
+    HubReason.TOO_MANY,
+    HubReason.NOT_REGISTERED,
+    HubReason.NOT_STREAMING,
+    HubReason.IN_USE,
+}
+
+
+class RestRefusal(Exception):
     """Nothing has changed."""
 
     def __init__(self, status: HTTPStatus, text: str = "") -> None:
@@ -24,23 +54,17 @@ class Refusal(Exception):
         return ErrorBody(message=f"{message}: {self.text}" if self.text else message, status=self.status.value)
 
 
-def bad_request(text: str) -> Refusal:
-    return Refusal(HTTPStatus.BAD_REQUEST, text)
+def translated(refusal: HubRefusal, identifiers: str = "") -> RestRefusal:
+    """The hub's no to a request whose identifiers are in a field of this name."""
+    field = identifiers if refusal.reason in _OF_IDENTIFIERS else _FIELDS.get(refusal.reason, "")
+    place = field if refusal.position is None else f"{field}[{refusal.position}]"
+    return RestRefusal(STATUSES[refusal.reason], f"{place}: {refusal.text}" if place else refusal.text)
 
 
-def forbidden(text: str) -> Refusal:
-    return Refusal(HTTPStatus.FORBIDDEN, text)
+def bad_request(text: str) -> RestRefusal:
+    return RestRefusal(HTTPStatus.BAD_REQUEST, text)
 
 
-def unauthorized() -> Refusal:
+def unauthorized() -> RestRefusal:
     """No token, an unknown one, or a revoked one."""
-    return Refusal(HTTPStatus.UNAUTHORIZED)
-
-
-def not_found() -> Refusal:
-    """Also for what belongs to others: who guesses a token must not learn that it exists."""
-    return Refusal(HTTPStatus.NOT_FOUND)
-
-
-def going_down() -> Refusal:
-    return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "The server is going down; try again in a moment")
+    return RestRefusal(HTTPStatus.UNAUTHORIZED)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from penstock.doors.tlex.ports import Batch
+from penstock.exchange.ports import PayloadBatch
 from penstock.journal.entity import entity_of
 from penstock.journal.journal import Policy
 from penstock.journal.record import Columns
@@ -36,8 +36,8 @@ class _Head(msgspec.Struct, frozen=True):
     session: str
 
 
-class Journaling:
-    """A `Recorder`: gathers payloads for a few milliseconds, for one append costs as much as one of a hundred."""
+class PayloadJournaling:
+    """A `PayloadRecorder`: gathers for a few milliseconds, because one append costs as much as one of a hundred."""
 
     def __init__(self, recording: Recording, policy: str, later: Callable[[Callable[[], None]], object]) -> None:
         """`later` calls a function a few milliseconds later."""
@@ -47,7 +47,7 @@ class Journaling:
         self._deferred = False
         self._columns = Columns()
 
-    def record(self, batches: list[Batch]) -> None:
+    def record(self, batches: list[PayloadBatch]) -> None:
         for batch in batches:
             self._add(batch)
         if len(self._columns) >= MAX_PENDING:
@@ -70,7 +70,7 @@ class Journaling:
         self._deferred = False
         self.flush()
 
-    def _add(self, batch: Batch) -> None:
+    def _add(self, batch: PayloadBatch) -> None:
         session, columns = batch.publisher, self._columns
         head = _Head(session.domain, batch.identifier, session.type.value, session.id)
         opening = _JSON.encode(head).decode()[:-1]

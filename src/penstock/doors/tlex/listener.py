@@ -1,6 +1,6 @@
-"""The TCP ports: a `Link` for each connection, a thin shell around the hub's `Connection`.
+"""The TCP ports: a `TlexLink` for each connection, a thin shell around its `Interpreter`.
 
-It knows bytes, sockets and TLS; what the bytes mean is in `connection`. Specification: 6.1 and 6.2.
+It knows bytes, sockets and TLS; what the bytes mean is in `interpreter`. Specification: 6.1 and 6.2.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from penstock.certificates import CertificateFiles
-from penstock.doors.tlex.moment import Moment
+from penstock.doors.tlex.interpreter import Interpreter
+from penstock.exchange.instant import Instant
 from penstock.transport.closing import close_gently
 from penstock.transport.listener import Listener, room_of
 from penstock.transport.tls import server_context
 from penstock.wire.tlex.vocabulary import SecurityMode
 
 if TYPE_CHECKING:
-    from penstock.doors.tlex.connection import Connection
-    from penstock.doors.tlex.hub import Hub
+    from penstock.exchange.conversation import Conversation
+    from penstock.exchange.hub import Hub
 
 # The only one that the specification has; it is one of TLS 1.2.
 CIPHERS = "ECDHE-RSA-AES128-GCM-SHA256"
@@ -33,9 +34,9 @@ LOW_WATER = 16_384
 CLOSE_PATIENCE = 5.0
 
 
-def moment() -> Moment:
+def instant() -> Instant:
     """Now."""
-    return Moment(time.monotonic(), time.time_ns() // 1_000_000)
+    return Instant(time.monotonic(), time.time_ns() // 1_000_000)
 
 
 class Listeners:
@@ -48,16 +49,16 @@ class Listeners:
         self._max_strangers = max_strangers
         self._handshake_seconds = handshake_seconds
         self._listeners: list[Listener] = []
-        self._links: set[Link] = set()
+        self._links: set[TlexLink] = set()
         # In the order in which they came.
-        self._strangers: dict[Link, None] = {}
+        self._strangers: dict[TlexLink, None] = {}
         self._all_gone = asyncio.Event()
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Open a port, and return which one it is; raises ListenError."""
         security = SecurityMode.NONE if tls is None else SecurityMode.TLS
         listener = await Listener.listen(
-            lambda: Link(self, security),
+            lambda: TlexLink(self, security),
             host,
             port,
             tls=tls,
@@ -67,7 +68,7 @@ class Listeners:
         self._listeners.append(listener)
         return listener.port
 
-    def joined(self, link: Link) -> None:
+    def joined(self, link: TlexLink) -> None:
         self._links.add(link)
         self._strangers[link] = None
         if len(self._strangers) > self._max_strangers:
@@ -75,11 +76,11 @@ class Listeners:
             self.crowded_out += 1
             next(iter(self._strangers)).give_up()
 
-    def known(self, link: Link) -> None:
+    def known(self, link: TlexLink) -> None:
         """It has shown a token, or it never will."""
         self._strangers.pop(link, None)
 
-    def left(self, link: Link) -> None:
+    def left(self, link: TlexLink) -> None:
         self.known(link)
         self._links.discard(link)
         if not self._links:
@@ -104,12 +105,13 @@ class Listeners:
             link.abort()
 
 
-class Link(asyncio.Protocol):
-    """One connection; also the hub's `Channel` to it."""
+class TlexLink(asyncio.Protocol):
+    """One connection; also the hub's `PeerChannel` to it."""
 
-    __slots__ = ("_connection", "_listeners", "_patience", "_security", "_transport")
+    __slots__ = ("_conversation", "_interpreter", "_listeners", "_patience", "_security", "_transport")
 
-    _connection: Connection
+    _interpreter: Interpreter
+    _conversation: Conversation
     _transport: asyncio.Transport
 
     def __init__(self, listeners: Listeners, security: SecurityMode) -> None:
@@ -123,26 +125,27 @@ class Link(asyncio.Protocol):
         # TCP_NODELAY is what both loops set by themselves.
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
-        self._connection = self._listeners.hub.accept(self, self._security, moment())
+        self._interpreter = Interpreter(self._listeners.hub, self, self._security, instant())
+        self._conversation = self._interpreter.conversation
         self._listeners.joined(self)
 
     def data_received(self, data: bytes) -> None:
-        connection = self._connection
-        was_stranger = connection.session is None
-        connection.received(data, moment())
-        if was_stranger and connection.session is not None:
+        conversation = self._conversation
+        was_stranger = conversation.session is None
+        self._interpreter.received(data, instant())
+        if was_stranger and conversation.session is not None:
             self._listeners.known(self)
 
     def pause_writing(self) -> None:
-        self._connection.set_writable(False)
+        self._conversation.set_writable(False)
 
     def resume_writing(self) -> None:
-        self._connection.set_writable(True)
+        self._conversation.set_writable(True)
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._patience is not None:
             self._patience.cancel()
-        self._connection.lost(error is not None, moment())
+        self._conversation.lost(error is not None, instant())
         self._listeners.left(self)
 
     # -- what the hub calls ---------------------------------------------------------------------------------------
@@ -152,7 +155,7 @@ class Link(asyncio.Protocol):
 
     def close(self) -> None:
         self._listeners.known(self)
-        if self._connection.session is None:
+        if self._conversation.session is None:
             # It is told nothing, so there are no last bytes to be lost.
             self._transport.close()
             self._patience = asyncio.get_running_loop().call_later(CLOSE_PATIENCE, self.abort)
@@ -163,7 +166,7 @@ class Link(asyncio.Protocol):
 
     def give_up(self) -> None:
         """Close a connection that has not shown a token."""
-        self._connection.lost(False, moment())
+        self._conversation.lost(False, instant())
         self.abort()
 
     def abort(self) -> None:

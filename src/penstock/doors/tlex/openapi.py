@@ -50,7 +50,7 @@ ALWAYS = (401, 403, 503)
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class ApiOperation:
     method: str
     path: str
     summary: str
@@ -91,7 +91,7 @@ SESSION_EXAMPLES = {
 }
 
 OPERATIONS = (
-    Operation(
+    ApiOperation(
         "post",
         "/sessions",
         "Create a session",
@@ -102,7 +102,7 @@ OPERATIONS = (
         examples=SESSION_EXAMPLES,
         leads_to=("/sessions/{token}", "token"),
     ),
-    Operation(
+    ApiOperation(
         "get",
         "/sessions",
         "The active sessions of one's account",
@@ -114,8 +114,8 @@ OPERATIONS = (
             ("protocol", _choice(Protocol), "Only those with this protocol."),
         ),
     ),
-    Operation("get", "/sessions/{token}", "One active session", 200, Session, (404,)),
-    Operation(
+    ApiOperation("get", "/sessions/{token}", "One active session", 200, Session, (404,)),
+    ApiOperation(
         "put",
         "/sessions/{token}",
         "Other controllers for a session, at once",
@@ -127,9 +127,9 @@ OPERATIONS = (
             "Multiplex": RequestDetails(security_mode=SecurityMode.NONE, tlc_identifiers=("NLZH0023", "NLZH0026"))
         },
     ),
-    Operation("delete", "/sessions/{token}", "End a session", 204, None, (404,)),
-    Operation("get", "/tlcs", "The registered controllers", 200, list[Tlc], ()),
-    Operation(
+    ApiOperation("delete", "/sessions/{token}", "End a session", 204, None, (404,)),
+    ApiOperation("get", "/tlcs", "The registered controllers", 200, list[Tlc], ()),
+    ApiOperation(
         "post",
         "/tlcs",
         "Register a controller",
@@ -140,9 +140,9 @@ OPERATIONS = (
         examples={"TCPStreaming": TlcRequest(identifier="NLZH0026")},
         leads_to=("/tlcs/{uuid}", "uuid"),
     ),
-    Operation("get", "/tlcs/{uuid}", "One registered controller", 200, Tlc, (404,)),
-    Operation("delete", "/tlcs/{uuid}", "Unregister a controller of one's account", 204, None, (404,)),
-    Operation(
+    ApiOperation("get", "/tlcs/{uuid}", "One registered controller", 200, Tlc, (404,)),
+    ApiOperation("delete", "/tlcs/{uuid}", "Unregister a controller of one's account", 204, None, (404,)),
+    ApiOperation(
         "get",
         "/sessionlogs",
         "Sessions that have ended",
@@ -196,7 +196,7 @@ def document() -> dict[str, Any]:
     }
 
 
-def _operation(one: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+def _operation(one: ApiOperation, schemas: dict[str, Any]) -> dict[str, Any]:
     answers: dict[str, Any] = {str(one.status): {"description": one.summary}}
     if one.answer is not None:
         answers[str(one.status)]["content"] = _json(schemas[repr(one.answer)])
@@ -232,7 +232,7 @@ def _links(path: str, name: str) -> dict[str, Any]:
     }
 
 
-def _identity(one: Operation) -> str:
+def _identity(one: ApiOperation) -> str:
     return "_".join([one.method, *one.path.replace("{", "").replace("}", "").strip("/").split("/")])
 
 

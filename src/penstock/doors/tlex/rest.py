@@ -1,6 +1,6 @@
 """The REST side, below `/api/v1` on the API port: an application of its own, with errors of the documented shape.
 
-Who may do what is in `hub` and `rights`; the JSON is in `wire.tlex.rest`; what is documented in `openapi`.
+Who may do what is in `exchange`; the JSON is in `wire.tlex.rest`; what is documented in `openapi`.
 Specification: 5.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
 from http import HTTPStatus
@@ -24,23 +25,33 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
-from penstock.doors.tlex.errors import Refusal, bad_request, forbidden, going_down, not_found, unauthorized
-from penstock.doors.tlex.ledger import DAY_MILLIS
-from penstock.doors.tlex.listener import moment
+from penstock.doors.tlex.descriptions import described
+from penstock.doors.tlex.errors import RestRefusal, bad_request, translated, unauthorized
+from penstock.doors.tlex.listener import instant
 from penstock.doors.tlex.openapi import HEADER, MAX_MILLIS, SessionLogEntry, document
-from penstock.doors.tlex.rights import Right, covers, require, require_domain, sees_account
+from penstock.doors.tlex.session_log import DAY_MILLIS
+from penstock.exchange.authorization import Authorization
+from penstock.exchange.refusals import HubRefusal, going_down, unknown
+from penstock.exchange.rights import (
+    Right,
+    covers,
+    require,
+    require_domain,
+    require_identifier,
+    sees_account,
+    sees_accounts,
+)
+from penstock.exchange.session import SessionOrder
 from penstock.log import get
 from penstock.store.errors import Closed, Exists, Missing, Unfit
-from penstock.store.records import Authorization, SessionLog
-from penstock.store.roles import Role
+from penstock.store.records import SessionLog
 from penstock.wire.tlex.errors import BadRequest
-from penstock.wire.tlex.rest import Session as Answer
-from penstock.wire.tlex.rest import parse_details, parse_session_request, parse_tlc_request
+from penstock.wire.tlex.rest import Session, parse_details, parse_session_request, parse_tlc_request
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
 
 if TYPE_CHECKING:
     from penstock.doors.tlex.door import TlexDoor
-    from penstock.doors.tlex.session import Session
+    from penstock.exchange.session import HubSession
 
 log = get(__name__)
 
@@ -74,8 +85,10 @@ class Rest:
         async def endpoint(request: Request) -> Response:
             try:
                 return await handlers["GET" if request.method == "HEAD" else request.method](self, request)
-            except Refusal as refusal:
+            except RestRefusal as refusal:
                 return _refused(refusal)
+            except HubRefusal as refusal:
+                return _refused(translated(refusal))
             except BadRequest as bad:
                 return _refused(bad_request(str(bad)))
             except ClientDisconnect:
@@ -83,15 +96,15 @@ class Rest:
                 return _refused(bad_request("The body is not complete"))
             except Closed:
                 # The API port outlives the hub by a little.
-                return _refused(going_down())
+                return _refused(translated(going_down()))
             except SQLAlchemyError as error:
                 log.error("the database does not answer", reason=type(error).__name__)
-                return _refused(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer"))
+                return _refused(RestRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer"))
             except Exception:
                 number = uuid4().hex
                 # Not its path: there may be a token in it.
                 log.exception("a request failed", method=request.method, error_id=number)
-                return _refused(Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"error {number}"))
+                return _refused(RestRefusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"error {number}"))
 
         return endpoint
 
@@ -107,7 +120,12 @@ class Rest:
                 f"details.securityMode: {SecurityMode.TLS.value!r} is not offered by this server; "
                 f"allowed is {SecurityMode.NONE.value!r}"
             )
-        session = self._hub.create(authorization, wanted, moment())
+        order = SessionOrder(
+            wanted.domain, wanted.type, wanted.protocol, wanted.details.security_mode, wanted.details.identifiers
+        )
+        field = "details.tlcIdentifier" if wanted.protocol is Protocol.SINGLEPLEX else "details.tlcIdentifiers"
+        with _identifiers_in(field):
+            session = self._hub.create(authorization, order, instant())
         log.info("tlex session created", session=session.id, type=session.type.value, domain=session.domain)
         return _answer(self._described(session, request))
 
@@ -115,29 +133,29 @@ class Rest:
         authorization = await self._authorization(request)
         type_ = _filter(request, "type", SessionType)
         protocol = _filter(request, "protocol", Protocol)
-        found = self._hub.visible(authorization, moment(), type_, protocol)
+        found = self._hub.visible(authorization, instant(), type_, protocol)
         return _answer([self._described(each, request) for each in found])
 
     async def session(self, request: Request) -> Response:
         authorization = await self._authorization(request)
-        return _answer(self._described(self._hub.get(authorization, _named(request, "token"), moment()), request))
+        return _answer(self._described(self._hub.get(authorization, _named(request, "token"), instant()), request))
 
     async def update(self, request: Request) -> Response:
         authorization = await self._authorization(request)
         token = _named(request, "token")
-        session = self._hub.get(authorization, token, moment())
-        if session.is_singleplex:
-            raise bad_request(f"A session with protocol {session.protocol.value!r} cannot be changed")
-        details = parse_details(await _body(request), session.protocol, self._most)
-        return _answer(self._described(self._hub.update(authorization, token, details, moment()), request))
+        protocol = self._hub.changeable(authorization, token, instant()).protocol
+        details = parse_details(await _body(request), protocol, self._most)
+        with _identifiers_in("tlcIdentifiers"):
+            session = self._hub.update(authorization, token, details.security_mode, details.identifiers, instant())
+        return _answer(self._described(session, request))
 
     async def delete(self, request: Request) -> Response:
         authorization = await self._authorization(request)
-        self._hub.delete(authorization, _named(request, "token"), moment())
+        self._hub.delete(authorization, _named(request, "token"), instant())
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
-    def _described(self, session: Session, request: Request) -> Answer:
-        return session.describe(self._door.host_for(request.url.hostname), self._door.port_for(session.security))
+    def _described(self, session: HubSession, request: Request) -> Session:
+        return described(session, self._door.host_for(request.url.hostname), self._door.port_for(session.security))
 
     # -- controllers ----------------------------------------------------------------------------------------------
 
@@ -153,8 +171,8 @@ class Rest:
         wanted = parse_tlc_request(await _body(request))
         domain = authorization.domain if wanted.domain is msgspec.UNSET else wanted.domain
         require_domain(authorization, domain)
-        if authorization.identifiers and wanted.identifier not in authorization.identifiers:
-            raise forbidden(f"identifier: {wanted.identifier!r:.60} is not one of those of the authorization")
+        with _identifiers_in("identifier"):
+            require_identifier(authorization, wanted.identifier)
         try:
             made: Tlc = await self._store.call(
                 self._store.store.add_tlc, domain, wanted.identifier, wanted.type, authorization.account
@@ -170,7 +188,7 @@ class Rest:
         try:
             await self._store.call(self._store.store.remove_tlc, uuid)
         except Missing:
-            raise not_found() from None
+            raise unknown() from None
         await self._door.synchronize()
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -183,9 +201,8 @@ class Rest:
         since = _millis(request, "from", max(0, until - DAY_MILLIS))
         if since > until:
             raise bad_request(f"from: {since} is later than until, which is {until}")
-        await self._door.ledger.write()
-        everybody = authorization.role in (Role.PLATFORM_ADMIN, Role.DOMAIN_ADMIN)
-        account = None if everybody else authorization.account
+        await self._door.session_log.write()
+        account = None if sees_accounts(authorization) else authorization.account
         found = await self._store.call(self._store.store.session_logs, since, until, account)
         return _answer([_entry(each) for each in found if _may_read(authorization, each)])
 
@@ -222,19 +239,28 @@ def below(path: str, application: ASGIApp) -> Mount:
     return mount
 
 
+@contextmanager
+def _identifiers_in(field: str) -> Iterator[None]:
+    """A refusal of the hub that is about identifiers names this field of the request."""
+    try:
+        yield
+    except HubRefusal as refusal:
+        raise translated(refusal, field) from None
+
+
 def _answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
     # Tokens are in it: no cache is to keep it.
     return Response(_JSON.encode(value), status, {"Cache-Control": "no-store"}, "application/json")
 
 
-def _refused(refusal: Refusal) -> Response:
+def _refused(refusal: RestRefusal) -> Response:
     return _answer(refusal.body(), refusal.status)
 
 
 async def _unrouted(_request: Request, error: Exception) -> Response:
     """No such path, or not with this method."""
     assert isinstance(error, HTTPException)
-    answer = _refused(Refusal(HTTPStatus(error.status_code)))
+    answer = _refused(RestRefusal(HTTPStatus(error.status_code)))
     answer.headers.update(error.headers or {})
     return answer
 
@@ -244,7 +270,7 @@ async def _body(request: Request) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BODY:
-            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY} bytes")
+            raise RestRefusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY} bytes")
     return bytes(body)
 
 

@@ -98,7 +98,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Bye:
-    """The last datagram; the connection will be closed. `reasons` has those of this server."""
+    """The last datagram; the connection will be closed. The words of this server are in `doors.tlex.messages`."""
 
     kind: ClassVar[Kind] = Kind.BYE
     reason: str = ""
@@ -181,16 +181,6 @@ class TimestampsResponse:
         stamps = (self.request_sent, self.request_received, self.response_sent)
         _check_timestamps(self.kind, t0=stamps[0], t1=stamps[1], t2=stamps[2])
         return _frame(self.kind, _RESPONSE.pack(self.kind, *stamps))
-
-    def latency(self, response_received: int) -> int:
-        """Milliseconds on the way, there and back, without the time the peer took; its clock may make it negative."""
-        return (response_received - self.request_sent) - (self.response_sent - self.request_received)
-
-    def clock_difference(self, response_received: int) -> float:
-        """Milliseconds by which the answering clock is ahead; right to within half the latency."""
-        ahead_there = self.request_received - self.request_sent
-        ahead_back = self.response_sent - response_received
-        return (ahead_there + ahead_back) / 2
 
 
 @dataclass(frozen=True, slots=True)

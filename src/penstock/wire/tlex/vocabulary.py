@@ -1,4 +1,4 @@
-"""The words of the specification as plain values: types of sessions, their protocols, security modes, controllers.
+"""The words of the specification as plain values: types and ends of sessions, protocols, security modes, controllers.
 
 The values of the enumerations are the specification's own, in JSON as in the database and in texts. No forms: how JSON
 is made of them is in `rest`. This is the one module of `wire` that the rules (`exchange`) know. Specification: 5.2.
@@ -6,7 +6,7 @@ is made of them is in `rest`. This is the one module of `wire` that the rules (`
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, StrEnum
 
 from msgspec import Struct
 
@@ -43,6 +43,18 @@ class TlcType(Enum):
 
     TCP_STREAMING = "TCPStreaming"
     VLOG = "VLOG"
+
+
+class EndReason(StrEnum):
+    """How a session ended, in the list of past sessions."""
+
+    CLIENT_DISCONNECT = "CLIENT_DISCONNECT"
+    SESSION_EXPIRED = "SESSION_EXPIRED"
+    ADMIN_TERMINATION = "ADMIN_TERMINATION"
+    TLC_DELETED = "TLC_DELETED"
+    TOKEN_REVOKED = "TOKEN_REVOKED"
+    CONNECTION_ERROR = "CONNECTION_ERROR"
+    PROTOCOL_ERROR = "PROTOCOL_ERROR"
 
 
 class Tlc(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,131 @@
+"""What the bytes of a peer mean: frames become datagrams, and each datagram a verb of the hub's `Conversation`.
+
+The meanings are a table, `_MEANINGS`; before the token was right there is only one that is not refused. No sockets
+(`listener`), and no rules: what follows is decided in `exchange`. Specification: 6.2, 6.3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.wire.tlex.datagrams import Kind, TimestampsRequest, TimestampsResponse, Token, check_size, decode
+from penstock.wire.tlex.errors import BadDatagram
+from penstock.wire.tlex.frames import MAX_SIZE, PREAMBLE, FrameReader
+from penstock.wire.tlex.payloads import KIND_AT
+
+if TYPE_CHECKING:
+    from penstock.exchange.hub import Hub
+    from penstock.exchange.instant import Instant
+    from penstock.exchange.ports import PeerChannel
+    from penstock.exchange.session import HubSession
+    from penstock.wire.tlex.vocabulary import SecurityMode
+
+# The payload datagram of those who must not send any.
+_NO_KIND = -1
+
+
+class Interpreter:
+    """Of one peer: give it what comes in with `received`. All else is said to its `conversation`."""
+
+    __slots__ = ("_head", "_kind", "_reader", "conversation")
+
+    def __init__(
+        self, hub: Hub, channel: PeerChannel, security: SecurityMode, now: Instant, max_frame: int = MAX_SIZE
+    ) -> None:
+        """`max_frame` is the most data of a frame; a longer one ends the conversation."""
+        self.conversation = hub.accept(channel, security, now)
+        self._reader = FrameReader(max_frame)
+        # The kind of payload datagram that it may send, and how many bytes come before the payload.
+        self._kind = _NO_KIND
+        self._head = 0
+        # At once: clients wait for it before they send their token.
+        channel.write(PREAMBLE)
+
+    def received(self, data: bytes, now: Instant) -> None:
+        """Bytes of the peer, in any pieces."""
+        conversation = self.conversation
+        if not conversation.open:
+            return
+        conversation.last_heard = now
+        kind, head = self._kind, self._head
+        payloads: list[bytes] = []
+        for frame in self._reader.feed(data):
+            if frame[KIND_AT] == kind and len(frame) >= head:
+                payloads.append(frame)
+                continue
+            if payloads:
+                if not conversation.publish(payloads, now):
+                    return
+                payloads = []
+            if not self._understand(frame, now):
+                return
+            # The first of them has made a session of it.
+            kind, head = self._kind, self._head
+        if payloads and not conversation.publish(payloads, now):
+            return
+        if self._reader.error is not None:
+            conversation.garble(now)
+
+    def _understand(self, frame: bytes, now: Instant) -> bool:
+        """Any datagram but the payloads it is there for. Whether to go on."""
+        conversation = self.conversation
+        session = conversation.session
+        try:
+            kind = check_size(frame)
+            if session is None:
+                self._authenticate(kind, frame, now)
+            elif kind is None:
+                session.counters.unknown += 1
+            else:
+                _MEANINGS[kind](self, session, frame, now)
+        except BadDatagram as error:
+            conversation.violate(str(error), now)
+        return conversation.open
+
+    def _authenticate(self, kind: Kind | None, frame: bytes, now: Instant) -> None:
+        if kind is not Kind.TOKEN:
+            self.conversation.violate("the token must come first", now)
+            return
+        datagram = decode(frame)
+        assert isinstance(datagram, Token)
+        self.conversation.show(datagram.token, now)
+        session = self.conversation.session
+        if session is not None and session.may_publish:
+            self._kind = int(Kind.PAYLOAD if session.is_singleplex else Kind.IDENTIFIED_PAYLOAD)
+            self._head = session.layout.head
+
+    # -- datagrams of who has shown a token -----------------------------------------------------------------------
+
+    def _ignore(self, session: HubSession, frame: bytes, now: Instant) -> None:
+        """That it came is all there is to it."""
+
+    def _refuse(self, session: HubSession, frame: bytes, now: Instant) -> None:
+        who = f"a {session.type.value} session with {session.protocol.value}"
+        raise BadDatagram(Kind(frame[KIND_AT]).label, f"not allowed here, in {who}")
+
+    def _leave(self, session: HubSession, frame: bytes, now: Instant) -> None:
+        self.conversation.leave(now)
+
+    def _answer(self, session: HubSession, frame: bytes, now: Instant) -> None:
+        request = decode(frame)
+        assert isinstance(request, TimestampsRequest)
+        self.conversation.answer(request.sent, now)
+
+    def _compare(self, session: HubSession, frame: bytes, now: Instant) -> None:
+        answer = decode(frame)
+        assert isinstance(answer, TimestampsResponse)
+        self.conversation.compare(answer.request_sent, answer.request_received, answer.response_sent, now)
+
+
+_MEANINGS: dict[Kind, Callable[[Interpreter, HubSession, bytes, Instant], None]] = {
+    Kind.KEEP_ALIVE: Interpreter._ignore,
+    Kind.TOKEN: Interpreter._refuse,
+    Kind.BYE: Interpreter._leave,
+    Kind.RECONNECT: Interpreter._refuse,
+    # Those that the session may send do not come this way.
+    Kind.PAYLOAD: Interpreter._refuse,
+    Kind.IDENTIFIED_PAYLOAD: Interpreter._refuse,
+    Kind.TIMESTAMPS_REQUEST: Interpreter._answer,
+    Kind.TIMESTAMPS_RESPONSE: Interpreter._compare,
+}

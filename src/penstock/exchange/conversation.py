@@ -1,0 +1,295 @@
+"""One peer's conversation with the hub: from its arrival over the token to the farewell, and the limits of its session.
+
+What the peer's bytes mean is understood by the door, which calls a verb for each thing that the peer does. Nobody who
+has not shown a token is told why it ends. Who is admitted and what ends with a session is in `hub`.
+Specification: 6.2, 6.3.4.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Protocol
+
+from penstock.exchange.clockwatch import ClockWatch
+from penstock.exchange.farewells import ENDS, Farewell
+from penstock.exchange.instant import Instant
+from penstock.exchange.ports import Forms, HubMessages, PeerChannel
+from penstock.exchange.receiver import Receiver, Turn
+from penstock.exchange.relay import relay
+from penstock.exchange.session import HubSession, SessionState
+from penstock.exchange.settings import KILOBYTE, HubSettings
+from penstock.exchange.window import Window
+from penstock.kernel.ledger import Ledger
+from penstock.wire.tlex.vocabulary import EndReason, SecurityMode, SessionType
+
+# A keep-alive is sent this many times as often as the peer must hear something.
+KEEP_ALIVES_A_TIMEOUT = 2
+
+
+class Doorkeeper(Protocol):
+    """What a conversation asks of the hub."""
+
+    turn: Turn
+    settings: HubSettings
+    forms: Forms
+    messages: HubMessages
+    ledger: Ledger
+
+    def admit(self, conversation: Conversation, token: str, now: Instant) -> HubSession | None:
+        """The session that has waited for this peer."""
+
+    def ended(self, conversation: Conversation, end: EndReason, now: Instant) -> None:
+        """The conversation is over, and with it its session, if it had one."""
+
+
+class Conversation:
+    """Set `last_heard` with all that comes in, call the verbs, say when it breaks with `lost`, and `run` it when `due`.
+
+    A verb that returns whether it is still `open` may have ended it; the others leave that to be looked at.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_channel",
+        "_doorkeeper",
+        "_farewell",
+        "_next_request",
+        "_payloads",
+        "_silence",
+        "_writable",
+        "accepted_at",
+        "clock",
+        "due",
+        "last_heard",
+        "leave_at",
+        "open",
+        "receiver",
+        "security",
+        "session",
+    )
+
+    def __init__(self, doorkeeper: Doorkeeper, channel: PeerChannel, security: SecurityMode, now: Instant) -> None:
+        self.open = True
+        self.security = security
+        self.accepted_at = now.elapsed
+        # When `run` is to be called, at the latest.
+        self.due = now.elapsed + doorkeeper.settings.handshake_seconds
+        # When a session that was told to reconnect is sent away.
+        self.leave_at = inf
+        self._farewell = Farewell.SHUTDOWN
+        self.session: HubSession | None = None
+        self.receiver: Receiver | None = None
+        self.clock = ClockWatch(1.0)
+        # When the peer's last byte came.
+        self.last_heard = now
+        self._doorkeeper = doorkeeper
+        self._channel = channel
+        self._writable = True
+        self._next_request = inf
+        self._silence = inf
+        self._payloads = Window(0, 1.0)
+        self._bytes = Window(0, 1.0)
+
+    # -- what others look at ---------------------------------------------------------------------------------------
+
+    @property
+    def last_seen(self) -> int:
+        """When the peer's last byte came, in milliseconds since 1970."""
+        return self.last_heard.utc
+
+    def rate(self, now: Instant) -> float:
+        """Payloads a second, as they are limited: on average over the window."""
+        return self._payloads.average(now.elapsed)
+
+    def throughput(self, now: Instant) -> float:
+        """Bytes of payloads a second, as they are limited."""
+        return self._bytes.average(now.elapsed)
+
+    # -- what becomes of the channel -------------------------------------------------------------------------------
+
+    def lost(self, broken: bool, now: Instant) -> None:
+        """The peer is gone: it has closed the connection, or it is `broken`."""
+        if self.open:
+            # What waits reaches nobody any more, and must not count as sent.
+            self.set_writable(False)
+            self._end(EndReason.CONNECTION_ERROR if broken else EndReason.CLIENT_DISCONNECT, now)
+
+    def set_writable(self, writable: bool) -> None:
+        """Whether the channel takes more to write."""
+        self._writable = writable
+        if self.receiver is not None and self.open:
+            self.receiver.set_writable(writable)
+
+    # -- what the peer does ----------------------------------------------------------------------------------------
+
+    def show(self, token: str, now: Instant) -> None:
+        """It shows a token: that of a session, or none that is right."""
+        if self._doorkeeper.admit(self, token, now) is None:
+            self._end(EndReason.PROTOCOL_ERROR, now)
+
+    def attach(self, session: HubSession, now: Instant) -> Receiver:
+        """This is the session's conversation from now on: called by the hub, from `admit`."""
+        doorkeeper = self._doorkeeper
+        settings = doorkeeper.settings
+        limits = session.limits
+        self.session = session
+        self.receiver = Receiver(
+            self._channel,
+            doorkeeper.forms,
+            doorkeeper.messages,
+            doorkeeper.turn,
+            session.counters,
+            settings.queue_frames,
+            settings.queue_bytes,
+            is_singleplex=session.is_singleplex,
+            is_monitor=session.type is SessionType.MONITOR,
+            ledger=doorkeeper.ledger,
+        )
+        self.receiver.set_writable(self._writable)
+        self.receiver.last_write = self.accepted_at
+        seconds = limits.payloads_window_seconds
+        self._payloads = Window(int(limits.payloads_per_second * seconds), seconds)
+        seconds = limits.kilobytes_window_seconds
+        self._bytes = Window(int(limits.kilobytes_per_second * KILOBYTE * seconds), seconds)
+        self.clock = ClockWatch(limits.clock_difference_window_seconds)
+        self._silence = limits.keep_alive_seconds * (1 + settings.keep_alive_slack)
+        self._next_request = now.elapsed
+        self._run(now)
+        return self.receiver
+
+    def publish(self, frames: list[bytes], now: Instant) -> bool:
+        """Pass on what is within the limits; the payload that exceeds one ends the session. Whether to go on.
+
+        Frames are as long as the session's layout says, at least.
+        """
+        session = self.session
+        assert session is not None
+        head = session.layout.head
+        count = len(frames)
+        size = sum(map(len, frames)) - count * head
+        over: Farewell | None = None
+        room = self._payloads.room(now.elapsed)
+        if count > room:
+            over = Farewell.PAYLOAD_RATE
+            frames = frames[:room]
+        room = self._bytes.room(now.elapsed)
+        if size > room:
+            within = _within(frames, head, room)
+            if within < len(frames):
+                over = Farewell.PAYLOAD_THROUGHPUT
+                frames = frames[:within]
+        if over is not None:
+            count = len(frames)
+            size = sum(map(len, frames)) - count * head
+        self._payloads.add(now.elapsed, count)
+        self._bytes.add(now.elapsed, size)
+        session.counters.received += count
+        session.counters.received_bytes += size
+        if frames:
+            relay(session, frames, self._doorkeeper.forms, self._doorkeeper.turn, now)
+        if over is not None:
+            self.say_bye(over, now, self._limit(over))
+        return self.open
+
+    def answer(self, asked: int, now: Instant) -> None:
+        """It asks for timestamps."""
+        assert self.receiver is not None
+        self.receiver.answer(asked, now)
+
+    def compare(self, asked: int, came: int, sent: int, now: Instant) -> None:
+        """It answers with timestamps: that of the request, and two of its own clock."""
+        assert self.session is not None
+        self.clock.answered(asked, came, sent, now)
+        average, most = self.clock.average, self.session.limits.clock_difference_millis
+        if average is not None and average > most:
+            self.say_bye(Farewell.CLOCK_DIFFERENCE, now, f"{average:.0f} ms on average, allowed are {most} ms")
+
+    def leave(self, now: Instant) -> None:
+        """It says that it goes."""
+        self._end(EndReason.CLIENT_DISCONNECT, now)
+
+    def violate(self, details: str, now: Instant) -> None:
+        """It does what it must not; `details` is for who has shown a token."""
+        if self.session is None:
+            self._end(EndReason.PROTOCOL_ERROR, now)
+        else:
+            self.say_bye(Farewell.PROTOCOL_VIOLATION, now, details)
+
+    def garble(self, now: Instant) -> None:
+        """Nothing of what it sends can be read any more."""
+        self._end(EndReason.PROTOCOL_ERROR, now)
+
+    def _limit(self, farewell: Farewell) -> str:
+        assert self.session is not None
+        limits = self.session.limits
+        if farewell is Farewell.PAYLOAD_RATE:
+            return f"allowed are {limits.payloads_per_second} a second over {limits.payloads_window_seconds:g} s"
+        return f"allowed are {limits.kilobytes_per_second} KB a second over {limits.kilobytes_window_seconds:g} s"
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def run(self, now: Instant) -> None:
+        """Do what is due: keep alive, ask for timestamps, or end a conversation that has been silent for too long."""
+        if not self.open:
+            return
+        if self.session is None:
+            if now.elapsed >= self.due:
+                self._end(EndReason.SESSION_EXPIRED, now)
+        elif now.elapsed >= self.leave_at:
+            self.say_bye(self._farewell, now)
+        elif now.elapsed >= self.last_heard.elapsed + self._silence:
+            self.say_bye(Farewell.KEEP_ALIVE, now, f"nothing received for {self._silence:g} s")
+        else:
+            self._run(now)
+
+    def _run(self, now: Instant) -> None:
+        session, receiver, messages = self.session, self.receiver, self._doorkeeper.messages
+        assert session is not None
+        assert receiver is not None
+        elapsed = now.elapsed
+        interval = session.limits.keep_alive_seconds / KEEP_ALIVES_A_TIMEOUT
+        # A peer that takes nothing is not written to: it would have to be remembered, and bytes wait for it anyway.
+        if elapsed >= self._next_request:
+            self._next_request = elapsed + self._doorkeeper.settings.timestamps_seconds
+            if receiver.writable:
+                receiver.send(messages.ask(self.clock.ask(now)))
+                receiver.last_write = elapsed
+        elif elapsed >= receiver.last_write + interval and receiver.writable:
+            receiver.send(messages.keep_alive)
+            receiver.last_write = elapsed
+        next_write = receiver.last_write + interval if receiver.writable else elapsed + interval
+        self.due = min(self.last_heard.elapsed + self._silence, self._next_request, next_write, self.leave_at)
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def reconnect(self, farewell: Farewell, now: Instant) -> None:
+        """Ask the peer to come again with a new session; it has some time for that before it is sent away."""
+        assert self.session is not None
+        assert self.receiver is not None
+        self.session.become(SessionState.LEAVING)
+        self._farewell = farewell
+        self.leave_at = now.elapsed + self._doorkeeper.settings.reconnect_grace_seconds
+        self.due = min(self.due, self.leave_at)
+        self.receiver.send(self._doorkeeper.messages.reconnect)
+
+    def say_bye(self, farewell: Farewell, now: Instant, details: str = "") -> None:
+        """The last message, for who has shown a token."""
+        assert self.session is not None
+        self._end(ENDS[farewell], now, self._doorkeeper.messages.bye(farewell, details))
+
+    def _end(self, end: EndReason, now: Instant, last: bytes = b"") -> None:
+        self.open = False
+        if self.receiver is not None:
+            self.receiver.end(last, now)
+        else:
+            self._channel.close()
+        self._doorkeeper.ended(self, end, now)
+
+
+def _within(frames: list[bytes], head: int, room: int) -> int:
+    """How many of these have payloads of no more than `room` bytes together."""
+    for index, frame in enumerate(frames):
+        room -= len(frame) - head
+        if room < 0:
+            return index
+    return len(frames)

@@ -1,0 +1,326 @@
+"""The hub: sessions from the request to the end, their conversations, and the registered controllers.
+
+Requests raise a HubRefusal and then have changed nothing. No sockets, no clock, no chance: they are given. Around it:
+`wake` is called when a turn is due, and `turn.run` and `tick` are to be called. Read next: `session`, `conversation`,
+`relay`. Specification: 5.2.1 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from penstock.exchange import claims
+from penstock.exchange.authorization import Authorization
+from penstock.exchange.conversation import Conversation
+from penstock.exchange.farewells import ENDS, Farewell
+from penstock.exchange.instant import Instant
+from penstock.exchange.ports import Chance, Forms, HubMessages, PayloadRecorder, PeerChannel, Watcher
+from penstock.exchange.receiver import Turn
+from penstock.exchange.refusals import HubReason, HubRefusal, going_down, unknown
+from penstock.exchange.registry import Controller, Registry
+from penstock.exchange.rights import Right, covers, may_see, require, require_domain, require_type, sees_account
+from penstock.exchange.session import HubSession, SessionOrder, SessionState
+from penstock.exchange.settings import HubSettings
+from penstock.kernel.ledger import Ledger
+from penstock.wire.tlex.vocabulary import EndReason, Protocol, SecurityMode, SessionType, Tlc
+
+# How often `tick` is to be called; deadlines are met to within this.
+TICK_SECONDS = 0.25
+
+# Rates of controllers are those of the last second.
+MEASURE_SECONDS = 1.0
+
+
+class Hub:
+    def __init__(
+        self,
+        settings: HubSettings,
+        chance: Chance,
+        forms: Forms,
+        messages: HubMessages,
+        wake: Callable[[], None],
+        watchers: Sequence[Watcher] = (),
+        recorders: Sequence[PayloadRecorder] = (),
+        ledger: Ledger | None = None,
+    ) -> None:
+        if settings.queue_bytes < forms.largest:
+            raise ValueError(f"queue_bytes is {settings.queue_bytes}; a frame needs up to {forms.largest}")
+        self.settings = settings
+        self.forms = forms
+        self.messages = messages
+        # What waits for slow receivers, together with what waits for clients of other doors.
+        self.ledger = Ledger() if ledger is None else ledger
+        self.turn = Turn(wake, recorders)
+        self.registry = Registry()
+        # By token; all that have not ended.
+        self.sessions: dict[str, HubSession] = {}
+        # Peers that were sent away without a right token.
+        self.turned_away = 0
+        self._chance = chance
+        self._watchers = tuple(watchers)
+        # In the order in which they expire.
+        self._pending: dict[str, HubSession] = {}
+        # In the order in which they were accepted.
+        self._strangers: dict[Conversation, None] = {}
+        self._conversations: dict[Conversation, None] = {}
+        self._measured_at = 0.0
+        self._going_down = False
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def create(self, authorization: Authorization, order: SessionOrder, now: Instant) -> HubSession:
+        """A new session, whose peer is awaited."""
+        self._expire(now)
+        require(authorization, Right.USE_SESSIONS)
+        require_type(authorization, order.type)
+        require_domain(authorization, order.domain)
+        if self._going_down:
+            raise going_down()
+        is_singleplex = order.protocol is Protocol.SINGLEPLEX
+        session = HubSession(
+            self._chance.uuid(),
+            self._chance.token(),
+            authorization,
+            order,
+            self.settings.limits(order.type),
+            self.forms.singleplex if is_singleplex else self.forms.multiplex,
+            now,
+            self.settings.token_seconds,
+        )
+        claims.take(session, claims.find(self.registry, authorization, session, order.identifiers))
+        self.sessions[session.token] = session
+        self._pending[session.token] = session
+        for watcher in self._watchers:
+            watcher.opened(session)
+        return session
+
+    def visible(
+        self,
+        authorization: Authorization,
+        now: Instant,
+        type: SessionType | None = None,
+        protocol: Protocol | None = None,
+    ) -> list[HubSession]:
+        """The sessions that one may see."""
+        self._expire(now)
+        require(authorization, Right.SEE_SESSIONS)
+        return [
+            each
+            for each in self.sessions.values()
+            if _is_visible(each, authorization) and type in (None, each.type) and protocol in (None, each.protocol)
+        ]
+
+    def get(self, authorization: Authorization, token: str, now: Instant) -> HubSession:
+        self._expire(now)
+        require(authorization, Right.SEE_SESSIONS)
+        session = self.sessions.get(token)
+        if session is None or not _is_visible(session, authorization):
+            raise unknown()
+        return session
+
+    def changeable(self, authorization: Authorization, token: str, now: Instant) -> HubSession:
+        """A session that has several controllers, which can be others."""
+        session = self.get(authorization, token, now)
+        if session.is_singleplex:
+            text = f"A session with protocol {session.protocol.value!r} cannot be changed"
+            raise HubRefusal(HubReason.SINGLEPLEX, text)
+        return session
+
+    def update(
+        self,
+        authorization: Authorization,
+        token: str,
+        security: SecurityMode,
+        identifiers: tuple[str, ...],
+        now: Instant,
+    ) -> HubSession:
+        """Other controllers for a session, from now on; what already waits for it is still sent."""
+        require(authorization, Right.USE_SESSIONS)
+        session = self.changeable(authorization, token, now)
+        if session.state is SessionState.LEAVING:
+            raise HubRefusal(HubReason.LEAVING, "The session has been told to reconnect and cannot be changed")
+        if security is not session.security:
+            raise HubRefusal(HubReason.SECURITY, f"{security.value!r}, the session has {session.security.value!r}")
+        claims.take(session, claims.find(self.registry, authorization, session, identifiers))
+        if session.state is SessionState.LIVE:
+            claims.join(session)
+        for watcher in self._watchers:
+            watcher.changed(session)
+        return session
+
+    def delete(self, authorization: Authorization, token: str, now: Instant) -> None:
+        require(authorization, Right.END_SESSIONS)
+        self._dismiss(self.get(authorization, token, now), Farewell.DELETED, now)
+
+    # -- controllers and tokens -----------------------------------------------------------------------------------
+
+    def tlcs(self, authorization: Authorization) -> list[Tlc]:
+        """The controllers that one may see."""
+        require(authorization, Right.SEE_TLCS)
+        return [each.tlc for each in self.registry if may_see(authorization, each.tlc)]
+
+    def tlc(self, authorization: Authorization, uuid: str) -> Tlc:
+        require(authorization, Right.SEE_TLCS)
+        controller = self.registry.by_uuid(uuid)
+        if controller is None or not may_see(authorization, controller.tlc):
+            raise unknown()
+        return controller.tlc
+
+    def own_tlc(self, authorization: Authorization, uuid: str) -> Tlc:
+        """One that may be unregistered: of one's own account."""
+        require(authorization, Right.CHANGE_TLCS)
+        tlc = self.tlc(authorization, uuid)
+        if tlc.account != authorization.account:
+            raise unknown()
+        return tlc
+
+    def register(self, tlc: Tlc) -> Controller:
+        return self.registry.add(tlc)
+
+    def unregister(self, uuid: str, now: Instant) -> None:
+        """The controller leaves every session; one that has no other ends."""
+        controller = self.registry.remove(uuid)
+        if controller is None:
+            return
+        for session in dict.fromkeys([*controller.claims.values(), *controller.live.values()]):
+            if len(session.scope) == 1:
+                self._dismiss(session, Farewell.TLC_DELETED, now)
+                continue
+            claims.lose(session, controller)
+            for watcher in self._watchers:
+                watcher.changed(session)
+
+    def synchronize(self, tlcs: Iterable[Tlc], now: Instant) -> None:
+        """Have exactly these controllers: the database may be changed by others."""
+        wanted = {each.uuid: each for each in tlcs}
+        for controller in list(self.registry):
+            if wanted.get(controller.tlc.uuid) != controller.tlc:
+                self.unregister(controller.tlc.uuid, now)
+        for uuid, tlc in wanted.items():
+            if self.registry.by_uuid(uuid) is None:
+                self.register(tlc)
+
+    def credentials(self) -> set[str]:
+        """The authorization tokens, by uuid, that sessions are there by."""
+        return {each.credential for each in self.sessions.values()}
+
+    def revoke(self, credential: str, now: Instant) -> None:
+        """End the sessions of an authorization token."""
+        for session in list(self.sessions.values()):
+            if session.credential == credential:
+                self._dismiss(session, Farewell.TOKEN_REVOKED, now)
+
+    # -- peers ----------------------------------------------------------------------------------------------------
+
+    def accept(self, channel: PeerChannel, security: SecurityMode, now: Instant) -> Conversation:
+        """With somebody who has come; not yet of a session."""
+        conversation = Conversation(self, channel, security, now)
+        self._strangers[conversation] = None
+        return conversation
+
+    def admit(self, conversation: Conversation, token: str, now: Instant) -> HubSession | None:
+        """For `Conversation`: its session, if it has the token of one that awaits it and was there in time."""
+        session = self._pending.get(token)
+        if (
+            session is None
+            or session.security is not conversation.security
+            or conversation.accepted_at >= session.expires_at
+        ):
+            return None
+        del self._pending[token]
+        del self._strangers[conversation]
+        self._conversations[conversation] = None
+        session.conversation = conversation
+        session.connected = now.utc
+        session.become(SessionState.LIVE)
+        session.receiver = conversation.attach(session, now)
+        claims.join(session)
+        for watcher in self._watchers:
+            watcher.connected(session)
+        return session
+
+    def ended(self, conversation: Conversation, end: EndReason, now: Instant) -> None:
+        """For `Conversation`: it is over."""
+        session = conversation.session
+        if session is None:
+            del self._strangers[conversation]
+            self.turned_away += 1
+        else:
+            del self._conversations[conversation]
+            self._end(session, end, now)
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def tick(self, now: Instant) -> None:
+        """Do what is due by now."""
+        elapsed = now.elapsed
+        for conversations in (self._strangers, self._conversations):
+            for conversation in [each for each in conversations if each.due <= elapsed]:
+                conversation.run(now)
+        self._expire(now)
+        if elapsed >= self._measured_at + MEASURE_SECONDS:
+            self._measured_at = elapsed
+            for controller in self.registry:
+                controller.measure(elapsed)
+
+    def _expire(self, now: Instant) -> None:
+        """End the sessions that nobody has come for; who is at the door since before may still show the token."""
+        first = next(iter(self._strangers), None)
+        at_the_door = now.elapsed if first is None else first.accepted_at
+        before = min(now.elapsed, at_the_door)
+        while self._pending:
+            session = next(iter(self._pending.values()))
+            if session.expires_at > before:
+                break
+            self._dismiss(session, None, now)
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Nobody is connected: the server may go."""
+        return not self._conversations
+
+    def go_down(self, now: Instant) -> None:
+        """Ask everybody to come again, and refuse new sessions; who does not leave is sent away by `tick`."""
+        self._going_down = True
+        for session in list(self._pending.values()):
+            self._dismiss(session, Farewell.SHUTDOWN, now)
+        for conversation in list(self._conversations):
+            if conversation.session is not None and conversation.session.state is SessionState.LIVE:
+                self.reconnect(conversation.session, now, Farewell.SHUTDOWN)
+
+    def shut(self, now: Instant) -> None:
+        """Send away everybody, at once."""
+        self.go_down(now)
+        for conversation in list(self._conversations):
+            conversation.say_bye(Farewell.SHUTDOWN, now)
+        for conversation in list(self._strangers):
+            conversation.lost(False, now)
+
+    def reconnect(self, session: HubSession, now: Instant, farewell: Farewell = Farewell.MAINTENANCE) -> None:
+        """Ask the peer of a connected session to come again; its controllers can be had at once."""
+        assert session.conversation is not None
+        session.conversation.reconnect(farewell, now)
+        claims.release(session)
+
+    def _dismiss(self, session: HubSession, farewell: Farewell | None, now: Instant) -> None:
+        """End a session, connected or not; None: it has expired."""
+        if session.conversation is not None and farewell is not None:
+            session.conversation.say_bye(farewell, now)
+        else:
+            self._end(session, EndReason.SESSION_EXPIRED if farewell is None else ENDS[farewell], now)
+
+    def _end(self, session: HubSession, end: EndReason, now: Instant) -> None:
+        self._pending.pop(session.token, None)
+        del self.sessions[session.token]
+        session.become(SessionState.ENDED)
+        session.ended = now.utc
+        session.end_reason = end
+        claims.leave(session)
+        for watcher in self._watchers:
+            watcher.ended(session)
+
+
+def _is_visible(session: HubSession, authorization: Authorization) -> bool:
+    return covers(authorization, session.domain) and sees_account(authorization, session.account)

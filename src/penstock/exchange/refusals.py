@@ -1,0 +1,48 @@
+"""Why the hub refuses a request, in words of no protocol: a catalogue.
+
+The door says how a client is told, and names the field of the request. Why conversations end is in `farewells`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+
+class HubReason(Enum):
+    """Every ground for refusing a request."""
+
+    # Not with this authorization: its role, the type of session that its role is for, its domain, its controllers.
+    ROLE = auto()
+    SESSION_TYPE = auto()
+    DOMAIN = auto()
+    NOT_AUTHORIZED = auto()
+    # Of the controllers that a session is to have.
+    TOO_MANY = auto()
+    NOT_REGISTERED = auto()
+    NOT_STREAMING = auto()
+    IN_USE = auto()
+    # Of the change of a session.
+    SINGLEPLEX = auto()
+    LEAVING = auto()
+    SECURITY = auto()
+    # Also for what belongs to others: who guesses a token must not learn that it exists.
+    UNKNOWN = auto()
+    GOING_DOWN = auto()
+
+
+class HubRefusal(Exception):
+    """Nothing has changed. `position` says which of several identifiers it is about, from 0."""
+
+    def __init__(self, reason: HubReason, text: str = "", position: int | None = None) -> None:
+        super().__init__(text or reason.name)
+        self.reason = reason
+        self.text = text
+        self.position = position
+
+
+def unknown() -> HubRefusal:
+    return HubRefusal(HubReason.UNKNOWN)
+
+
+def going_down() -> HubRefusal:
+    return HubRefusal(HubReason.GOING_DOWN, "The server is going down; try again in a moment")

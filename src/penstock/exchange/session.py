@@ -1,0 +1,142 @@
+"""A session: who asked for it, for which controllers, and what has become of it. Its life is a table, `NEXT`.
+
+Sessions are made and ended by `hub`; what its peer does is in `conversation`. How clients see it is the door's to say.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.exchange.counters import Counters
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType
+
+if TYPE_CHECKING:
+    from penstock.exchange.authorization import Authorization
+    from penstock.exchange.conversation import Conversation
+    from penstock.exchange.instant import Instant
+    from penstock.exchange.ports import Layout
+    from penstock.exchange.receiver import Receiver
+    from penstock.exchange.registry import Controller
+    from penstock.exchange.settings import HubLimits
+    from penstock.wire.tlex.vocabulary import EndReason
+
+# Two sessions with the same one cannot have the same controller. A controller's own session is the only one in its
+# domain; of brokers and monitors each account may have one.
+ClaimKey = tuple[SessionType, str]
+
+
+class SessionOrder(NamedTuple):
+    """What a client asks for. Domains are in lower case; identifiers are one or several, none of them twice."""
+
+    domain: str
+    type: SessionType
+    protocol: Protocol
+    security: SecurityMode
+    identifiers: tuple[str, ...]
+
+
+class SessionState(Enum):
+    # Its peer is awaited.
+    PENDING = "pending"
+    # Connected, and the token was right.
+    LIVE = "live"
+    # Told to reconnect: others may have its controllers.
+    LEAVING = "leaving"
+    ENDED = "ended"
+
+
+NEXT: dict[SessionState, frozenset[SessionState]] = {
+    SessionState.PENDING: frozenset({SessionState.LIVE, SessionState.ENDED}),
+    SessionState.LIVE: frozenset({SessionState.LEAVING, SessionState.ENDED}),
+    SessionState.LEAVING: frozenset({SessionState.ENDED}),
+    SessionState.ENDED: frozenset(),
+}
+
+
+class HubSession:
+    """Hot: `scope`, `counters` and `receiver` are used for every payload."""
+
+    __slots__ = (
+        "account",
+        "claim_key",
+        "connected",
+        "conversation",
+        "counters",
+        "created",
+        "credential",
+        "domain",
+        "end_reason",
+        "ended",
+        "expires",
+        "expires_at",
+        "id",
+        "identifiers",
+        "is_singleplex",
+        "layout",
+        "limits",
+        "protocol",
+        "receiver",
+        "scope",
+        "security",
+        "state",
+        "token",
+        "token_bytes",
+        "type",
+    )
+
+    def __init__(
+        self,
+        id: str,
+        token: str,
+        authorization: Authorization,
+        order: SessionOrder,
+        limits: HubLimits,
+        layout: Layout,
+        now: Instant,
+        seconds: float,
+    ) -> None:
+        # Public, unlike the token, by which a connection is made.
+        self.id = id
+        self.token = token
+        self.token_bytes = token.encode()
+        self.account = authorization.account
+        # The authorization token that it was asked for with.
+        self.credential = authorization.token
+        self.domain = order.domain
+        self.type = order.type
+        self.protocol = order.protocol
+        self.is_singleplex = order.protocol is Protocol.SINGLEPLEX
+        self.security = order.security
+        self.limits = limits
+        # Of the payloads that it sends.
+        self.layout = layout
+        self.claim_key: ClaimKey = (self.type, "" if self.type is SessionType.TLC else self.account)
+        # What was asked for last, and of that what it has: a successor may have taken it over.
+        self.identifiers: tuple[str, ...] = ()
+        self.scope: dict[bytes, Controller] = {}
+        self.state = SessionState.PENDING
+        self.counters = Counters()
+        # Both are there while it is connected.
+        self.conversation: Conversation | None = None
+        self.receiver: Receiver | None = None
+        # Its peer must be there before: by the clock that does not jump, and as clients are told.
+        self.expires_at = now.elapsed + seconds
+        self.expires = now.utc + round(seconds * 1000)
+        # Milliseconds since 1970; None: not yet.
+        self.created = now.utc
+        self.connected: int | None = None
+        self.ended: int | None = None
+        self.end_reason: EndReason | None = None
+
+    def __repr__(self) -> str:
+        return f"HubSession({self.id}, {self.type.value}, {self.domain!r}, {self.state.value})"
+
+    @property
+    def may_publish(self) -> bool:
+        """Monitors only look."""
+        return self.type is not SessionType.MONITOR
+
+    def become(self, state: SessionState) -> None:
+        assert state in NEXT[self.state], f"{self!r} cannot become {state.value}"
+        self.state = state
