@@ -14,7 +14,7 @@ from penstock.kernel.limits import SessionLimits
 from penstock.kernel.messages import Message
 from penstock.kernel.recovery import Batch
 from penstock.kernel.session import Binding, Session
-from penstock.kernel.table import CommandLane
+from penstock.kernel.table import TableLane
 from penstock.testing import Harness, MemoryChannel
 
 QUIET = Binding(send_sync=False, keepalive_millis=30_000)
@@ -32,7 +32,7 @@ def harness_of(limit: int = LIMIT) -> Harness:
 def held_bytes(lane: Lane) -> int:
     if isinstance(lane, QueueLane):
         return sum(weight(entry.state) for entry in lane._queue if entry.state is not None)
-    if isinstance(lane, CommandLane):
+    if isinstance(lane, TableLane):
         rows = [state for key, (_, state) in lane._rows.items() if isinstance(key, str)]
         return sum(weight(state) for state in [*rows, *lane._parked.values()])
     return 0
@@ -41,7 +41,7 @@ def held_bytes(lane: Lane) -> int:
 def held_lines(lane: Lane) -> Iterator[bytes]:
     if isinstance(lane, QueueLane):
         yield from (entry.line for entry in lane._queue if entry.state is None)
-    elif isinstance(lane, CommandLane):
+    elif isinstance(lane, TableLane):
         yield from lane._lines.values()
 
 

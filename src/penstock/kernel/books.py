@@ -103,7 +103,7 @@ class MergeBook(Book[MergeView]):
 
     def welcome(self, view: MergeView, lane: Lane, length: int | None) -> None:
         if self.has_state:
-            view.catch_up(lane, view.state(self._values), free=False)
+            lane.give(view.state(self._values), free=False)
 
     def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> tuple[bool, Sequence[Event]]:
         """Fields that the snapshot lacks become null. One without events says nothing of them."""
@@ -154,7 +154,7 @@ class DistinctBook(Book[EventView]):
             history = history[-length:] if length else []
         for event in history:
             if view.selects(event):
-                view.catch_up(lane, view.state(event), free=True)
+                lane.give(view.state(event), free=True)
 
     def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> tuple[bool, Sequence[Event]]:
         """What follows the latest event that both have; with none in common all of them take the place of ours."""
@@ -203,18 +203,15 @@ class CommandBook(Book[CommandView]):
         return updated
 
     def publish(self, event: Event, snapshot: bool) -> None:
-        key, command = event[KEY_FIELD], event[COMMAND_FIELD]
-        assert key is not None
-        assert command is not None
         for view in self.views:
             if view.selects(event):
-                view.publish(key, command, event, snapshot)
+                view.publish(event, snapshot)
 
     def welcome(self, view: CommandView, lane: Lane, length: int | None) -> None:
-        for key, row in self._rows.items():
+        for row in self._rows.values():
             added: Mapping[str, Value] = {**row, COMMAND_FIELD: ADD}
             if view.selects(added):
-                view.offer(lane, key, ADD, view.row(added), free=True)
+                lane.give(view.state(added), free=True)
 
     def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> tuple[bool, Sequence[Event]]:
         """DELETE for keys that are gone, UPDATE for rows that differ, ADD for new ones."""
@@ -249,4 +246,4 @@ class CommandBook(Book[CommandView]):
         for key in self._rows:
             deleted: Mapping[str, Value] = {KEY_FIELD: key, COMMAND_FIELD: DELETE}
             if view.selects(deleted):
-                view.offer(lane, key, DELETE, view.row(deleted), free=False)
+                lane.give(view.state(deleted), free=False)

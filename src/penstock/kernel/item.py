@@ -102,7 +102,7 @@ class Item(Timed):
             self._merge.views.append(merge_view)
             return merge_view
         if mode is Mode.COMMAND:
-            command_view = CommandView(fields, codec, selector, fields.index(COMMAND_FIELD))
+            command_view = CommandView(fields, codec, selector, fields.index(KEY_FIELD), fields.index(COMMAND_FIELD))
             self._command.views.append(command_view)
             return command_view
         event_view = EventView(fields, codec, selector)
@@ -280,4 +280,4 @@ class Item(Timed):
 
 
 def _tell_end(lane: Lane) -> None:
-    lane.tell(lane.session.codec.end_of_snapshot(lane.subscription, lane.position))
+    lane.tell(lane.view.codec.end_of_snapshot(lane.subscription, lane.position))

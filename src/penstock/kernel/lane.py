@@ -1,13 +1,14 @@
-"""A lane: one item of one subscription, on its way to one client. It knows what the client has and what it still lacks.
+"""A lane: one item of one subscription, on its way to whoever reads its stream. It knows what they have and lack.
 
-`Lane` is the fast path: it conflates, holding the latest state only (MERGE with a buffer of one). `QueueLane` keeps
-events apart up to a limit. The one that conflates key by key is in `table`. Fan-out is in `view`, the rest of the way
-in `session`. Sessions that are sent the same share the lanes of one of them: see `convoy`.
+`Lane` is what all have in common. `MergeLane` is the fast path: of the states that cannot be sent it holds the latest
+only (MERGE with a buffer of one). `QueueLane` keeps events apart up to a limit. The lane of a table, which conflates
+key by key, is in `table`. Fan-out is in `view`, the rest of the way in `outbox` and `stream`.
 Specification: General Concepts 3.2 and 3.3.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -15,26 +16,26 @@ from penstock.kernel.ports import State
 from penstock.kernel.timers import Timed
 
 if TYPE_CHECKING:
-    from penstock.kernel.session import Session
+    from penstock.kernel.item import Item
+    from penstock.kernel.outbox import Outbox
     from penstock.kernel.view import View
 
 
 class Lane(Timed):
-    """Conflates: of the states that cannot be sent yet only the latest is held."""
+    """The base. What is held when it cannot be sent, and how it is paced, is said by a class for each behaviour."""
 
     __slots__ = (
-        "_held",
         "clear",
         "filtered",
         "interval",
+        "item",
         "lost",
         "open",
+        "outbox",
         "patched",
         "position",
         "prefix",
-        "seen",
         "sent",
-        "session",
         "slot",
         "subscription",
         "updates",
@@ -43,85 +44,61 @@ class Lane(Timed):
         "wants_snapshot",
     )
 
-    def __init__(self, session: Session, view: View, subscription: int, position: int, wants_snapshot: bool) -> None:
+    def __init__(
+        self, outbox: Outbox, item: Item, view: View, subscription: int, position: int, wants_snapshot: bool
+    ) -> None:
         super().__init__()
-        self.session = session
+        self.outbox = outbox
+        self.item = item
         self.view = view
         self.subscription = subscription
         self.position = position
-        self.prefix = session.codec.update_prefix(subscription, position)
+        self.prefix = view.codec.update_prefix(subscription, position)
         self.wants_snapshot = wants_snapshot
         # What the client has, None before its first update; and which of its fields it has as patched JSON.
         self.sent: State | None = None
         self.patched = 0
         # False while the frequency limit holds this lane back.
         self.open = True
-        # Open, and nothing of it waits in the session: a new state may be sent at once without overtaking an older one.
+        # Open, and nothing of it waits in the outbox: a new state may be sent at once without overtaking an older one.
         self.clear = True
         # Least time between two updates, in seconds; 0 means no limit.
         self.interval = 0.0
-        # Whether the session has this lane in its list of pending work.
+        # Whether the outbox has this lane in its list of pending work.
         self.waiting = False
         # What became of its events: sent, lost for lack of room where losses are told, left out.
         self.updates = 0
         self.lost = 0
         self.filtered = 0
-        # Where the view keeps this lane while it listens; -1 while it sleeps. One that cannot send now need not hear of
-        # every event, for only the latest counts when it can again; `seen` is how many events there had been before.
+        # Where the view keeps this lane while it listens; -1 while it does not.
         self.slot = -1
-        self.seen = 0
-        self._held: State | None = None
 
     # -- from the view --------------------------------------------------------------------------------------------
 
-    def send(self, state: State, free: bool) -> None:
-        """Send a state at once; a free one is not bound by the frequency limit."""
-        self.session.send(self._line(state, free))
+    @abstractmethod
+    def give(self, state: State, free: bool) -> None:
+        """Send a state, or keep what has to be kept of it; a free one is not bound by the frequency limit."""
 
-    def hold(self, state: State, free: bool) -> None:
-        """Keep a state that cannot be sent now."""
-        if self._held is not None:
-            self.filtered += 1
-        self._held = state
-        self._sleep()
-        if self.open:
-            self._wait()
-
+    @abstractmethod
     def tell(self, line: bytes) -> None:
         """A notification about this item, in order with its updates."""
-        self.session.tell(line)
 
     def lacks(self, state: State) -> bool:
         """Whether the latest that the client has, or that is on the way to it, is something else."""
         return self.sent is not state and self.sent != state
 
     def left_out(self) -> int:
-        """How many of its events were left out so far, those that it sleeps through included."""
-        missed = self._missed()
-        # The latest of them may still be sent.
-        return self.filtered + (missed - 1 if missed and self._held is None else missed)
-
-    def _missed(self) -> int:
-        """How many events there have been since it fell asleep."""
-        return self.view.count - self.seen if self.slot < 0 else 0
-
-    def _sleep(self) -> None:
-        if self.slot >= 0:
-            self.view.sleep(self)
-            self.seen = self.view.count
-
-    def _listen(self) -> None:
-        if self.slot < 0:
-            self.view.listen(self)
+        """How many of its events were left out so far."""
+        return self.filtered
 
     def _wait(self) -> None:
         if not self.waiting:
             self.waiting = True
             self.clear = False
-            self.session.add_pending(self)
+            self.outbox.add_pending(self)
 
     def mute(self) -> None:
-        """Gather only: as if it waited in the session already, so that nothing of it goes there."""
+        """Gather only: as if it waited in the outbox already, so that nothing of it goes there."""
         self.waiting = True
         self.clear = False
 
@@ -133,107 +110,65 @@ class Lane(Timed):
         else:
             self.drained()
 
-    def drained(self) -> None:
-        """The session has taken all that may go."""
-        self.waiting = False
-        self.clear = self.open
-        if self.open:
-            self._listen()
+    # -- to the outbox --------------------------------------------------------------------------------------------
 
-    # -- to the session -------------------------------------------------------------------------------------------
-
+    @abstractmethod
     def take(self) -> bytes | None:
         """The next line that may go now, encoded against what the client has; None when there is none."""
-        if not self.open:
-            return None
-        held = self._latest()
-        # Held changes may have cancelled each other out.
-        if held is None or held is self.sent or held == self.sent:
-            return None
-        return self._line(held, free=False)
 
-    def _latest(self) -> State | None:
-        """Take what is held: the latest of what came while it slept, if anything did."""
-        held = self._held
-        if self._missed():
-            self.filtered = self.left_out()
-            self.seen = self.view.count
-            held = self.view.latest
-        self._held = None
-        return held
+    @abstractmethod
+    def has_held(self) -> bool:
+        """Whether something is held that may go, or will when its time has come."""
 
-    def _line(self, state: State, free: bool) -> bytes:
+    def drained(self) -> None:
+        """The outbox has taken all that may go."""
+        self.waiting = False
+        self.clear = self.open
+
+    def _line(self, state: State) -> bytes:
         body = self.view.body(state, self)
         self.sent = state
         self.updates += 1
-        if self.interval and not free:
-            self.close()
         return self.prefix + body
 
-    # -- frequency ------------------------------------------------------------------------------------------------
+    # -- limits ---------------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """An update has just been sent: hold the next one back until the interval has passed."""
-        self.open = self.clear = False
-        self._sleep()
-        self.session.kernel.pace(self, self.interval)
-
+    @abstractmethod
     def restart_interval(self) -> None:
         """What was encoded last is sent only now."""
-        if self.interval:
-            self.close()
 
-    def expire(self, now: float) -> None:
-        """The interval has passed."""
-        self.open = True
-        if self.has_held():
-            self._wait()
-        elif not self.waiting:
-            self.drained()
-
-    def has_held(self) -> bool:
-        return self._held is not None or self._missed() > 0
-
+    @abstractmethod
     def set_interval(self, interval: float) -> None:
         """Apply a new frequency limit; an interval that is under way ends by the new measure at the latest."""
-        self.interval = interval
-        if not self.open:
-            now = self.session.kernel.clock()
-            self.session.kernel.set_timer(self, min(self.alarm, now + interval))
 
+    @abstractmethod
     def shed(self) -> None:
-        """There is too little room for all that waits: keep only what comes last. Here that is all there is."""
+        """There is too little room for all that waits: keep only what comes last."""
 
     # -- the end --------------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def drop_states(self) -> None:
         """Forget the states that are held; lines that are ready keep their place."""
-        self._held = None
 
     def discard(self) -> None:
-        """The subscription is gone: forget everything, and never listen again."""
-        self._held = None
+        """Its stream goes on without it: forget everything, and never listen again."""
         self.open = False
         self.alarm = 0.0
 
-    # -- convoys --------------------------------------------------------------------------------------------------
+    # -- sharing --------------------------------------------------------------------------------------------------
 
     def course(self) -> tuple[object, ...]:
         """All that decides, but for the past, what it sends and when."""
         return self.view, self.prefix, self.interval, self.wants_snapshot
 
+    @abstractmethod
     def is_calm(self) -> bool:
         """Whether its client lacks nothing, or nothing but what the lanes of others will find in the view as well."""
-        return not self.waiting and self._held is None and (not self.open or not self.has_held())
 
     def matches(self, other: Lane) -> bool:
         """Whether it is at the same point of the same course as another; both are calm."""
-        return (
-            self.patched == other.patched
-            and self.open == other.open
-            and (self.open or (self.alarm == other.alarm and self.seen == other.seen))
-            and (self.sent is other.sent or self.sent == other.sent)
-        )
+        return self.patched == other.patched and (self.sent is other.sent or self.sent == other.sent)
 
     def stand_by(self) -> None:
         """Another lane does its work from now on."""
@@ -248,15 +183,159 @@ class Lane(Timed):
         self.open = other.open
         self.clear = other.clear
         self.waiting = other.waiting
+        if other.slot >= 0 and self.slot < 0:
+            self.view.listen(self)
+        if other.alarm:
+            self.outbox.kernel.set_timer(self, other.alarm)
+
+
+class StateLane(Lane):
+    """The base of lanes whose frequency limit holds for the item as a whole: it is open, or closed for an interval."""
+
+    __slots__ = ()
+
+    def give(self, state: State, free: bool) -> None:
+        outbox = self.outbox
+        if outbox.ready and (self.clear or (free and not self.waiting)) and not (self.interval and outbox.rests()):
+            outbox.send(self._update(state, free))
+        else:
+            self._hold(state, free)
+
+    @abstractmethod
+    def _hold(self, state: State, free: bool) -> None:
+        """Keep a state that cannot be sent now."""
+
+    def _update(self, state: State, free: bool) -> bytes:
+        line = self._line(state)
+        if self.interval and not free:
+            self._close()
+        return line
+
+    def _close(self) -> None:
+        """An update has just been sent: hold the next one back until the interval has passed."""
+        self.open = self.clear = False
+        self.outbox.kernel.pace(self, self.interval)
+
+    def restart_interval(self) -> None:
+        if self.interval:
+            self._close()
+
+    def expire(self, now: float) -> None:
+        """The interval has passed."""
+        self.open = True
+        if self.has_held():
+            self._wait()
+        elif not self.waiting:
+            self.drained()
+
+    def set_interval(self, interval: float) -> None:
+        self.interval = interval
+        if not self.open:
+            kernel = self.outbox.kernel
+            kernel.set_timer(self, min(self.alarm, kernel.clock() + interval))
+
+    def matches(self, other: Lane) -> bool:
+        return super().matches(other) and self.open == other.open and (self.open or self.alarm == other.alarm)
+
+
+class MergeLane(StateLane):
+    """Conflates: of the states that cannot be sent yet only the latest is held.
+
+    While it cannot send it sleeps: it need not hear of every event, because the view has the latest state when it can.
+    """
+
+    __slots__ = ("_held", "seen")
+
+    def __init__(
+        self, outbox: Outbox, item: Item, view: View, subscription: int, position: int, wants_snapshot: bool
+    ) -> None:
+        super().__init__(outbox, item, view, subscription, position, wants_snapshot)
+        # How many events there had been when it fell asleep.
+        self.seen = 0
+        self._held: State | None = None
+
+    def _hold(self, state: State, free: bool) -> None:
+        if self._held is not None:
+            self.filtered += 1
+        self._held = state
+        self._sleep()
+        if self.open:
+            self._wait()
+
+    def tell(self, line: bytes) -> None:
+        self.outbox.tell(line)
+
+    def left_out(self) -> int:
+        """Those that it sleeps through included."""
+        missed = self._missed()
+        # The latest of them may still be sent.
+        return self.filtered + (missed - 1 if missed and self._held is None else missed)
+
+    def _missed(self) -> int:
+        """How many events there have been since it fell asleep."""
+        return self.view.count - self.seen if self.slot < 0 else 0
+
+    def _sleep(self) -> None:
+        if self.slot >= 0:
+            self.view.sleep(self)
+            self.seen = self.view.count
+
+    def _close(self) -> None:
+        super()._close()
+        self._sleep()
+
+    def drained(self) -> None:
+        super().drained()
+        if self.open and self.slot < 0:
+            self.view.listen(self)
+
+    def take(self) -> bytes | None:
+        if not self.open:
+            return None
+        held = self._latest()
+        # Held changes may have cancelled each other out.
+        if held is None or held is self.sent or held == self.sent:
+            return None
+        return self._update(held, free=False)
+
+    def _latest(self) -> State | None:
+        """Take what is held: the latest of what came while it slept, if anything did."""
+        held = self._held
+        if self._missed():
+            self.filtered = self.left_out()
+            self.seen = self.view.count
+            held = self.view.latest
+        self._held = None
+        return held
+
+    def has_held(self) -> bool:
+        return self._held is not None or self._missed() > 0
+
+    def shed(self) -> None:
+        """The latest is all there is."""
+
+    def drop_states(self) -> None:
+        self._held = None
+
+    def discard(self) -> None:
+        self._held = None
+        super().discard()
+
+    def is_calm(self) -> bool:
+        return not self.waiting and self._held is None and (not self.open or not self.has_held())
+
+    def matches(self, other: Lane) -> bool:
+        assert isinstance(other, MergeLane)
+        return super().matches(other) and (self.open or self.seen == other.seen)
+
+    def assume(self, other: Lane) -> None:
+        assert isinstance(other, MergeLane)
         self.seen = other.seen
         self._held = other._held
-        if other.slot >= 0:
-            self._listen()
-        if other.alarm:
-            self.session.kernel.set_timer(self, other.alarm)
+        super().assume(other)
 
 
-# When a session's events take more bytes than they may, they are dropped down to this share, not one by one.
+# When the events of a stream take more bytes than they may, they are dropped down to this share, not one by one.
 SHRINK = 7 / 8
 
 # What an event takes that is held, besides its values, in bytes.
@@ -280,7 +359,7 @@ class Held:
         self.weight = 0 if state is None else weight(state)
 
 
-class QueueLane(Lane):
+class QueueLane(StateLane):
     """Keeps events apart, up to a limit; beyond it the oldest is dropped and, where losses must be told, counted."""
 
     __slots__ = (
@@ -293,7 +372,8 @@ class QueueLane(Lane):
 
     def __init__(
         self,
-        session: Session,
+        outbox: Outbox,
+        item: Item,
         view: View,
         subscription: int,
         position: int,
@@ -301,7 +381,7 @@ class QueueLane(Lane):
         limit: int,
         tells_losses: bool,
     ) -> None:
-        super().__init__(session, view, subscription, position, wants_snapshot)
+        super().__init__(outbox, item, view, subscription, position, wants_snapshot)
         self._limit = limit
         self._tells_losses = tells_losses
         # States in the queue that count against the limit: those of a snapshot do not.
@@ -309,17 +389,17 @@ class QueueLane(Lane):
         self._lost = 0
         self._queue: deque[Held] = deque()
 
-    def hold(self, state: State, free: bool) -> None:
+    def _hold(self, state: State, free: bool) -> None:
         entry = Held(state, b"", free)
         self._queue.append(entry)
-        session = self.session
-        session.weigh(entry.weight)
+        outbox = self.outbox
+        outbox.weigh(entry.weight)
         if not free:
             self._bound += 1
             if self._bound > self._limit:
                 self._drop_oldest()
-        if session.held > session.limits.max_pending_bytes:
-            self._shrink(session.limits.max_pending_bytes * SHRINK)
+        if outbox.held > outbox.limits.max_pending_bytes:
+            self._shrink(outbox.limits.max_pending_bytes * SHRINK)
         if self._is_due():
             self._wait()
 
@@ -336,11 +416,11 @@ class QueueLane(Lane):
             self._shrink(0)
 
     def _shrink(self, enough: float) -> None:
-        """Drop the oldest states, but not the latest, until the session holds no more than this."""
+        """Drop the oldest states, but not the latest, until the stream holds no more than this."""
         latest = self._queue.pop()
         kept: deque[Held] = deque()
         for entry in self._queue:
-            if entry.state is not None and self.session.held > enough:
+            if entry.state is not None and self.outbox.held > enough:
                 self._lose(entry)
             else:
                 kept.append(entry)
@@ -357,25 +437,22 @@ class QueueLane(Lane):
 
     def _uncount(self, entry: Held) -> None:
         if entry.state is None:
-            self.session.count_told(-len(entry.line))
+            self.outbox.count_told(-len(entry.line))
             return
-        self.session.weigh(-entry.weight)
+        self.outbox.weigh(-entry.weight)
         if not entry.free:
             self._bound -= 1
 
     def tell(self, line: bytes) -> None:
-        if self.session.ready and not self.waiting and not self._queue:
-            self.session.send(line)
+        if self.outbox.ready and not self.waiting and not self._queue:
+            self.outbox.send(line)
         else:
             self._queue.append(Held(None, line, True))
-            self.session.count_told(len(line))
+            self.outbox.count_told(len(line))
             self._wait()
 
     def _is_due(self) -> bool:
         return bool(self._queue) and (self.open or self._queue[0].free)
-
-    def _sleep(self) -> None:
-        """Never: it has to hear of every event."""
 
     def lacks(self, state: State) -> bool:
         latest = next((entry.state for entry in reversed(self._queue) if entry.state is not None), self.sent)
@@ -384,7 +461,7 @@ class QueueLane(Lane):
     def take(self) -> bytes | None:
         if self._lost:
             lost, self._lost = self._lost, 0
-            return self.session.codec.overflow(self.subscription, self.position, lost)
+            return self.view.codec.overflow(self.subscription, self.position, lost)
         while self._is_due():
             entry = self._queue.popleft()
             self._uncount(entry)
@@ -392,7 +469,7 @@ class QueueLane(Lane):
                 return entry.line
             # The states between may have been dropped.
             if not (self.view.skips_unchanged and entry.state == self.sent):
-                return self._line(entry.state, entry.free)
+                return self._update(entry.state, entry.free)
         return None
 
     def has_held(self) -> bool:
@@ -421,7 +498,7 @@ class QueueLane(Lane):
 
     def assume(self, other: Lane) -> None:
         assert isinstance(other, QueueLane)
-        super().assume(other)
         self._queue = other._queue.copy()
         self._bound = other._bound
         self._lost = other._lost
+        super().assume(other)

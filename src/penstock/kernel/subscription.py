@@ -13,9 +13,9 @@ from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Item, Mode
-from penstock.kernel.lane import Lane, QueueLane
+from penstock.kernel.lane import Lane, MergeLane, QueueLane
 from penstock.kernel.ports import Grant, Statistics
-from penstock.kernel.table import CommandLane
+from penstock.kernel.table import TableLane
 from penstock.kernel.view import CommandView, View
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Subscription:
         request = self.request
         grant = request.grant
         view = item.view(request.mode, grant.fields, self.session.codec, grant.selector, not self.unfiltered)
-        lane = self._lane(granted, view, position)
+        lane = self._lane(granted, item, view, position)
         frequency = self._frequency(granted)
         lane.interval = 0.0 if frequency is None else 1.0 / frequency
         if self._silent:
@@ -115,14 +115,14 @@ class Subscription:
         item.attach(lane, request.mode, request.snapshot_length)
         request.feed.acquire(item)
 
-    def _lane(self, granted: ItemGrant, view: View, position: int) -> Lane:
+    def _lane(self, granted: ItemGrant, item: Item, view: View, position: int) -> Lane:
         session, mode, snapshot = self.session, self.request.mode, self.request.snapshot
         if isinstance(view, CommandView) and not self.unfiltered:
-            return CommandLane(session, view, self.number, position, snapshot)
+            return TableLane(session, item, view, self.number, position, snapshot)
         size = self._buffer_size(granted)
         if mode is Mode.MERGE and size == 1:
-            return Lane(session, view, self.number, position, snapshot)
-        return QueueLane(session, view, self.number, position, snapshot, size, self.unfiltered)
+            return MergeLane(session, item, view, self.number, position, snapshot)
+        return QueueLane(session, item, view, self.number, position, snapshot, size, self.unfiltered)
 
     def _buffer_size(self, granted: ItemGrant) -> int:
         """Events that may wait; an unlimited buffer is limited by the server's own protection."""

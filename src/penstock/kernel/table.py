@@ -12,7 +12,8 @@ from penstock.kernel.lane import SHRINK, Lane, weight
 from penstock.kernel.ports import State
 
 if TYPE_CHECKING:
-    from penstock.kernel.session import Session
+    from penstock.kernel.item import Item
+    from penstock.kernel.outbox import Outbox
     from penstock.kernel.view import CommandView
 
 ADD = "ADD"
@@ -20,12 +21,12 @@ UPDATE = "UPDATE"
 DELETE = "DELETE"
 
 
-class CommandLane(Lane):
-    """Filtered COMMAND.
+class TableLane(Lane):
+    """Filtered COMMAND; it is open all the time, for its limit holds back single keys.
 
     `_rows` are entries that may go, in the order of their keys' first change; numbers as keys stand for ready lines.
     `_parked` are UPDATEs that the frequency limit holds back. A key is in one of them at the most: the table itself
-    limits what is held, and beyond that only the bytes that may wait for a session.
+    limits what is held, and beyond that only the bytes that may wait in a stream.
     """
 
     __slots__ = (
@@ -40,9 +41,9 @@ class CommandLane(Lane):
     )
 
     def __init__(
-        self, session: Session, view: CommandView, subscription: int, position: int, wants_snapshot: bool
+        self, outbox: Outbox, item: Item, view: CommandView, subscription: int, position: int, wants_snapshot: bool
     ) -> None:
-        super().__init__(session, view, subscription, position, wants_snapshot)
+        super().__init__(outbox, item, view, subscription, position, wants_snapshot)
         self._table = view
         self._rows: dict[str | int, tuple[str, State]] = {}
         self._lines: dict[int, bytes] = {}
@@ -54,8 +55,9 @@ class CommandLane(Lane):
 
     # -- from the view --------------------------------------------------------------------------------------------
 
-    def offer(self, key: str, command: str, state: State, free: bool) -> None:
-        """An event for this lane: sent, merged into what is held for its key, or held."""
+    def give(self, state: State, free: bool) -> None:
+        """A row, which says what happens to it: sent, merged into what is held for its key, or held."""
+        key, command = self._table.key_and_command(state)
         pending = self._rows.get(key)
         if pending is not None:
             self._merge(key, pending, command, state)
@@ -63,10 +65,10 @@ class CommandLane(Lane):
             self._park(key, state)
         else:
             self._unpark(key)
-            session = self.session
-            is_paced = command == UPDATE and self.interval and session.rests()
-            if session.ready and not self.waiting and not self._rows and not is_paced:
-                session.send(self._row_line(key, command, state))
+            outbox = self.outbox
+            is_paced = command == UPDATE and self.interval and outbox.rests()
+            if outbox.ready and not self.waiting and not self._rows and not is_paced:
+                outbox.send(self._row_line(key, command, state))
             else:
                 self._put(key, command, state)
                 self._wait()
@@ -90,19 +92,13 @@ class CommandLane(Lane):
             else:
                 self._put(key, UPDATE, state)
 
-    def hold(self, state: State, free: bool) -> None:
-        raise AssertionError("a command lane is offered rows, not states")
-
-    def _sleep(self) -> None:
-        """Never: it has to hear of every row."""
-
     def tell(self, line: bytes) -> None:
-        if self.session.ready and not self.waiting and not self._rows:
-            self.session.send(line)
+        if self.outbox.ready and not self.waiting and not self._rows:
+            self.outbox.send(line)
         else:
             self._line_count += 1
             self._lines[self._line_count] = line
-            self.session.count_told(len(line))
+            self.outbox.count_told(len(line))
             self._rows[self._line_count] = ("", ())
             self._wait()
 
@@ -111,42 +107,42 @@ class CommandLane(Lane):
     def _put(self, key: str, command: str, state: State) -> None:
         before = self._rows.get(key)
         if before is not None:
-            self.session.weigh(-weight(before[1]))
+            self.outbox.weigh(-weight(before[1]))
         self._rows[key] = (command, state)
         self._count(state)
 
     def _remove(self, key: str) -> None:
         _, state = self._rows.pop(key)
-        self.session.weigh(-weight(state))
+        self.outbox.weigh(-weight(state))
 
     def _unpark(self, key: str) -> State | None:
         state = self._parked.pop(key, None)
         if state is not None:
-            self.session.weigh(-weight(state))
+            self.outbox.weigh(-weight(state))
         return state
 
     def _count(self, state: State) -> None:
-        self.session.weigh(weight(state))
-        if self.session.held > self.session.limits.max_pending_bytes:
-            self._shrink(self.session.limits.max_pending_bytes * SHRINK)
+        self.outbox.weigh(weight(state))
+        if self.outbox.held > self.outbox.limits.max_pending_bytes:
+            self._shrink(self.outbox.limits.max_pending_bytes * SHRINK)
 
     def shed(self) -> None:
         self._shrink(0)
 
     def _shrink(self, enough: float) -> None:
-        """Drop the oldest UPDATEs until the session holds no more than this, then other rows, but not the latest.
+        """Drop the oldest UPDATEs until the stream holds no more than this, then other rows, but not the latest.
 
         Other rows are losses to be told: without them the client's table is not what it should be.
         """
-        session = self.session
+        outbox = self.outbox
         for key in list(self._parked)[:-1]:
-            if session.held > enough:
+            if outbox.held > enough:
                 self._unpark(key)
                 self.filtered += 1
         rows = [key for key in self._rows if isinstance(key, str)][:-1]
         rows.sort(key=lambda key: self._rows[key][0] != UPDATE)
         for key in rows:
-            if session.held > enough:
+            if outbox.held > enough:
                 if self._rows[key][0] == UPDATE:
                     self.filtered += 1
                 else:
@@ -154,19 +150,19 @@ class CommandLane(Lane):
                     self.lost += 1
                 self._remove(key)
 
-    # -- to the session -------------------------------------------------------------------------------------------
+    # -- to the outbox --------------------------------------------------------------------------------------------
 
     def take(self) -> bytes | None:
         if self._lost:
             lost, self._lost = self._lost, 0
-            return self.session.codec.overflow(self.subscription, self.position, lost)
+            return self.view.codec.overflow(self.subscription, self.position, lost)
         if not self._rows:
             return None
         key = next(iter(self._rows))
         if isinstance(key, int):
             del self._rows[key]
             line = self._lines.pop(key)
-            self.session.count_told(-len(line))
+            self.outbox.count_told(-len(line))
             return line
         command, state = self._rows[key]
         self._remove(key)
@@ -177,8 +173,8 @@ class CommandLane(Lane):
             if command == DELETE:
                 self._due.pop(key, None)
             elif command == UPDATE:
-                self._due[key] = self.session.kernel.clock() + self.interval
-        return self._line(state, free=True)
+                self._due[key] = self.outbox.kernel.clock() + self.interval
+        return self._line(state)
 
     def has_held(self) -> bool:
         return bool(self._rows)
@@ -187,7 +183,7 @@ class CommandLane(Lane):
 
     def _is_early(self, key: str) -> bool:
         due = self._due.get(key)
-        return key in self._parked or (due is not None and self.session.kernel.clock() < due)
+        return key in self._parked or (due is not None and self.outbox.kernel.clock() < due)
 
     def _park(self, key: str, state: State) -> None:
         if self._unpark(key) is not None:
@@ -196,14 +192,14 @@ class CommandLane(Lane):
             due = self._due[key]
             heappush(self._wakeups, (due, key))
             if not self.alarm or due < self.alarm:
-                self.session.kernel.set_timer(self, due)
+                self.outbox.kernel.set_timer(self, due)
         self._parked[key] = state
         self._count(state)
 
     def restart_interval(self) -> None:
         if not self.interval:
             return
-        self._due = dict.fromkeys(self._due, self.session.kernel.clock() + self.interval)
+        self._due = dict.fromkeys(self._due, self.outbox.kernel.clock() + self.interval)
         for key, (command, state) in list(self._rows.items()):
             if command == UPDATE and isinstance(key, str) and key in self._due:
                 self._remove(key)
@@ -220,17 +216,17 @@ class CommandLane(Lane):
                     # It was made for a row deleted since, or before the interval began anew.
                     heappush(wakeups, (self._due[key], key))
         if wakeups:
-            self.session.kernel.set_timer(self, wakeups[0][0])
+            self.outbox.kernel.set_timer(self, wakeups[0][0])
         if self._rows:
             self._wait()
 
     def set_interval(self, interval: float) -> None:
         self.interval = interval
-        latest = self.session.kernel.clock() + interval
+        latest = self.outbox.kernel.clock() + interval
         self._due = {key: min(due, latest) for key, due in self._due.items()}
         self._wakeups = sorted((self._due[key], key) for key in self._parked)
         if self._wakeups:
-            self.session.kernel.set_timer(self, self._wakeups[0][0])
+            self.outbox.kernel.set_timer(self, self._wakeups[0][0])
 
     # -- the end --------------------------------------------------------------------------------------------------
 
@@ -245,23 +241,22 @@ class CommandLane(Lane):
     def discard(self) -> None:
         self.drop_states()
         self._rows.clear()
-        self.session.count_told(-sum([len(line) for line in self._lines.values()]))
+        self.outbox.count_told(-sum([len(line) for line in self._lines.values()]))
         self._lines.clear()
         self._lost = 0
         super().discard()
 
-    # -- convoys --------------------------------------------------------------------------------------------------
+    # -- sharing --------------------------------------------------------------------------------------------------
 
     def is_calm(self) -> bool:
         return not (self.waiting or self._rows or self._parked or self._lost)
 
     def matches(self, other: Lane) -> bool:
-        assert isinstance(other, CommandLane)
+        assert isinstance(other, TableLane)
         return super().matches(other) and self._due == other._due
 
     def assume(self, other: Lane) -> None:
-        assert isinstance(other, CommandLane)
-        super().assume(other)
+        assert isinstance(other, TableLane)
         self._rows = other._rows.copy()
         self._lines = other._lines.copy()
         self._line_count = other._line_count
@@ -269,3 +264,4 @@ class CommandLane(Lane):
         self._parked = other._parked.copy()
         self._due = other._due.copy()
         self._wakeups = other._wakeups.copy()
+        super().assume(other)

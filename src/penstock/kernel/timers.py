@@ -6,6 +6,7 @@ time do so in the same turn, so that what they send is encoded and written toget
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from heapq import heappop, heappush
 from math import inf
 
@@ -13,7 +14,7 @@ from mypy_extensions import mypyc_attr
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Timed:
+class Timed(metaclass=ABCMeta):
     """Something with deadlines. An entry whose time is not the current `alarm` has been overtaken and is ignored."""
 
     __slots__ = ("alarm", "lead")
@@ -24,9 +25,9 @@ class Timed:
         # keep-alives, each with a turn of its own, would cost several times as much.
         self.lead = 0.0
 
+    @abstractmethod
     def expire(self, now: float) -> None:
         """The deadline has come."""
-        raise NotImplementedError
 
 
 class Timers:

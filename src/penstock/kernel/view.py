@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from penstock.kernel.lane import Lane
 from penstock.kernel.ports import Codec, Selector, State, Value
-from penstock.kernel.table import CommandLane
 
 # A state that no client has.
 NOTHING: State = ("nothing",)
@@ -104,18 +103,18 @@ class View:
         return Way(previous, patched, body, patched_then)
 
     def deliver(self, state: State, snapshot: bool) -> None:
-        """Give every lane the state: at once where session and frequency allow it, else it is held."""
+        """Give every lane the state: at once where outbox and frequency allow it, else it is held."""
         body = b""
         previous: State | None = NOTHING
         patched = patched_then = 0
         # A copy, for lanes that cannot send listen no more.
         for lane in self.lanes.copy():
-            session = lane.session
-            if not lane.clear or not session.ready or lane.interval or snapshot:
+            outbox = lane.outbox
+            if not lane.clear or not outbox.ready or lane.interval or snapshot:
                 if lane.wants_snapshot or not snapshot:
-                    self.catch_up(lane, state, free=False)
+                    lane.give(state, free=False)
                 continue
-            # What `lane.send` does, but the body is mostly that of the lane before: half of the time of a delivery.
+            # What `lane.give` does, but the body is mostly that of the lane before: half of the time of a delivery.
             if lane.sent is not previous or lane.patched != patched:
                 previous, patched = lane.sent, lane.patched
                 body = self.body(state, lane)
@@ -124,15 +123,7 @@ class View:
                 lane.patched = patched_then
             lane.sent = state
             lane.updates += 1
-            session.send(lane.prefix + body)
-
-    def catch_up(self, lane: Lane, state: State, free: bool) -> None:
-        """Give one lane a state that the others have had before."""
-        session = lane.session
-        if session.ready and (lane.clear or (free and not lane.waiting)) and not (lane.interval and session.rests()):
-            lane.send(state, free)
-        else:
-            lane.hold(state, free)
+            outbox.send(lane.prefix + body)
 
 
 class MergeView(View):
@@ -172,7 +163,7 @@ class MergeView(View):
             self.latest = state
         for lane in self.lanes.copy():
             if lane.lacks(state) and (lane.wants_snapshot or not snapshot):
-                self.catch_up(lane, state, free=False)
+                lane.give(state, free=False)
 
 
 class EventView(View):
@@ -189,10 +180,10 @@ class EventView(View):
         # A snapshot of several events is sent whole, whatever the frequency limit.
         for lane in self.lanes:
             if lane.wants_snapshot:
-                self.catch_up(lane, state, free=True)
+                lane.give(state, free=True)
 
 
-class CommandView(View):
+class CommandView(EventView):
     """Events change the rows of a table; key and command are fields of the view."""
 
     def __init__(
@@ -200,27 +191,28 @@ class CommandView(View):
         fields: tuple[str, ...],
         codec: Codec,
         selector: Selector | None,
+        key_position: int,
         command_position: int,
     ) -> None:
         super().__init__(fields, codec, selector)
+        self._key_position = key_position
         self._command_position = command_position
+
+    def publish(self, event: Mapping[str, Value], snapshot: bool) -> None:
+        state = self.state(event)
+        # Each lane by itself, not by `deliver`: what a table holds of a row has to go when a newer one is sent.
+        for lane in self.lanes:
+            if lane.wants_snapshot or not snapshot:
+                lane.give(state, free=snapshot)
+
+    def key_and_command(self, state: State) -> tuple[str, str]:
+        """Which row it is, and what happens to it."""
+        key, command = state[self._key_position], state[self._command_position]
+        assert key is not None
+        assert command is not None
+        return key, command
 
     def with_command(self, state: State, command: str) -> State:
         """The same row under another command."""
         position = self._command_position
         return (*state[:position], command, *state[position + 1 :])
-
-    def row(self, values: Mapping[str, Value]) -> State:
-        return tuple([values.get(name) for name in self.fields])
-
-    def publish(self, key: str, command: str, values: Mapping[str, Value], snapshot: bool) -> None:
-        state = self.row(values)
-        for lane in self.lanes:
-            if lane.wants_snapshot or not snapshot:
-                self.offer(lane, key, command, state, snapshot)
-
-    def offer(self, lane: Lane, key: str, command: str, state: State, free: bool) -> None:
-        if isinstance(lane, CommandLane):
-            lane.offer(key, command, state, free)
-        else:
-            self.catch_up(lane, state, free)
