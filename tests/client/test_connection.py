@@ -257,8 +257,8 @@ def test_a_recovery_that_comes_too_late_leads_to_a_new_session(server: Backgroun
         async with client_of(server) as client:
             subscription = client.subscribe("a", "x")
             assert await values(subscription, 1) == ["1"]
-            server.call(lambda: only_session(server)._log.clear())
-            server.call(lambda: setattr(only_session(server)._log, "first", 99))
+            server.call(lambda: only_session(server).log.clear())
+            server.call(lambda: setattr(only_session(server).log, "first", 99))
             cut(server)
             assert (await anext(subscription)).is_snapshot
             assert client.sessions == 2

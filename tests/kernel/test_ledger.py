@@ -12,8 +12,10 @@ from penstock.kernel.kernel import Kernel
 from penstock.kernel.lane import Lane, QueueLane, weight
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.messages import Message
+from penstock.kernel.outbox import Outbox
 from penstock.kernel.recovery import Batch
 from penstock.kernel.session import Binding, Session
+from penstock.kernel.stream import OwnStream
 from penstock.kernel.table import TableLane
 from penstock.testing import Harness, MemoryChannel
 
@@ -46,20 +48,24 @@ def held_lines(lane: Lane) -> Iterator[bytes]:
 
 
 def naive_waiting(kernel: Kernel) -> int:
-    """Everything that waits, looked for where it is."""
+    """Everything that waits, looked for where it is; once, where sessions share it."""
     total = 0
+    outboxes: set[Outbox] = set()
     for session in kernel.sessions.values():
-        total += sum(len(entry) for entry in session._pending or () if isinstance(entry, bytes))
-        if session.convoy is None or session.convoy.leader is session:
-            total += sum(map(held_bytes, session.lanes()))
-            total += sum(len(line) for lane in session.lanes() for line in held_lines(lane))
+        stream = session._stream
+        outbox = stream._outbox if isinstance(stream, OwnStream) else stream._stream._outbox
         if session.channel is None:
-            total += sum(map(len, session._lines))
+            total += sum(map(len, outbox.lines))
+        if outbox not in outboxes:
+            outboxes.add(outbox)
+            total += sum(len(entry) for entry in outbox._pending or () if isinstance(entry, bytes))
+            total += sum(map(held_bytes, stream.lanes()))
+            total += sum(len(line) for lane in stream.lanes() for line in held_lines(lane))
     return total
 
 
 def naive_logged(kernel: Kernel) -> int:
-    logs = [*[session.own_log for session in kernel.sessions.values()], *kernel.convoys.logs()]
+    logs = [*[session.own_log for session in kernel.sessions.values()], *kernel.sharing.logs()]
     batches: set[Batch] = {batch for log in logs for batch in log._batches}
     return sum(len(batch.payload) for batch in batches)
 

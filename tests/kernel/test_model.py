@@ -214,7 +214,7 @@ class Fleet(RuleBasedStateMachine):
         self.source = TruthSource(MODES, UNENDED)
         limits = replace(PATIENCE, max_recovery_length=recovery, max_buffer_size=buffer_size, max_delay_millis=delay)
         self.harness = Harness(limits, source=self.source, overhead=overhead)
-        self.harness.kernel.convoys.calm = calm
+        self.harness.kernel.sharing.calm = calm
         self.customers = [Customer(self.harness) for _ in range(2)]
         self.published = 0
 

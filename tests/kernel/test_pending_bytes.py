@@ -145,7 +145,7 @@ def test_what_is_encoded_in_one_turn_is_bounded_and_merge_goes_on_with_the_lates
     channel.take()
     for number in range(1_000):
         harness.source.publish("a", {"x": f"{number:03}" + BIG[3:]})
-    assert sum(map(len, session._lines)) <= CAP + 1_100
+    assert sum(map(len, session.own().outbox.lines)) <= CAP + 1_100
     harness.turn()
     lines = channel.take()
     assert lines[-1].startswith("U,1,1,999x")

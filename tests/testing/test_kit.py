@@ -113,7 +113,7 @@ def test_a_peer_binds_as_it_is_told() -> None:
     assert peer.is_looped
     peer.bind(StreamWishes(content_length=400))
     assert peer.channel.limit == 400
-    assert peer.session._binding == Binding()
+    assert peer.session._connection.binding == Binding()
     assert not peer.session.closed
 
 

@@ -1,4 +1,4 @@
-"""The kernel: all feeds and sessions, the list of sessions with something to send, and the deadlines.
+"""The kernel: all feeds and sessions, the list of streams with something to send, and the deadlines.
 
 Its owner calls `turn` when the waker asked for it; everything that was sent in between goes out in one write per
 session.
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
-from penstock.kernel.convoy import Convoys
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
 from penstock.kernel.identity import SessionIds, same
@@ -19,6 +18,7 @@ from penstock.kernel.limits import SessionLimits
 from penstock.kernel.outbox import Outbox
 from penstock.kernel.recovery import Batch
 from penstock.kernel.session import Session
+from penstock.kernel.sharing import Sharing
 from penstock.kernel.timers import Beats, Timed, Timers
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Kernel:
         # The time of the turn that is running; 0 between turns.
         self._turn_time = 0.0
         self._dirty: list[Outbox] = []
-        self.convoys = Convoys(self)
+        self.sharing = Sharing(self)
         # Seconds between two writes of a session, at least: what comes in between goes in one write. Under strain it is
         # conflated where it may be.
         self.rest = 0.0
@@ -147,7 +147,7 @@ class Kernel:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether a session has come up with something to send since the last turn."""
+        """Whether a stream has come up with something to send since the last turn."""
         return bool(self._dirty)
 
     def said(self, line: bytes) -> Batch:
@@ -183,20 +183,21 @@ class Kernel:
         return self._timers.next_deadline()
 
     def turn(self) -> None:
-        """Expire what is due, then flush every session that has something to send."""
+        """Expire what is due, then flush every stream that has something to send."""
         self._turn_time = self.clock()
         try:
             self._timers.run(self._turn_time)
             dirty = self._dirty
             self._dirty = []
             for outbox in dirty:
-                if outbox.dirty and not outbox.closed:
-                    outbox.flush()
-            if self.convoys.due:
-                self.convoys.gather()
+                stream = outbox.stream
+                if outbox.dirty and stream is not None:
+                    stream.flush()
+            if self.sharing.due:
+                self.sharing.gather()
             if self.ledger.is_full():
                 sessions = list(self.sessions.values())
-                self.ledger.relieve(sessions, [*[session.own_log for session in sessions], *self.convoys.logs()])
+                self.ledger.relieve(sessions, [*[session.own_log for session in sessions], *self.sharing.logs()])
         finally:
             self._turn_time = 0.0
 

@@ -170,20 +170,20 @@ class Lane(Timed):
         """Whether it is at the same point of the same course as another; both are calm."""
         return self.patched == other.patched and (self.sent is other.sent or self.sent == other.sent)
 
-    def stand_by(self) -> None:
-        """Another lane does its work from now on."""
-        if self.slot >= 0:
-            self.view.sleep(self)
-        self.alarm = 0.0
+    @abstractmethod
+    def clone(self, outbox: Outbox) -> Lane:
+        """Another one in the same state, for another outbox."""
 
-    def assume(self, other: Lane) -> None:
-        """Do the work from now on that another lane has done for it."""
+    def _go_on_for(self, other: Lane) -> None:
+        """Be at the point where another one is."""
+        self.interval = other.interval
         self.sent = other.sent
         self.patched = other.patched
         self.open = other.open
         self.clear = other.clear
         self.waiting = other.waiting
-        if other.slot >= 0 and self.slot < 0:
+        self.view.members += 1
+        if other.slot >= 0:
             self.view.listen(self)
         if other.alarm:
             self.outbox.kernel.set_timer(self, other.alarm)
@@ -328,11 +328,12 @@ class MergeLane(StateLane):
         assert isinstance(other, MergeLane)
         return super().matches(other) and (self.open or self.seen == other.seen)
 
-    def assume(self, other: Lane) -> None:
-        assert isinstance(other, MergeLane)
-        self.seen = other.seen
-        self._held = other._held
-        super().assume(other)
+    def clone(self, outbox: Outbox) -> Lane:
+        lane = MergeLane(outbox, self.item, self.view, self.subscription, self.position, self.wants_snapshot)
+        lane.seen = self.seen
+        lane._held = self._held
+        lane._go_on_for(self)
+        return lane
 
 
 # When the events of a stream take more bytes than they may, they are dropped down to this share, not one by one.
@@ -496,9 +497,19 @@ class QueueLane(StateLane):
     def is_calm(self) -> bool:
         return not self.waiting and not self._queue and not self._lost
 
-    def assume(self, other: Lane) -> None:
-        assert isinstance(other, QueueLane)
-        self._queue = other._queue.copy()
-        self._bound = other._bound
-        self._lost = other._lost
-        super().assume(other)
+    def clone(self, outbox: Outbox) -> Lane:
+        lane = QueueLane(
+            outbox,
+            self.item,
+            self.view,
+            self.subscription,
+            self.position,
+            self.wants_snapshot,
+            self._limit,
+            self._tells_losses,
+        )
+        lane._queue = self._queue.copy()
+        lane._bound = self._bound
+        lane._lost = self._lost
+        lane._go_on_for(self)
+        return lane

@@ -1,106 +1,98 @@
-"""An outbox: what waits to be sent to one client, in which order, and when it may be encoded.
+"""An outbox: what waits to be sent on a stream, in which order, and when it may be encoded.
 
-While it is not ready (unbound, congested, resting, or of limited bandwidth) nothing is encoded: lanes hold, and other
-notifications wait in order. The connection, and what becomes of encoded lines, is in `session`.
+While it is not ready (nobody reads, they rest, or the bandwidth is limited) nothing is encoded: lanes hold, and other
+notifications wait in order. Lanes know their outbox and nothing beyond it: who reads is known in `stream`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from math import inf
 from typing import TYPE_CHECKING
 
-from penstock.kernel.bandwidth import Budget
 from penstock.kernel.lane import Lane
+from penstock.kernel.recovery import Batch
 from penstock.kernel.timers import Timed
 
 if TYPE_CHECKING:
+    from penstock.kernel.bandwidth import Budget
     from penstock.kernel.kernel import Kernel
-    from penstock.kernel.ports import Channel
+    from penstock.kernel.stream import Stream
 
 # Bytes that are encoded in one go while more is pending: what is encoded cannot be overtaken by something newer.
 SHARE = 65_536
 
 
+class Stalled:
+    """A line that is encoded, by this lane if by any, but has to wait until the bandwidth allows it."""
+
+    __slots__ = ("lane", "line")
+
+    def __init__(self, lane: Lane | None, line: bytes) -> None:
+        self.lane = lane
+        self.line = line
+
+
 class Outbox(Timed):
-    """The base of a session."""
+    """Its deadline is the time to encode or to write more, if nothing else happens before."""
 
     # A server holds many thousands: without a dictionary each takes a kilobyte less.
     __slots__ = (
-        "_budget",
-        "_congested",
-        "_drain_at",
-        "_lines",
         "_notices",
         "_pending",
-        "_rest_until",
         "_room",
-        "_stalled",
-        "_told",
-        "channel",
-        "closed",
         "dirty",
         "held",
         "kernel",
         "limits",
+        "lines",
+        "open",
         "ready",
+        "rest_until",
+        "stream",
+        "told",
     )
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()
         self.kernel = kernel
         self.limits = kernel.limits
-        self.channel: Channel | None = None
-        self.closed = False
+        # What hands the lines on; None when that has ended.
+        self.stream: Stream | None = None
+        # Whether those who read take more; and whether what comes may be encoded at once.
+        self.open = False
         self.ready = False
+        # Whether the kernel flushes it at the end of the turn, or it waits for the end of its rest with lines in it.
         self.dirty = False
-        self._congested = False
         # Until then nothing more is written, nor encoded if the machine is under strain: see `Kernel.rest`.
-        self._rest_until = 0.0
-        self._lines: list[bytes] = []
+        self.rest_until = 0.0
+        # Encoded, to be written next.
+        self.lines: list[bytes] = []
         # Bytes that may still be encoded before the next write.
         self._room = self.limits.max_pending_bytes
         # Bytes of the events that wait in lanes.
         self.held = 0
         # None while nothing is: a deque takes 600 bytes even then.
-        self._pending: deque[Lane | bytes] | None = None
-        # How many of the pending are not lanes: those have bounds of their own.
+        self._pending: deque[Lane | bytes | Stalled] | None = None
+        # How many of the pending are notifications that are not of lanes: those have bounds of their own.
         self._notices = 0
-        # And how many bytes these are.
-        self._told = 0
-        # Encoded, by this lane if by any, but to wait until the bandwidth allows it.
-        self._stalled: tuple[Lane | None, bytes] | None = None
-        self._budget: Budget | None = None
-        # When to encode more, if nothing else happens before.
-        self._drain_at = inf
-
-    def flush(self) -> None:
-        """Hand what is encoded to the connection; called by the kernel at the end of a turn."""
-        raise NotImplementedError
-
-    def _set_alarm(self) -> None:
-        raise NotImplementedError
+        # Bytes of notifications that wait, here and in lanes.
+        self.told = 0
 
     # -- what comes in --------------------------------------------------------------------------------------------
 
     def send(self, line: bytes) -> None:
         """A data notification for now; only while ready."""
-        self._lines.append(line)
+        self.lines.append(line)
         self._room -= len(line)
         if self._room < 0:
             self.ready = False
         if not self.dirty:
-            self._mark_dirty()
-
-    def _mark_dirty(self) -> None:
-        if not self.dirty:
-            self.dirty = True
-            self.kernel.add_dirty(self)
+            self.mark_dirty()
 
     def tell(self, line: bytes) -> None:
-        """A data notification that must not be lost or overtaken: now, or when the session is ready again.
+        """A data notification that must not be lost or overtaken: now, or when the outbox is ready again.
 
-        One that the session's protocol has no form for is empty.
+        One that the protocol has no form for is empty.
         """
         if not line:
             return
@@ -109,23 +101,6 @@ class Outbox(Timed):
         else:
             self.add_pending(line)
 
-    def weigh(self, size: int) -> None:
-        """So many more bytes wait in lanes, or fewer if below zero."""
-        self.held += size
-        self._count_waiting(size)
-
-    def count_told(self, size: int) -> None:
-        """So many more bytes of notifications wait that are no events, or fewer if below zero."""
-        self._told += size
-        self._count_waiting(size)
-
-    def _count_waiting(self, size: int) -> None:
-        ledger = self.kernel.ledger
-        ledger.waiting += size
-        if ledger.waiting + ledger.logged > ledger.limit:
-            # Seen to at the end of the turn: not in the middle of a fan-out.
-            self.kernel.wake()
-
     def add_pending(self, entry: Lane | bytes) -> None:
         if self._pending is None:
             self._pending = deque()
@@ -133,138 +108,184 @@ class Outbox(Timed):
         if isinstance(entry, bytes):
             self._notices += 1
             self.count_told(len(entry))
-        # Drained, or closed when there are too many, at the end of the turn: not in the middle of a fan-out.
+        # Drained, or ended when there are too many, at the end of the turn: not in the middle of a fan-out.
         if self.dirty:
             return
-        if self._notices > self.limits.max_unbound_notifications or (self._drain_at == inf and self._is_open()):
-            self._mark_dirty()
+        if self.has_too_many() or (self.open and not self.alarm):
+            self.mark_dirty()
 
-    # -- convoys --------------------------------------------------------------------------------------------------
+    def mark_dirty(self) -> None:
+        if not self.dirty:
+            self.dirty = True
+            self.kernel.add_dirty(self)
+
+    # -- how much waits -------------------------------------------------------------------------------------------
+
+    def weigh(self, size: int) -> None:
+        """So many more bytes wait in lanes, or fewer if below zero."""
+        self.held += size
+        self.count_waiting(size)
+
+    def count_told(self, size: int) -> None:
+        """So many more bytes of notifications wait that are no events, or fewer if below zero."""
+        self.told += size
+        self.count_waiting(size)
+
+    def count_waiting(self, size: int) -> None:
+        ledger = self.kernel.ledger
+        ledger.waiting += size
+        if ledger.waiting + ledger.logged > ledger.limit:
+            # Seen to at the end of the turn: not in the middle of a fan-out.
+            self.kernel.wake()
+
+    def has_too_many(self) -> bool:
+        """Whether more notifications wait than may be kept for those who cannot take them."""
+        return self._notices > self.limits.max_unbound_notifications
 
     def is_calm(self) -> bool:
-        """Whether all that there is for the client has been written."""
-        return not (self.dirty or self._lines or self._pending or self._congested or self._stalled is not None)
-
-    def rests(self) -> bool:
-        """Whether what is encoded now will wait to be written."""
-        return self._rest_until > self.kernel.now()
-
-    def hurry(self) -> None:
-        """Write what waits for the end of a rest."""
-        if (self._lines or self._pending) and self.rests() and not self._congested:
-            self._rest_until = 0.0
-            self.flush()
-
-    def _take_over(self, other: Outbox, lanes: dict[Lane, Lane]) -> None:
-        """Hold what another outbox holds; `lanes` of ours by those of the other."""
-        self.ready = other.ready
-        self.weigh(other.held - self.held)
-        self._lines = other._lines.copy()
-        self._room = other._room
-        if other._pending is not None:
-            self._pending = deque([lanes[entry] if isinstance(entry, Lane) else entry for entry in other._pending])
-        self._notices = other._notices
-        self.count_told(other._told - self._told)
-        self._rest_until = other._rest_until
-        self._drain_at = other._drain_at
-        if other.dirty or self._lines:
-            self._mark_dirty()
+        """Whether all that there is has been written, and more would be."""
+        return self.open and not (self.dirty or self.lines or self._pending)
 
     # -- what may go ----------------------------------------------------------------------------------------------
 
-    def congest(self) -> None:
-        """The connection has more unsent bytes than it should: hold everything."""
-        self._congested = True
-        self.ready = False
+    def rests(self) -> bool:
+        """Whether what is encoded now will wait to be written."""
+        return self.rest_until > self.kernel.now()
 
-    def relieve(self) -> None:
-        """The connection has drained."""
-        if self._congested:
-            self._congested = False
-            self._mark_dirty()
-            self._set_alarm()
+    def stop(self) -> None:
+        """Nobody reads, for the time being: hold everything."""
+        self.open = self.ready = False
 
-    def _update_ready(self) -> None:
+    def wait(self, when: float) -> None:
+        self.kernel.set_timer(self, when)
+
+    def expire(self, now: float) -> None:
+        # It may have been so all through its rest.
+        self.dirty = False
+        self.mark_dirty()
+
+    def encode(self, budget: Budget | None, overhead: int) -> None:
         """Encode what is pending, now or after the rest.
 
         Ready: what comes may be sent at once, for what came before has gone. With a bandwidth limit everything takes
-        its turn among the pending.
+        its turn among the pending; `overhead` is what the transport adds to a write.
         """
+        if self.ready and self._pending is None:
+            return
         self.ready = False
-        if self._is_open():
-            if self._rest_until <= self.kernel.now():
-                self._drain()
-            elif self._pending or self._stalled is not None:
-                self._drain_later(self._rest_until)
+        if not self.open:
+            return
+        if self.rest_until <= self.kernel.now():
+            self._drain(budget, overhead)
+        elif self._pending:
+            self.wait(self.rest_until)
 
-    def _is_open(self) -> bool:
-        """Whether there is a connection that takes more."""
-        return self.channel is not None and not self._congested
-
-    def _drain(self) -> None:
+    def _drain(self, budget: Budget | None, overhead: int) -> None:
         """Encode what is pending, as far as the share of one turn and the bandwidth go.
 
         A busy item does not starve a rare one: with a bandwidth limit one line of each lane goes in turn, without one
         a lane that has used up the share goes behind the others.
         """
-        assert self.channel is not None
         now = self.kernel.clock()
-        self._drain_at = inf
+        self.alarm = 0.0
         pending = self._pending or deque()
-        budget = self._budget
-        overhead = self.channel.overhead
         share = SHARE
-        while share > 0 and (pending or self._stalled is not None):
-            lane = None
-            if self._stalled is not None:
-                lane, line = self._stalled
+        while share > 0 and pending:
+            entry = pending.popleft()
+            if isinstance(entry, Stalled):
+                lane, line = entry.lane, entry.line
             else:
                 if budget is not None:
                     # Not even a byte may go: what is not encoded yet may still be overtaken by something newer.
                     free_at = budget.free_at(now, overhead + 1)
                     if free_at > now:
-                        self._drain_later(free_at)
+                        pending.appendleft(entry)
+                        self.wait(free_at)
                         return
-                entry = pending.popleft()
+                lane = None
                 if isinstance(entry, bytes):
                     self._notices -= 1
                     self.count_told(-len(entry))
                     line = entry
                 else:
                     lane = entry
-                    found = entry.take()
+                    found = lane.take()
                     if found is None:
-                        entry.drained()
+                        lane.drained()
                         continue
                     line = found
                     if budget is not None or len(line) >= share:
-                        pending.append(entry)
-                    elif entry.has_held():
-                        pending.appendleft(entry)
+                        pending.append(lane)
+                    elif lane.has_held():
+                        pending.appendleft(lane)
                     else:
-                        entry.drained()
+                        lane.drained()
             if budget is not None:
                 size = overhead + len(line)
                 free_at = budget.free_at(now, size)
                 if free_at > now:
-                    self._stalled = lane, line
-                    self._drain_later(free_at)
+                    pending.appendleft(Stalled(lane, line))
+                    self.wait(free_at)
                     return
                 budget.spend(now, size)
                 # All lines of a turn go with one write.
                 overhead = 0
-            if self._stalled is not None:
-                self._stalled = None
-                if lane is not None:
-                    lane.restart_interval()
-            self._lines.append(line)
+            if isinstance(entry, Stalled) and lane is not None:
+                lane.restart_interval()
+            self.lines.append(line)
             share -= len(line)
         self.ready = budget is None and not pending
         if pending:
-            self._mark_dirty()
+            self.mark_dirty()
         else:
             self._pending = None
 
-    def _drain_later(self, when: float) -> None:
-        self._drain_at = when
-        self._set_alarm()
+    def is_held_back(self) -> bool:
+        """Whether what is encoded has to wait for the end of the rest: what comes until then goes in the same write."""
+        if not self.rests():
+            return False
+        self.dirty = True
+        self.wait(self.rest_until)
+        return True
+
+    def pack(self, lines: list[bytes]) -> Batch:
+        """All lines, or those taken out before, as they are about to be written; the rest begins."""
+        now = self.kernel.now()
+        if lines is self.lines:
+            self.lines = []
+        self._room = self.limits.max_pending_bytes
+        rest = self.kernel.rest
+        if rest:
+            self.rest_until = now + rest
+            self.ready = self.ready and not self.kernel.strained
+        return Batch(now, lines)
+
+    # -- sharing, and the end -------------------------------------------------------------------------------------
+
+    def copy(self, other: Outbox, lanes: dict[Lane, Lane]) -> None:
+        """Hold what another outbox holds; `lanes` are ours by those of the other."""
+        self.open = other.open
+        self.ready = other.ready
+        self.weigh(other.held)
+        self.lines = other.lines.copy()
+        self._room = other._room
+        if other._pending is not None:
+            self._pending = deque([lanes[entry] if isinstance(entry, Lane) else entry for entry in other._pending])
+        self._notices = other._notices
+        self.count_told(other.told)
+        self.rest_until = other.rest_until
+        if other.alarm:
+            self.wait(other.alarm)
+        if other.dirty or self.lines:
+            self.mark_dirty()
+
+    def empty(self) -> None:
+        """Nothing that waits is sent any more; what waits in lanes has gone with them."""
+        self.stop()
+        self.stream = None
+        self.dirty = False
+        self.alarm = 0.0
+        self.lines = []
+        self._pending = None
+        self._notices = 0
+        self.count_told(-self.told)

@@ -12,7 +12,7 @@ from penstock.kernel.ledger import Ledger
 
 
 class Batch:
-    """What one flush sends: whole lines. Sessions of one convoy share it, and so do their logs.
+    """What one flush sends: whole lines. Sessions that share a stream share it, and so do their logs.
 
     Kept as one text, for a list of lines takes three times the memory; a line ends in CR-LF and has none inside.
     """
@@ -38,7 +38,7 @@ class RecoveryLog:
     `reached` is the most that `sent` has ever been: a client may know more than was sent since the last rewind.
     """
 
-    __slots__ = ("_batches", "_ledger", "_max_age", "_max_bytes", "_size", "first", "reached", "sent")
+    __slots__ = ("_batches", "_ledger", "_max_age", "_size", "first", "max_bytes", "reached", "sent")
 
     def __init__(self, max_bytes: int, max_age: float, ledger: Ledger | None = None) -> None:
         """Bytes are counted in `ledger`, once for all logs that share them."""
@@ -46,11 +46,15 @@ class RecoveryLog:
         self.sent = 0
         self.first = 0
         self.reached = 0
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._max_age = max_age
         self._size = 0
         # Not a deque: every session has one, and a deque takes 700 bytes when there is hardly anything in it.
         self._batches: list[Batch] = []
+
+    def blank(self) -> RecoveryLog:
+        """An empty one with the same bounds."""
+        return RecoveryLog(self.max_bytes, self._max_age, self._ledger)
 
     @property
     def size(self) -> int:
@@ -109,11 +113,11 @@ class RecoveryLog:
         if not batches:
             return
         oldest = batches[-1].time - self._max_age
-        if self._size <= self._max_bytes and batches[0].time >= oldest:
+        if self._size <= self.max_bytes and batches[0].time >= oldest:
             return
         count = 0
         for old in batches:
-            if self._size <= self._max_bytes and old.time >= oldest:
+            if self._size <= self.max_bytes and old.time >= oldest:
                 break
             self._let_go(old)
             self.first += old.count

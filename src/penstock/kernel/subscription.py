@@ -1,4 +1,4 @@
-"""A subscription: the items of a group, the fields of a schema, one mode. It owns one lane per item.
+"""A subscription: the items of a group, the fields of a schema, one mode. Its lanes, one per item, are the stream's.
 
 What may be subscribed is decided before, by the metadata adapter; what is sent, in `lane` and `view`.
 Specification: General Concepts 3.3, tables 1 and 2.
@@ -19,8 +19,10 @@ from penstock.kernel.table import TableLane
 from penstock.kernel.view import CommandView, View
 
 if TYPE_CHECKING:
+    from penstock.kernel.outbox import Outbox
     from penstock.kernel.ports import ItemGrant
     from penstock.kernel.session import Session
+    from penstock.kernel.stream import OwnStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class SubscriptionRequest:
 class Subscription:
     """A live subscription of one session."""
 
-    __slots__ = ("_silent", "lanes", "number", "request", "requested_frequency", "session", "statistics", "unfiltered")
+    __slots__ = ("_silent", "items", "number", "request", "requested_frequency", "session", "statistics", "unfiltered")
 
     def __init__(self, session: Session, request: SubscriptionRequest) -> None:
         self.session = session
@@ -54,12 +56,12 @@ class Subscription:
         self.number = request.number
         self.requested_frequency = request.max_frequency
         self.unfiltered = request.unfiltered or request.mode is Mode.RAW
-        self.lanes: list[tuple[Item, Lane]] = []
+        self.items: list[Item] = []
         self._silent = request.silent
         # What became of the events of each item; known at the end, if somebody wants to hear of it.
         self.statistics: tuple[Statistics, ...] = ()
 
-    def start(self) -> None:
+    def start(self, own: OwnStream) -> None:
         """Announce the subscription, then join every item; refused as a whole if one item does not allow it."""
         request = self.request
         # The same name may stand twice in a group.
@@ -72,7 +74,7 @@ class Subscription:
         self._announce()
         self.confirm()
         for position, granted in enumerate(request.grant.items, start=1):
-            self._join(granted, items[granted.name], position)
+            self._join(own, granted, items[granted.name], position)
 
     def _check(self, granted: ItemGrant, item: Item) -> None:
         request = self.request
@@ -102,27 +104,28 @@ class Subscription:
         positions = fields.index(KEY_FIELD) + 1, fields.index(COMMAND_FIELD) + 1
         self.session.notify(codec.subscribed_command(self.number, items, len(fields), *positions))
 
-    def _join(self, granted: ItemGrant, item: Item, position: int) -> None:
+    def _join(self, own: OwnStream, granted: ItemGrant, item: Item, position: int) -> None:
         request = self.request
         grant = request.grant
         view = item.view(request.mode, grant.fields, self.session.codec, grant.selector, not self.unfiltered)
-        lane = self._lane(granted, item, view, position)
+        lane = self._lane(own.outbox, granted, item, view, position)
         frequency = self._frequency(granted)
         lane.interval = 0.0 if frequency is None else 1.0 / frequency
         if self._silent:
             lane.mute()
-        self.lanes.append((item, lane))
+        self.items.append(item)
+        own.add(lane)
         item.attach(lane, request.mode, request.snapshot_length)
         request.feed.acquire(item)
 
-    def _lane(self, granted: ItemGrant, item: Item, view: View, position: int) -> Lane:
-        session, mode, snapshot = self.session, self.request.mode, self.request.snapshot
+    def _lane(self, outbox: Outbox, granted: ItemGrant, item: Item, view: View, position: int) -> Lane:
+        mode, snapshot = self.request.mode, self.request.snapshot
         if isinstance(view, CommandView) and not self.unfiltered:
-            return TableLane(session, item, view, self.number, position, snapshot)
+            return TableLane(outbox, item, view, self.number, position, snapshot)
         size = self._buffer_size(granted)
         if mode is Mode.MERGE and size == 1:
-            return MergeLane(session, item, view, self.number, position, snapshot)
-        return QueueLane(session, item, view, self.number, position, snapshot, size, self.unfiltered)
+            return MergeLane(outbox, item, view, self.number, position, snapshot)
+        return QueueLane(outbox, item, view, self.number, position, snapshot, size, self.unfiltered)
 
     def _buffer_size(self, granted: ItemGrant) -> int:
         """Events that may wait; an unlimited buffer is limited by the server's own protection."""
@@ -164,9 +167,9 @@ class Subscription:
             raise Refusal(
                 Reason.UNFILTERED, f"Subscription {self.number} is unfiltered; its frequency cannot be limited"
             )
-        self.session.part()
+        lanes = self.session.own().lanes_of(self.number)
         self.requested_frequency = max_frequency
-        for granted, (_, lane) in zip(self.request.grant.items, self.lanes, strict=True):
+        for granted, lane in zip(self.request.grant.items, lanes, strict=True):
             frequency = self._frequency(granted)
             lane.set_interval(0.0 if frequency is None else 1.0 / frequency)
         self.confirm()
@@ -176,23 +179,23 @@ class Subscription:
         return (
             not self._silent
             and self.request.grant.facts is None
-            and not any(item.owes_snapshot(lane) for item, lane in self.lanes)
+            and not any(lane.item.owes_snapshot(lane) for lane in self.session.lanes_of(self.number))
         )
 
     def activate(self) -> None:
         """Begin to send, if the subscription was silent."""
         if self._silent:
-            self.session.part()
+            own = self.session.own()
             self._silent = False
-            for _, lane in self.lanes:
+            for lane in own.lanes_of(self.number):
                 lane.unmute()
 
-    def stop(self) -> None:
+    def stop(self, own: OwnStream) -> None:
         """Leave all items; nothing held is sent any more."""
         if self.request.grant.facts is not None:
-            self.statistics = tuple([Statistics(lane.updates, lane.lost, lane.left_out()) for _, lane in self.lanes])
-        for item, lane in self.lanes:
-            lane.discard()
-            item.detach(lane)
+            lanes = own.lanes_of(self.number)
+            self.statistics = tuple([Statistics(lane.updates, lane.lost, lane.left_out()) for lane in lanes])
+        own.remove(self.number)
+        for item in self.items:
             self.request.feed.release(item)
-        self.lanes.clear()
+        self.items.clear()

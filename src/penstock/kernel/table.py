@@ -255,13 +255,14 @@ class TableLane(Lane):
         assert isinstance(other, TableLane)
         return super().matches(other) and self._due == other._due
 
-    def assume(self, other: Lane) -> None:
-        assert isinstance(other, TableLane)
-        self._rows = other._rows.copy()
-        self._lines = other._lines.copy()
-        self._line_count = other._line_count
-        self._lost = other._lost
-        self._parked = other._parked.copy()
-        self._due = other._due.copy()
-        self._wakeups = other._wakeups.copy()
-        super().assume(other)
+    def clone(self, outbox: Outbox) -> Lane:
+        lane = TableLane(outbox, self.item, self._table, self.subscription, self.position, self.wants_snapshot)
+        lane._rows = self._rows.copy()
+        lane._lines = self._lines.copy()
+        lane._line_count = self._line_count
+        lane._lost = self._lost
+        lane._parked = self._parked.copy()
+        lane._due = self._due.copy()
+        lane._wakeups = self._wakeups.copy()
+        lane._go_on_for(self)
+        return lane

@@ -1,4 +1,4 @@
-"""Convoys: sessions that are sent the same share the work, and nobody can tell from the lines."""
+"""Sharing: sessions that are sent the same read one stream, and nobody can tell from the lines."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.kernel.convoy import CALM, MAX_JOINS, MAX_LANES
 from penstock.kernel.item import Mode
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.session import Binding, Session
+from penstock.kernel.sharing import CALM, MAX_JOINS, MAX_LANES
 from penstock.testing import Harness, MemoryChannel
 
 QUIET = Binding(send_sync=False, keepalive_millis=30_000)
@@ -102,7 +102,7 @@ def test_sessions_that_have_had_other_values_go_apart() -> None:
     assert company.take() == [[f"U,1,1,{company.number}|"]] * 2
 
 
-@pytest.mark.parametrize("who", [0, 1, 2], ids=["the leader", "a follower", "the last"])
+@pytest.mark.parametrize("who", [0, 1, 2], ids=["the first", "another", "the last"])
 @pytest.mark.parametrize("unwritten", [False, True])
 def test_whatever_happens_to_one_alone_the_others_go_on(who: int, unwritten: bool) -> None:
     def message(company: Company) -> None:
@@ -163,7 +163,7 @@ def test_a_session_that_was_clogged_gets_the_latest_and_joins_again(who: int) ->
 
 
 @pytest.mark.parametrize("who", [0, 1])
-def test_a_session_recovers_what_its_convoy_has_sent(who: int) -> None:
+def test_a_session_recovers_what_was_sent_on_the_stream_it_shared(who: int) -> None:
     company = Company(2)
     session = company.sessions[who]
     before = session.log.sent
@@ -213,7 +213,8 @@ def test_sessions_with_limits_of_their_own_or_that_poll_go_alone() -> None:
         session, _ = harness.open(binding, max_bandwidth=bandwidth)
         harness.subscribe(session, 1, "a b", "x y")
     company.settle()
-    assert [len(session.convoy.followers) for session in harness.kernel.sessions.values() if session.convoy] == [0]
+    assert [session.shares for session in harness.kernel.sessions.values()] == [True, False, False]
+    assert company.listening == 3
 
 
 @pytest.mark.parametrize(("lanes", "listening"), [(MAX_LANES, 1), (MAX_LANES + 1, 2)])
@@ -235,11 +236,11 @@ def test_the_lanes_of_a_session_with_very_many_are_not_gone_through_whenever_it_
     harness.advance(2.5)
 
     def ask() -> None:
-        session.part()
+        session.own()
         harness.advance(2 * CALM)
 
     # In the same units: going through them once.
-    assert fastest(ask) < fastest(session.lanes) / 2
+    assert fastest(ask) < fastest(session.own().lanes) / 2
 
 
 def fastest(action: Callable[[], object]) -> float:
@@ -253,9 +254,7 @@ def fastest(action: Callable[[], object]) -> float:
 
 def test_many_sessions_join_a_few_at_a_time() -> None:
     company = Company(MAX_JOINS + 50)
-    convoy = company.sessions[0].convoy
-    assert convoy is not None
-    assert len(convoy.followers) == MAX_JOINS + 49
+    assert all(session.shares for session in company.sessions)
     assert company.listening == 1
 
 
@@ -300,7 +299,7 @@ def played(
 ) -> list[list[tuple[float, list[str]]]]:
     """What each of three sessions was written when; lines of different items in one write in any order."""
     harness = Harness(SessionLimits(session_timeout_millis=10**9, session_recovery_millis=10**9))
-    harness.kernel.convoys.calm = calm
+    harness.kernel.sharing.calm = calm
     players = [harness.open(QUIET) for _ in range(3)]
     channels = [[channel] for _, channel in players]
     for session, _ in players:
