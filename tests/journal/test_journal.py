@@ -87,6 +87,21 @@ def test_records_of_policy_interval_are_committed_when_it_has_passed(disk: FakeD
     assert sequences(disk) == [1, 2, 3, 4]
 
 
+def test_a_group_is_committed_as_soon_as_it_has_all_its_bytes(journal: Journal, disk: FakeDisk) -> None:
+    journal.append(columns(2), Policy.INTERVAL)
+    size = journal.queued_bytes
+    other = FakeDisk()
+    filling = Journal(other, Settings(group_bytes=2 * size, interval_millis=NEVER_MILLIS))
+    committed = threading.Event()
+    other.fault = lambda operation: committed.set() if operation.name == "mark" else None
+    filling.append(columns(2), Policy.INTERVAL)
+    # The first has waited for the second, which is just enough, and not for any interval.
+    filling.append(columns(2), Policy.INTERVAL)
+    assert committed.wait(WAIT)
+    filling.close()
+    assert (sequences(disk), sequences(other)) == ([], [1, 2, 3, 4])
+
+
 def test_records_of_policy_off_are_written_without_a_sync(disk: FakeDisk) -> None:
     journal = Journal(disk, Settings(group_bytes=1, interval_millis=NEVER_MILLIS))
     written = threading.Event()

@@ -112,6 +112,17 @@ def test_a_share_of_a_plan_is_plain_data_that_another_process_reads_again_and_ag
     assert max(sizes) < 2 * min(sizes)
 
 
+def test_what_follows_in_one_segment_is_one_slice_of_a_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Blocks of one frame: without joining, each would be a slice, and be opened and read by itself.
+    monkeypatch.setattr("penstock.journal.index.BLOCK_BYTES", 1)
+    disk, truth = filled()
+    (share,) = Reader(disk).plan(None, None, 1)
+    segments = [piece.segment for piece in share]
+    assert len(segments) > 1
+    assert segments == sorted(set(segments))
+    assert (share[0].first, share[-1].last) == (truth[0][0], truth[-1][0])
+
+
 def test_a_plan_needs_at_least_one_part() -> None:
     with pytest.raises(ValueError, match="parts is 0"):
         Reader(FakeDisk()).plan(None, None, 0)
