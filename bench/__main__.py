@@ -11,7 +11,11 @@ import sys
 
 import uvloop
 
-from bench import (
+from bench.rig import write
+from bench.rig.build import Unavailable
+from bench.rig.child import ChildError
+from bench.rig.machine import Cores, MachineError, allow_files, cores, facts, pin
+from bench.scenarios import (
     adapters,
     adapters_ari,
     candles,
@@ -31,11 +35,7 @@ from bench import (
     tlex,
     transports,
     wire_size,
-    write,
 )
-from bench.build import Unavailable
-from bench.child import ChildError
-from bench.machine import Cores, MachineError, allow_files, cores, facts, pin
 
 BENCHES = {
     "peers": saturation,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.child import Program
+from bench.rig.child import Program
 
 
 @dataclass(frozen=True, slots=True, eq=False)

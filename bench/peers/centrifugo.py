@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bench.build import run
-from bench.child import Daemon, Program, free_port
 from bench.peers import Peer, environments
+from bench.rig.build import run
+from bench.rig.child import Daemon, Program, free_port
 
 MODULE = "github.com/centrifugal/centrifugo/v6"
 VERSION = "latest"

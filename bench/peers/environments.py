@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
-from bench.build import BUILD, Unavailable, run
+from bench.rig.build import BUILD, Unavailable, run
 
 
 def python(name: str, *requirements: str) -> Path:

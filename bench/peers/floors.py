@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.build import native, run
-from bench.child import Program
 from bench.peers import Peer
+from bench.rig.build import native, run
+from bench.rig.child import Program
 
 
 def install() -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.build import run
-from bench.child import Daemon, Program, free_port
 from bench.peers import Peer, environments
+from bench.rig.build import run
+from bench.rig.child import Daemon, Program, free_port
 
 MODULE = "github.com/nats-io/nats-server/v2"
 VERSION = "v2.15.2"

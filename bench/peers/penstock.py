@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import penstock
-from bench.build import Unavailable
-from bench.child import Child, Program
 from bench.peers import Peer
+from bench.rig.build import Unavailable
+from bench.rig.child import Child, Program
 
 
 def server(directory: Path, core: int | None, *arguments: str) -> Program:
     """With options of `bench.server`."""
-    return Child(directory, core, "bench.server", *arguments, f"server.data_dir={directory / 'data'}")
+    return Child(directory, core, "bench.rig.server", *arguments, f"server.data_dir={directory / 'data'}")
 
 
 def variant(name: str, about: str, arguments: Sequence[str], options: Mapping[str, Any]) -> Peer:
@@ -34,7 +34,7 @@ def install_interpreted() -> str:
 
 
 def start_interpreted(directory: Path, core: int | None) -> Program:
-    command = [sys.executable, "-m", "bench.server", f"server.data_dir={directory / 'data'}"]
+    command = [sys.executable, "-m", "bench.rig.server", f"server.data_dir={directory / 'data'}"]
     return Program(directory, core, command, {"PENSTOCK_BUILD": "interpreted"})
 
 

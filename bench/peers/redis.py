@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.build import run
-from bench.child import Daemon, Program, free_port
 from bench.peers import Peer, environments
+from bench.rig.build import run
+from bench.rig.child import Daemon, Program, free_port
 
 # The program is in redis-tools; the others are its libraries.
 PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblua5.1-0", "liblzf1", "lua-bitop", "lua-cjson")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.child import Daemon, Program, free_port
 from bench.peers import Peer, environments
+from bench.rig.child import Daemon, Program, free_port
 
 VERSION = "0.0.31"
 SERVER = Path(__file__).with_name("socketify_server.py")

@@ -8,8 +8,8 @@ from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.child import Child, Program, free_port
 from bench.peers import Peer
+from bench.rig.child import Child, Program, free_port
 
 LARGEST = 16 * 1024 * 1024
 BACKLOG = 4096

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uvloop
 
-from bench import adapters
-from bench.machine import Cores
+from bench.rig.machine import Cores
+from bench.scenarios import adapters
 
 
 def test_every_update_arrives_by_every_way_in() -> None:

@@ -14,15 +14,16 @@ from pathlib import Path
 import pytest
 from websockets.sync.server import ServerConnection, serve
 
-from bench import ramp, smoke, wire_size, write
-from bench.build import Unavailable, native
-from bench.child import Program
-from bench.contest import PEERS, loaded
-from bench.load import Load, Run
-from bench.machine import SPARE_FILES, Cores, MachineError, allow_files
 from bench.peers import Peer, floors, penstock, websockets
-from bench.plot import Line, plot
-from bench.results import Report
+from bench.rig import write
+from bench.rig.build import Unavailable, native
+from bench.rig.child import Program
+from bench.rig.contest import PEERS, loaded
+from bench.rig.load import Load, Run
+from bench.rig.machine import SPARE_FILES, Cores, MachineError, allow_files
+from bench.rig.plot import Line, plot
+from bench.rig.results import Report
+from bench.scenarios import ramp, smoke, wire_size
 
 HERE = Cores()
 SERVERS = [penstock.PEER, penstock.EXACT, floors.COALESCED, floors.EACH, websockets.PEER]
@@ -172,7 +173,7 @@ def test_the_frames_that_centrifugo_documents_are_understood() -> None:
 
 def test_a_program_that_cannot_be_compiled_is_unavailable_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("bench.build.BUILD", Path("/nonexistent"))
+    monkeypatch.setattr("bench.rig.build.BUILD", Path("/nonexistent"))
     with pytest.raises(Unavailable, match="there is no C compiler"):
         native("floor")
 
@@ -190,7 +191,7 @@ def test_results_are_put_between_their_markers_and_nowhere_else() -> None:
 
 
 def test_a_report_with_a_failure_is_not_good(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("bench.results.RESULTS", tmp_path)
+    monkeypatch.setattr("bench.rig.results.RESULTS", tmp_path)
     report = Report("x")
     report.table("title", ("a",), [("row", "1")])
     assert report.save()

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 import uvloop
 
-from bench import ditto, ditto_history
-from bench.machine import Cores
+from bench.rig import ditto_history
+from bench.rig.machine import Cores
+from bench.scenarios import ditto
 
 
 def test_all_events_are_streamed_and_all_ranges_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

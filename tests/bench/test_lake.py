@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench import lake
+from bench.scenarios import lake
 
 
 def test_random_ranges_are_read_before_and_after_compaction(tmp_path: Path) -> None:

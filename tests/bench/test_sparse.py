@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from bench import sparse
+from bench.scenarios import sparse
 
 
 def test_all_events_of_sparse_things_are_found_in_both_kinds_of_segments(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import uvloop
 
-from bench import tlex
-from bench.machine import Cores
-from bench.tlex_peers import FILLING, Bursts, Taker
+from bench.rig.machine import Cores
+from bench.rig.tlex_peers import FILLING, Bursts, Taker
+from bench.scenarios import tlex
 from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, IdentifiedPayload
 from penstock.wire.tlex.frames import PREAMBLE
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.child import Child
+from bench.rig.child import Child
 from penstock.doors.stream.turns import LONGEST_REST, TOLERABLE_AGE
 from tests.support.firehose import ITEMS, PER_SECOND, SIZE
 from tests.support.raw import Exchange

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from bench import journal
+from bench.scenarios import journal
 
 
 def test_everything_appended_is_read_in_every_way(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bench import spark as bench
+from bench.scenarios import spark as bench
 from penstock.pipeline.place import Place
 
 

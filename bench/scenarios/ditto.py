@@ -22,12 +22,12 @@ from random import Random
 import msgspec
 import numpy as np
 
-from bench import ditto_history
-from bench.child import Child, ChildError, penstock
-from bench.ditto_history import PATH, THING, time_of
-from bench.machine import Cores
-from bench.table import print_failures, print_table, row
-from bench.websocket import KEY, WebSocketClient, client_frame
+from bench.rig import ditto_history
+from bench.rig.child import Child, ChildError, penstock
+from bench.rig.ditto_history import PATH, THING, time_of
+from bench.rig.machine import Cores
+from bench.rig.table import print_failures, print_table, row
+from bench.rig.websocket import KEY, WebSocketClient, client_frame
 from penstock.adapters.access.users import User, hashed
 from penstock.wire.ditto.instant import print_instant
 
@@ -304,7 +304,7 @@ async def measure(plan: Plan, directory: Path, cores: Cores) -> Figures:
     figures.times["plain, lake"] = plain(
         lambda first, count: ditto_history.plain_lake(lake, first, count), plan, figures.failures
     )
-    with Child(directory, cores.server, "bench.ditto_bare") as child:
+    with Child(directory, cores.server, "bench.rig.ditto_bare") as child:
         figures.flows["bare"] = await streamed(child, plan, figures.failures)
     return figures
 

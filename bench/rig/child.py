@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from bench import meter
-from bench.machine import pin
+from bench.rig import meter
+from bench.rig.machine import pin
 
 # What both the server and the baselines print when they listen.
 READY = re.compile(r"\S+: ready  stream=http://([\d.]+):(\d+)")

@@ -24,9 +24,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from bench.child import READY, ChildError
-from bench.machine import Cores
-from bench.table import print_failures, print_table
+from bench.rig.child import READY, ChildError
+from bench.rig.machine import Cores
+from bench.rig.table import print_failures, print_table
 from penstock.client import connect
 
 ABOUT = "milliseconds from a trade to the candle that holds it, through journal, Spark and server"

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.machine import Cores
-from bench.table import print_failures, print_table, row
+from bench.rig.machine import Cores
+from bench.rig.table import print_failures, print_table, row
 from penstock.history.reader import AsyncHistory, History
 from penstock.journal.disk import DirectoryDisk
 from penstock.journal.record import Columns, arrays, numbered

@@ -6,12 +6,12 @@ import argparse
 import datetime
 from pathlib import Path
 
-from bench.build import BUILD
-from bench.contest import installed
-from bench.machine import Cores
 from bench.peers import penstock
-from bench.results import Report
-from bench.saturation import EACH, ITEMS, measure, tell, tens
+from bench.rig.build import BUILD
+from bench.rig.contest import installed
+from bench.rig.machine import Cores
+from bench.rig.results import Report
+from bench.scenarios.saturation import EACH, ITEMS, measure, tell, tens
 
 ABOUT = "fan-out at saturation over HTTP streaming and TLS"
 

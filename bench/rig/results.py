@@ -9,9 +9,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from bench.build import BUILD
-from bench.machine import cores, facts
-from bench.table import print_table
+from bench.rig.build import BUILD
+from bench.rig.machine import cores, facts
+from bench.rig.table import print_table
 
 RESULTS = BUILD / "results"
 

@@ -10,12 +10,12 @@ import argparse
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.contest import attempt, fail_if_wrong, installed, middle, short
-from bench.load import Load, Run
-from bench.machine import Cores
 from bench.peers import penstock
-from bench.results import Report
-from bench.saturation import WARM_UP
+from bench.rig.contest import attempt, fail_if_wrong, installed, middle, short
+from bench.rig.load import Load, Run
+from bench.rig.machine import Cores
+from bench.rig.results import Report
+from bench.scenarios.saturation import WARM_UP
 
 ABOUT = "COMMAND tables of 1,000 keys, DISTINCT chats, JSON with ^P, long texts with ^T"
 

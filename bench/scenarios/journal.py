@@ -21,8 +21,8 @@ from random import Random
 
 import pyarrow as pa
 
-from bench.machine import Cores
-from bench.table import print_failures, print_table
+from bench.rig.machine import Cores
+from bench.rig.table import print_failures, print_table
 from penstock.adapters.demo.market import Market
 from penstock.journal.errors import Overload
 from penstock.journal.journal import Journal, Policy, Settings

@@ -12,7 +12,7 @@ import msgspec
 import uvloop
 from websockets.asyncio.server import ServerConnection, serve
 
-from bench.ditto_history import PATH, THING
+from bench.rig.ditto_history import PATH, THING
 
 _TOPIC = f"{THING.replace(':', '/')}/things/twin"
 _HEADERS = b'"headers":{"correlation-id":"bench","content-type":"application/json"}'

@@ -9,11 +9,11 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from bench.contest import add_peers, attempt, fail_if_wrong, installed, middle, short
-from bench.load import Load, Run
-from bench.machine import Cores
 from bench.peers import Peer
-from bench.results import Report
+from bench.rig.contest import add_peers, attempt, fail_if_wrong, installed, middle, short
+from bench.rig.load import Load, Run
+from bench.rig.machine import Cores
+from bench.rig.results import Report
 
 ABOUT = "updates delivered per second of the server's processor at saturation, for all peers and floors"
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import cast
 
-from bench.child import ChildError
-from bench.machine import Cores, pin
-from bench.table import print_failures, print_table
+from bench.rig.child import ChildError
+from bench.rig.machine import Cores, pin
+from bench.rig.table import print_failures, print_table
 from penstock.adapters.remote import RemoteDataAdapter
 from penstock.adapters.source import GuardedSource
 from penstock.doors.stream.turns import Turns
@@ -222,7 +222,7 @@ async def measure_bare(updates: int, form: str, cores: Cores, failures: Counter[
 
 async def _send_to(port: int, updates: int, form: str, cores: Cores, meter: Meter) -> None:
     sender = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.adapters_ari", str(port), str(updates), form
+        sys.executable, "-m", "bench.scenarios.adapters_ari", str(port), str(updates), form
     )
     pin(sender.pid, cores.server)
     async with asyncio.timeout(WAIT_SECONDS):

@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from bench.journal import events
-from bench.machine import Cores
-from bench.table import print_failures, print_table
+from bench.rig.machine import Cores
+from bench.rig.table import print_failures, print_table
+from bench.scenarios.journal import events
 from penstock.history import lake_sequence
 from penstock.history.layout import BUCKETS
 from penstock.journal.journal import Journal, Policy

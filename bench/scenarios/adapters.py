@@ -26,9 +26,9 @@ from typing import Any
 import pyarrow as pa
 import uvloop
 
-from bench.child import Child
-from bench.machine import Cores
-from bench.table import print_failures, print_table, row
+from bench.rig.child import Child
+from bench.rig.machine import Cores
+from bench.rig.table import print_failures, print_table, row
 from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.adapters.demo.market import Market
 from penstock.adapters.ingest import IngestAdapter
@@ -323,7 +323,10 @@ async def measure(child: Child, rounds: int) -> Figures:
 
 
 async def compare(rounds: int, cores: Cores) -> Figures:
-    with tempfile.TemporaryDirectory() as directory, Child(Path(directory), cores.server, "bench.adapters") as child:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Child(Path(directory), cores.server, "bench.scenarios.adapters") as child,
+    ):
         return await measure(child, rounds)
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 import re
 
-from bench.build import BUILD
-from bench.machine import Cores
-from bench.results import RESULTS
+from bench.rig.build import BUILD
+from bench.rig.machine import Cores
+from bench.rig.results import RESULTS
 
 ABOUT = "put the tables of the last runs into docs/performance.md"
 

@@ -9,9 +9,9 @@ import argparse
 import time
 from types import ModuleType
 
-from bench import growth, modes, ramp, rates, saturation, slow, throttled, transports
-from bench.machine import Cores
-from bench.results import Report
+from bench.rig.machine import Cores
+from bench.rig.results import Report
+from bench.scenarios import growth, modes, ramp, rates, saturation, slow, throttled, transports
 
 ABOUT = "a two-minute subset that fails only on wrong results"
 

@@ -88,7 +88,7 @@ def settings_of(words: Sequence[str]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m bench.server")
+    parser = argparse.ArgumentParser(prog="python -m bench.rig.server")
     parser.add_argument("--fields", default="sequence,value,note0", help="names of the values of a line")
     parser.add_argument(
         "--differences", default="", help="how the field `document` is sent: P as JSON Patch, T as TLCP-diff"

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from bench.build import BUILD
-from bench.contest import attempt, fail_if_wrong, installed, middle
-from bench.load import Load, Run
-from bench.machine import Cores
 from bench.peers import penstock
-from bench.plot import Line, plot
-from bench.results import Report
-from bench.saturation import WARM_UP
+from bench.rig.build import BUILD
+from bench.rig.contest import attempt, fail_if_wrong, installed, middle
+from bench.rig.load import Load, Run
+from bench.rig.machine import Cores
+from bench.rig.plot import Line, plot
+from bench.rig.results import Report
+from bench.scenarios.saturation import WARM_UP
 
 ABOUT = "cost per update and per session as subscribers, items and fields grow; draws a plot"
 

@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from bench.machine import Cores
-from bench.table import print_failures, print_table
+from bench.rig.machine import Cores
+from bench.rig.table import print_failures, print_table
 from penstock.history.layout import bucket_of
 from penstock.history.reader import History
 from penstock.journal.record import SCHEMA

@@ -14,14 +14,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.child import ChildError
-from bench.child import penstock as serve
-from bench.contest import PEERS, add_peers, installed
-from bench.load import Load
-from bench.machine import SPARE_FILES, Cores
 from bench.peers import Peer
 from bench.peers.penstock import install
-from bench.results import Report
+from bench.rig.child import ChildError
+from bench.rig.child import penstock as serve
+from bench.rig.contest import PEERS, add_peers, installed
+from bench.rig.load import Load
+from bench.rig.machine import SPARE_FILES, Cores
+from bench.rig.results import Report
 from penstock.kernel.limits import SessionLimits
 
 ABOUT = "sessions opened per second, memory and processor of idle ones, at 1,000, 10,000 and as many as possible"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 
-from bench.contest import PEERS, add_peers, attempt, fail_if_wrong, installed, middle, short
-from bench.load import Load, Run
-from bench.machine import Cores
 from bench.peers import penstock
-from bench.results import Report
-from bench.saturation import EACH, ITEMS, WARM_UP, tens
+from bench.rig.contest import PEERS, add_peers, attempt, fail_if_wrong, installed, middle, short
+from bench.rig.load import Load, Run
+from bench.rig.machine import Cores
+from bench.rig.results import Report
+from bench.scenarios.saturation import EACH, ITEMS, WARM_UP, tens
 
 ABOUT = "processor and latency at 20k, 100k and 1M deliveries a second"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 
-from bench.contest import attempt, fail_if_wrong, installed, middle, short
-from bench.load import Load, Run
-from bench.machine import Cores
 from bench.peers import penstock
-from bench.results import Report
-from bench.saturation import EACH, ITEMS, WARM_UP, tens
+from bench.rig.contest import attempt, fail_if_wrong, installed, middle, short
+from bench.rig.load import Load, Run
+from bench.rig.machine import Cores
+from bench.rig.results import Report
+from bench.scenarios.saturation import EACH, ITEMS, WARM_UP, tens
 
 ABOUT = "5,000 sessions with frequency limits of 1, 2, 5 and 10 a second on a feed of 1,000 a second for each item"
 

@@ -1,7 +1,7 @@
 """The TLEX hub: payloads of many controllers to one broker, and many controllers that only keep themselves alive.
 
 A server process with all that belongs to it: sessions asked for by REST, limits, accounting, queues. Beside it a bare
-relay of bytes (`tlex_relay`). The load (`tlex_peers`) checks that every payload came, once and in order.
+relay of bytes (`rig.tlex_relay`). The load (`rig.tlex_peers`) checks that every payload came, once and in order.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.child import Child, ChildError, penstock
-from bench.machine import Cores
-from bench.table import print_failures, print_table, row
-from bench.tlex_peers import MAX_CONTROLLERS, SIZE, Bursts, Peer, Taker
-from bench.tlex_relay import BROKER, CONTROLLER
+from bench.rig.child import Child, ChildError, penstock
+from bench.rig.machine import Cores
+from bench.rig.table import print_failures, print_table, row
+from bench.rig.tlex_peers import MAX_CONTROLLERS, SIZE, Bursts, Peer, Taker
+from bench.rig.tlex_relay import BROKER, CONTROLLER
 from penstock.exchange.authorization import Role
 from penstock.store.store import Store
 from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, Token
@@ -286,7 +286,7 @@ def _hub(directory: Path, core: int | None, plan: Plan) -> tuple[Child, Hub | Re
 
 
 def _relay(directory: Path, core: int | None, _: Plan) -> tuple[Child, Hub | Relay]:
-    return Child(directory, core, "bench.tlex_relay"), Relay()
+    return Child(directory, core, "bench.rig.tlex_relay"), Relay()
 
 
 async def compare(plan: Plan, cores: Cores) -> tuple[Figures, Figures]:

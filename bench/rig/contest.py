@@ -14,12 +14,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.build import Unavailable
-from bench.child import ChildError, Program
-from bench.load import Load, Run
-from bench.machine import Cores
 from bench.peers import Peer, centrifugo, floors, mosquitto, nats, penstock, redis, socketify, socketio, websockets
-from bench.results import Report
+from bench.rig.build import Unavailable
+from bench.rig.child import ChildError, Program
+from bench.rig.load import Load, Run
+from bench.rig.machine import Cores
+from bench.rig.results import Report
 
 PEERS: tuple[Peer, ...] = (
     penstock.PEER,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from bench.build import native
-from bench.child import ChildError, Program
-from bench.machine import pin
+from bench.rig.build import native
+from bench.rig.child import ChildError, Program
+from bench.rig.machine import pin
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from heapq import heapify, heapreplace
 from random import Random
 
-from bench.machine import Cores
-from bench.table import print_table
+from bench.rig.machine import Cores
+from bench.rig.table import print_table
 from penstock.adapters.demo.market import Market
 from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.values import decode_values
