@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from penstock.doors.tlcp.door import TlcpDoor
     from penstock.doors.tlex.door import TlexDoor
     from penstock.journal.recorder import Recording
+    from penstock.transport.asgi import AsgiPort
 
 log = get(__name__)
 
@@ -313,6 +314,11 @@ class Server:
     @property
     def stream_ports(self) -> list[int]:
         return self.stream.ports
+
+    @property
+    def api(self) -> AsgiPort | None:
+        """There while the server runs."""
+        return self._api.port
 
     @property
     def api_port(self) -> int:

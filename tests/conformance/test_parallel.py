@@ -289,9 +289,9 @@ def test_a_heartbeat_behind_a_slow_request_on_an_http_connection_is_a_sign_of_li
         for _ in range(6):
             advance(place, clock, 1.5)
             session = place.server.server.kernel.find_session(socket.session)
-            before = session._last_request
+            before = session._deadlines._last_request
             http.post("heartbeat", params(session=socket.session))
-            while session._last_request == before:
+            while session._deadlines._last_request == before:
                 place.server.call(int)
         place.threads.gate.set()
         http.read_head()

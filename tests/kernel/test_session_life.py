@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.kernel.connection import TAIL_RESERVE
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.limits import SessionLimits
-from penstock.kernel.session import TAIL_RESERVE, Binding, Session
+from penstock.kernel.session import Binding, Session
 from penstock.testing import Harness, MemoryChannel
 
 QUIET = Binding(send_sync=False)

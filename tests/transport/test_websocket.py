@@ -18,6 +18,7 @@ from pathlib import Path
 import jwt
 import pytest
 
+from penstock.transport.port import HttpPort
 from penstock.transport.websocket import MAX_UNREAD, WebSocket
 from tests.adapters.access.world import AUDIENCE
 from tests.doors.ditto.site import SECRET, Site
@@ -44,7 +45,9 @@ class Door:
         self.site = site
         self.name = name
         stream = name == "stream"
-        self._http_port = site.server.stream if stream else site.server.api
+        api = site.server.api
+        assert api is not None
+        self._http_port: HttpPort = site.server.stream if stream else api
         self.port = site.server.stream.ports[0] if stream else site.server.api_port
         self.path = "/lightstreamer" if stream else "/ws/2"
         self.question = "wsok" if stream else "STOP-SEND-EVENTS"
