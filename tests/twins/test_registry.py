@@ -8,7 +8,7 @@ from penstock.doors.ditto.answers import error_of
 from penstock.journal.errors import JournalClosed
 from penstock.testing.disk import FakeDisk
 from penstock.twins.access import Kind, Permission
-from penstock.twins.caller import Caller
+from penstock.twins.command import Caller
 from penstock.twins.decision import Result
 from penstock.twins.names import policy_key, thing_key
 from penstock.twins.reasons import TwinRefusal

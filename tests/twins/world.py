@@ -21,8 +21,7 @@ from penstock.doors.ditto.saved_state import load_state, records_after, save_sta
 from penstock.journal.journal import Journal
 from penstock.journal.reader import Reader
 from penstock.testing.disk import FakeDisk, Operation
-from penstock.twins.caller import Caller
-from penstock.twins.command import RetrieveThings, TwinCommand
+from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Result
 from penstock.twins.names import Key, Names
 from penstock.twins.reasons import TwinRefusal

@@ -1,7 +1,7 @@
-"""What somebody asks of a thing or a policy, in the terms of the rules: what is to be done, where, and on condition of
-what.
+"""What somebody asks of a thing or a policy, in the terms of the rules: who it is, what is to be done where, and on
+which conditions.
 
-Doors make it of what clients send. What it comes to is in `decision`.
+Doors make it of what clients send, and find out who they are. What it comes to is in `decision`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from msgspec import UNSET, UnsetType
 
+from penstock.twins.access import Subjects
 from penstock.twins.names import Key
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions
 from penstock.wire.ditto.document import Json
@@ -18,6 +19,23 @@ from penstock.wire.ditto.fields import Fields
 from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.kinds import Action, Group
 from penstock.wire.ditto.resource import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """`names` are subjects such as `nginx:ditto`, the foremost first: it is granted what a creator is granted.
+
+    `origin` is whatever stands for the connection; events carry it, so that they are not sent back there.
+    """
+
+    names: tuple[str, ...]
+    origin: object = None
+    subjects: Subjects = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise ValueError("names is empty; a caller has at least one subject")
+        object.__setattr__(self, "subjects", frozenset(self.names))
 
 
 @dataclass(frozen=True, slots=True)

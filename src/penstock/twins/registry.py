@@ -12,8 +12,7 @@ from typing import TypeVar
 
 from penstock.twins import policies, things
 from penstock.twins.access import NO_RIGHTS, Access, Kind, Permission, Rights, Subjects
-from penstock.twins.caller import Caller
-from penstock.twins.command import RetrieveThings, TwinCommand
+from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Decision, Effect, Result
 from penstock.twins.enforcement import enforce, has_history, not_found, readable
 from penstock.twins.line import Line, Step

@@ -28,7 +28,7 @@ from penstock.journal.record import Columns
 from penstock.journal.recorder import Recording
 from penstock.kernel.ports import ClientFacts
 from penstock.testing.clock import Clock
-from penstock.twins.caller import Caller
+from penstock.twins.command import Caller
 from penstock.twins.names import Key, Names, thing_key
 from penstock.twins.registry import Settings as TwinSettings
 from penstock.twins.registry import Twins

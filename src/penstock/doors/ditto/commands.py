@@ -1,4 +1,4 @@
-"""From a command as clients send it to the one that the rules of twins know, its conditions read from its headers.
+"""From a command as clients send it to the one that the rules of twins know: what its headers say, in their terms.
 
 The way back, from results and refusals to answers, is in `answers`. What is wrong with a condition is kept beside it
 and told only when the rules come to it. Upstream documentation: "Conditional requests".
@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
-from penstock.doors.ditto.kept_headers import to_keep
-from penstock.twins.caller import Caller
-from penstock.twins.command import RetrieveThings, TwinCommand
+from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.history import Moment
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions, IfEqual, Tags, Unreadable
+from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import Headers, tags_header, text_header
 from penstock.wire.ditto.errors import HEADER_INVALID, DittoError
 from penstock.wire.ditto.ranges import parse_revision, parse_timestamp
@@ -28,6 +27,9 @@ _IF_EQUAL = {
     "skip": IfEqual.SKIP,
     "skip-minimizing-merge": IfEqual.SKIP_MINIMIZING_MERGE,
 }
+# The subject that sent a command: what the server knows, whatever the client says.
+ORIGINATOR = "ditto-originator"
+
 _CONDITIONS = frozenset(("if-match", "if-none-match", "if-equal", "condition"))
 
 
@@ -45,6 +47,12 @@ def twin_command(command: Command, caller: Caller, kept: Collection[str] = ()) -
         to_keep(command.headers, caller, kept),
         command.headers.get("correlation-id"),
     )
+
+
+def to_keep(headers: Headers, caller: Caller, names: Collection[str]) -> dict[str, Json]:
+    """Of the headers of a command, those with these names, which are in lower case."""
+    known = {**headers, ORIGINATOR: caller.names[0]}
+    return {name: known[name] for name in names if name in known}
 
 
 def things_asked_for(command: RetrieveSeveral) -> RetrieveThings:

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.ports import Admission, ClientFacts, Grant, SessionFacts, Wish
-from penstock.twins.caller import Caller
+from penstock.twins.command import Caller
 from penstock.wire.ditto.errors import AUTHENTICATION_FAILED, DittoError, Entry
 
 # What subjects with a password are called in policies: upstream has nginx check them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
@@ -16,11 +16,10 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 from msgspec import UNSET, Raw
 
-from penstock.doors.ditto.kept_headers import kept_in
 from penstock.twins.items import change_of_item
 from penstock.twins.ports import WholeArchive
 from penstock.twins.record import Record
-from penstock.wire.ditto.document import text_of
+from penstock.wire.ditto.document import Json, parse, text_of
 from penstock.wire.ditto.envelope import Headers
 from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.ranges import Range
@@ -175,6 +174,13 @@ def _shown(row: Row, names: tuple[str, ...]) -> Row:
     """The row with none but these of its headers."""
     kept = kept_in(row.kept, names)
     return row._replace(kept=None if kept is None else text_of(kept))
+
+
+def kept_in(text: str | None, names: Collection[str]) -> dict[str, Json] | None:
+    """Of the headers of a record, those with these names; None if there are none."""
+    if text is None or not names:
+        return None
+    return {name: value for name, value in parse(text).items() if name in names} or None
 
 
 def _of_item(thing_id: str, entity: str, row: Row) -> Row | None:

@@ -24,15 +24,13 @@ from penstock.doors.ditto.commands import moment_of, things_asked_for, twin_comm
 from penstock.doors.ditto.identity import Credentials, Identity, Login
 from penstock.doors.ditto.item_events import ItemEvents
 from penstock.doors.ditto.items import READ_ALL, ItemPast, Items, fields_of
-from penstock.doors.ditto.kept_headers import kept_in
-from penstock.doors.ditto.past import Past, Reader
+from penstock.doors.ditto.past import Past, Reader, kept_in
 from penstock.doors.ditto.waiting_events import Losses
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.ports import ClientFacts
 from penstock.log import get
 from penstock.twins.access import NO_RIGHTS
-from penstock.twins.caller import Caller
-from penstock.twins.command import RetrieveThings, TwinCommand
+from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Result
 from penstock.twins.enforcement import enforce, not_found, readable
 from penstock.twins.history import Moment
