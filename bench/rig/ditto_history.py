@@ -31,7 +31,7 @@ from penstock.pipeline.lake import Lake
 from penstock.twins.milestone import EVERY, with_milestone
 from penstock.twins.names import Names, policy_key, thing_key
 from penstock.twins.policies import default_policy
-from penstock.twins.state import State
+from penstock.twins.state import TwinsState
 from penstock.twins.twin import Twin
 from penstock.wire.ditto.document import text_of
 
@@ -87,7 +87,7 @@ def write_journal(directory: Path, events: int, frame: int) -> None:
     writer.seal()
     writer.close()
     twins = {_POLICY: Twin(policy, 1, time_of(1), time_of(1)), ENTITY: _thing(events)}
-    save_state(disk, State(events + _BEFORE, twins))
+    save_state(disk, TwinsState(events + _BEFORE, twins))
 
 
 def _changes(first: int, count: int) -> Any:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.doors.ditto.answers import error_of
-from penstock.twins.history import Moment
-from penstock.twins.names import Key, policy_key, thing_key
+from penstock.twins.history import PastMoment
+from penstock.twins.names import EntityKey, policy_key, thing_key
 from penstock.twins.reasons import TwinRefusal
 from penstock.twins.record import Record
 from penstock.twins.retrieval import retrieve
@@ -46,17 +46,17 @@ THINGS = history(
 )
 
 
-def document(moment: Moment, records: list[Record] | None = None, key: Key = KEY) -> Any:
+def document(moment: PastMoment, records: list[Record] | None = None, key: EntityKey = KEY) -> Any:
     return moment.twin(key, THINGS if records is None else records).document
 
 
-def at(seconds: float) -> Moment:
-    return Moment(before=int((NOON + seconds * SECOND) * 1000))
+def at(seconds: float) -> PastMoment:
+    return PastMoment(before=int((NOON + seconds * SECOND) * 1000))
 
 
 @pytest.mark.parametrize(("revision", "attributes"), [(1, {"n": 0}), (2, {"n": 1}), (3, {"m": 2}), (4, {}), (6, None)])
 def test_a_revision_is_the_state_after_it(revision: int, attributes: Any) -> None:
-    twin = Moment(revision=revision).twin(KEY, THINGS)
+    twin = PastMoment(revision=revision).twin(KEY, THINGS)
     assert twin.document.get("attributes") == attributes
     assert twin.revision == revision
     assert twin.modified == NOON + (revision - 1) * SECOND
@@ -65,7 +65,7 @@ def test_a_revision_is_the_state_after_it(revision: int, attributes: Any) -> Non
 
 def test_a_moment_without_a_thing_is_not_found() -> None:
     with pytest.raises(TwinRefusal) as raised:
-        Moment(revision=5).twin(KEY, THINGS)
+        PastMoment(revision=5).twin(KEY, THINGS)
     assert (error_of(raised.value).status, error_of(raised.value).code) == (404, "things:thing.history.notfound")
     assert "at revision '5'" in error_of(raised.value).message
     with pytest.raises(TwinRefusal) as raised:
@@ -81,7 +81,7 @@ def test_a_moment_without_a_thing_is_not_found() -> None:
 def test_a_timestamp_is_the_state_after_the_last_event_strictly_before_it() -> None:
     assert document(at(0.000001))["attributes"] == {"n": 0}
     assert document(at(1))["attributes"] == {"n": 0}
-    assert document(Moment(before=(NOON + SECOND) * 1000 + 1))["attributes"] == {"n": 1}
+    assert document(PastMoment(before=(NOON + SECOND) * 1000 + 1))["attributes"] == {"n": 1}
     assert document(at(2))["attributes"] == {"n": 1}
     assert document(at(1000)) == {"thingId": THING}
 
@@ -94,27 +94,27 @@ def test_a_clock_that_stepped_back_takes_nothing_back() -> None:
 
 def test_of_a_history_without_its_beginning_a_base_is_needed() -> None:
     with pytest.raises(TwinRefusal):
-        Moment(revision=3).twin(KEY, THINGS[1:])
-    assert document(Moment(revision=6), THINGS[1:]) == {"thingId": THING}
+        PastMoment(revision=3).twin(KEY, THINGS[1:])
+    assert document(PastMoment(revision=6), THINGS[1:]) == {"thingId": THING}
     base = Twin({"thingId": THING, "attributes": {"n": 0, "kept": True}}, 1, NOON, NOON)
-    twin = Moment(revision=3).twin(KEY, THINGS[1:], base)
+    twin = PastMoment(revision=3).twin(KEY, THINGS[1:], base)
     assert twin.document["attributes"] == {"kept": True, "m": 2}
 
 
 @pytest.mark.parametrize(
     ("moment", "fine"),
     [
-        (Moment(revision=1), True),
-        (Moment(revision=6), True),
-        (Moment(revision=0), False),
-        (Moment(revision=-1), False),
-        (Moment(revision=7), False),
+        (PastMoment(revision=1), True),
+        (PastMoment(revision=6), True),
+        (PastMoment(revision=0), False),
+        (PastMoment(revision=-1), False),
+        (PastMoment(revision=7), False),
         (at(1), True),
         (at(100), True),
         (at(101), False),
     ],
 )
-def test_what_cannot_have_been_is_told_at_once(moment: Moment, fine: bool) -> None:
+def test_what_cannot_have_been_is_told_at_once(moment: PastMoment, fine: bool) -> None:
     now = NOON + 100 * SECOND
     if fine:
         moment.check(KEY, 6, now)
@@ -133,7 +133,7 @@ def test_what_was_is_retrieved_like_what_is() -> None:
     world.ask(policy_command("modify", "/entries/X", {}))
     rights = world.twins.check_history(KEY, OWNER.subjects)
     records = [record for record in world.records() if record.entity == world.entity(THING)]
-    past = Moment(revision=2).twin(KEY, records)
+    past = PastMoment(revision=2).twin(KEY, records)
     outcome = retrieve(asked_of_one("retrieve", fields="attributes,_revision"), past, rights, None)
     assert (outcome.value, outcome.tag) == ({"attributes": {"n": 1}, "_revision": 2}, '"rev:2"')
     assert retrieve(asked_of_one("retrieve", "/attributes/n"), past, rights, None).value == 1
@@ -141,6 +141,6 @@ def test_what_was_is_retrieved_like_what_is() -> None:
         retrieve(asked_of_one("retrieve", "/attributes/none"), past, rights, None)
     key = policy_key(POLICY)
     records = [record for record in world.records() if record.entity == world.entity(POLICY, key.group)]
-    assert document(Moment(revision=1), records, key) == POLICY_DOCUMENT
-    assert document(Moment(revision=2), records, key)["entries"]["X"] == {"subjects": {}, "resources": {}}
+    assert document(PastMoment(revision=1), records, key) == POLICY_DOCUMENT
+    assert document(PastMoment(revision=2), records, key)["entries"]["X"] == {"subjects": {}, "resources": {}}
     world.close()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.doors.ditto.item_events import event_of_item
-from penstock.twins.history import Moment
+from penstock.twins.history import PastMoment
 from penstock.twins.items import base_of, change_of_item, changes_of_item
 from penstock.twins.record import Record
 from penstock.wire.ditto.document import decode
@@ -74,7 +74,7 @@ def test_a_record_of_an_item_is_an_event_of_its_thing(
     assert partial["_revision"] == revision
 
 
-def fold(records: list[Record], moment: Moment) -> dict[str, Any] | None:
+def fold(records: list[Record], moment: PastMoment) -> dict[str, Any] | None:
     twin = moment.fold(changes_of_item(ID, records), base_of(ID))
     return None if twin is None else twin.document
 
@@ -87,16 +87,16 @@ def test_the_history_of_an_item_is_that_of_its_thing() -> None:
         record(4, "clear", None),
         record(5, "update", {"bid": "1"}),
     ]
-    assert fold(records, Moment(revision=2)) == {"thingId": ID, "attributes": {"bid": "2", "ask": "4"}}
-    assert fold(records, Moment(revision=3)) == {"thingId": ID, "attributes": {"bid": "2"}}
-    assert fold(records, Moment(revision=4)) == {"thingId": ID}
-    assert fold(records, Moment(before=(NOON + 3 * SECOND) * 1000)) == {
+    assert fold(records, PastMoment(revision=2)) == {"thingId": ID, "attributes": {"bid": "2", "ask": "4"}}
+    assert fold(records, PastMoment(revision=3)) == {"thingId": ID, "attributes": {"bid": "2"}}
+    assert fold(records, PastMoment(revision=4)) == {"thingId": ID}
+    assert fold(records, PastMoment(before=(NOON + 3 * SECOND) * 1000)) == {
         "thingId": ID,
         "attributes": {"bid": "2", "ask": "4"},
     }
     # What retention dropped is unknown, what came since is not.
-    assert fold(records[1:], Moment(revision=2)) == {"thingId": ID, "attributes": {"bid": "2"}}
-    assert fold(records, Moment(before=NOON * 1000)) is None
+    assert fold(records[1:], PastMoment(revision=2)) == {"thingId": ID, "attributes": {"bid": "2"}}
+    assert fold(records, PastMoment(before=NOON * 1000)) is None
 
 
 FIELDS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.none() | st.text(max_size=3), max_size=3)
@@ -111,7 +111,7 @@ def test_attributes_are_the_fields_as_they_are(events: list[dict[str, str | None
         fields = {} if event is None else {**fields, **event}
         records.append(record(number, "clear" if event is None else "update", event))
     expected = {name: value for name, value in fields.items() if value is not None}
-    document = fold(records, Moment(revision=len(events)))
+    document = fold(records, PastMoment(revision=len(events)))
     assert (document or {}).get("attributes", {}) == expected
 
 
@@ -125,7 +125,7 @@ def test_features_are_the_rows_as_they_are(events: list[tuple[str, str, dict[str
         else:
             rows[key] = {**rows.get(key, {}), **fields}
         records.append(record(number, "update", {"key": key, "command": command, **fields}))
-    document = fold(records, Moment(revision=len(events)))
+    document = fold(records, PastMoment(revision=len(events)))
     found = {key: feature["properties"] for key, feature in (document or {}).get("features", {}).items()}
     assert found == {key: {n: v for n, v in row.items() if v is not None} for key, row in rows.items()}
 

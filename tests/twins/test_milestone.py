@@ -17,13 +17,13 @@ from penstock.journal.disk import DirectoryDisk
 from penstock.journal.reader import Reader
 from penstock.testing.disk import FakeDisk
 from penstock.twins import milestone, registry
-from penstock.twins.history import Moment, last_state
+from penstock.twins.history import PastMoment, last_state
 from penstock.twins.milestone import HEADER, milestone_in, places, with_milestone
 from penstock.twins.names import policy_key, thing_key
 from penstock.twins.reasons import TwinRefusal
 from penstock.twins.record import Record
 from penstock.twins.registry import Twins
-from penstock.twins.state import State
+from penstock.twins.state import TwinsState
 from penstock.twins.twin import Change, Twin, change_of
 from penstock.wire.ditto.document import text_of
 from penstock.wire.ditto.kinds import Group
@@ -114,8 +114,8 @@ def test_every_moment_is_what_all_records_say(world: World, history: History, ev
     whole = records(world)
     entity = world.entity(THING)
     assert sum(milestone_in(record.headers) is not None for record in whole) > 5
-    moments = [Moment(revision=record.revision) for record in whole]
-    moments += [Moment(before=(record.timestamp + step) * 1000) for record in whole for step in (-1, 0, 1)]
+    moments = [PastMoment(revision=record.revision) for record in whole]
+    moments += [PastMoment(before=(record.timestamp + step) * 1000) for record in whole for step in (-1, 0, 1)]
     for moment in moments:
         assert found(moment.find, history, KEY, entity) == found(moment.twin, KEY, whole), moment
     last = last_state(history, KEY, entity, whole[-1].revision)
@@ -136,7 +136,7 @@ def test_the_past_of_a_policy_is_found_as_well(world: World, history: History, e
     whole = records(world, Group.POLICIES, POLICY)
     assert milestone_in(whole[7].headers) is not None
     for record in whole:
-        moment = Moment(revision=record.revision)
+        moment = PastMoment(revision=record.revision)
         key = policy_key(POLICY)
         assert moment.find(history, key, world.entity(POLICY, Group.POLICIES)) == moment.twin(key, whole)
 
@@ -157,11 +157,11 @@ def test_few_records_are_read_of_a_long_history(
             yield table
 
     monkeypatch.setattr(history, "read", counting)
-    twin = Moment(revision=199).find(history, KEY, world.entity(THING))
+    twin = PastMoment(revision=199).find(history, KEY, world.entity(THING))
     assert twin.document["attributes"] == {"n": 197}
     assert 0 < read <= 2 * every
     read = 0
-    assert Moment(before=twin.modified * 1000 + 1).find(history, KEY, world.entity(THING)) == twin
+    assert PastMoment(before=twin.modified * 1000 + 1).find(history, KEY, world.entity(THING)) == twin
     assert 0 < read <= 2 * every
 
 
@@ -172,7 +172,7 @@ def test_a_journal_without_milestones_is_read_from_its_beginning(
     for number in range(20):
         world.ask(command("modify", "/attributes/n", number))
     monkeypatch.setattr(milestone, "EVERY", 2)
-    assert Moment(revision=19).find(history, KEY, world.entity(THING)).document["attributes"] == {"n": 17}
+    assert PastMoment(revision=19).find(history, KEY, world.entity(THING)).document["attributes"] == {"n": 17}
 
 
 @pytest.mark.parametrize("most", [1, 3, 10_000])
@@ -182,7 +182,7 @@ def test_a_start_that_folds_from_milestones_finds_what_there_was(
 ) -> None:
     monkeypatch.setattr(registry, "MAX_WAITING_RECORDS", most)
     random = Random(seed)
-    states: list[State] = []
+    states: list[TwinsState] = []
     for _ in range(12):
         waiting = []
         for _ in range(random.randrange(1, 7)):
@@ -193,7 +193,7 @@ def test_a_start_that_folds_from_milestones_finds_what_there_was(
             world.turn()
     expected = world.twins.capture()
     change_log = JournalChangeLog(world.journal, world.calls.put)
-    for state in (State(), *states):
+    for state in (TwinsState(), *states):
         other = Twins(change_log, lambda: world.now, world.faults.append, world.settings)
         other.restore(state, records_after(Reader(world.disk), world.settings.names, state.sequence))
         assert other.capture() == expected

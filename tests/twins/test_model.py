@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.twins.history import Moment
+from penstock.twins.history import PastMoment
 from penstock.twins.names import Names
 from penstock.twins.record import Record
 from penstock.twins.twin import change_of
@@ -249,7 +249,7 @@ class Twins(RuleBasedStateMachine):
             assert [record.revision for record in each] == list(range(1, len(each) + 1))
             for number, past in enumerate(self.model.past[id], 1):
                 changes = ((record, change_of(Group.THINGS, record)) for record in each)
-                twin = Moment(revision=number).fold(changes)
+                twin = PastMoment(revision=number).fold(changes)
                 assert identical(None if twin is None else twin.document, past)
 
     def teardown(self) -> None:

@@ -17,10 +17,10 @@ from penstock.journal.retention import Retention
 from penstock.pipeline.maintenance import retain
 from penstock.twins import milestone
 from penstock.twins.decision import Result
-from penstock.twins.names import Key, Names, policy_key, thing_key
+from penstock.twins.names import EntityKey, Names, policy_key, thing_key
 from penstock.twins.reasons import TwinRefusal
 from penstock.twins.registry import Twins
-from penstock.twins.state import Rebuilt, State, rebuilt
+from penstock.twins.state import Rebuilt, TwinsState, rebuilt
 from penstock.wire.ditto.twin import Command
 from tests.history.world import World as Storage
 from tests.twins.world import LONG, NOON, OWNER, POLICY, POLICY_DOCUMENT, SECOND, asked, command, policy_command
@@ -37,7 +37,7 @@ class Server:
     def __init__(self, directory: Path) -> None:
         self.storage = Storage(directory, segment_bytes=4_000)
         self.now = NOON
-        self.faults: list[Key] = []
+        self.faults: list[EntityKey] = []
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self.twins = self.made()
         self.ask(policy_command("create", value=POLICY_DOCUMENT))
@@ -65,8 +65,8 @@ class Server:
         self.storage.move()
         assert self.storage.drop()
 
-    def rebuilt(self, old: State | None = None) -> Rebuilt:
-        return rebuilt(self.storage.history, NAMES, old or State(), self.storage.journal.committed)
+    def rebuilt(self, old: TwinsState | None = None) -> Rebuilt:
+        return rebuilt(self.storage.history, NAMES, old or TwinsState(), self.storage.journal.committed)
 
     def thing(self, id: str) -> Any:
         return self.twins.thing(id)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from penstock.twins.registry import Settings
+from penstock.twins.registry import RegistrySettings
 from penstock.wire.ditto.envelope import Envelope
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.kinds import Action
@@ -315,7 +315,7 @@ def test_a_thing_does_not_get_deeper_than_a_message_may_be(world: World) -> None
 
 
 def test_namespaces_of_data_adapters_are_reserved() -> None:
-    world = World(settings=Settings(reserved=lambda namespace: namespace == "DEMO.STOCKS"))
+    world = World(settings=RegistrySettings(reserved=lambda namespace: namespace == "DEMO.STOCKS"))
     assert world.result(command("create", value={}, id="DEMO.STOCKS:item1")) == (400, "things:thing.notcreatable")
     assert world.result(command("create", value={}, id="DEMO:item1")) == (201, None)
     world.close()

@@ -23,10 +23,10 @@ from penstock.journal.reader import Reader
 from penstock.testing.disk import FakeDisk, Operation
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Result
-from penstock.twins.names import Key, Names
+from penstock.twins.names import EntityKey, Names
 from penstock.twins.reasons import TwinRefusal
 from penstock.twins.record import Record, records_of
-from penstock.twins.registry import Settings, Twins
+from penstock.twins.registry import RegistrySettings, Twins
 from penstock.twins.told import Told
 from penstock.wire.ditto.envelope import Envelope
 from penstock.wire.ditto.errors import DittoError
@@ -137,16 +137,16 @@ class World:
     """One registry; `restart` makes another from what the disk has."""
 
     def __init__(
-        self, disk: FakeDisk | None = None, settings: Settings | None = None, kept: tuple[str, ...] = ()
+        self, disk: FakeDisk | None = None, settings: RegistrySettings | None = None, kept: tuple[str, ...] = ()
     ) -> None:
         self.disk = disk or FakeDisk()
-        self.settings = settings or Settings()
+        self.settings = settings or RegistrySettings()
         # Headers that are journaled.
         self.kept = kept
         self.now = NOON
         self.told: list[Told] = []
         # Entities of which an answer, or a change, was not taken.
-        self.faults: list[Key] = []
+        self.faults: list[EntityKey] = []
         self._start()
 
     def _start(self) -> None:
@@ -206,7 +206,7 @@ class World:
         return list(records_of(Reader(self.disk).read()))
 
     def entity(self, id: str, group: Group = Group.THINGS) -> str:
-        return Names().entity(Key(group, id))
+        return Names().entity(EntityKey(group, id))
 
 
 class Answered:

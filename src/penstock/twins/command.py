@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from msgspec import UNSET, UnsetType
 
 from penstock.twins.access import Subjects
-from penstock.twins.names import Key
+from penstock.twins.names import EntityKey
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.fields import Fields
@@ -58,8 +58,8 @@ class TwinCommand:
     correlation: Json = None
 
     @property
-    def key(self) -> Key:
-        return Key(self.group, str(self.entity))
+    def key(self) -> EntityKey:
+        return EntityKey(self.group, str(self.entity))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.twins.milestone import milestone_in, places
-from penstock.twins.names import Key
+from penstock.twins.names import EntityKey
 from penstock.twins.ports import Archive
 from penstock.twins.reasons import NeverWas, TwinRefusal
 from penstock.twins.record import Record, records_of
@@ -20,17 +20,17 @@ from penstock.wire.ditto.kinds import Action
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class PastMoment:
     """Just after a revision, or just before an instant in nanoseconds since 1970: one of the two is given."""
 
     revision: int | None = None
     before: int | None = None
 
-    def not_found(self, key: Key) -> TwinRefusal:
+    def not_found(self, key: EntityKey) -> TwinRefusal:
         """There was nothing then, or there is no knowing what."""
         return TwinRefusal(NeverWas(key, self.revision, self.before))
 
-    def check(self, key: Key, latest: int, now: int) -> None:
+    def check(self, key: EntityKey, latest: int, now: int) -> None:
         """Raises NeverWas for what cannot have been, before anything is read. `now` is in microseconds since 1970."""
         if self.revision is not None:
             if not 1 <= self.revision <= latest:
@@ -38,7 +38,7 @@ class Moment:
         elif self.before is not None and self.before > now * NANOS_PER_MICRO:
             raise self.not_found(key)
 
-    def find(self, archive: Archive, key: Key, entity: str) -> Twin:
+    def find(self, archive: Archive, key: EntityKey, entity: str) -> Twin:
         """What there was, from an archive that knows it as `entity`; raises NeverWas if there was nothing.
 
         Reads some hundred records, wherever in a history that is.
@@ -49,7 +49,7 @@ class Moment:
         first = None if base is None else base.revision + 1
         return self.twin(key, records_of(archive.read(entity, first=first, last=last)), base)
 
-    def twin(self, key: Key, records: Iterable[Record], base: Twin | None = None) -> Twin:
+    def twin(self, key: EntityKey, records: Iterable[Record], base: Twin | None = None) -> Twin:
         """What there was; raises NeverWas if nothing. `base` is the state before the first of the records.
 
         Of a history whose beginning is gone, and without a base, nothing is known until it was written as a whole.
@@ -90,7 +90,7 @@ def _base(archive: Archive, entity: str, revision: int) -> Twin | None:
 
 
 def last_state(
-    archive: Archive, key: Key, entity: str, revision: int, old: Twin | None = None
+    archive: Archive, key: EntityKey, entity: str, revision: int, old: Twin | None = None
 ) -> tuple[Twin | None, bool]:
     """What an entity is after its last revision; None if it is not there, and whether that is known.
 

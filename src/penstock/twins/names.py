@@ -18,7 +18,7 @@ DEFAULT_SET = "DITTO"
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class EntityKey:
     """One thing or one policy; a policy with the identifier of a thing is another entity."""
 
     group: Group
@@ -35,30 +35,30 @@ class Names:
 
     adapter_set: str = DEFAULT_SET
 
-    def entity(self, key: Key) -> str:
+    def entity(self, key: EntityKey) -> str:
         """What the journal calls it."""
         return entity_of(self.adapter_set, POLICIES if key.group is Group.POLICIES else THINGS, key.id)
 
-    def key(self, entity: str) -> Key | None:
+    def key(self, entity: str) -> EntityKey | None:
         """What an entity of the journal is; None for one that is neither thing nor policy."""
         parts = parts_of(entity)
         if parts is None or parts[0] != self.adapter_set or parts[1] not in (THINGS, POLICIES):
             return None
         if _id(parts[2]) is None:
             return None
-        return Key(Group.THINGS if parts[1] == THINGS else Group.POLICIES, parts[2])
+        return EntityKey(Group.THINGS if parts[1] == THINGS else Group.POLICIES, parts[2])
 
     def patterns(self) -> tuple[str, ...]:
         """Which entities of the journal are things and policies, `*` standing for anything."""
         return tuple(entity_of(self.adapter_set, adapter, "*") for adapter in (THINGS, POLICIES))
 
 
-def thing_key(id: EntityId | str) -> Key:
-    return Key(Group.THINGS, str(id))
+def thing_key(id: EntityId | str) -> EntityKey:
+    return EntityKey(Group.THINGS, str(id))
 
 
-def policy_key(id: EntityId | str) -> Key:
-    return Key(Group.POLICIES, str(id))
+def policy_key(id: EntityId | str) -> EntityKey:
+    return EntityKey(Group.POLICIES, str(id))
 
 
 def _id(text: str) -> EntityId | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from penstock.twins.names import Key
+from penstock.twins.names import EntityKey
 from penstock.wire.ditto.resource import Resource
 
 
@@ -69,7 +69,7 @@ class NotDeletable(_Final):
 class AlreadyThere(_Final):
     """It was to be created, and exists."""
 
-    key: Key
+    key: EntityKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class NeverWas(_Final):
     The moment is a revision, or else an instant in nanoseconds since 1970.
     """
 
-    key: Key
+    key: EntityKey
     revision: int | None
     before: int | None
 
@@ -221,7 +221,7 @@ class NotDurable:
     """The change could not be made durable: nothing was changed."""
 
     retry: ClassVar[bool] = True
-    key: Key
+    key: EntityKey
 
 
 TwinReason = (

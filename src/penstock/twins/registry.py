@@ -17,7 +17,7 @@ from penstock.twins.decision import Decision, Effect, Result
 from penstock.twins.enforcement import enforce, has_history, not_found, readable
 from penstock.twins.line import Line, Step
 from penstock.twins.milestone import milestone_in, with_milestone
-from penstock.twins.names import Key, Names, policy_key, thing_key
+from penstock.twins.names import EntityKey, Names, policy_key, thing_key
 from penstock.twins.ports import ChangeLog, NewRecord
 from penstock.twins.preconditions import NOTHING, check_condition, check_tags
 from penstock.twins.reasons import (
@@ -31,7 +31,7 @@ from penstock.twins.reasons import (
 )
 from penstock.twins.record import Record
 from penstock.twins.retrieval import current, retrieve
-from penstock.twins.state import State
+from penstock.twins.state import TwinsState
 from penstock.twins.told import Told
 from penstock.twins.twin import Twin, after, change_of
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, text_of
@@ -49,7 +49,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RegistrySettings:
     """`reserved` says which namespaces are those of data adapters, whose items are things already."""
 
     names: Names = field(default_factory=Names)
@@ -63,10 +63,10 @@ class _Batch:
     """What one command gave to the journal, and all who wait until it is on the disk."""
 
     sequence: int
-    steps: list[tuple[Key, Line, Step]]
+    steps: list[tuple[EntityKey, Line, Step]]
     correlation: Json
     origin: object
-    waiting: list[tuple[Answer, Result | TwinRefusal, Key]] = field(default_factory=list)
+    waiting: list[tuple[Answer, Result | TwinRefusal, EntityKey]] = field(default_factory=list)
 
 
 class Twins:
@@ -80,18 +80,18 @@ class Twins:
         self,
         change_log: ChangeLog,
         now: Callable[[], int],
-        fault: Callable[[Key], None],
-        settings: Settings | None = None,
+        fault: Callable[[EntityKey], None],
+        settings: RegistrySettings | None = None,
     ) -> None:
         self._change_log = change_log
         self._now = now
         self._fault = fault
-        self._settings = settings or Settings()
-        self._lines: dict[Key, Line] = {}
+        self._settings = settings or RegistrySettings()
+        self._lines: dict[EntityKey, Line] = {}
         self._access: dict[str, tuple[Twin, Access]] = {}
         self._listeners: list[Listener] = []
         # Those that wait for the disk, by the entities in them; of several the newest.
-        self._newest: dict[Key, _Batch] = {}
+        self._newest: dict[EntityKey, _Batch] = {}
         self._waiting = 0
         # The last record of ours that is on the disk and in the state.
         self._applied = 0
@@ -109,7 +109,7 @@ class Twins:
         """
         batch: _Batch | None = None
         result: Result | TwinRefusal
-        looked_at: list[Key] = []
+        looked_at: list[EntityKey] = []
         try:
             if isinstance(command, RetrieveThings):
                 result = self._retrieve_several(command, caller, looked_at)
@@ -139,7 +139,7 @@ class Twins:
         """The identifiers of all things on the disk."""
         return (key.id for key, line in self._lines.items() if key.group is Group.THINGS and line.committed)
 
-    def rights(self, key: Key, subjects: Subjects) -> Rights:
+    def rights(self, key: EntityKey, subjects: Subjects) -> Rights:
         """What these subjects may do to a thing or a policy, by what is on the disk; nothing where there is none."""
         twin = self._committed(key)
         if twin is None:
@@ -147,7 +147,7 @@ class Twins:
         policy = twin if key.group is Group.POLICIES else self.policy(twin.document["policyId"])
         return NO_RIGHTS if policy is None else self._access_by(policy).rights(subjects)
 
-    def check_history(self, key: Key, subjects: Subjects) -> Rights:
+    def check_history(self, key: EntityKey, subjects: Subjects) -> Rights:
         """Raises NotFound unless these subjects may read all that ever happened to it; then their rights."""
         rights = self.rights(key, subjects)
         if not has_history(key.group, rights):
@@ -161,7 +161,7 @@ class Twins:
 
     # -- coming back after a start ---------------------------------------------------------------------------------
 
-    def restore(self, state: State, records: Iterable[Record]) -> None:
+    def restore(self, state: TwinsState, records: Iterable[Record]) -> None:
         """Begin with a saved state and all records after it, as `state.records_after` reads them."""
         names = self._settings.names
         # A second time, if the records turned out not to be there.
@@ -172,8 +172,8 @@ class Twins:
                 self._lines[key] = Line(twin)
         self._applied = state.sequence
         # Looked up once for each: there may be a million records.
-        keys: dict[str, Key | None] = {}
-        waiting: dict[Key, list[Record]] = {}
+        keys: dict[str, EntityKey | None] = {}
+        waiting: dict[EntityKey, list[Record]] = {}
         count = 0
         for record in records:
             if record.entity not in keys:
@@ -197,7 +197,7 @@ class Twins:
                 waiting, count = {}, 0
         self._fold(waiting)
 
-    def _fold(self, waiting: dict[Key, list[Record]]) -> None:
+    def _fold(self, waiting: dict[EntityKey, list[Record]]) -> None:
         for key, records in waiting.items():
             line = self._line(key)
             for record in records:
@@ -209,17 +209,17 @@ class Twins:
                 self._applied = max(self._applied, record.sequence)
             self._tidy(key, line)
 
-    def capture(self) -> State:
+    def capture(self) -> TwinsState:
         """All that is on the disk, to be saved: cheap to take, and any thread may write it."""
         entity = self._settings.names.entity
         twins = {entity(key): line.committed for key, line in self._lines.items() if line.committed is not None}
         # With nothing waiting, what others have journaled since needs no reading again either.
         sequence = self._applied if self._waiting else max(self._applied, self._change_log.committed)
-        return State(sequence, twins)
+        return TwinsState(sequence, twins)
 
     # -- things ----------------------------------------------------------------------------------------------------
 
-    def _thing(self, command: TwinCommand, caller: Caller, looked_at: list[Key]) -> tuple[Result, _Batch]:
+    def _thing(self, command: TwinCommand, caller: Caller, looked_at: list[EntityKey]) -> tuple[Result, _Batch]:
         key = command.key
         twin = self._look(key, looked_at)
         if twin is None:
@@ -242,8 +242,8 @@ class Twins:
         return self._carry_out(command, caller, [(key, decision)], rights)
 
     def _decide_new_thing(
-        self, command: TwinCommand, caller: Caller, key: Key, looked_at: list[Key], *, is_hidden: bool
-    ) -> tuple[list[tuple[Key, Decision]], Rights]:
+        self, command: TwinCommand, caller: Caller, key: EntityKey, looked_at: list[EntityKey], *, is_hidden: bool
+    ) -> tuple[list[tuple[EntityKey, Decision]], Rights]:
         """The thing, after its policy where that is new, too; or what is wrong with it."""
         if not things.may_create(command):
             raise not_found(key.group, key.id)
@@ -263,7 +263,7 @@ class Twins:
         decision = things.decide_new(command, policy.id, self._settings.max_bytes)
         return [(policy, policy_decision), (key, decision)], rights
 
-    def _check_policy(self, thing_id: str, policy_id: str, caller: Caller, looked_at: list[Key]) -> Rights:
+    def _check_policy(self, thing_id: str, policy_id: str, caller: Caller, looked_at: list[EntityKey]) -> Rights:
         """Things go only under policies that let their mover write them. Of others it is not told whether they are."""
         policy = self._look(policy_key(policy_id), looked_at)
         rights = NO_RIGHTS if policy is None else self._access_by(policy).rights(caller.subjects)
@@ -273,7 +273,7 @@ class Twins:
 
     # -- policies --------------------------------------------------------------------------------------------------
 
-    def _policy(self, command: TwinCommand, caller: Caller, looked_at: list[Key]) -> tuple[Result, _Batch]:
+    def _policy(self, command: TwinCommand, caller: Caller, looked_at: list[EntityKey]) -> tuple[Result, _Batch]:
         key = command.key
         twin = self._look(key, looked_at)
         rights = NO_RIGHTS if twin is None else self._access_by(twin).rights(caller.subjects)
@@ -302,7 +302,7 @@ class Twins:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def _retrieve(self, command: TwinCommand, caller: Caller, looked_at: list[Key]) -> Result:
+    def _retrieve(self, command: TwinCommand, caller: Caller, looked_at: list[EntityKey]) -> Result:
         key = command.key
         twin = self._look(key, looked_at)
         if twin is None:
@@ -315,7 +315,7 @@ class Twins:
         check_condition(command.conditions.condition, twin, readable(key.group, rights), self._now())
         return retrieve(command, twin, rights, None if policy is None else policy.document)
 
-    def _retrieve_several(self, command: RetrieveThings, caller: Caller, looked_at: list[Key]) -> Result:
+    def _retrieve_several(self, command: RetrieveThings, caller: Caller, looked_at: list[EntityKey]) -> Result:
         found: list[Json] = []
         whole = Resource(Part.THING, ())
         for entity in command.entities:
@@ -329,19 +329,19 @@ class Twins:
 
     # -- states ----------------------------------------------------------------------------------------------------
 
-    def _head(self, key: Key) -> Twin | None:
+    def _head(self, key: EntityKey) -> Twin | None:
         line = self._lines.get(key)
         return None if line is None else line.head
 
-    def _look(self, key: Key, looked_at: list[Key]) -> Twin | None:
+    def _look(self, key: EntityKey, looked_at: list[EntityKey]) -> Twin | None:
         looked_at.append(key)
         return self._head(key)
 
-    def _look_rights(self, thing: Twin, caller: Caller, looked_at: list[Key]) -> Rights:
+    def _look_rights(self, thing: Twin, caller: Caller, looked_at: list[EntityKey]) -> Rights:
         policy = self._look(policy_key(thing.document["policyId"]), looked_at)
         return NO_RIGHTS if policy is None else self._access_by(policy).rights(caller.subjects)
 
-    def _committed(self, key: Key) -> Twin | None:
+    def _committed(self, key: EntityKey) -> Twin | None:
         line = self._lines.get(key)
         return None if line is None else line.committed
 
@@ -361,13 +361,13 @@ class Twins:
         if met.exists or command.action is not Action.DELETE:
             check_tags(command.group, command.conditions, met, reading=False)
 
-    def _line(self, key: Key) -> Line:
+    def _line(self, key: EntityKey) -> Line:
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = Line()
         return line
 
-    def _tidy(self, key: Key, line: Line) -> None:
+    def _tidy(self, key: EntityKey, line: Line) -> None:
         """Forget an entity that is not there; the journal remembers its revisions."""
         if line.is_idle and line.committed is None:
             self._lines.pop(key, None)
@@ -377,7 +377,7 @@ class Twins:
     # -- to the disk and back --------------------------------------------------------------------------------------
 
     def _carry_out(
-        self, command: TwinCommand, caller: Caller, decisions: list[tuple[Key, Decision]], rights: Rights
+        self, command: TwinCommand, caller: Caller, decisions: list[tuple[EntityKey, Decision]], rights: Rights
     ) -> tuple[Result, _Batch]:
         """Have the changes of a command made durable, all or none; the last of them is the command's own."""
         now = self._now()
@@ -426,21 +426,21 @@ class Twins:
         for key, line, _ in batch.steps:
             self._tidy(key, line)
 
-    def _tell(self, key: Key, step: Step, batch: _Batch) -> None:
+    def _tell(self, key: EntityKey, step: Step, batch: _Batch) -> None:
         if not self._listeners:
             return
         told = self._told(key, step, batch)
         for listener in tuple(self._listeners):
             self._hand_over(listener, told, key)
 
-    def _hand_over(self, receiver: Callable[[_T], None], what: _T, key: Key) -> None:
+    def _hand_over(self, receiver: Callable[[_T], None], what: _T, key: EntityKey) -> None:
         """One who fails to take what is theirs keeps it from nobody else."""
         try:
             receiver(what)
         except Exception:
             self._fault(key)
 
-    def _told(self, key: Key, step: Step, batch: _Batch) -> Told:
+    def _told(self, key: EntityKey, step: Step, batch: _Batch) -> Told:
         return Told(
             key,
             step.change,
@@ -453,7 +453,7 @@ class Twins:
             batch.origin,
         )
 
-    def _access_to(self, key: Key, step: Step) -> Access | None:
+    def _access_to(self, key: EntityKey, step: Step) -> Access | None:
         twin = step.after or step.before
         if twin is None:
             return None

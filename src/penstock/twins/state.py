@@ -15,7 +15,7 @@ from penstock.twins.twin import Twin
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TwinsState:
     """What there was after the record with this sequence, by the names that the journal has."""
 
     sequence: int = 0
@@ -26,11 +26,11 @@ class State:
 class Rebuilt:
     """A state that was made again, and the last revisions of entities of which it is not known what they are."""
 
-    state: State
+    state: TwinsState
     unknown: dict[str, int]
 
 
-def rebuilt(archive: WholeArchive, names: Names, old: State, sequence: int) -> Rebuilt:
+def rebuilt(archive: WholeArchive, names: Names, old: TwinsState, sequence: int) -> Rebuilt:
     """What there is after the record with this sequence, the last of all; nobody may write meanwhile. Blocks.
 
     What the old state has is the beginning, where it has something. Raises what `check_whole` does if there is a hole.
@@ -48,4 +48,4 @@ def rebuilt(archive: WholeArchive, names: Names, old: State, sequence: int) -> R
             twins[entity] = found
         elif not is_known:
             unknown[entity] = last
-    return Rebuilt(State(sequence, twins), unknown)
+    return Rebuilt(TwinsState(sequence, twins), unknown)

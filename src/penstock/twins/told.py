@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from penstock.twins.access import NO_RIGHTS, Access, Scope, Subjects
 from penstock.twins.enforcement import readable
-from penstock.twins.names import Key
+from penstock.twins.names import EntityKey
 from penstock.twins.twin import Change, Twin
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.kinds import Action
@@ -23,7 +23,7 @@ class Told:
     `timestamp` is in microseconds since 1970. `correlation` is what the sender of the command calls it.
     """
 
-    key: Key
+    key: EntityKey
     change: Change
     revision: int
     timestamp: int

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from penstock.doors.ditto import identity as room
-from penstock.doors.ditto.identity import Credentials, Identity
+from penstock.doors.ditto.identity import Identity, ShownCredentials
 from penstock.doors.ditto.locality import Locality
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.ports import Admission, ClientFacts, Grant, SessionFacts, Wish
@@ -107,7 +107,7 @@ def login(
     identity: Identity, user: str | None, password: str, address: str = "127.0.0.1", **headers: str
 ) -> tuple[str, ...]:
     named = {name.replace("_", "-"): value for name, value in {"host": "localhost:8081", **headers}.items()}
-    credentials = Credentials(user, password, ClientFacts(address, False, named))
+    credentials = ShownCredentials(user, password, ClientFacts(address, False, named))
     return asyncio.run(identity.login(credentials)).caller.names
 
 
@@ -252,5 +252,5 @@ def test_a_keeper_who_is_away_is_not_a_wrong_password(reason: Reason) -> None:
 
 
 def test_passwords_are_not_printed() -> None:
-    assert "right" not in repr(Credentials("alice", "right", HERE))
-    assert password_of("alice") not in repr(Credentials("alice", password_of("alice"), HERE))
+    assert "right" not in repr(ShownCredentials("alice", "right", HERE))
+    assert password_of("alice") not in repr(ShownCredentials("alice", password_of("alice"), HERE))

@@ -12,7 +12,7 @@ import pytest
 from msgspec import UNSET
 
 from penstock.doors.ditto import past as door
-from penstock.doors.ditto.past import Past, Reader, Row
+from penstock.doors.ditto.past import HistoryReader, PastEvents, PastRow
 from penstock.journal.record import SCHEMA
 from penstock.twins.record import Record
 from penstock.wire.ditto.document import decode
@@ -41,11 +41,17 @@ class Sizes:
         yield self._table
 
 
-def batches(sizes: list[int]) -> list[list[Row]]:
-    async def take() -> list[list[Row]]:
+def batches(sizes: list[int]) -> list[list[PastRow]]:
+    async def take() -> list[list[PastRow]]:
         with ThreadPoolExecutor(1) as executor:
-            past = Past(
-                cast(Reader, Sizes(sizes)), executor, TOPIC, "e", Range(1, len(sizes), None, None), None, item=False
+            past = PastEvents(
+                cast(HistoryReader, Sizes(sizes)),
+                executor,
+                TOPIC,
+                "e",
+                Range(1, len(sizes), None, None),
+                None,
+                item=False,
             )
             found = []
             while (rows := await past.next()) is not None:
@@ -74,8 +80,8 @@ def test_things_of_a_hundred_kilobytes_do_not_fill_the_memory() -> None:
     assert max(len(rows) for rows in batches([100_000] * 40)) <= 10
 
 
-def row(record: Record) -> Row:
-    return Row(record.kind, record.path, record.value, record.revision, record.timestamp)
+def row(record: Record) -> PastRow:
+    return PastRow(record.kind, record.path, record.value, record.revision, record.timestamp)
 
 
 def test_a_record_is_the_event_it_tells_however_it_is_written() -> None:

@@ -12,25 +12,25 @@ from penstock.journal.reader import Reader
 from penstock.journal.record import Columns
 from penstock.testing.disk import FakeDisk, PowerCut
 from penstock.twins.names import Names, policy_key, thing_key
-from penstock.twins.state import State
+from penstock.twins.state import TwinsState
 from penstock.twins.twin import Twin
 from tests.twins.world import NOON, POLICY, POLICY_DOCUMENT, THING, Gate, World, command, policy_command
 
 NAMES = Names()
 
 
-def state(sequence: int, count: int = 3) -> State:
+def state(sequence: int, count: int = 3) -> TwinsState:
     twins = {
         NAMES.entity(thing_key(f"ns:t{n}")): Twin({"thingId": f"ns:t{n}", "attributes": {"ü": [n, None, 1.5]}}, n, 1, 2)
         for n in range(count)
     }
-    return State(sequence, twins)
+    return TwinsState(sequence, twins)
 
 
 def test_a_state_is_read_as_it_was_written() -> None:
     disk = FakeDisk()
-    assert load_state(disk) == State()
-    for given in (State(), state(7), state(9, BATCH_TWINS), state(9, BATCH_TWINS + 1)):
+    assert load_state(disk) == TwinsState()
+    for given in (TwinsState(), state(7), state(9, BATCH_TWINS), state(9, BATCH_TWINS + 1)):
         save_state(disk, given)
         assert load_state(disk) == given
 
@@ -39,7 +39,7 @@ def test_a_state_of_another_version_is_left_alone(monkeypatch: pytest.MonkeyPatc
     disk = FakeDisk()
     save_state(disk, state(1))
     monkeypatch.setattr("penstock.doors.ditto.saved_state.VERSION", VERSION + 1)
-    assert load_state(disk) == State()
+    assert load_state(disk) == TwinsState()
 
 
 @pytest.mark.parametrize("bit", [0, 8 * 20, -9])
@@ -50,7 +50,7 @@ def test_a_damaged_state_is_the_one_before(bit: int) -> None:
     disk.flip(NAME, bit if bit >= 0 else 8 * disk.size(NAME) + bit)
     assert load_state(disk) == state(1)
     disk.cut(PREVIOUS, 10)
-    assert load_state(disk) == State()
+    assert load_state(disk) == TwinsState()
 
 
 def test_a_power_cut_while_it_is_written_leaves_an_old_or_the_new_one() -> None:

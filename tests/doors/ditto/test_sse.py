@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from penstock.doors.ditto import sse
-from penstock.doors.ditto.past import Past
+from penstock.doors.ditto.past import PastEvents
 from penstock.doors.ditto.waiting_events import MAX_WAITING_EVENTS, Losses, WaitingEvents
 from tests.doors.ditto.site import EVENTS, MERGE, Site, entry, policy
 
@@ -168,10 +168,10 @@ def test_a_long_history_comes_whole_and_in_order(site: Site, alice: httpx.Client
 def test_a_history_that_cannot_be_read_on_says_so(
     site: Site, alice: httpx.Client, thing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(past: Past) -> None:
+    async def broken(past: PastEvents) -> None:
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(Past, "next", broken)
+    monkeypatch.setattr(PastEvents, "next", broken)
     answer = alice.get(thing, params={"from-historical-revision": 1}, headers=EVENTS)
     kind, data = answer.text.strip().split("\n")
     assert kind == "event:failed"

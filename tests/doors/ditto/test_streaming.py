@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.doors.ditto import streaming as door
-from penstock.doors.ditto.past import Row
+from penstock.doors.ditto.past import PastRow
 from penstock.wire.ditto.subscriptions import IDLE_SECONDS
 from tests.doors.ditto.world import THING, failure, kinds, revisions
 from tests.doors.ditto.world_memory import Batches, MemoryWorld, event
@@ -142,7 +142,7 @@ def test_what_goes_wrong_when_a_history_is_looked_for_is_told_by_a_number(world:
 class Torn(Batches):
     """A history of which only the first batch can be read."""
 
-    async def next(self) -> list[Row] | None:
+    async def next(self) -> list[PastRow] | None:
         if self.read:
             raise RuntimeError("the file is damaged")
         return await super().next()

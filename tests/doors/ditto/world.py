@@ -16,12 +16,11 @@ from typing import Any, Protocol, TypeVar
 
 from penstock.doors.ditto.change_log import JournalChangeLog
 from penstock.doors.ditto.connection import Connection
-from penstock.doors.ditto.identity import Credentials, Identity, Login
+from penstock.doors.ditto.identity import Identity, Login, ShownCredentials
 from penstock.doors.ditto.items import Items, Sets
 from penstock.doors.ditto.live import Edition
-from penstock.doors.ditto.ports import Service as ServicePort
-from penstock.doors.ditto.ports import Work
-from penstock.doors.ditto.service import Service
+from penstock.doors.ditto.ports import Service, Work
+from penstock.doors.ditto.service import DittoService
 from penstock.history.reader import History
 from penstock.journal.journal import Journal, Policy, Settings
 from penstock.journal.record import Columns
@@ -29,9 +28,8 @@ from penstock.journal.recorder import Recording
 from penstock.kernel.ports import ClientFacts
 from penstock.testing.clock import Clock
 from penstock.twins.command import Caller
-from penstock.twins.names import Key, Names, thing_key
-from penstock.twins.registry import Settings as TwinSettings
-from penstock.twins.registry import Twins
+from penstock.twins.names import EntityKey, Names, thing_key
+from penstock.twins.registry import RegistrySettings, Twins
 from penstock.wire.ditto.errors import AUTHENTICATION_FAILED
 from penstock.wire.ditto.instant import print_instant
 
@@ -109,7 +107,7 @@ class Place(Protocol):
     now: int
 
     @property
-    def port(self) -> ServicePort: ...
+    def port(self) -> Service: ...
     @property
     def edition(self) -> Edition: ...
     @property
@@ -127,7 +125,7 @@ class Peer:
         self.closed: tuple[int, str] | None = None
         self.reading = True
         facts = ClientFacts("127.0.0.1", False, {})
-        login = Login(Caller((f"nginx:{user}",), self), Credentials(user, "secret", facts), time_to_live)
+        login = Login(Caller((f"nginx:{user}",), self), ShownCredentials(user, "secret", facts), time_to_live)
         numbers = iter(range(1_000_000))
         self.connection = Connection(
             world.port, world.edition, login, self, world.work, world.clock, lambda: f"made-{next(numbers)}"
@@ -259,15 +257,15 @@ class World:
         self.journal = Journal(directory / "journal", settings)
         self.names = Names()
         # Entities of which an answer, or a change, was not taken.
-        self.faults: list[Key] = []
+        self.faults: list[EntityKey] = []
         change_log = JournalChangeLog(self.journal, loop.call_soon_threadsafe)
-        self.twins = Twins(change_log, self._time, self.faults.append, TwinSettings(names=self.names))
+        self.twins = Twins(change_log, self._time, self.faults.append, RegistrySettings(names=self.names))
         reader = History(directory / "journal", directory / "lake")
         identity = Identity(lambda name: None, "", "jwt", lambda client: True)
         sets = Sets(lambda name: None, lambda adapter_set, adapter: False, self.names.adapter_set)
         recording = Recording(self.journal, loop.call_soon, self._time)
         items = Items(sets, identity, recording, reader, self._executor)
-        self.service = Service(
+        self.service = DittoService(
             self.twins,
             self.names,
             identity,
@@ -277,7 +275,7 @@ class World:
             kept_headers=kept_headers,
             now=lambda: self.now,
         )
-        self.port: ServicePort = self.service
+        self.port: Service = self.service
         self.edition = Edition(self.service.losses)
         self._peers: list[Peer] = []
 
@@ -343,7 +341,7 @@ def running(directory: Path, settings: Settings | None = None, kept_headers: tup
 class Renewing:
     """A service whose tokens are the names of their users, and last a minute."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: DittoService) -> None:
         self._service = service
 
     def __getattr__(self, name: str) -> Any:

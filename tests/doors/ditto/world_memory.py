@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from penstock.doors.ditto.answers import DittoAnswer, error_of
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition
-from penstock.doors.ditto.past import Row
+from penstock.doors.ditto.past import PastRow
 from penstock.doors.ditto.ports import Heard
 from penstock.doors.ditto.waiting_events import Losses
 from penstock.testing.clock import Clock
@@ -27,20 +27,20 @@ from tests.doors.ditto.world import NOON, SECOND, Peer
 T = TypeVar("T")
 
 
-def event(revision: int) -> Row:
+def event(revision: int) -> PastRow:
     kind = "created" if revision == 1 else "modified"
-    return Row(kind, "/attributes/counter", str(revision - 1), revision, NOON + revision * SECOND)
+    return PastRow(kind, "/attributes/counter", str(revision - 1), revision, NOON + revision * SECOND)
 
 
 class Batches:
     """A history in batches; `closed` when nobody reads it any more."""
 
-    def __init__(self, rows: list[Row], size: int) -> None:
+    def __init__(self, rows: list[PastRow], size: int) -> None:
         self._rest = deque(rows[at : at + size] for at in range(0, len(rows), size))
         self.read = 0
         self.closed = False
 
-    async def next(self) -> list[Row] | None:
+    async def next(self) -> list[PastRow] | None:
         # What was begun before it was closed may come to its end after that.
         if self.closed or not self._rest:
             return None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
-from penstock.twins.history import Moment
+from penstock.twins.history import PastMoment
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions, IfEqual, Tags, Unreadable
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import Headers, tags_header, text_header
@@ -101,12 +101,12 @@ def _condition(headers: Headers) -> Query | None:
     return None if text is None else parse_rql(text)
 
 
-def moment_of(headers: Headers) -> Moment | None:
+def moment_of(headers: Headers) -> PastMoment | None:
     """The moment that a command to retrieve asks for; None for today. Raises `header.invalid`. A revision wins."""
     text = text_header(headers, "at-historical-revision")
     if text is not None:
-        return Moment(revision=parse_revision(text, "at-historical-revision"))
+        return PastMoment(revision=parse_revision(text, "at-historical-revision"))
     text = text_header(headers, "at-historical-timestamp")
     if text is not None:
-        return Moment(before=parse_timestamp(text, "at-historical-timestamp"))
+        return PastMoment(before=parse_timestamp(text, "at-historical-timestamp"))
     return None

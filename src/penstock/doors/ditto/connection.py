@@ -15,7 +15,7 @@ from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition, Watch
 from penstock.doors.ditto.ports import Channel, Service, Work
 from penstock.doors.ditto.service import as_answer
-from penstock.doors.ditto.streaming import Streams, answer_to
+from penstock.doors.ditto.streaming import HistoryStreams, answer_to
 from penstock.wire.ditto import streaming, twin
 from penstock.wire.ditto.control import Control, RenewToken, Signals, Start, parse_control
 from penstock.wire.ditto.envelope import Envelope, Headers, Refused, error_response, parse_envelope
@@ -53,7 +53,7 @@ class Connection:
         self._clock = clock
         self._new_id = new_id
         self._work = work
-        self._streams = Streams(service, login, self._send, work, clock)
+        self._streams = HistoryStreams(service, login, self._send, work, clock)
         self._watch = Watch(service, edition, login.caller.names[0], self._send, new_id)
         self._expires = self._end_of(login)
         self._is_open = True

@@ -20,18 +20,18 @@ from penstock.doors.ditto.http import ditto_routes
 from penstock.doors.ditto.identity import Identity, Judge
 from penstock.doors.ditto.items import Items, Sets
 from penstock.doors.ditto.locality import Locality
-from penstock.doors.ditto.past import Reader
+from penstock.doors.ditto.past import HistoryReader
 from penstock.doors.ditto.saved_state import load_state, records_after, save_state
-from penstock.doors.ditto.service import Service
+from penstock.doors.ditto.service import DittoService
 from penstock.doors.ditto.websocket import Sockets
 from penstock.journal.errors import Expired
-from penstock.journal.reader import Reader as JournalReader
+from penstock.journal.reader import Reader
 from penstock.journal.recorder import Recording
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.transport.http import HttpConnection
-from penstock.twins.names import Key, Names
-from penstock.twins.registry import Settings, Twins
+from penstock.twins.names import EntityKey, Names
+from penstock.twins.registry import RegistrySettings, Twins
 from penstock.twins.state import rebuilt
 from penstock.wire.http1 import HttpRequest
 
@@ -63,7 +63,7 @@ class DittoDoor:
         self,
         config: Config,
         recording: Recording,
-        history: Reader,
+        history: HistoryReader,
         sets: AdapterSets,
         ports: Callable[[], Collection[int]],
         ledger: Ledger | None = None,
@@ -89,12 +89,12 @@ class DittoDoor:
             JournalChangeLog(recording.journal, loop.call_soon_threadsafe),
             lambda: time.time_ns() // 1000,
             _not_taken,
-            Settings(names=names, reserved=known.is_reserved),
+            RegistrySettings(names=names, reserved=known.is_reserved),
         )
         locality = Locality((config.stream.host, config.api.host), ports)
         self.identity = Identity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
         items = Items(known, self.identity, recording, history, self._executor)
-        self.service = Service(self.twins, names, self.identity, items, history, self._executor, ledger, kept)
+        self.service = DittoService(self.twins, names, self.identity, items, history, self._executor, ledger, kept)
         self._sockets = Sockets(self.service)
         self._names = names
 
@@ -113,7 +113,7 @@ class DittoDoor:
         state = load_state(journal.disk)
         self._saved = state.sequence
         try:
-            self.twins.restore(state, records_after(JournalReader(journal.disk), self._names, state.sequence))
+            self.twins.restore(state, records_after(Reader(journal.disk), self._names, state.sequence))
         except Expired as expired:
             log.warning("the saved state of things is lost or too old: made again from the lake", reason=str(expired))
             found = rebuilt(self._history, self._names, state, journal.committed)
@@ -170,7 +170,7 @@ class DittoDoor:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _not_taken(key: Key) -> None:
+def _not_taken(key: EntityKey) -> None:
     """A listener, or whoever was answered, has failed."""
     log.exception("an answer or an event of a twin was not taken", entity=key.id)
 

@@ -28,7 +28,7 @@ from penstock.doors.ditto.http_request import (
     several_of,
 )
 from penstock.doors.ditto.identity import Login
-from penstock.doors.ditto.service import Service, as_answer
+from penstock.doors.ditto.service import DittoService, as_answer
 from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
 from penstock.wire.ditto.document import encode
 from penstock.wire.ditto.envelope import JSON_TYPE, boolean_header
@@ -59,7 +59,7 @@ _ABOUT = {
 }
 
 
-def ditto_routes(service: Service, default_namespace: str) -> APIRouter:
+def ditto_routes(service: DittoService, default_namespace: str) -> APIRouter:
     """All of the HTTP API."""
     router = APIRouter(prefix=ROOT, tags=["Ditto"])
     door = _Door(service, default_namespace)
@@ -121,7 +121,7 @@ class _Elsewhere:
 
 
 class _Door:
-    def __init__(self, service: Service, default_namespace: str) -> None:
+    def __init__(self, service: DittoService, default_namespace: str) -> None:
         self._service = service
         self._default_namespace = default_namespace
         # Commands that nobody waits for.

@@ -61,7 +61,7 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class ShownCredentials:
     """What a client has shown. A token has no user beside it."""
 
     user: str | None
@@ -81,7 +81,7 @@ class Login:
     """
 
     caller: Caller
-    credentials: Credentials
+    credentials: ShownCredentials
     time_to_live: float | None = None
 
 
@@ -111,11 +111,11 @@ class Identity:
         """Who sends a request with these headers, by names in lower case; raises 401, or 503 if nobody can tell."""
         return await self.login(_credentials(headers.get("authorization", ""), client), origin)
 
-    async def login(self, credentials: Credentials, origin: object = None) -> Login:
+    async def login(self, credentials: ShownCredentials, origin: object = None) -> Login:
         subject, _, time_to_live = await self.identify(credentials)
         return Login(Caller((subject,), origin), credentials, time_to_live)
 
-    async def identify(self, credentials: Credentials) -> tuple[str, str, float | None]:
+    async def identify(self, credentials: ShownCredentials) -> tuple[str, str, float | None]:
         """The subject, the user's name and how long that lasts; raises 401, or 503 if nobody can tell."""
         if not self._adapter_set:
             return f"{BASIC_ISSUER}:{self._demo_user(credentials)}", DEMO_USER, None
@@ -138,13 +138,13 @@ class Identity:
     async def admission(self, user: str | None, password: str | None, client: ClientFacts) -> Admission:
         """The same for a session of the adapter set of things, which knows refusals: its roles are the subject."""
         try:
-            subject, name, time_to_live = await self.identify(Credentials(user or None, password or "", client))
+            subject, name, time_to_live = await self.identify(ShownCredentials(user or None, password or "", client))
         except DittoError as error:
             reason = Reason.CREDENTIALS if error.status == 401 else Reason.AUTHORITY_UNAVAILABLE
             raise Refusal(reason, error.message) from None
         return Admission(user=name, roles=frozenset((subject,)), time_to_live=time_to_live)
 
-    async def admit(self, adapter_set: str, credentials: Credentials) -> Admission:
+    async def admit(self, adapter_set: str, credentials: ShownCredentials) -> Admission:
         """What a set's metadata adapter says to these credentials; raises a Refusal. What was right is remembered."""
         judge = self._judge_of(adapter_set)
         if judge is None:
@@ -164,7 +164,7 @@ class Identity:
             self._remembered.popitem(last=False)
         return admission
 
-    def _demo_user(self, credentials: Credentials) -> str:
+    def _demo_user(self, credentials: ShownCredentials) -> str:
         """Its password is no secret: so it is for nobody who comes from elsewhere."""
         given = f"{credentials.user}\0{credentials.password}".encode("utf-8", "surrogatepass")
         known = f"{DEMO_USER}\0{DEMO_PASSWORD}".encode()
@@ -188,19 +188,19 @@ def _since(admission: Admission, seconds: float) -> Admission:
     return replace(admission, time_to_live=left)
 
 
-def _credentials(header: str, client: ClientFacts) -> Credentials:
+def _credentials(header: str, client: ClientFacts) -> ShownCredentials:
     """Raises 401."""
     scheme, _, rest = header.partition(" ")
     rest = rest.strip()
     if scheme.lower() == "bearer" and rest:
-        return Credentials(None, rest, client)
+        return ShownCredentials(None, rest, client)
     if scheme.lower() == "basic":
         try:
             user, colon, password = base64.b64decode(rest, validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError, ValueError):
             raise AUTHENTICATION_FAILED.of(NOT_ADMITTED) from None
         if colon and user and password:
-            return Credentials(user, password, client)
+            return ShownCredentials(user, password, client)
     raise AUTHENTICATION_FAILED.of(NOT_ADMITTED)
 
 

@@ -16,7 +16,7 @@ from itertools import chain
 
 from penstock.doors.ditto.answers import error_of
 from penstock.doors.ditto.identity import Identity, Judge, Login
-from penstock.doors.ditto.past import Past, Reader, Row
+from penstock.doors.ditto.past import HistoryReader, PastEvents, PastRow
 from penstock.journal.entity import entity_of
 from penstock.journal.errors import JournalError
 from penstock.journal.recorder import Recording
@@ -25,7 +25,7 @@ from penstock.kernel.item import Mode
 from penstock.kernel.ports import SessionFacts
 from penstock.twins.access import Access, Rights
 from penstock.twins.enforcement import not_found
-from penstock.twins.history import Moment
+from penstock.twins.history import PastMoment
 from penstock.twins.items import base_of, changes_of_item, fields_in, fields_told
 from penstock.twins.record import records_of
 from penstock.twins.twin import Twin
@@ -95,7 +95,7 @@ class Items:
     sets: Sets
     identity: Identity
     recording: Recording
-    reader: Reader
+    reader: HistoryReader
     executor: Executor
     _states: OrderedDict[str, Twin] = field(default_factory=OrderedDict)
 
@@ -172,7 +172,7 @@ class Items:
             return None
         if known is not None and known.revision >= latest:
             return known
-        found = await self._fold(entity, thing_id, Moment(revision=latest), known)
+        found = await self._fold(entity, thing_id, PastMoment(revision=latest), known)
         if found is not None and (known is None or found.revision > known.revision):
             self._states[entity] = found
             self._states.move_to_end(entity)
@@ -180,12 +180,12 @@ class Items:
                 self._states.popitem(last=False)
         return found or known
 
-    async def at(self, item: ItemName, thing_id: str, moment: Moment) -> Twin | None:
+    async def at(self, item: ItemName, thing_id: str, moment: PastMoment) -> Twin | None:
         """The thing at a moment of its past."""
         await self.settle()
         return await self._fold(self.entity(item), thing_id, moment, None)
 
-    async def _fold(self, entity: str, thing_id: str, moment: Moment, base: Twin | None) -> Twin | None:
+    async def _fold(self, entity: str, thing_id: str, moment: PastMoment, base: Twin | None) -> Twin | None:
         def fold() -> Twin | None:
             first = 1 if base is None else base.revision + 1
             records = records_of(self.reader.read(entity, first=first, last=moment.revision))
@@ -204,7 +204,7 @@ class ItemPast:
     """The history of an item, for one who may read these fields of it. About others it is asked when they come."""
 
     def __init__(
-        self, past: Past, fields: frozenset[str], may_read: Callable[[Iterable[str]], Awaitable[bool]]
+        self, past: PastEvents, fields: frozenset[str], may_read: Callable[[Iterable[str]], Awaitable[bool]]
     ) -> None:
         self._past = past
         self._fields = fields
@@ -214,8 +214,8 @@ class ItemPast:
     def topic(self) -> Topic:
         return self._past.topic
 
-    async def next(self) -> list[Row] | None:
-        """As `Past.next`; raises 404 where the history has what its reader may not see."""
+    async def next(self) -> list[PastRow] | None:
+        """As `PastEvents.next`; raises 404 where the history has what its reader may not see."""
         rows = await self._past.next()
         if rows is None:
             return None

@@ -34,7 +34,7 @@ BATCH_BYTES = 1024 * 1024
 _COLUMNS = ["kind", "path", "value", "revision", "timestamp"]
 
 
-class Reader(WholeArchive, Protocol):
+class HistoryReader(WholeArchive, Protocol):
     """`penstock.history.reader.History`."""
 
     def read(
@@ -48,7 +48,7 @@ class Reader(WholeArchive, Protocol):
     ) -> Iterator[Any]: ...
 
 
-class Row(NamedTuple):
+class PastRow(NamedTuple):
     """One event, ready for `wire.ditto.twin.EventItems.item(*row)`: `value` is JSON, `timestamp` in microseconds."""
 
     kind: str
@@ -66,7 +66,7 @@ class Row(NamedTuple):
         return Event(topic.event(Action(self.kind)), self.path, value, self.revision, self.timestamp, headers, kept)
 
 
-class Past:
+class PastEvents:
     """Events of a range, ascending, each once: `await next()` until it is None, then or earlier `close()`.
 
     `topic` is one of the entity's; its events have `topic.event(...)`. `kept` names the headers that come with them.
@@ -75,7 +75,7 @@ class Past:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: HistoryReader,
         executor: Executor,
         topic: Topic,
         entity: str,
@@ -91,7 +91,7 @@ class Past:
         self._lock = threading.Lock()
         self._rows = _batches(reader, topic, entity, chosen, query, item, kept, now)
 
-    async def next(self) -> list[Row] | None:
+    async def next(self) -> list[PastRow] | None:
         """The next events, at least one; None when there are no more. Look ahead: fetch while nothing is wanted yet,
         and the last event can be followed by the news that it was the last.
         """
@@ -103,7 +103,7 @@ class Past:
         with suppress(RuntimeError):
             self._executor.submit(self._close)
 
-    def _step(self) -> list[Row] | None:
+    def _step(self) -> list[PastRow] | None:
         with self._lock:
             return next(self._rows, None)
 
@@ -113,7 +113,7 @@ class Past:
 
 
 def _batches(
-    reader: Reader,
+    reader: HistoryReader,
     topic: Topic,
     entity: str,
     chosen: Range,
@@ -121,13 +121,13 @@ def _batches(
     item: bool,
     kept: tuple[str, ...],
     now: int,
-) -> Iterator[list[Row]]:
+) -> Iterator[list[PastRow]]:
     if chosen.is_empty:
         return
-    wanted: Callable[[Row], bool] | None = None
+    wanted: Callable[[PastRow], bool] | None = None
     if query is not None:
 
-        def wanted(row: Row) -> bool:
+        def wanted(row: PastRow) -> bool:
             return row.event(topic, {}).fits(query, now)
 
     # Not `until`: the stream ends at the first event that is not before it, whatever comes after.
@@ -148,7 +148,7 @@ def _batches(
                 return
 
 
-def _parts(table: Any, kept: tuple[str, ...]) -> Iterator[list[Row]]:
+def _parts(table: Any, kept: tuple[str, ...]) -> Iterator[list[PastRow]]:
     """All rows, some at a time."""
     table = table.select([*_COLUMNS, "headers"] if kept else _COLUMNS)
     start = 0
@@ -160,17 +160,17 @@ def _parts(table: Any, kept: tuple[str, ...]) -> Iterator[list[Row]]:
         yield [_shown(row, kept) for row in _rows(part)] if kept else _rows(part)
 
 
-def _rows(table: Any) -> list[Row]:
+def _rows(table: Any) -> list[PastRow]:
     columns = [
         (table.column(name).cast(pa.int64()) if name == "timestamp" else table.column(name)).to_pylist()
         for name in table.column_names
     ]
     if len(columns) == len(_COLUMNS):
         columns.append([None] * table.num_rows)
-    return list(map(Row._make, zip(*columns, strict=True)))
+    return list(map(PastRow._make, zip(*columns, strict=True)))
 
 
-def _shown(row: Row, names: tuple[str, ...]) -> Row:
+def _shown(row: PastRow, names: tuple[str, ...]) -> PastRow:
     """The row with none but these of its headers."""
     kept = kept_in(row.kept, names)
     return row._replace(kept=None if kept is None else text_of(kept))
@@ -183,8 +183,8 @@ def kept_in(text: str | None, names: Collection[str]) -> dict[str, Json] | None:
     return {name: value for name, value in parse(text).items() if name in names} or None
 
 
-def _of_item(thing_id: str, entity: str, row: Row) -> Row | None:
+def _of_item(thing_id: str, entity: str, row: PastRow) -> PastRow | None:
     """A record of an item as the event of its thing; None if it is none."""
     record = Record(0, entity, row.revision, row.timestamp, row.kind, row.path, row.value)
     change = change_of_item(thing_id, record)
-    return None if change is None else Row(change.kind.value, change.path, change.text, row.revision, row.timestamp)
+    return None if change is None else PastRow(change.kind.value, change.path, change.text, row.revision, row.timestamp)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from penstock.doors.ditto.answers import DittoAnswer
 from penstock.doors.ditto.identity import Login
-from penstock.doors.ditto.past import Row
+from penstock.doors.ditto.past import PastRow
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.ranges import Selection
 from penstock.wire.ditto.topic import Topic
@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Past(Protocol):
     """A history that its reader may see, as long as it was when it was opened; filtered, if that was asked for."""
 
-    async def next(self) -> list[Row] | None:
+    async def next(self) -> list[PastRow] | None:
         """Some events more, at least one; None when there are none."""
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from penstock.journal.selection import Selection
 from penstock.journal.sidecar import SidecarDamaged, read_sidecar, write_sidecar
 from penstock.twins.names import Names
 from penstock.twins.record import Record, records_of
-from penstock.twins.state import State
+from penstock.twins.state import TwinsState
 from penstock.twins.twin import Twin
 from penstock.wire.ditto.document import parse, text_of
 from penstock.wire.ditto.kinds import EVENTS
@@ -38,7 +38,7 @@ _COLUMNS = ["entity", "revision", "created", "modified", "document"]
 BATCH_TWINS = 4096
 
 
-def save_state(disk: Disk, state: State) -> None:
+def save_state(disk: Disk, state: TwinsState) -> None:
     """Replace the saved state. Blocks: not for a loop. Raises OSError, and then the old one is still there."""
     entities, twins = list(state.twins), list(state.twins.values())
     batches = [
@@ -63,7 +63,7 @@ def _batch(entities: list[str], twins: list[Twin]) -> Any:
     return pa.RecordBatch.from_arrays(columns, _COLUMNS)
 
 
-def load_state(disk: Disk) -> State:
+def load_state(disk: Disk) -> TwinsState:
     """The newest state that can be read; an empty one if there is none: then all of the journal is read."""
     for name in (NAME, PREVIOUS):
         try:
@@ -76,9 +76,9 @@ def load_state(disk: Disk) -> State:
         head, body = tables
         version = head["version"][0].as_py()
         if version == VERSION:
-            return State(head["sequence"][0].as_py(), dict(_twins(body)))
+            return TwinsState(head["sequence"][0].as_py(), dict(_twins(body)))
         _log.error("the saved state of twins is of another version", file=name, version=version, known=VERSION)
-    return State()
+    return TwinsState()
 
 
 def _twins(table: Any) -> Iterator[tuple[str, Twin]]:

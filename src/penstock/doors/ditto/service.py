@@ -21,10 +21,10 @@ from functools import partial
 
 from penstock.doors.ditto.answers import RETRIEVED, DittoAnswer, answer_of, error_of, event_of
 from penstock.doors.ditto.commands import moment_of, things_asked_for, twin_command
-from penstock.doors.ditto.identity import Credentials, Identity, Login
+from penstock.doors.ditto.identity import Identity, Login, ShownCredentials
 from penstock.doors.ditto.item_events import ItemEvents
 from penstock.doors.ditto.items import READ_ALL, ItemPast, Items, fields_of
-from penstock.doors.ditto.past import Past, Reader, kept_in
+from penstock.doors.ditto.past import HistoryReader, PastEvents, kept_in
 from penstock.doors.ditto.waiting_events import Losses
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.ports import ClientFacts
@@ -33,8 +33,8 @@ from penstock.twins.access import NO_RIGHTS
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Result
 from penstock.twins.enforcement import enforce, not_found, readable
-from penstock.twins.history import Moment
-from penstock.twins.names import Key, Names, policy_key, thing_key
+from penstock.twins.history import PastMoment
+from penstock.twins.names import EntityKey, Names, policy_key, thing_key
 from penstock.twins.preconditions import check_condition
 from penstock.twins.reasons import TwinRefusal
 from penstock.twins.record import records_of
@@ -64,7 +64,7 @@ log = get(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HeardEvent:
     """A live event, without what its listener may not read. Filters see `event.partial()`.
 
     `told` is None for an event of an item.
@@ -87,10 +87,10 @@ class Heard:
         return seen(told.key.group, told.after, rights)
 
 
-Listener = Callable[[Heard], None]
+Listener = Callable[[HeardEvent], None]
 
 
-class Service:
+class DittoService:
     """`now` gives microseconds since 1970; `executor` is where histories are read.
 
     `kept_headers` names the headers of commands that are journaled with their events, in lower case.
@@ -102,7 +102,7 @@ class Service:
         names: Names,
         identity: Identity,
         items: Items,
-        reader: Reader,
+        reader: HistoryReader,
         executor: Executor,
         ledger: Ledger | None = None,
         kept_headers: tuple[str, ...] = (),
@@ -140,7 +140,7 @@ class Service:
 
     async def renew(self, login: Login, token: str) -> Login:
         """The same user with another token, as `JWT-TOKEN` brings it; raises 401 also for another user's."""
-        credentials = Credentials(None, token, login.credentials.client)
+        credentials = ShownCredentials(None, token, login.credentials.client)
         renewed = await self.identity.login(credentials, login.caller.origin)
         if renewed.caller.names != login.caller.names:
             raise AUTHENTICATION_FAILED.of("The token is one of another subject.")
@@ -195,7 +195,7 @@ class Service:
                     raise
         return DittoAnswer(RETRIEVED, found)
 
-    async def _retrieve_past(self, command: TwinCommand, moment: Moment, login: Login) -> DittoAnswer:
+    async def _retrieve_past(self, command: TwinCommand, moment: PastMoment, login: Login) -> DittoAnswer:
         key = command.key
         rights = self.twins.check_history(key, login.caller.subjects)
         twin = self._twin(key)
@@ -218,7 +218,7 @@ class Service:
         result = retrieve(command, past, rights, None if policy is None else policy.document)
         return answer_of(result, kept_in(headers, self.kept_headers))
 
-    def _twin(self, key: Key) -> Twin | None:
+    def _twin(self, key: EntityKey) -> Twin | None:
         return self.twins.policy(key.id) if key.group is Group.POLICIES else self.twins.thing(key.id)
 
     # -- items as things -------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class Service:
         enforce(asked, READ_ALL)
         moment = moment_of(command.headers)
         if moment is not None:
-            key = Key(Group.THINGS, id)
+            key = EntityKey(Group.THINGS, id)
             moment.check(key, twin.revision, self._now())
             past = await self.items.at(item, id, moment)
             if past is None:
@@ -255,7 +255,7 @@ class Service:
 
     # -- history ---------------------------------------------------------------------------------------------------
 
-    async def history_of(self, topic: Topic, selection: Selection, login: Login) -> Past | ItemPast:
+    async def history_of(self, topic: Topic, selection: Selection, login: Login) -> PastEvents | ItemPast:
         """The events of one entity that a selection means now; raises 404, and 400 for a filter that does not parse.
 
         `topic` is any of the entity's. Events that come later are not among them. The filter of a policy's history is
@@ -275,11 +275,11 @@ class Service:
             if fields is None:
                 raise error_of(not_found(topic.group, str(entity)))
             chosen = resolve(selection, self.items.latest(item))
-            past = Past(
+            past = PastEvents(
                 self._reader, self._executor, topic, self.items.entity(item), chosen, query, item=True, now=self._now()
             )
             return ItemPast(past, fields, partial(self.items.may_read, item, login))
-        key = Key(topic.group, str(entity))
+        key = EntityKey(topic.group, str(entity))
         try:
             self.twins.check_history(key, login.caller.subjects)
         except TwinRefusal as refusal:
@@ -287,7 +287,9 @@ class Service:
         found = self._twin(key)
         chosen = resolve(selection, 0 if found is None else found.revision)
         name, kept = self._names.entity(key), self.kept_headers
-        return Past(self._reader, self._executor, topic, name, chosen, query, item=False, kept=kept, now=self._now())
+        return PastEvents(
+            self._reader, self._executor, topic, name, chosen, query, item=False, kept=kept, now=self._now()
+        )
 
     # -- live events -----------------------------------------------------------------------------------------------
 
@@ -317,10 +319,12 @@ class Service:
                 return
             change = told.change_for(caller.subjects)
             if change is not None:
-                listener(Heard(self._event(told, change), told, login))
+                listener(HeardEvent(self._event(told, change), told, login))
 
         end_things = self.twins.listen(hear)
-        end_items = self._item_events.listen(login, namespaces, lambda event: listener(Heard(event, None, login)), miss)
+        end_items = self._item_events.listen(
+            login, namespaces, lambda event: listener(HeardEvent(event, None, login)), miss
+        )
 
         def end() -> None:
             end_things()

@@ -16,8 +16,8 @@ from starlette.responses import StreamingResponse
 from penstock.doors.ditto.http_request import entity_of, headers_of, parameters_of, path_of, segments_of, topic_of
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.items import ItemPast
-from penstock.doors.ditto.past import Past
-from penstock.doors.ditto.service import Heard, Service, as_answer
+from penstock.doors.ditto.past import PastEvents
+from penstock.doors.ditto.service import DittoService, HeardEvent, as_answer
 from penstock.doors.ditto.waiting_events import WaitingEvents
 from penstock.wire.ditto.document import MAX_LONG, Json, encode
 from penstock.wire.ditto.errors import HEADER_UNSUPPORTED
@@ -103,7 +103,7 @@ def selection_of(request: Request) -> Selection | None:
     return None
 
 
-async def past_stream(service: Service, request: Request, login: Login) -> StreamingResponse:
+async def past_stream(service: DittoService, request: Request, login: Login) -> StreamingResponse:
     """The events of one thing: of its history if a part of that is asked for, else from now on.
 
     Raises what is wrong before anything is sent.
@@ -121,7 +121,7 @@ async def past_stream(service: Service, request: Request, login: Login) -> Strea
     return _stream(_past_events(service, past, shape))
 
 
-async def _past_events(service: Service, past: Past | ItemPast, shape: Shape) -> AsyncIterator[bytes]:
+async def _past_events(service: DittoService, past: PastEvents | ItemPast, shape: Shape) -> AsyncIterator[bytes]:
     try:
         coming: asyncio.Future[list[bytes] | None]
         while not service.is_closing:
@@ -140,7 +140,7 @@ async def _past_events(service: Service, past: Past | ItemPast, shape: Shape) ->
         past.close()
 
 
-async def _next(past: Past | ItemPast, shape: Shape) -> list[bytes] | None:
+async def _next(past: PastEvents | ItemPast, shape: Shape) -> list[bytes] | None:
     rows = await past.next()
     if rows is None:
         return None
@@ -157,14 +157,14 @@ def query_of(request: Request) -> Query | None:
     return None if text is None else parse_rql(text)
 
 
-def live_stream(service: Service, request: Request, login: Login) -> StreamingResponse:
+def live_stream(service: DittoService, request: Request, login: Login) -> StreamingResponse:
     """What happens to things from now on: to all that the client may read, or to those in `ids` and `namespaces`."""
     check_stream(request)
     parameters = parameters_of(request)
     ids = _names(parameters.get("ids"))
     namespaces = _names(parameters.get("namespaces"))
 
-    def is_wanted(heard: Heard) -> bool:
+    def is_wanted(heard: HeardEvent) -> bool:
         return (ids is None or heard.event.topic.entity in ids) and (
             namespaces is None or heard.namespace in namespaces
         )
@@ -178,16 +178,16 @@ def _names(text: str | None) -> frozenset[str] | None:
 
 
 def _live(
-    service: Service,
+    service: DittoService,
     login: Login,
     shape: Shape,
     query: Query | None,
     namespaces: Collection[str],
-    is_wanted: Callable[[Heard], bool],
+    is_wanted: Callable[[HeardEvent], bool],
 ) -> StreamingResponse:
     queue = _Queue(WaitingEvents(service.losses, login.caller.names[0]))
 
-    def hear(heard: Heard) -> None:
+    def hear(heard: HeardEvent) -> None:
         if heard.event.topic.group is not Group.THINGS or not is_wanted(heard):
             return
         if query is not None and not heard.event.fits(query, service.now()):
@@ -233,7 +233,7 @@ class _Queue:
 
 
 async def _live_events(
-    service: Service, login: Login, queue: _Queue, listen: Callable[[], Callable[[], None]]
+    service: DittoService, login: Login, queue: _Queue, listen: Callable[[], Callable[[], None]]
 ) -> AsyncIterator[bytes]:
     """Until the client goes, its token expires or the server stops."""
     loop = asyncio.get_running_loop()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.doors.ditto.identity import Login
-from penstock.doors.ditto.past import Row
+from penstock.doors.ditto.past import PastRow
 from penstock.doors.ditto.ports import Past, Service, Work
 from penstock.doors.ditto.service import as_answer
 from penstock.wire.ditto.envelope import Headers, duration_header
@@ -29,7 +29,7 @@ SOME_ITEMS = 512
 SOME_BYTES = 262_144
 
 
-class Streams:
+class HistoryStreams:
     """`say` takes messages to send; `clock` gives seconds. Call `run` when it is `due`."""
 
     def __init__(
@@ -165,7 +165,7 @@ class Streams:
         stream.is_due = False
         self._pump(stream)
 
-    def _read(self, stream: _Stream, found: list[Row] | Exception | None) -> None:
+    def _read(self, stream: _Stream, found: list[PastRow] | Exception | None) -> None:
         stream.is_reading = False
         if stream.is_closed:
             return
@@ -214,7 +214,7 @@ class _Stream:
         self.is_due = False
         self.is_closed = False
         self._items = EventItems(subscription.topic, subscription.origin)
-        self._rows: list[Row] = []
+        self._rows: list[PastRow] = []
         self._at = 0
 
     @property
@@ -236,7 +236,7 @@ class _Stream:
         self._at += len(items)
         return items
 
-    def give(self, rows: list[Row] | None) -> None:
+    def give(self, rows: list[PastRow] | None) -> None:
         self._rows, self._at = rows or [], 0
         self.is_exhausted = rows is None
 

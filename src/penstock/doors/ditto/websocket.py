@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 from penstock.doors.ditto.connection import Connection
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition
-from penstock.doors.ditto.service import Service
+from penstock.doors.ditto.service import DittoService
 from penstock.doors.ditto.streaming import answer_to
 from penstock.doors.facts import API, request_id
 from penstock.kernel.ports import ClientFacts
@@ -45,7 +45,7 @@ SERVICE_RESTART = 1012
 class Sockets:
     """What the sockets share: the service, who is connected, and figures for the monitor."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: DittoService) -> None:
         self.service = service
         self.edition = Edition(service.losses)
         self.open: set[Socket] = set()
