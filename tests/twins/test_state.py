@@ -138,9 +138,7 @@ def test_without_the_lake_it_is_refused(server: Server) -> None:
         server.rebuilt()
 
 
-def test_a_beginning_that_the_lake_has_dropped_needs_a_milestone(
-    server: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_beginning_that_the_lake_has_dropped_needs_a_milestone(server: Server) -> None:
     server.change("ns:long", 20)
     server.change("ns:short", 5)
     server.now += 30 * DAY
@@ -153,3 +151,5 @@ def test_a_beginning_that_the_lake_has_dropped_needs_a_milestone(
     expected = server.twins.capture().twins
     long = NAMES.entity(thing_key("ns:long"))
     assert found.state.twins == {long: expected[long]}
+    # Of the others it is told how far they had come.
+    assert found.unknown == {NAMES.entity(thing_key("ns:short")): 11, NAMES.entity(policy_key(POLICY)): 2}

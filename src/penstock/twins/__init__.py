@@ -1,4 +1,5 @@
-"""Things and policies: their rules, who may do what to them, and their state, which the journal makes durable.
+"""Things and policies: their rules, who may do what to them, and their state.
 
-No sockets and no HTTP: doors hand in commands of `penstock.wire.ditto` and send what comes back. Begin at `registry`.
+Pure: no sockets, no messages, no disk. Doors hand in commands (`command`) and translate what comes back, results and
+reasons for refusing (`reasons`); what the room needs of the world is in `ports`. Begin at `registry`.
 """

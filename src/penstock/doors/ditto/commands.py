@@ -13,7 +13,7 @@ from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.history import PastMoment
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions, IfEqual, Tags, Unreadable
 from penstock.wire.ditto.document import Json
-from penstock.wire.ditto.envelope import Headers, tags_header, text_header
+from penstock.wire.ditto.envelope import Headers, parse_tags, text_header
 from penstock.wire.ditto.errors import HEADER_INVALID, DittoError
 from penstock.wire.ditto.ranges import parse_revision, parse_timestamp
 from penstock.wire.ditto.rql import Query, parse_rql
@@ -21,15 +21,15 @@ from penstock.wire.ditto.twin import Command, RetrieveSeveral
 
 T = TypeVar("T")
 
+# The subject that sent a command: what the server knows, whatever the client says.
+ORIGINATOR = "ditto-originator"
+
 _WEAK = "W/"
 _IF_EQUAL = {
     "update": IfEqual.UPDATE,
     "skip": IfEqual.SKIP,
     "skip-minimizing-merge": IfEqual.SKIP_MINIMIZING_MERGE,
 }
-# The subject that sent a command: what the server knows, whatever the client says.
-ORIGINATOR = "ditto-originator"
-
 _CONDITIONS = frozenset(("if-match", "if-none-match", "if-equal", "condition"))
 
 
@@ -82,7 +82,7 @@ def _tags(headers: Headers, name: str) -> Tags | None:
     text = text_header(headers, name)
     if text is None:
         return None
-    tags = tags_header(text, name)
+    tags = parse_tags(text, name)
     strong = tuple([tag for tag in tags if not tag.startswith(_WEAK)])
     return Tags(text, strong, tuple([tag.removeprefix(_WEAK) for tag in tags if tag.startswith(_WEAK)]))
 

@@ -192,7 +192,7 @@ def text_header(headers: Headers, name: str) -> str | None:
     raise HEADER_INVALID.of(text_of(value), name, "text")
 
 
-def tags_header(text: str, name: str) -> list[str]:
+def parse_tags(text: str, name: str) -> list[str]:
     """The entity-tags that a header lists, each with its quotes, or the star; raises `header.invalid`."""
     tags: list[str] = []
     at = 0
