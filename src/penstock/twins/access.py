@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from penstock.wire.ditto.document import Json
+from penstock.wire.ditto.kinds import Group
 from penstock.wire.ditto.pointer import MISSING, Missing, Pointer, parse_pointer
 
 # Sets of subjects whose rights one policy remembers. With more of them, rights are worked out anew.
@@ -134,6 +135,16 @@ _NOWHERE = Scope()
 
 # What nobody has been granted anything by.
 NO_RIGHTS = Rights({})
+
+
+def kind_of(group: Group) -> Kind:
+    return Kind.POLICY if group is Group.POLICIES else Kind.THING
+
+
+def readable(group: Group, rights: Rights) -> Scope:
+    """What of a thing, or of a policy, may be read."""
+    return rights.scope(kind_of(group), Permission.READ)
+
 
 # Subjects, kind, place, permission, and whether it is granted or revoked.
 _Rule = tuple[frozenset[str], str, Pointer, str, bool]

@@ -6,20 +6,11 @@ read nothing of an entity is told that there is none; all others are told what t
 
 from __future__ import annotations
 
-from penstock.twins.access import Kind, Permission, Rights, Scope
+from penstock.twins.access import Permission, Rights, kind_of, readable
 from penstock.twins.command import TwinCommand
 from penstock.twins.reasons import NotDeletable, NotFound, NotModifiable, TwinRefusal
 from penstock.wire.ditto.kinds import Action, Group
 from penstock.wire.ditto.resource import Part, Resource
-
-
-def kind_of(group: Group) -> Kind:
-    return Kind.POLICY if group is Group.POLICIES else Kind.THING
-
-
-def readable(group: Group, rights: Rights) -> Scope:
-    """What of a thing, or of a policy, may be read."""
-    return rights.scope(kind_of(group), Permission.READ)
 
 
 def not_found(group: Group, id: str) -> TwinRefusal:

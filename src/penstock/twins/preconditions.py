@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from penstock.twins.access import Scope
+from penstock.twins.access import Rights, Scope, readable
 from penstock.twins.reasons import (
     ConditionFailed,
     ConditionHidden,
@@ -29,7 +29,7 @@ from penstock.wire.ditto.document import Json, same
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
 from penstock.wire.ditto.kinds import Group
 from penstock.wire.ditto.merge import merge
-from penstock.wire.ditto.pointer import Missing, parse_pointer
+from penstock.wire.ditto.pointer import Missing, Pointer, get, parse_pointer
 from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.rql import And, Not, Or, Query
 
@@ -121,6 +121,17 @@ class Current:
 
 
 NOTHING = Current(False, None)
+
+
+def current(group: Group, twin: Twin, rights: Rights, pointer: Pointer) -> Current:
+    """What a command meets at its place, for its preconditions."""
+    if not pointer:
+        return Current(True, revision_tag(twin.revision))
+    value = get(twin.document, pointer)
+    if isinstance(value, Missing):
+        return NOTHING
+    visible = readable(group, rights).visible(value, pointer)
+    return Current(True, None if isinstance(visible, Missing) else value_tag(visible))
 
 
 def check_tags(group: Group, conditions: Conditions, current: Current, *, reading: bool) -> None:

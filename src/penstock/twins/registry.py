@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from penstock.twins import policies, things
-from penstock.twins.access import NO_RIGHTS, Access, Kind, Permission, Rights, Subjects
+from penstock.twins.access import NO_RIGHTS, Access, Kind, Permission, Rights, Subjects, readable
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Decision, Effect, Result
-from penstock.twins.enforcement import enforce, has_history, not_found, readable
+from penstock.twins.enforcement import enforce, has_history, not_found
 from penstock.twins.line import Line, Step
 from penstock.twins.milestone import milestone_in, with_milestone
 from penstock.twins.names import EntityKey, Names, policy_key, thing_key
 from penstock.twins.ports import ChangeLog, NewRecord
-from penstock.twins.preconditions import NOTHING, check_condition, check_tags
+from penstock.twins.preconditions import NOTHING, check_condition, check_tags, current
 from penstock.twins.reasons import (
     AlreadyThere,
     NamespaceReserved,
@@ -30,7 +30,7 @@ from penstock.twins.reasons import (
     TwinRefusal,
 )
 from penstock.twins.record import Record
-from penstock.twins.retrieval import current, retrieve
+from penstock.twins.retrieval import retrieve
 from penstock.twins.state import TwinsState
 from penstock.twins.told import Told
 from penstock.twins.twin import Twin, after, change_of

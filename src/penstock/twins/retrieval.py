@@ -6,16 +6,16 @@ The same for what is there now and for what was there at some moment of its hist
 from __future__ import annotations
 
 from penstock.twins import policies, things
-from penstock.twins.access import Kind, Permission, Rights
+from penstock.twins.access import Kind, Permission, Rights, readable
 from penstock.twins.command import TwinCommand
 from penstock.twins.decision import Effect, Result
-from penstock.twins.enforcement import enforce, readable
-from penstock.twins.preconditions import NOTHING, Current, check_tags, revision_tag, special_fields, value_tag
+from penstock.twins.enforcement import enforce
+from penstock.twins.preconditions import Current, check_tags, revision_tag, special_fields, value_tag
 from penstock.twins.twin import Document, Twin
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.fields import Fields
 from penstock.wire.ditto.kinds import Group
-from penstock.wire.ditto.pointer import Missing, Pointer, get
+from penstock.wire.ditto.pointer import Missing, get
 
 # The field by which an entity is named. Who may read anything of it may read that.
 _ID_FIELD = {Group.THINGS: "thingId", Group.POLICIES: "policyId"}
@@ -46,17 +46,6 @@ def seen(group: Group, twin: Twin, rights: Rights) -> Document:
     if isinstance(visible, Missing):
         return {name: twin.document[name]}
     return visible if name in visible else {name: twin.document[name], **visible}
-
-
-def current(group: Group, twin: Twin, rights: Rights, pointer: Pointer) -> Current:
-    """What a command meets at its place, for its preconditions."""
-    if not pointer:
-        return Current(True, revision_tag(twin.revision))
-    value = get(twin.document, pointer)
-    if isinstance(value, Missing):
-        return NOTHING
-    visible = readable(group, rights).visible(value, pointer)
-    return Current(True, None if isinstance(visible, Missing) else value_tag(visible))
 
 
 def _special(group: Group, twin: Twin, rights: Rights, policy: Document | None, fields: Fields) -> dict[str, Json]:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from penstock.twins.access import NO_RIGHTS, Access, Scope, Subjects
-from penstock.twins.enforcement import readable
+from penstock.twins.access import NO_RIGHTS, Access, Scope, Subjects, readable
 from penstock.twins.names import EntityKey
 from penstock.twins.twin import Change, Twin
 from penstock.wire.ditto.document import Json

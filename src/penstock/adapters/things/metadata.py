@@ -15,8 +15,7 @@ from penstock.adapters.things.fields import field_of, may_read
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import Admission, ClientFacts, SessionFacts, Statistics, SubscriptionFacts
-from penstock.twins.access import Subjects
-from penstock.twins.enforcement import readable
+from penstock.twins.access import Subjects, readable
 from penstock.twins.names import DEFAULT_SET, THINGS, thing_key
 from penstock.twins.registry import Twins
 from penstock.twins.told import Told

@@ -29,10 +29,10 @@ from penstock.doors.ditto.waiting_events import Losses
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.ports import ClientFacts
 from penstock.log import get
-from penstock.twins.access import NO_RIGHTS
+from penstock.twins.access import NO_RIGHTS, readable
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Result
-from penstock.twins.enforcement import enforce, not_found, readable
+from penstock.twins.enforcement import enforce, not_found
 from penstock.twins.history import PastMoment
 from penstock.twins.names import EntityKey, Names, policy_key, thing_key
 from penstock.twins.preconditions import check_condition
