@@ -395,6 +395,8 @@ class HttpConnection(asyncio.Protocol):
         self.lost = True  # For this object; the socket lives on.
         self.http_port.connections.discard(self)
         self.http_port.idle.pop(self, None)
+        # What has answered until now may hold this object: neither is to wait for the garbage collector.
+        self._answering = None
         self._cancel_timers()
         self._resume()
         self.transport.set_protocol(protocol)

@@ -27,7 +27,8 @@ from penstock.wire.ditto.errors import (
 )
 from penstock.wire.ditto.topic import UNKNOWN, Criterion, Topic
 
-# Commands of one connection that have not been answered. With so many nothing more is read until there are fewer.
+# Commands of one connection that have not been answered, unless it is said how many. With so many nothing more is read
+# until there are fewer.
 MAX_UNANSWERED = 100
 
 # Codes of RFC 6455: the client's token is over or wrong.
@@ -46,6 +47,7 @@ class Connection:
         work: Work,
         clock: Callable[[], float],
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        max_unanswered: int = MAX_UNANSWERED,
     ) -> None:
         self._service = service
         self._login = login
@@ -59,6 +61,7 @@ class Connection:
         self._is_open = True
         self._writable = True
         self._unanswered = 0
+        self._max_unanswered = max_unanswered
         self._reading = True
 
     # -- what the socket says --------------------------------------------------------------------------------------
@@ -192,7 +195,7 @@ class Connection:
             self._channel.send(messages)
 
     def _read_or_not(self) -> None:
-        reading = self._writable and self._unanswered < MAX_UNANSWERED
+        reading = self._writable and self._unanswered < self._max_unanswered
         if reading is not self._reading:
             self._reading = reading
             if self._is_open:

@@ -166,7 +166,15 @@ class Socket(WebSocket):
         super().__init__(connection, acceptance, MAX_MESSAGE_BYTES)
         self.sockets = sockets
         self._loop = asyncio.get_running_loop()
-        self._connection = Connection(sockets.service, sockets.edition, login, self, self, self._loop.time)
+        self._connection = Connection(
+            sockets.service,
+            sockets.edition,
+            login,
+            self,
+            self,
+            self._loop.time,
+            max_unanswered=self.http_port.config.limits.max_unanswered_requests,
+        )
         # Messages that came in before reading stopped.
         self._inbox: deque[str] = deque()
         self._reading = True
