@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from random import Random
 
@@ -44,6 +45,22 @@ def test_what_is_written_is_read(disk: Disk) -> None:
     view = disk.view("a")
     assert (view.size(), view.read(4, 3), view.read(8, 100), view.read(13, 1)) == (13, b"two", b"three", b"")
     assert get(disk, "a") == b"ONE two three"
+    view.close()
+
+
+def test_a_read_that_comes_in_pieces_is_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = DirectoryDisk(tmp_path, make=True)
+    put(disk, "a", b"0123456789")
+    whole = os.pread
+    # A network disk may return less than was asked for, and again less of the rest.
+    monkeypatch.setattr("os.pread", lambda file, length, position: whole(file, min(length, 4), position))
+    view = disk.view("a")
+    assert [view.read(*place) for place in ((0, 10), (1, 7), (5, 100), (10, 5))] == [
+        b"0123456789",
+        b"1234567",
+        b"56789",
+        b"",
+    ]
     view.close()
 
 
