@@ -225,7 +225,7 @@ class Server:
                 [core],
                 [self._tlex, self._stream],
                 [self._api],
-                [TidyingService()],
+                [TidyingService(core.kernel)],
             ]
         )
         self._ready = False

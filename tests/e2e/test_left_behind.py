@@ -124,8 +124,8 @@ def test_a_server_tidies_up_again_and_again(monkeypatch: pytest.MonkeyPatch) -> 
             enough = times + more
             assert news.wait_for(lambda: times >= enough, PATIENCE)
 
-    monkeypatch.setattr("penstock.server.TIDY_PAUSE", 0.01)
-    monkeypatch.setattr("penstock.server.give_back", note)
+    monkeypatch.setattr("penstock.services.tidying.TIDY_PAUSE", 0.01)
+    monkeypatch.setattr("penstock.services.tidying.give_back", note)
     with BackgroundServer({}):
         for _ in range(2):
             shared_name("an item")

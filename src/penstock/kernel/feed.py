@@ -94,6 +94,13 @@ class Feed:
                 del self._released[next(iter(self._released))]
             self._source.unsubscribe(item.name)
 
+    def tidy(self, now: float) -> None:
+        """Forget items that were given up long ago."""
+        for name, released in list(self._released.items()):
+            if released + GRACE > now:
+                break
+            del self._released[name]
+
     def _live(self, item: str, serial: int | None) -> Item | None:
         live = self.items.get(item)
         if live is None or (serial is not None and serial != live.serial):

@@ -201,6 +201,16 @@ class Kernel:
         finally:
             self._turn_time = 0.0
 
+    def tidy(self) -> None:
+        """Let go of what is too old to be of use, also where nothing happens any more."""
+        now = self.clock()
+        for feed in self.feeds.values():
+            feed.tidy(now)
+        for session in self.sessions.values():
+            session.own_log.forget(now)
+        for log in self.sharing.logs():
+            log.forget(now)
+
     def stop(self) -> None:
         """End every session; used when the process goes down.
 

@@ -109,11 +109,14 @@ class RecoveryLog:
 
     def _trim(self) -> None:
         """Let go of the oldest batches while there are too many bytes, or when they are too old."""
+        if self._batches:
+            self.forget(self._batches[-1].time)
+
+    def forget(self, now: float) -> None:
+        """Let go of what is too old by now; nothing else does if nothing more is sent."""
         batches = self._batches
-        if not batches:
-            return
-        oldest = batches[-1].time - self._max_age
-        if self._size <= self.max_bytes and batches[0].time >= oldest:
+        oldest = now - self._max_age
+        if not batches or (self._size <= self.max_bytes and batches[0].time >= oldest):
             return
         count = 0
         for old in batches:

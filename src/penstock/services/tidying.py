@@ -9,6 +9,7 @@ import asyncio
 
 from penstock.adapters.authority import forget_names
 from penstock.collector import give_back
+from penstock.kernel.kernel import Kernel
 from penstock.services.service import Service
 
 # Seconds between two times that memory which clients have left behind is given back.
@@ -16,25 +17,25 @@ TIDY_PAUSE = 60.0
 
 
 class TidyingService(Service):
-    """At work while clients come and go."""
+    """At work while clients come and go, some with very many items."""
 
     name = "tidying"
 
-    def __init__(self) -> None:
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(_tidy())
+        self._task = asyncio.get_running_loop().create_task(self._tidy())
 
     async def drain(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-
-async def _tidy() -> None:
-    """Clients come and go, some with very many items: what they leave behind is given back now and then."""
-    while True:
-        await asyncio.sleep(TIDY_PAUSE)
-        forget_names()
-        if not await asyncio.to_thread(give_back):
-            return
+    async def _tidy(self) -> None:
+        while True:
+            await asyncio.sleep(TIDY_PAUSE)
+            # Small things first: one of them keeps a whole block of memory from being given back.
+            self._kernel.tidy()
+            forget_names()
+            await asyncio.to_thread(give_back)
