@@ -163,7 +163,7 @@ async def measure_ours(updates: int, form: str, cores: Cores, failures: Counter[
     )
     await _send_to(adapter.ports[0], updates, form, cores, meter)
     # The last states of all may still be held back for the client.
-    while any(lane.has_held() for lane in session.lanes_of(1)):  # noqa: ASYNC110, the kernel tells nobody
+    while any(lane.has_held() for lane in session.own().lanes_of(1)):  # noqa: ASYNC110, the kernel tells nobody
         await asyncio.sleep(0.001)
     subscription = session.subscription(1)
     session.unsubscribe(1)

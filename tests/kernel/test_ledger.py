@@ -15,7 +15,7 @@ from penstock.kernel.messages import Message
 from penstock.kernel.outbox import Outbox
 from penstock.kernel.recovery import Batch
 from penstock.kernel.session import Binding, Session
-from penstock.kernel.stream import OwnStream
+from penstock.kernel.stream import Share, Stream
 from penstock.kernel.table import TableLane
 from penstock.testing import Harness, MemoryChannel
 
@@ -52,8 +52,10 @@ def naive_waiting(kernel: Kernel) -> int:
     total = 0
     outboxes: set[Outbox] = set()
     for session in kernel.sessions.values():
-        stream = session._stream
-        outbox = stream._outbox if isinstance(stream, OwnStream) else stream._stream._outbox
+        stream: Stream | Share = session._stream
+        if isinstance(stream, Share):
+            stream = stream._stream
+        outbox = stream._outbox
         if session.channel is None:
             total += sum(map(len, outbox.lines))
         if outbox not in outboxes:

@@ -153,6 +153,8 @@ class Lane(Timed):
 
     def discard(self) -> None:
         """Its stream goes on without it: forget everything, and never listen again."""
+        # A line of it that the bandwidth has held back may still be sent; that must not wake it.
+        self.interval = 0.0
         self.open = False
         self.alarm = 0.0
 
@@ -325,8 +327,7 @@ class MergeLane(StateLane):
         return not self.waiting and self._held is None and (not self.open or not self.has_held())
 
     def matches(self, other: Lane) -> bool:
-        assert isinstance(other, MergeLane)
-        return super().matches(other) and (self.open or self.seen == other.seen)
+        return isinstance(other, MergeLane) and super().matches(other) and (self.open or self.seen == other.seen)
 
     def clone(self, outbox: Outbox) -> Lane:
         lane = MergeLane(outbox, self.item, self.view, self.subscription, self.position, self.wants_snapshot)

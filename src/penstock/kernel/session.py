@@ -21,10 +21,7 @@ from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.kernel.timers import Timed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from penstock.kernel.kernel import Kernel
-    from penstock.kernel.lane import Lane
     from penstock.kernel.ports import Channel, Codec, MessageHandler
 
 # A custom END message (code 0 or negative) of more characters is not sent on a connection of limited length.
@@ -104,7 +101,7 @@ class Session(Timed):
             and stream.is_common()
             # To find out whether a million lanes may be shared would take longer than it saves, and others wait.
             and stream.is_small(most_lanes)
-            and all(subscription.is_common() for subscription in self.subscriptions.values())
+            and all(subscription.is_common(stream) for subscription in self.subscriptions.values())
         ):
             return stream
         return None
@@ -133,10 +130,6 @@ class Session(Timed):
     def unsent(self) -> int:
         """How many lines are encoded but not written."""
         return self._stream.unsent
-
-    def lanes_of(self, subscription: int) -> Sequence[Lane]:
-        """Those of a subscription, by the position of their item."""
-        return self._stream.lanes_of(subscription)
 
     def notify(self, line: bytes) -> None:
         """A data notification for this client alone, in order with what its lanes send."""

@@ -2,8 +2,9 @@
 
 A session has a stream of its own, `OwnStream`, or a `Share` of one that it reads together with others, `SharedStream`:
 the very same bytes, joined, framed and logged once. Whatever concerns one client alone (its notifications, its lanes,
-its limits, its recovery) is an operation of `OwnStream` and of no other type. A share can be turned into an own stream,
-a clone with the log of that client, and into nothing else: see `Session.own`. Who may share is decided in `sharing`.
+its limits, its recovery) is an operation of `OwnStream` and of no other type: through a share neither lanes nor outbox
+can be reached. It can be turned into an own stream, a clone with the log of that client: see `Session.own`. Who shares
+with whom is decided in `sharing`.
 """
 
 from __future__ import annotations
@@ -45,9 +46,6 @@ class Stream(metaclass=ABCMeta):
 
     def lanes(self) -> list[Lane]:
         return [lane for lanes in self._lanes.values() for lane in lanes]
-
-    def lanes_of(self, subscription: int) -> Sequence[Lane]:
-        return self._lanes.get(subscription, ())
 
     def is_small(self, most: int) -> bool:
         """Whether it has no more than so many lanes: asked before all of them are gone through."""
@@ -129,6 +127,10 @@ class OwnStream(Stream):
     def tell(self, line: bytes) -> None:
         """A data notification, in order with what the lanes send."""
         self._outbox.tell(line)
+
+    def lanes_of(self, subscription: int) -> Sequence[Lane]:
+        """By the position of their item."""
+        return self._lanes.get(subscription, ())
 
     def add(self, lane: Lane) -> None:
         self._lanes.setdefault(lane.subscription, []).append(lane)
@@ -322,12 +324,6 @@ class Share:
     def flush(self) -> None:
         self._stream.flush()
 
-    def lanes(self) -> list[Lane]:
-        return self._stream.lanes()
-
-    def lanes_of(self, subscription: int) -> Sequence[Lane]:
-        return self._stream.lanes_of(subscription)
-
     @property
     def unsent(self) -> int:
         return self._stream.unsent
@@ -362,10 +358,6 @@ class SharedStream(Stream):
     @property
     def course(self) -> tuple[object, ...]:
         return self._course
-
-    @property
-    def readers(self) -> int:
-        return len(self._shares)
 
     def admit(self, own: OwnStream) -> Share | None:
         """Let a client in if its own stream is common, has the same course, and both are at the same point of it."""

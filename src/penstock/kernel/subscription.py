@@ -174,12 +174,12 @@ class Subscription:
             lane.set_interval(0.0 if frequency is None else 1.0 / frequency)
         self.confirm()
 
-    def is_common(self) -> bool:
+    def is_common(self, own: OwnStream) -> bool:
         """Whether another session may have one that is just like it: nobody wants to hear what became of its events."""
         return (
             not self._silent
             and self.request.grant.facts is None
-            and not any(lane.item.owes_snapshot(lane) for lane in self.session.lanes_of(self.number))
+            and not any(lane.item.owes_snapshot(lane) for lane in own.lanes_of(self.number))
         )
 
     def activate(self) -> None:

@@ -252,8 +252,7 @@ class TableLane(Lane):
         return not (self.waiting or self._rows or self._parked or self._lost)
 
     def matches(self, other: Lane) -> bool:
-        assert isinstance(other, TableLane)
-        return super().matches(other) and self._due == other._due
+        return isinstance(other, TableLane) and super().matches(other) and self._due == other._due
 
     def clone(self, outbox: Outbox) -> Lane:
         lane = TableLane(outbox, self.item, self._table, self.subscription, self.position, self.wants_snapshot)
