@@ -85,7 +85,11 @@ def test_deleting_what_is_not_there_changes_nothing() -> None:
     assert delete(document, ("a", "b", "c")) == document
 
 
-@pytest.mark.parametrize("value", [{"a/b": 1}, {"": 1}, {"a": [{"b\n": 1}]}, {"\x7f": 1}])
+# The first and the last of the control characters, of both kinds.
+CONTROL = [{character: 1} for character in "\x00\x1f\x7f\x80\x9f"]
+
+
+@pytest.mark.parametrize("value", [{"a/b": 1}, {"": 1}, {"a": [{"b\n": 1}]}, *CONTROL])
 def test_keys_without_a_pointer_of_dittos_are_refused(value: Any) -> None:
     with pytest.raises(DittoError) as caught:
         check_keys(value)
@@ -94,3 +98,4 @@ def test_keys_without_a_pointer_of_dittos_are_refused(value: Any) -> None:
 
 def test_other_keys_are_not() -> None:
     check_keys({"größe": [{"a b": {"~": 1}}], "x.y-z": None})
+    check_keys(dict.fromkeys(" ~\xa0"))
