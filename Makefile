@@ -34,7 +34,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup compiled demo test test-spark test-interop-long lint bench bench-smoke fuzz lock page interop-setup system-setup clean
+.PHONY: help setup compiled demo test test-fast test-spark test-interop-long lint bench bench-smoke fuzz mutants lock page interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -95,12 +95,12 @@ demo: setup compiled ## start the server with the demo feeds
 lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, the page's types, lock files
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy $(wildcard src tests bench fuzz)
+	@$(BIN)/mypy $(wildcard src tests bench fuzz mutants)
 	@$(BIN)/lint-imports --no-logo
 	$(if $(WEB_TOOLS),@cd web && $(NPM) run --silent check)
 	@scripts/check-locks.sh
 
-# How long the tests search at random: ci, or long.
+# How long the tests search at random: ci, or long; test-fast has a shorter one.
 PROFILE ?= ci
 
 # Test files run side by side; more workers than cores would only make the tests with real time wait for each other.
@@ -111,6 +111,10 @@ test: setup compiled interop-setup system-setup ## all tests but the long ones, 
 	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/kernel tests/wire)
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	    -m "not spark_long and not interop_long" $(ARGS)
+
+# Interpreted: what was edited need not be compiled first. What is left out is listed in tests/fast.py.
+test-fast: setup ## the tests without a JVM, a browser, published clients and long searches; two minutes
+	@PENSTOCK_BUILD=interpreted PENSTOCK_PROFILE=fast $(BIN)/python -m pytest -p tests.fast -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-spark: setup $(INTEROP)/kafka/.stamp ## the long Spark tests: Spark Connect, a cluster of processes, Kafka, many kills
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m spark_long tests/pipeline $(ARGS)
@@ -134,6 +138,13 @@ fuzz: $(STAMPS)/package $(STAMPS)/fuzz ## the codecs against any bytes; RUNS=100
 $(STAMPS)/fuzz: requirements/fuzz.txt scripts/uv.sh $(STAMPS)/uv
 	@$(INSTALL) --python $(BIN)/python -r requirements/fuzz.txt
 	@touch $@
+
+# How many faults, and which: the same seed plants the same; any when there is none.
+SAMPLE ?= 50
+SEED ?=
+
+mutants: $(STAMPS)/package ## small faults planted in kernel, wire, twins, TLEX rules and journal: the nearest tests must catch 90 %
+	@$(BIN)/python -m mutants --sample $(SAMPLE) $(addprefix --seed ,$(SEED)) --workers $(WORKERS) $(ARGS)
 
 # --- what the tests need beyond .venv ---------------------------------------------------------------------
 
@@ -198,4 +209,4 @@ lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes new
 clean: ## back to a fresh checkout
 	rm -rf $(VENV) $(INTEROP) $(PAGES) web/node_modules $(NODE_TESTS)/node_modules $(NODE_OLD)/node_modules $(NODE_DITTO)/node_modules $(NODE_ADAPTERS)/node_modules build dist
 	rm -rf bench/.build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find src tests bench scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests bench fuzz mutants scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

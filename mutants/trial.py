@@ -1,0 +1,129 @@
+"""Copies of the project in which faults are planted, and the tests that are run against them.
+
+The working tree is only read. Which faults and which tests is decided by `__main__` and `rooms`.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from mutants.rooms import ROOT
+
+# Bytes of memory that a run may ask for: a fault can make a loop endless, and what it gathers as well.
+MEMORY = 8 << 30
+
+# A run hangs after this many times the seconds that it takes without a fault, and a start on a busy machine.
+SLOWER = 4
+START = 60.0
+
+
+class Outcome(NamedTuple):
+    caught: bool
+    # The first test that failed, or what else has ended the run.
+    how: str
+    seconds: float
+
+
+class Trees:
+    """As many copies as runs may go on at the same time."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True).stdout.decode().split("\0")
+        names = [name for name in listed if name and (ROOT / name).is_file()]
+        self._all = [Tree(folder / str(number), names) for number in range(count)]
+        self._free: SimpleQueue[Tree] = SimpleQueue()
+        for tree in self._all:
+            self._free.put(tree)
+
+    def run(self, tests: list[str]) -> Outcome:
+        tree = self._free.get()
+        try:
+            return tree.run(tests, None)
+        finally:
+            self._free.put(tree)
+
+    def run_faulty(self, path: Path, source: str, tests: list[str], seconds: float) -> Outcome:
+        tree = self._free.get()
+        try:
+            return tree.run_faulty(path, source, tests, SLOWER * seconds + START)
+        finally:
+            self._free.put(tree)
+
+    def stop(self) -> None:
+        """End what is running; from any thread."""
+        for tree in self._all:
+            tree.stop()
+
+
+class Tree:
+    """One copy; one run at a time."""
+
+    def __init__(self, folder: Path, names: list[str]) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._faults = 0
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+
+    def run_faulty(self, path: Path, source: str, tests: list[str], limit: float) -> Outcome:
+        """With another source in place of a file, which is put back afterwards."""
+        file = self._folder / path
+        file.write_text(source)
+        # A time of its own, by which Python tells that what it has compiled is of another source.
+        self._faults += 1
+        os.utime(file, (self._faults, self._faults))
+        try:
+            return self.run(tests, limit)
+        finally:
+            shutil.copy2(ROOT / path, file)
+
+    def run(self, tests: list[str], limit: float | None) -> Outcome:
+        begin = time.monotonic()
+        command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", *tests]
+        # The copy comes before the working tree, to which the installed package points.
+        environment = {**os.environ, "PENSTOCK_BUILD": "interpreted", "PYTHONPATH": str(self._folder / "src")}
+        # A file, because a process that a test has left behind would keep a pipe open.
+        output = self._folder / "output"
+        with output.open("w") as file:
+            process = self._process = subprocess.Popen(
+                command,
+                cwd=self._folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
+        try:
+            process.wait(limit)
+            how = _how(output.read_text(errors="replace"))
+        except subprocess.TimeoutExpired:
+            how = "hangs"
+        finally:
+            self.stop()
+            process.wait()
+        return Outcome(process.returncode != 0, how, time.monotonic() - begin)
+
+    def stop(self) -> None:
+        """The run ends, with all processes that its tests have started."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _how(output: str) -> str:
+    lines = output.strip().split("\n")
+    return next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1])

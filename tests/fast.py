@@ -1,0 +1,91 @@
+"""`pytest -p tests.fast` leaves out what takes long: the one list of it, for `make test-fast`.
+
+Out are tests with a JVM, a browser, PostgreSQL or a published client, those that start processes or kill them, and the
+longest searches. All of them run in `make test`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+MARKS = ("browser", "interop", "interop_long", "spark", "spark_long")
+
+# In the parameters of a test that runs with several databases.
+DATABASE = "postgresql"
+
+# Folders, files and tests. One that is not there any more is an error.
+SLOW = (
+    "tests/adapters/access/test_commands.py",
+    "tests/adapters/access/test_documentation.py",
+    "tests/adapters/access/test_metadata.py::test_checking_passwords_leaves_the_event_loop_free",
+    "tests/adapters/ingest/test_kill.py",
+    "tests/adapters/ingest/test_model.py",
+    "tests/adapters/ingest/test_sink.py",
+    "tests/adapters/test_intake_bench.py",
+    "tests/bench",
+    "tests/build",
+    "tests/client/test_connection.py::test_a_reader_that_keeps_up_gets_all_of_a_batch_larger_than_what_may_wait",
+    "tests/client/test_tlex_commands.py",
+    "tests/client/test_watch_mistakes.py",
+    "tests/client/test_watch_outages.py",
+    "tests/client/test_watching.py",
+    "tests/conformance/tlex/test_stream.py::test_of_all_cipher_suites_that_openssl_knows_one_is_accepted",
+    "tests/contract",
+    "tests/doors/ditto/test_sparse.py",
+    "tests/doors/ditto/test_websocket_connection.py",
+    "tests/doors/test_adaptive.py",
+    "tests/doors/test_bad_events.py",
+    "tests/doors/test_bad_input.py",
+    "tests/doors/test_burst.py",
+    "tests/doors/test_pressure.py",
+    "tests/doors/tlex/test_documentation.py",
+    "tests/doors/tlex/test_openapi.py",
+    "tests/doors/tlex/test_postgres.py",
+    "tests/doors/tlex/test_schemathesis.py",
+    "tests/doors/tlex/test_two_hundred_sessions.py",
+    "tests/e2e",
+    "tests/history/test_reader.py::test_reads_equal_a_plain_list_whatever_moves_meanwhile",
+    "tests/history/test_reader.py::test_threads_read_while_a_job_writes_compacts_and_the_journal_drops",
+    "tests/interop",
+    "tests/journal/test_active.py",
+    "tests/journal/test_bench.py",
+    "tests/journal/test_crash.py",
+    "tests/journal/test_kill.py",
+    "tests/journal/test_verification.py",
+    "tests/kernel/test_bad_events.py::test_a_hundred_updates_of_10_000_fields_take_no_more_than_moments",
+    "tests/pipeline/test_commands.py",
+    "tests/pipeline/test_kill_history.py",
+    "tests/pipeline/test_lake.py",
+    "tests/pipeline/test_publish.py",
+    "tests/recovery",
+    "tests/test_wheel.py",
+    "tests/twins/test_milestone.py",
+    "tests/twins/test_rebuilding.py",
+    "tests/wire/ari/test_packets.py::test_a_packet_with_something_behind_it_is_bad_or_a_longer_one",
+    "tests/wire/text6/test_requests.py::test_bad_percent_encoding_is_a_protocol_error_wherever_it_stands",
+    "tests/wire/tlcp/test_requests.py::test_bad_percent_encoding_is_malformed_wherever_it_stands",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name in SLOW:
+        path, _, test = name.partition("::")
+        place = config.rootpath / path
+        if not place.exists() or f"def {test}" not in (place.read_text() if test else "def "):
+            raise pytest.UsageError(f"tests/fast.py: there is no {name}")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return collection_path.relative_to(config.rootpath).as_posix() in SLOW or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if _is_slow(item)])
+    items[:] = [item for item in items if not _is_slow(item)]
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    test, _, parameters = item.nodeid.partition("[")
+    return test in SLOW or DATABASE in parameters or any(item.get_closest_marker(mark) for mark in MARKS)
