@@ -98,9 +98,10 @@ class Door:
         return found
 
     def has_none_left(self) -> None:
-        eventually(lambda: not self.sockets())
         assert self._http_port is not None
-        eventually(lambda: self.site.call(len, self._http_port.connection_census) == 0)
+        census = self._http_port.connection_census
+        eventually(lambda: not self.sockets())
+        eventually(lambda: self.site.call(len, census) == 0)
 
 
 def eventually(condition: Callable[[], bool]) -> None:
