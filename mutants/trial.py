@@ -92,8 +92,14 @@ class Tree:
     def run(self, tests: list[str], limit: float | None) -> Outcome:
         begin = time.monotonic()
         command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", *tests]
-        # The copy comes before the working tree, to which the installed package points.
-        environment = {**os.environ, "PENSTOCK_BUILD": "interpreted", "PYTHONPATH": str(self._folder / "src")}
+        environment = {
+            **os.environ,
+            "PENSTOCK_BUILD": "interpreted",
+            # The copy comes before the working tree, to which the installed package points.
+            "PYTHONPATH": str(self._folder / "src"),
+            # Empty: what is compiled may be kept, whatever this machine is used to.
+            "PYTHONDONTWRITEBYTECODE": "",
+        }
         # A file, because a process that a test has left behind would keep a pipe open.
         output = self._folder / "output"
         with output.open("w") as file:
