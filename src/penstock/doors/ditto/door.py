@@ -76,7 +76,6 @@ class DittoDoor:
         self._config = config.ditto
         self._recording = recording
         self._history = history
-        self._judge_of = sets.judge_of
         self._executor = ThreadPoolExecutor(HISTORY_THREADS, thread_name_prefix="ditto-history")
         self._saving: asyncio.Task[None] | None = None
         self._save_lock = asyncio.Lock()
@@ -120,10 +119,6 @@ class DittoDoor:
             for entity, revision in found.unknown.items():
                 log.error("the beginning of a history is gone: what was is not known", entity=entity, revision=revision)
             self.twins.restore(found.state, ())
-
-    def check(self) -> None:
-        """With all adapter sets there: raises DoorError if the one that is to know the users does not."""
-        check_users(self._config.adapter_set, self._judge_of)
 
     def routes(self) -> APIRouter:
         """What it serves over HTTP."""
