@@ -172,6 +172,11 @@ class _Finder(ast.NodeVisitor):
         if node.value is not None:
             self.visit(node.value)
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        # Without decorators: whether a dataclass has slots is seen by none of its users.
+        for part in node.body:
+            self.visit(part)
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         for part in (*node.args.defaults, *node.args.kw_defaults, *node.body):
             if part is not None:

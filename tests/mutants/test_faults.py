@@ -54,6 +54,7 @@ def test_each_place_where_a_fault_can_be_gives_one(source: str, faulty: list[str
         "x = 'a' + b",
         "__slots__ = ('a',) + (1,)",
         "'a docstring'",
+        "@dataclass(slots=True)\nclass A: ...",
         "def f(): return None",
         "def f(): return ''",
     ],
