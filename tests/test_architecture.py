@@ -5,7 +5,9 @@ To write the table of rooms again after a change: `python -m tests.test_architec
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +17,34 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
 PAGE = ROOT / "docs" / "architecture.md"
 
+# Words that two protocols have for the same thing, or its two ends: requests and notifications of TLCP, of the older
+# text protocol and of remote adapters; what client and server make of a subscription.
+SAME_MEANING = {
+    "BindSession",
+    "Constrain",
+    "CreateSession",
+    "Destroy",
+    "EndOfSnapshot",
+    "ForceRebind",
+    "MessageDone",
+    "MessageFailed",
+    "Overflow",
+    "Probe",
+    "Reconfigure",
+    "Request",
+    "RequestError",
+    "SendMessage",
+    "Statistics",
+    "StreamOptions",
+    "Subscribe",
+    "Subscription",
+    "Unsubscribe",
+    "Update",
+    "Version",
+}
+
 _ROW = re.compile(r"^\| (`[^|]+) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
+_STOP = re.compile(r"`((?:\w+/)+\w+\.py)(?::([\w.]+))?`")
 
 
 def room(module: str) -> str:
@@ -52,6 +81,42 @@ def test_the_table_of_rooms_says_who_imports_whom() -> None:
 def test_the_table_has_every_room_once() -> None:
     listed = [name for names, _ in _ROW.findall(PAGE.read_text("utf-8")) for name in rooms_of(names)]
     assert sorted(listed) == sorted(imported_rooms())
+
+
+@cache
+def definitions(file: Path) -> dict[str, ast.stmt]:
+    """Classes and functions of a module, and those of its classes with the class before them."""
+    found: dict[str, ast.stmt] = {}
+    for node in ast.parse(file.read_text("utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            found[node.name] = node
+        if isinstance(node, ast.ClassDef):
+            for inner in node.body:
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                    found[f"{node.name}.{inner.name}"] = inner
+    return found
+
+
+def test_the_walks_lead_through_code_that_is_there() -> None:
+    stops = _STOP.findall(PAGE.read_text("utf-8"))
+    assert len(stops) > 50
+    wrong = []
+    for name, place in stops:
+        file = (ROOT if name.startswith("tests/") else SOURCE) / name
+        if not file.exists() or (place and place not in definitions(file)):
+            wrong.append(f"{name}:{place}")
+    assert wrong == []
+
+
+def test_no_two_public_classes_have_one_name_and_different_meanings() -> None:
+    homes: dict[str, list[str]] = defaultdict(list)
+    for file in sorted(SOURCE.rglob("*.py")):
+        for name, node in definitions(file).items():
+            if isinstance(node, ast.ClassDef) and not name.startswith("_"):
+                homes[name].append(str(file.relative_to(SOURCE)))
+    doubled = {name: files for name, files in homes.items() if len(files) > 1}
+    assert {name: files for name, files in doubled.items() if name not in SAME_MEANING} == {}
+    assert SAME_MEANING - set(doubled) == set()
 
 
 if __name__ == "__main__":

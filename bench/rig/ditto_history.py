@@ -19,17 +19,17 @@ import pyarrow.dataset as ds
 from penstock.doors.ditto.saved_state import save_state
 from penstock.history.layout import bucket_of
 from penstock.journal.disk import DirectoryDisk
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA
 from penstock.journal.recovery import bases, read_header
 from penstock.journal.retention import Retention, drop_expired
 from penstock.journal.scan import Frame, scan
 from penstock.journal.segment import DATA_START, FrameHeader, decode_payload, segment_name
-from penstock.journal.writer import Group, SegmentWriter
+from penstock.journal.writer import BatchGroup, SegmentWriter
 from penstock.pipeline.files import Written, write_task
 from penstock.pipeline.lake import Lake
 from penstock.twins.milestone import EVERY, with_milestone
-from penstock.twins.names import Names, policy_key, thing_key
+from penstock.twins.names import TwinNames, policy_key, thing_key
 from penstock.twins.policies import default_policy
 from penstock.twins.state import TwinsState
 from penstock.twins.twin import Twin
@@ -43,7 +43,7 @@ START_MICROS = 1_700_000_000_000_000
 # Between two events.
 STEP_MICROS = 1_000
 
-_NAMES = Names()
+_NAMES = TwinNames()
 ENTITY = _NAMES.entity(thing_key(THING))
 _POLICY = _NAMES.entity(policy_key(THING))
 
@@ -123,13 +123,13 @@ def _append(writer: SegmentWriter, batch: Any, kinds: set[str]) -> None:
     sequences, times = batch.column("sequence"), batch.column("timestamp").cast(pa.int64())
     first, last = sequences[0].as_py(), sequences[-1].as_py()
     entities = {batch.column("entity")[0].as_py()}
-    writer.append(Group([batch], first, last, times[0].as_py(), times[-1].as_py(), entities, kinds), sync=False)
+    writer.append(BatchGroup([batch], first, last, times[0].as_py(), times[-1].as_py(), entities, kinds), sync=False)
 
 
 def move_to_lake(journal: Path, lake: Path) -> None:
     """All that the journal has, as `history` moves it; then retention drops it from the journal."""
     table = Lake(lake)
-    reader = Reader(journal)
+    reader = JournalReader(journal)
     latest, rows = reader.poll(), _TASK_ROWS * _TASKS
     for after in range(0, latest, rows):
         told: list[Written] = []

@@ -12,8 +12,8 @@ from collections import Counter
 from struct import Struct
 from typing import cast
 
-from penstock.wire.tlex.datagrams import Kind, TimestampsResponse, decode
-from penstock.wire.tlex.frames import HEADER, HEADER_SIZE, PREAMBLE, PREFIX, FrameReader
+from penstock.wire.tlex.datagrams import DatagramKind, TimestampsResponse, decode
+from penstock.wire.tlex.frames import HEADER, HEADER_SIZE, PREAMBLE, PREFIX, TlexFrameReader
 
 # Bytes of a payload.
 SIZE = 200
@@ -36,7 +36,7 @@ class Peer(asyncio.Protocol):
     """A controller; it answers requests for timestamps and counts what comes."""
 
     def __init__(self, has_version: bool) -> None:
-        self.reader = FrameReader()
+        self.reader = TlexFrameReader()
         if not has_version:
             self.reader.feed(PREAMBLE)
         self.came = 0
@@ -55,11 +55,11 @@ class Peer(asyncio.Protocol):
 
     def understand(self, frame: bytes) -> None:
         self.came += 1
-        if frame[HEADER_SIZE] == Kind.TIMESTAMPS_REQUEST:
+        if frame[HEADER_SIZE] == DatagramKind.TIMESTAMPS_REQUEST:
             now = time.time_ns() // 1_000_000
             sent = int.from_bytes(frame[5:13], "big")
             self.transport.write(TimestampsResponse(sent, now, now).encode())
-        elif frame[HEADER_SIZE] == Kind.BYE:
+        elif frame[HEADER_SIZE] == DatagramKind.BYE:
             self.lost = True
 
 
@@ -75,7 +75,7 @@ class Bursts:
         """The next of a controller, of which there are at most `MAX_CONTROLLERS`."""
         first = self._next[controller]
         self._next[controller] = first + self.count
-        head = HEADER.pack(PREFIX, _BODY_HEAD + SIZE) + bytes((Kind.PAYLOAD, controller))
+        head = HEADER.pack(PREFIX, _BODY_HEAD + SIZE) + bytes((DatagramKind.PAYLOAD, controller))
         parts: list[bytes | int] = []
         for number in range(first, first + self.count):
             parts += (head, number, FILLING)
@@ -92,7 +92,7 @@ class Taker(Peer):
         self.moved = asyncio.Event()
         self.failures: Counter[str] = Counter()
         self._frame = _FROM_HUB if has_version else _FROM_RELAY
-        kind = Kind.IDENTIFIED_PAYLOAD if has_version else Kind.PAYLOAD
+        kind = DatagramKind.IDENTIFIED_PAYLOAD if has_version else DatagramKind.PAYLOAD
         self._head = HEADER.pack(PREFIX, self._frame.size - HEADER_SIZE) + bytes((kind,))
         self._rest = b""
         self._skip = len(PREAMBLE) if has_version else 0
@@ -132,8 +132,8 @@ class Taker(Peer):
         return at + count * size
 
     def understand(self, frame: bytes) -> None:
-        if frame[:2] != self._head[:2] or frame[HEADER_SIZE] in (Kind.PAYLOAD, Kind.IDENTIFIED_PAYLOAD):
+        if frame[:2] != self._head[:2] or frame[HEADER_SIZE] in (DatagramKind.PAYLOAD, DatagramKind.IDENTIFIED_PAYLOAD):
             self.failures["not as it was sent"] += 1
-        if frame[HEADER_SIZE] == Kind.BYE:
+        if frame[HEADER_SIZE] == DatagramKind.BYE:
             self.failures[f"sent away: {decode(frame)}"] += 1
         super().understand(frame)

@@ -25,8 +25,8 @@ from bench.rig.machine import Cores
 from bench.rig.table import print_failures, print_table
 from penstock.adapters.demo.market import Market
 from penstock.journal.errors import Overload
-from penstock.journal.journal import Journal, Policy, Settings
-from penstock.journal.reader import Reader
+from penstock.journal.journal import Journal, JournalSettings, Policy
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA, Columns, arrays, numbered
 
 ABOUT = "events appended to the journal, acknowledged and read, beside a bare Arrow loop and JSON lines"
@@ -107,7 +107,7 @@ def measured(count: int, action: Callable[[], None]) -> Cost:
 
 
 def append_journal(directory: Path, columns: Columns, appends: int) -> None:
-    journal = Journal(directory, Settings(interval_millis=INTERVAL * 1000))
+    journal = Journal(directory, JournalSettings(interval_millis=INTERVAL * 1000))
     for _ in range(appends):
         while True:
             try:
@@ -197,7 +197,7 @@ def acknowledge_bare(path: Path, columns: Columns, commits: int) -> None:
 
 
 def read_journal(directory: Path, failures: Counter[str], expected: int) -> None:
-    reader = Reader(directory)
+    reader = JournalReader(directory)
     following = 1
     for batch in reader.read():
         sequences = batch.column("sequence")

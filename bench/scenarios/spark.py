@@ -29,7 +29,7 @@ from bench.scenarios.journal import events
 from penstock.history import lake_sequence
 from penstock.history.layout import BUCKETS
 from penstock.journal.journal import Journal, Policy
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA
 from penstock.pipeline.jobs import history
 from penstock.pipeline.lake import Lake
@@ -63,7 +63,7 @@ def fill(place: Place, count: int, parquet: Path) -> None:
     journal.flush().result(60)
     journal.close()
     parquet.mkdir()
-    for number, batch in enumerate(Reader(place.journal).read(rows=FILE_ROWS)):
+    for number, batch in enumerate(JournalReader(place.journal).read(rows=FILE_ROWS)):
         pq.write_table(pa.table(batch, schema=SCHEMA), parquet / f"{number}.parquet")
 
 
@@ -103,7 +103,7 @@ class Ways:
     def history(self) -> None:
         """Into a lake of its own each time."""
         shutil.rmtree(self._place.lake, ignore_errors=True)
-        history.start(self._spark, self._place, history.Settings(max_events=SHARE), once=True).awaitTermination()
+        history.start(self._spark, self._place, history.HistorySettings(max_events=SHARE), once=True).awaitTermination()
 
     def write_plain(self) -> None:
         """No commit, no exactly once, nothing synced: one job over everything."""
@@ -132,7 +132,7 @@ def measure(spark: SparkSession, plan: Plan, directory: Path) -> tuple[dict[str,
     parquet, scratch = directory / "parquet", directory / "scratch"
     scratch.mkdir()
     fill(place, plan.events, parquet)
-    count = Reader(place.journal).poll()
+    count = JournalReader(place.journal).poll()
     ways = Ways(spark, place, parquet, scratch)
     pairs = {
         "read, batch": (ways.read_journal, ways.read_plain),

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from penstock.adapters.calls import MAX_THREADS, Caller, overrides
+from penstock.adapters.calls import MAX_THREADS, AdapterCaller, overrides
 
 
 class Base:
@@ -66,7 +66,7 @@ def call(adapter: Adapter, name: str, quick: bool = False, timeout: float | None
     """What the method returns, or raises, called from a loop on this thread."""
 
     async def run() -> object:
-        caller = Caller(adapter, Base, quick, timeout, "test")
+        caller = AdapterCaller(adapter, Base, quick, timeout, "test")
         try:
             return await caller.call(name)
         finally:
@@ -107,7 +107,7 @@ def test_a_call_that_takes_too_long_is_given_up(adapter: Adapter) -> None:
 
 def test_calls_wait_for_a_thread_when_all_are_busy(adapter: Adapter) -> None:
     async def run() -> None:
-        caller = Caller(adapter, Base, False, 20.0, "test")
+        caller = AdapterCaller(adapter, Base, False, 20.0, "test")
         # Each is there when all are.
         together = threading.Barrier(MAX_THREADS + 1)
 
@@ -128,9 +128,9 @@ def test_calls_wait_for_a_thread_when_all_are_busy(adapter: Adapter) -> None:
 
 
 def test_what_returns_at_once_is_known_beforehand(adapter: Adapter) -> None:
-    caller = Caller(adapter, Base, False, None, "test")
+    caller = AdapterCaller(adapter, Base, False, None, "test")
     assert caller.returns_at_once("inherited")
     assert not caller.returns_at_once("plain")
-    assert Caller(adapter, Base, True, None, "test").returns_at_once("plain")
+    assert AdapterCaller(adapter, Base, True, None, "test").returns_at_once("plain")
     assert overrides(adapter, Base, "plain")
     assert not overrides(adapter, Base, "inherited")

@@ -19,7 +19,7 @@ from penstock.adapters.demo.market import LISTINGS
 from penstock.adapters.demo.token import kept_token
 from penstock.config import load
 from penstock.journal.entity import parts_of
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import SessionFacts
 from penstock.server import Server
@@ -32,7 +32,7 @@ STOCKS = {f"item{number}" for number in range(1, len(LISTINGS) + 1)}
 def records(journal: Path) -> list[tuple[str, str, str, str, dict[str, str]]]:
     """Set, adapter, item, kind, fields."""
     found = []
-    for batch in Reader(journal).read():
+    for batch in JournalReader(journal).read():
         columns = (batch.column(name).to_pylist() for name in ("entity", "kind", "value"))
         for entity, kind, value in zip(*columns, strict=True):
             parts = parts_of(entity)

@@ -22,7 +22,7 @@ from penstock.adapters.loading import Loader
 from penstock.config import Config, ConfigError, load
 from penstock.journal.entity import parts_of
 from penstock.journal.journal import Journal, Policy
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
 from penstock.server import Server
 from penstock.services.errors import StartError
@@ -88,7 +88,7 @@ async def serving(directory: Path, *sets: AdapterSet, **overrides: object) -> As
 def records(directory: Path) -> dict[str, list[Record]]:
     """What the journal holds, by adapter, in its order."""
     found: dict[str, list[Record]] = defaultdict(list)
-    for batch in Reader(directory / "journal").read():
+    for batch in JournalReader(directory / "journal").read():
         columns = (batch.column(name).to_pylist() for name in ("entity", "kind", "value", "path"))
         for entity, kind, value, path in zip(*columns, strict=True):
             parts = parts_of(entity)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from penstock.adapters import DataAdapter, MetadataAdapter
-from penstock.adapters.loading import DATA_ADAPTERS, METADATA_ADAPTERS, Loader, Plan, Unusable
-from penstock.config import AdapterSet, ConfigError, Data, Metadata
+from penstock.adapters.loading import DATA_ADAPTERS, METADATA_ADAPTERS, Loader, SetPlan, Unusable
+from penstock.config import AdapterSetSection, ConfigError, DataSection, MetadataSection
 
 # Modules live as long as the process: every one that a test writes has a name of its own.
 NUMBERS = count(1)
@@ -84,15 +84,15 @@ def loader(directory: Path) -> Loader:
     return Loader(directory, "penstock.toml")
 
 
-def one(adapter: str, optional: bool = False, **parameters: Any) -> AdapterSet:
-    return AdapterSet(data={"D": Data(adapter=adapter, parameters=parameters, optional=optional)})
+def one(adapter: str, optional: bool = False, **parameters: Any) -> AdapterSetSection:
+    return AdapterSetSection(data={"D": DataSection(adapter=adapter, parameters=parameters, optional=optional)})
 
 
-def given(plan: Plan) -> Any:
+def given(plan: SetPlan) -> Any:
     return plan.adapter_set.data["D"].given  # type: ignore[attr-defined]
 
 
-def complaint(directory: Path, table: AdapterSet) -> str:
+def complaint(directory: Path, table: AdapterSetSection) -> str:
     """The one line."""
     with pytest.raises(ConfigError) as made:
         loader(directory).load("Q", table)
@@ -105,10 +105,13 @@ def complaint(directory: Path, table: AdapterSet) -> str:
 
 def test_a_set_is_made_of_classes_in_files_next_to_the_configuration(tmp_path: Path) -> None:
     name = module(tmp_path)
-    table = AdapterSet(
+    table = AdapterSetSection(
         timeout_millis=700,
-        metadata=Metadata(adapter=f"{name}:Access"),
-        data={"B": Data(adapter=f"{name}:Quotes", parameters={"url": "b"}), "A": Data(adapter=f"{name}:Anything")},
+        metadata=MetadataSection(adapter=f"{name}:Access"),
+        data={
+            "B": DataSection(adapter=f"{name}:Quotes", parameters={"url": "b"}),
+            "A": DataSection(adapter=f"{name}:Anything"),
+        },
     )
     adapter_set = loader(tmp_path).load("Q", table).adapter_set
     assert (adapter_set.name, adapter_set.timeout_millis) == ("Q", 700)
@@ -120,7 +123,7 @@ def test_a_set_is_made_of_classes_in_files_next_to_the_configuration(tmp_path: P
 
 
 def test_without_a_table_the_metadata_adapter_is_the_literal_one(tmp_path: Path) -> None:
-    assert type(loader(tmp_path).load("Q", AdapterSet()).adapter_set.metadata) is MetadataAdapter
+    assert type(loader(tmp_path).load("Q", AdapterSetSection()).adapter_set.metadata) is MetadataAdapter
 
 
 def test_modules_of_packages_are_found(tmp_path: Path) -> None:
@@ -181,13 +184,13 @@ def test_a_class_that_asks_for_the_directory_is_given_that_of_the_configuration_
 
 @pytest.mark.parametrize("name", METADATA_ADAPTERS)
 def test_every_ready_made_metadata_adapter_can_be_imported(tmp_path: Path, name: str) -> None:
-    recipe = loader(tmp_path)._metadata("Q", Metadata(adapter=name))
+    recipe = loader(tmp_path)._metadata("Q", MetadataSection(adapter=name))
     assert issubclass(recipe._class(), MetadataAdapter)
 
 
 @pytest.mark.parametrize("name", DATA_ADAPTERS)
 def test_every_ready_made_data_adapter_can_be_imported(tmp_path: Path, name: str) -> None:
-    recipe = loader(tmp_path)._data("Q", "D", Data(adapter=name))
+    recipe = loader(tmp_path)._data("Q", "D", DataSection(adapter=name))
     assert issubclass(recipe._class(), DataAdapter)
 
 
@@ -255,7 +258,7 @@ def test_what_is_no_data_adapter_is_refused(tmp_path: Path, wrong: str) -> None:
 
 def test_what_is_no_metadata_adapter_is_refused(tmp_path: Path) -> None:
     name = module(tmp_path)
-    assert complaint(tmp_path, AdapterSet(metadata=Metadata(adapter=f"{name}:Quotes"))) == (
+    assert complaint(tmp_path, AdapterSetSection(metadata=MetadataSection(adapter=f"{name}:Quotes"))) == (
         f'penstock.toml: adapters.Q.metadata.adapter = "{name}:Quotes": '
         "expected a subclass of penstock.adapters.MetadataAdapter"
     )
@@ -266,7 +269,7 @@ def test_a_ready_made_name_that_does_not_exist_is_met_with_those_that_do(tmp_pat
         'penstock.toml: adapters.Q.data.D.adapter = "reply": '
         'expected "module:Class" or one of "replay", "ingest", "remote", "tlex"'
     )
-    assert complaint(tmp_path, AdapterSet(metadata=Metadata(adapter="replay"))) == (
+    assert complaint(tmp_path, AdapterSetSection(metadata=MetadataSection(adapter="replay"))) == (
         'penstock.toml: adapters.Q.metadata.adapter = "replay": '
         'expected "module:Class" or one of "literal", "access", "remote"'
     )
@@ -297,7 +300,7 @@ def test_a_wrong_parameter_is_named_with_what_the_class_takes(
 
 
 def test_a_class_without_parameters_says_so(tmp_path: Path) -> None:
-    line = complaint(tmp_path, AdapterSet(metadata=Metadata(adapter="literal", parameters={"x": 1})))
+    line = complaint(tmp_path, AdapterSetSection(metadata=MetadataSection(adapter="literal", parameters={"x": 1})))
     assert line == (
         "penstock.toml: adapters.Q.metadata.parameters.x = 1: unknown parameter; MetadataAdapter takes none"
     )

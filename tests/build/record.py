@@ -15,9 +15,10 @@ from penstock.client.requests import StreamWishes
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import Codec
 from penstock.testing import Harness, MemoryChannel, TruthSource
+from penstock.testing.ari_peer import parse_request
+from penstock.testing.text6_reader import PushReader
 from penstock.wire.ari.lines import LineReader
-from penstock.wire.ari.packets import Stream, parse_packet
-from penstock.wire.ari.peer import parse_request
+from penstock.wire.ari.packets import AriStream, parse_packet
 from penstock.wire.ari.version import NEWEST, OLDEST
 from penstock.wire.ditto.envelope import parse_envelope
 from penstock.wire.ditto.fields import parse_fields
@@ -25,7 +26,6 @@ from penstock.wire.ditto.rql import parse_rql, print_rql
 from penstock.wire.form import parse_line, split_lines
 from penstock.wire.http1 import RequestParser
 from penstock.wire.text6.codec import Text6Codec
-from penstock.wire.text6.reader import Reader
 from penstock.wire.text6.requests import REQUESTS
 from penstock.wire.text6.requests import parse_requests as parse_text6
 from penstock.wire.tlcp.codec import TlcpCodec
@@ -34,7 +34,7 @@ from penstock.wire.tlcp.values import decode_values
 from penstock.wire.tlcp.version import SUPPORTED
 from penstock.wire.tlex.datagrams import decode
 from penstock.wire.tlex.frames import PREAMBLE
-from penstock.wire.tlex.frames import FrameReader as TlexReader
+from penstock.wire.tlex.frames import TlexFrameReader as TlexReader
 from penstock.wire.websocket import FrameReader, text_messages
 from tests.kernel.test_model import (
     BANDWIDTHS,
@@ -242,7 +242,7 @@ def read_ari(data: bytes) -> object:
     reader = LineReader(LIMIT)
     lines = [line for piece in pieces(data) for line in reader.feed(piece)]
     return [
-        [tried(parse_packet, line, stream, version) for stream in Stream for version in (None, OLDEST, NEWEST)]
+        [tried(parse_packet, line, stream, version) for stream in AriStream for version in (None, OLDEST, NEWEST)]
         + [tried(parse_request, line, NEWEST)]
         for line in lines
     ] + [said(reader.error)]
@@ -255,7 +255,7 @@ def read_tlex(data: bytes) -> object:
 
 
 def read_push(data: bytes) -> object:
-    reader = Reader(stream=True)
+    reader = PushReader(stream=True)
     return [reader.feed(piece) for piece in pieces(data)], tried(reader.close)
 
 

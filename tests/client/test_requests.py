@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.requests import CLIENT_ID, Request, StreamWishes, parameter_line, subprotocol
+from penstock.client.requests import CLIENT_ID, OutgoingRequest, StreamWishes, parameter_line, subprotocol
 from penstock.client.tlcp import ClientState
 from penstock.wire.form import split_lines
 from penstock.wire.tlcp.requests import (
@@ -37,7 +37,7 @@ def state() -> ClientState:
     return state
 
 
-def understood(request: Request) -> ServerRequest:
+def understood(request: OutgoingRequest) -> ServerRequest:
     """As it arrives in a WebSocket message; over HTTP it is the same."""
     name, _, text = request.message().partition("\r\n")
     (parsed,) = parse_requests(name, split_lines(text), {})
@@ -55,7 +55,7 @@ def test_reserved_characters_and_everything_else_are_percent_encoded_in_utf_8() 
 
 
 def test_where_a_request_goes() -> None:
-    assert Request("control", "").target(Version(2, 4)) == "/lightstreamer/control.txt?LS_protocol=TLCP-2.4.0"
+    assert OutgoingRequest("control", "").target(Version(2, 4)) == "/lightstreamer/control.txt?LS_protocol=TLCP-2.4.0"
     assert subprotocol(NEWEST) == "TLCP-2.5.0.lightstreamer.com"
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from penstock.client.errors import ProtocolError
 from penstock.client.events import (
     ClientAddress,
+    ClientEvent,
     Configured,
     Constrained,
     Ended,
     EndOfSnapshot,
-    Event,
     Looped,
     MessageDone,
     MessageFailed,
@@ -53,7 +53,7 @@ def opened(version: Version = NEWEST) -> ClientState:
     return state
 
 
-CASES: list[tuple[str, Event | None]] = [
+CASES: list[tuple[str, ClientEvent | None]] = [
     ("CONERR,2,No such set%2C sorry", SessionRefused(2, "No such set, sorry")),
     ("END,48,over", Ended(48, "over")),
     ("END,-3,", Ended(-3, "")),
@@ -98,12 +98,12 @@ EVERY_CASE = pytest.mark.parametrize(("line", "event"), CASES, ids=[line[:24] or
 
 
 @EVERY_CASE
-def test_a_line_becomes_its_event(line: str, event: Event | None) -> None:
+def test_a_line_becomes_its_event(line: str, event: ClientEvent | None) -> None:
     assert opened().receive_line(line) == event
 
 
 @EVERY_CASE
-def test_a_line_that_comes_byte_by_byte_becomes_its_event_with_the_last(line: str, event: Event | None) -> None:
+def test_a_line_that_comes_byte_by_byte_becomes_its_event_with_the_last(line: str, event: ClientEvent | None) -> None:
     state = opened()
     data = f"{line}\r\n".encode()
     for position in range(len(data) - 1):
@@ -112,7 +112,7 @@ def test_a_line_that_comes_byte_by_byte_becomes_its_event_with_the_last(line: st
 
 
 @EVERY_CASE
-def test_what_follows_a_line_is_kept_for_later(line: str, event: Event | None) -> None:
+def test_what_follows_a_line_is_kept_for_later(line: str, event: ClientEvent | None) -> None:
     state = opened()
     expected = [] if event is None else [event]
     assert state.receive_data(f"{line}\r\nPRO".encode()) == expected
@@ -120,7 +120,7 @@ def test_what_follows_a_line_is_kept_for_later(line: str, event: Event | None) -
 
 
 @EVERY_CASE
-def test_exactly_the_data_notifications_are_counted(line: str, event: Event | None) -> None:
+def test_exactly_the_data_notifications_are_counted(line: str, event: ClientEvent | None) -> None:
     state = opened()
     before = state.received
     state.receive_line(line)

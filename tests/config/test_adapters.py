@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.adapters.demo import demo_sets
-from penstock.config import AdapterSet, ConfigError, Data, Metadata, as_json, as_toml, load
+from penstock.config import AdapterSetSection, ConfigError, DataSection, MetadataSection, as_json, as_toml, load
 from penstock.config.checks import DEMO_SETS
 from penstock.config.keys import all_keys, documented_sections
 from penstock.config.loading import MAX_DEPTH
@@ -49,14 +49,14 @@ def complaint(path: Path) -> str:
 def test_a_set_is_read_with_its_metadata_adapter_and_its_data_adapters_in_order(tmp_path: Path) -> None:
     adapters = load(write(tmp_path, QUOTES), {}).config.adapters
     assert adapters == {
-        "QUOTES": AdapterSet(
+        "QUOTES": AdapterSetSection(
             timeout_millis=500,
-            metadata=Metadata(adapter="access", parameters={"users": "users.toml"}),
+            metadata=MetadataSection(adapter="access", parameters={"users": "users.toml"}),
             data={
-                "DEFAULT": Data(
+                "DEFAULT": DataSection(
                     adapter="quotes:Quotes", parameters={"url": "https://feed.example/", "depth": 3}, optional=True
                 ),
-                "NEWS": Data(adapter="feeds.news:News"),
+                "NEWS": DataSection(adapter="feeds.news:News"),
             },
         )
     }
@@ -65,7 +65,9 @@ def test_a_set_is_read_with_its_metadata_adapter_and_its_data_adapters_in_order(
 
 def test_without_its_tables_a_set_has_the_literal_metadata_adapter_and_no_data(tmp_path: Path) -> None:
     adapters = load(write(tmp_path, "[adapters.EMPTY]"), {}).config.adapters
-    assert adapters == {"EMPTY": AdapterSet(timeout_millis=10_000, metadata=Metadata(adapter="literal"), data={})}
+    assert adapters == {
+        "EMPTY": AdapterSetSection(timeout_millis=10_000, metadata=MetadataSection(adapter="literal"), data={})
+    }
 
 
 def test_without_sets_there_are_none() -> None:
@@ -75,7 +77,7 @@ def test_without_sets_there_are_none() -> None:
 def test_adapter_sets_are_frozen_like_the_rest_and_compare_by_what_they_say(tmp_path: Path) -> None:
     config = load(write(tmp_path, QUOTES), {}).config
     with pytest.raises(TypeError):
-        config.adapters["MORE"] = AdapterSet()  # type: ignore[index]
+        config.adapters["MORE"] = AdapterSetSection()  # type: ignore[index]
     with pytest.raises(TypeError):
         config.adapters["QUOTES"].data["DEFAULT"].parameters["url"] = ""  # type: ignore[index]
     again = load(write(tmp_path, QUOTES, "again.toml"), {}).config

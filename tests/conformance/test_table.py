@@ -12,7 +12,7 @@ from penstock.wire.text6 import requests as text6_requests
 from penstock.wire.text6.errors import Code
 from penstock.wire.tlcp.errors import ControlCode, SessionCode
 from penstock.wire.tlcp.requests import CONTROL_OPERATIONS, MPN_OPERATIONS
-from penstock.wire.tlex.datagrams import Kind
+from penstock.wire.tlex.datagrams import DatagramKind
 from penstock.wire.tlex.vocabulary import EndReason
 from tests.conformance.ditto.test_twin import PARTS as DITTO_PARTS
 from tests.conformance.table import DOCUMENT, document, rows, shown_rows
@@ -216,10 +216,10 @@ def test_every_operation_datagram_and_end_reason_of_tlex_has_a_row() -> None:
     ]
     wanted = [f"{method}.{path}" for method, path in paths]
     # What a datagram is for, or what it must look like; the token and the two payloads have rows of their own names.
-    named = {Kind.TOKEN: "token", Kind.TIMESTAMPS_RESPONSE: "0x07"}
-    wanted += [named.get(kind, f"0x{kind:02x}") for kind in Kind]
+    named = {DatagramKind.TOKEN: "token", DatagramKind.TIMESTAMPS_RESPONSE: "0x07"}
+    wanted += [named.get(kind, f"0x{kind:02x}") for kind in DatagramKind]
     # Bye may have any size.
-    wanted += [f"size.0x{kind:02x}" for kind in Kind if kind is not Kind.BYE]
+    wanted += [f"size.0x{kind:02x}" for kind in DatagramKind if kind is not DatagramKind.BYE]
     wanted += [f"endReason.{end}" for end in EndReason]
     wanted += [f"limit.{name}" for name in TLEX_LIMITS.split()]
     wanted += [f"error.{status}" for status in REFUSALS if status not in (400, 403, 413)]

@@ -12,7 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from penstock.doors.stream.http import StreamConnection
-from penstock.doors.stream.link import Link
+from penstock.doors.stream.link import StreamLink
 from penstock.doors.stream.websocket import WebSocketConnection
 from penstock.doors.tlcp.asked import REQUESTS_PER_TURN
 from penstock.kernel.ledger import Ledger
@@ -199,7 +199,7 @@ def test_a_batch_of_thousands_of_lines_lets_others_have_their_turns(
         turn += 1
         asyncio.get_running_loop().call_soon(count_turns)
 
-    def count_refusals(link: Link, name: str, error: RequestError) -> None:
+    def count_refusals(link: StreamLink, name: str, error: RequestError) -> None:
         refusals[turn] += 1
         refuse(link, name, error)
 

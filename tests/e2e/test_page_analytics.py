@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from penstock.pipeline.progress import lines
-from penstock.pipeline.status import Status
+from penstock.pipeline.status import QueryStatus
 from tests.e2e.browser import PATIENCE, Watch, chromium
 from tests.support.process import ServerProcess
 
@@ -84,11 +84,11 @@ class Pipeline:
         side = "gainer" if change > 0 else "loser"
         self.publish("MOVERS", "movers", key=key, command=command, side=side, rank=1, **fields)
 
-    def say(self, *statuses: Status) -> None:
+    def say(self, *statuses: QueryStatus) -> None:
         self.post("PIPELINE", lines(statuses))
 
     def run(self, *names: str) -> None:
-        self.say(*(Status(name=name, state="running", rows_per_second=41.8, lag_seconds=0.32) for name in names))
+        self.say(*(QueryStatus(name=name, state="running", rows_per_second=41.8, lag_seconds=0.32) for name in names))
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_while_the_pipeline_starts_the_page_says_which_queries(
     process: ServerProcess, pipeline: Pipeline, watch: Watch
 ) -> None:
     page = open_page(watch, process)
-    pipeline.say(Status(name="candles", state="running"), Status(name="movers", state="starting"))
+    pipeline.say(QueryStatus(name="candles", state="running"), QueryStatus(name="movers", state="starting"))
     expect(page.locator("#pipeline-words")).to_have_text("The pipeline is starting: movers…")
     pipeline.run("movers")
     expect(page.locator("#pipeline-words")).to_have_text("2 queries running, 42 events/s, 0.3 s behind")
@@ -138,11 +138,11 @@ def test_while_the_pipeline_starts_the_page_says_which_queries(
 def test_a_query_that_failed_is_shown_with_its_reason(process: ServerProcess, pipeline: Pipeline, watch: Watch) -> None:
     page = open_page(watch, process)
     pipeline.run("candles", "movers")
-    pipeline.say(Status(name="movers", state="failed", reason="the disk is full"))
+    pipeline.say(QueryStatus(name="movers", state="failed", reason="the disk is full"))
     expect(page.locator("#pipeline-words")).to_have_text("The query movers failed: the disk is full")
     pipeline.run("movers")
     expect(page.locator("#pipeline-words")).to_contain_text("2 queries running")
-    pipeline.say(Status(name="candles", state="stopped"), Status(name="movers", state="stopped"))
+    pipeline.say(QueryStatus(name="candles", state="stopped"), QueryStatus(name="movers", state="stopped"))
     expect(page.locator("#pipeline-words")).to_have_text("The pipeline has been stopped.")
     expect(page.locator("#movers")).to_have_attribute("data-stale", "true")
 

@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import Page
 
 from penstock.history.reader import History
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from tests.e2e.browser import Watch, chromium
 from tests.e2e.test_adapters_tutorial import BLOCK, START, alike
 from tests.e2e.test_adapters_tutorial import Reader as Person
@@ -124,7 +124,7 @@ class Plant(Person):
 
     def wait_for_items(self) -> None:
         """`Once Spark is up`, as the page says: the journal has six averages and the mark of their batch."""
-        journal = Reader(self.folder / "penstock-data" / "journal")
+        journal = JournalReader(self.folder / "penstock-data" / "journal")
         deadline = time.monotonic() + SPARK_PATIENCE
         while journal.poll() < 7:
             assert self.spark is not None

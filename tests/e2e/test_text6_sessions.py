@@ -12,7 +12,7 @@ from types import TracebackType
 
 import pytest
 
-from penstock.wire.text6.push import EndOfSnapshot, Loop, Probe, Push, Update, parse_push
+from penstock.testing.text6_push import EndOfSnapshot, Loop, Probe, Push, Update, parse_push
 from penstock.wire.text6.values import decode_values
 from tests.support.process import ServerProcess
 from tests.support.raw import Exchange, Http

@@ -8,7 +8,7 @@ from penstock.exchange.instant import Instant
 from penstock.exchange.receiver import MAX_ANSWERS, Receiver, Turn
 from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, IdentifiedPayload, TimestampsResponse, decode
 from penstock.wire.tlex.forms import PayloadForms, for_monitor
-from penstock.wire.tlex.frames import PREAMBLE, FrameReader
+from penstock.wire.tlex.frames import PREAMBLE, TlexFrameReader
 from penstock.wire.tlex.monitor import decode_monitor_payload
 
 NOON = 1_700_000_000_000
@@ -165,7 +165,7 @@ def test_what_belongs_to_the_connection_passes_ahead_of_payloads(bench: Bench) -
 
 
 def answers(bench: Bench) -> list[TimestampsResponse]:
-    reader = FrameReader()
+    reader = TlexFrameReader()
     reader.feed(PREAMBLE)
     found = [decode(frame) for frame in reader.feed(b"".join(bench.pipe.writes))]
     return [each for each in found if isinstance(each, TimestampsResponse)]
@@ -195,7 +195,7 @@ def test_a_flood_of_requests_by_a_peer_that_does_not_read_is_bounded(bench: Benc
 
 def monitored(bench: Bench) -> list[int]:
     """The times at which payloads claim to have been sent."""
-    reader = FrameReader()
+    reader = TlexFrameReader()
     reader.feed(PREAMBLE)
     found = [decode(frame) for frame in reader.feed(b"".join(bench.pipe.writes))]
     bench.pipe.writes.clear()

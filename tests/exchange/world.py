@@ -22,11 +22,11 @@ from penstock.wire.tlex.datagrams import (
     Reconnect,
     TimestampsRequest,
     TimestampsResponse,
-    Token,
+    TokenDatagram,
     decode,
 )
 from penstock.wire.tlex.forms import PayloadForms
-from penstock.wire.tlex.frames import MAX_SIZE, PREAMBLE, FrameReader
+from penstock.wire.tlex.frames import MAX_SIZE, PREAMBLE, TlexFrameReader
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc, TlcType
 
 TLC, BROKER, MONITOR = SessionType.TLC, SessionType.BROKER, SessionType.MONITOR
@@ -98,7 +98,7 @@ class Peer:
         self.closed = False
         self.stuck = False
         self.writes: list[bytes] = []
-        self._reader = FrameReader()
+        self._reader = TlexFrameReader()
 
     # -- the channel ----------------------------------------------------------------------------------------------
 
@@ -250,7 +250,7 @@ class World:
 
     def connect(self, session: HubSession) -> Peer:
         peer = self.accept(session.security)
-        peer.send_bytes(PREAMBLE + Token(session.token).encode())
+        peer.send_bytes(PREAMBLE + TokenDatagram(session.token).encode())
         assert peer.session is session
         return peer
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.history.reader import History
 from penstock.journal.errors import Expired
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.retention import Retention
 from tests.history.world import NOON, SECOND, World, random_rows
 
@@ -41,14 +41,14 @@ def test_little_is_read_of_a_long_journal(tmp_path: Path, monkeypatch: pytest.Mo
     for _ in range(40):
         world.fill(60)
     decoded = 0
-    decode = Reader._decode
+    decode = JournalReader._decode
 
-    def counting(self: Reader, *arguments: object) -> object:
+    def counting(self: JournalReader, *arguments: object) -> object:
         nonlocal decoded
         decoded += 1
         return decode(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Reader, "_decode", counting)
+    monkeypatch.setattr(JournalReader, "_decode", counting)
     monkeypatch.setattr("penstock.journal.index.BLOCK_BYTES", 1)
     assert world.history.last("item-1") == world.of("item-1")[-1]
     assert 0 < decoded < 10

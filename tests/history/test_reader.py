@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from penstock.history import footers, lake_sequence, snapshot
-from penstock.history.reader import AsyncHistory, Event, History
+from penstock.history.reader import AsyncHistory, History, JournaledEvent
 from penstock.journal.journal import Policy
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.pipeline import files, maintenance
 from tests.history.world import NOON, SECOND, World, events_of, random_rows
 
@@ -192,8 +192,8 @@ def test_numbers_that_were_never_committed_are_not_taken_for_dropped_ones(world:
     world.journal = type(world.journal)(world.path)
     world.fill(10)
     assert world.drop()
-    assert Reader(world.path).earliest() > world.lake.sequence() + 1
-    assert list(Reader(world.path).read(world.lake.sequence() + 1))
+    assert JournalReader(world.path).earliest() > world.lake.sequence() + 1
+    assert list(JournalReader(world.path).read(world.lake.sequence() + 1))
     assert list(world.history.events("item-0")) == world.of("item-0")
 
 
@@ -265,7 +265,7 @@ def micros(when: datetime) -> int:
     return (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
-async def take(events: Any) -> list[Event]:
+async def take(events: Any) -> list[JournaledEvent]:
     return [event async for event in events]
 
 
@@ -298,17 +298,17 @@ def test_reads_equal_a_plain_list_whatever_moves_meanwhile(
     names = [f"item-{number}" for number in range(random.choice((1, 3, 30)))]
     world = World(tmp_path, segment_bytes=random.choice((2_000, 20_000)))
     # Readings under way: what is left of them, what they have to show at least, what they have shown, the bounds.
-    open_: list[tuple[Iterator[Any], list[Event], list[Event], dict[str, int | None]]] = []
+    open_: list[tuple[Iterator[Any], list[JournaledEvent], list[JournaledEvent], dict[str, int | None]]] = []
     retained = False
     # Dropped ones included.
-    everything: set[Event] = set()
+    everything: set[JournaledEvent] = set()
 
     def finish(position: int) -> None:
         reading, expected, seen, _ = open_.pop(position)
         seen += events_of(reading)
         check(expected, seen)
 
-    def check(expected: list[Event], seen: list[Event]) -> None:
+    def check(expected: list[JournaledEvent], seen: list[JournaledEvent]) -> None:
         numbers = [event.sequence for event in seen]
         assert numbers == sorted(set(numbers)), "in order, each once"
         assert set(seen) <= everything

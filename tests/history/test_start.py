@@ -11,10 +11,10 @@ import pytest
 
 from penstock.history.reader import History
 from penstock.journal.errors import Expired
-from penstock.journal.journal import Journal, Policy, Settings
-from penstock.journal.reader import Reader
+from penstock.journal.journal import Journal, JournalSettings, Policy
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
-from penstock.journal.selection import Selection
+from penstock.journal.selection import EventSelection
 
 EVENTS = 600
 
@@ -22,7 +22,7 @@ EVENTS = 600
 def written(directory: Path) -> Path:
     """A journal of several segments: one entity has most of it, one has little, and one only the end."""
     random = Random(7)
-    journal = Journal(directory / "journal", Settings(segment_bytes=20_000))
+    journal = Journal(directory / "journal", JournalSettings(segment_bytes=20_000))
     for number in range(EVENTS):
         columns = Columns()
         columns.add("S/D/often", number, "update", "", f'{{"n":"{number}"}}')
@@ -59,33 +59,33 @@ def test_little_is_read_before_the_first_event(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("penstock.journal.index.BLOCK_BYTES", 1_000)
     directory = written(tmp_path)
     decoded = 0
-    decode = Reader._decode
+    decode = JournalReader._decode
 
-    def counting(self: Reader, *arguments: object) -> object:
+    def counting(self: JournalReader, *arguments: object) -> object:
         nonlocal decoded
         batch = decode(self, *arguments)  # type: ignore[arg-type]
         decoded += batch.num_rows
         return batch
 
-    monkeypatch.setattr(Reader, "_decode", counting)
+    monkeypatch.setattr(JournalReader, "_decode", counting)
     found = next(History(directory / "journal", directory / "lake").events("S/D/often", EVENTS - 5))
     assert found.revision == EVENTS - 5
     assert 0 < decoded < EVENTS // 4
 
 
 def test_a_range_of_which_something_was_dropped_is_not_taken_for_one_that_begins_later(tmp_path: Path) -> None:
-    reader = Reader(written(tmp_path) / "journal")
+    reader = JournalReader(written(tmp_path) / "journal")
     (segment, *_) = sorted((tmp_path / "journal").glob("*.segment"))
     segment.unlink()
     earliest = reader.earliest()
-    (batch,) = reader.read(earliest, earliest + 1, Selection(entities=("S/D/often",)))
+    (batch,) = reader.read(earliest, earliest + 1, EventSelection(entities=("S/D/often",)))
     revision = batch.column("revision")[0].as_py()
     for wanted in (2, revision):
         with pytest.raises(Expired):
             list(reader.read(reader.seek(1, "S/D/often", wanted)))
     assert reader.seek(1, "S/D/often", revision + 200) > earliest
     (tmp_path / "empty").mkdir()
-    assert Reader(tmp_path / "empty").seek(7, "S/D/often", 9) == 7
+    assert JournalReader(tmp_path / "empty").seek(7, "S/D/often", 9) == 7
 
 
 def test_the_first_read_does_not_load_pandas(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.history.layout import bucket_of
-from penstock.history.reader import Event, History
-from penstock.journal.journal import Journal, Policy, Settings
-from penstock.journal.reader import Reader
+from penstock.history.reader import History, JournaledEvent
+from penstock.journal.journal import Journal, JournalSettings, Policy
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA, Columns
 from penstock.journal.retention import Retention
 from penstock.pipeline.files import Written, write_task
@@ -29,9 +29,9 @@ class World:
     def __init__(self, root: Path, *, segment_bytes: int = 40_000) -> None:
         self.path = root / "journal"
         self.root = root / "lake"
-        self.journal = Journal(self.path, Settings(segment_bytes=segment_bytes, interval_millis=1))
+        self.journal = Journal(self.path, JournalSettings(segment_bytes=segment_bytes, interval_millis=1))
         self.lake = Lake(self.root)
-        self.events: list[Event] = []
+        self.events: list[JournaledEvent] = []
         self.history = History(self.path, self.root)
 
     def close(self) -> None:
@@ -47,7 +47,9 @@ class World:
         receipt.done.result(timeout=30)
         for number, ((entity, timestamp, value), revision) in enumerate(zip(rows, receipt.revisions, strict=True)):
             kind = "update" if value is not None else "clear"
-            self.events.append(Event(receipt.first + number, entity, revision, timestamp, kind, "", value, None))
+            self.events.append(
+                JournaledEvent(receipt.first + number, entity, revision, timestamp, kind, "", value, None)
+            )
 
     def fill(self, count: int, entities: int = 3) -> None:
         """Events of a few entities in turn, a second apart."""
@@ -58,8 +60,8 @@ class World:
         """One batch of the job: journal to lake, up to before `stop`."""
         after = self.lake.sequence()
         told: list[Written] = []
-        for share in Reader(self.path).plan(after + 1, stop, tasks):
-            batches = Reader(self.path).read_slices(share)
+        for share in JournalReader(self.path).plan(after + 1, stop, tasks):
+            batches = JournalReader(self.path).read_slices(share)
             told += written(write_task(str(self.root), after)(batches))
         return self.lake.adopt(self.path, after, told, crash)
 
@@ -67,7 +69,7 @@ class World:
         """All sealed segments that the lake has."""
         return self.journal.retain(Retention(max_bytes=0), self.lake.sequence())
 
-    def of(self, entity: str, **bounds: int | None) -> list[Event]:
+    def of(self, entity: str, **bounds: int | None) -> list[JournaledEvent]:
         """The same as History.read, from the list."""
         first, last, since, until = (bounds.get(name) for name in ("first", "last", "since", "until"))
         return [
@@ -85,23 +87,23 @@ def written(batches: Any) -> list[Written]:
     return [Written(**row) for batch in batches for row in batch.to_pylist()]
 
 
-def events_of(tables: Any) -> list[Event]:
+def events_of(tables: Any) -> list[JournaledEvent]:
     return [event for table in tables for event in rows(table)]
 
 
-def rows(table: Any) -> list[Event]:
+def rows(table: Any) -> list[JournaledEvent]:
     assert table.schema.equals(SCHEMA)
     assert table.num_rows
     columns = [table.column(name) for name in SCHEMA.names]
     columns[3] = columns[3].cast(pa.int64())
-    return [Event(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
+    return [JournaledEvent(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
 
 
-def whole_lake(lake: Lake) -> list[Event]:
+def whole_lake(lake: Lake) -> list[JournaledEvent]:
     """Every row, by sequence, read file by file; checks that files are sorted and in the right bucket."""
     import pyarrow.parquet as pq
 
-    result: list[Event] = []
+    result: list[JournaledEvent] = []
     for file in lake.files():
         part = rows(pq.read_table(lake.root / file.path, partitioning=None).cast(SCHEMA))
         assert part == sorted(part, key=lambda event: (event.entity, event.revision))

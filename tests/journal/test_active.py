@@ -14,11 +14,11 @@ from penstock.journal.blocks import BLOCKS_SUFFIX, blocks_name
 from penstock.journal.disk import DirectoryDisk, Disk, ReadableFile
 from penstock.journal.index import index_name
 from penstock.journal.indexes import Indexes
-from penstock.journal.journal import Journal, Policy, Settings
-from penstock.journal.reader import Reader
+from penstock.journal.journal import Journal, JournalSettings, Policy
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
 from penstock.journal.segment import SEGMENT_SUFFIX
-from penstock.journal.selection import EVERYTHING, Selection
+from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.testing.disk import FakeDisk, Operation, PowerCut
 from tests.journal.world import NOON, Row, Scribe, columns, rows_of, some_columns
 
@@ -26,12 +26,12 @@ LONG = os.environ.get("PENSTOCK_PROFILE") == "long"
 LIVES = 300 if LONG else 12
 
 SELECTIONS = [
-    Selection(entities=("item3",)),
-    Selection(entities=("item1", "seldom")),
-    Selection(entities=("*5", "se?dom")),
-    Selection(entities=("nothing",)),
-    Selection(entities=("item2",), kinds=("delete",)),
-    Selection(entities=("item4",), since=NOON + 3 * 10**8, until=NOON + 6 * 10**8),
+    EventSelection(entities=("item3",)),
+    EventSelection(entities=("item1", "seldom")),
+    EventSelection(entities=("*5", "se?dom")),
+    EventSelection(entities=("nothing",)),
+    EventSelection(entities=("item2",), kinds=("delete",)),
+    EventSelection(entities=("item4",), since=NOON + 3 * 10**8, until=NOON + 6 * 10**8),
     EVERYTHING,
 ]
 
@@ -67,7 +67,7 @@ class _CountingFile:
 
 def written(directory: Path, *, closed: bool) -> Journal:
     """Many records of many entities, 10 MB in one segment, and two of one that is seldom."""
-    journal = Journal(directory, Settings(group_bytes=200_000))
+    journal = Journal(directory, JournalSettings(group_bytes=200_000))
     for number in range(50):
         given = Columns()
         if number in (3, 30):
@@ -85,7 +85,7 @@ def written(directory: Path, *, closed: bool) -> Journal:
 def cost(directory: Path) -> tuple[list[Row], int]:
     """What a new reader finds of `seldom`, and how many bytes it reads for it."""
     disk = CountingDisk(directory)
-    found = rows_of(Reader(disk).read(selection=Selection(entities=("seldom",))))
+    found = rows_of(JournalReader(disk).read(selection=EventSelection(entities=("seldom",))))
     return found, disk.read_bytes
 
 
@@ -116,10 +116,10 @@ def test_who_looks_again_reads_only_what_is_new(tmp_path: Path) -> None:
     (tmp_path / "journal" / blocks_name(1)).unlink()
     disk = CountingDisk(tmp_path / "journal")
     indexes = Indexes()
-    selection = Selection(entities=("seldom",))
-    first = rows_of(Reader(disk, indexes=indexes).read(selection=selection))
+    selection = EventSelection(entities=("seldom",))
+    first = rows_of(JournalReader(disk, indexes=indexes).read(selection=selection))
     before = disk.read_bytes
-    assert rows_of(Reader(disk, indexes=indexes).read(selection=selection)) == first
+    assert rows_of(JournalReader(disk, indexes=indexes).read(selection=selection)) == first
     assert disk.read_bytes - before < before / 4
     journal.close()
 
@@ -140,13 +140,13 @@ def test_a_hundred_histories_at_once_share_what_is_known_of_the_segment(tmp_path
 # -- against the naive way ----------------------------------------------------------------------------------------
 
 
-def naive(disk: Disk, selection: Selection) -> list[Row]:
+def naive(disk: Disk, selection: EventSelection) -> list[Row]:
     """Everything is read, then chosen."""
-    return rows_of(selection.apply(batch) for batch in Reader(disk).read())
+    return rows_of(selection.apply(batch) for batch in JournalReader(disk).read())
 
 
-def check(disk: Disk, readers: list[Reader], random: Random) -> None:
-    for reader in [*readers, Reader(disk)]:
+def check(disk: Disk, readers: list[JournalReader], random: Random) -> None:
+    for reader in [*readers, JournalReader(disk)]:
         for selection in random.sample(SELECTIONS, 3):
             wanted = naive(disk, selection)
             assert rows_of(reader.read(selection=selection)) == wanted
@@ -174,7 +174,7 @@ def test_any_selection_finds_what_the_naive_way_finds_through_crashes_and_damage
     for _ in range(3):
         disk.power_cut_at = random.randint(20, 160)
         shared = Indexes()
-        readers = [Reader(disk), Reader(disk, indexes=shared), Reader(disk, indexes=shared)]
+        readers = [JournalReader(disk), JournalReader(disk, indexes=shared), JournalReader(disk, indexes=shared)]
         try:
             scribe = Scribe(disk, random.choice((14_000, 60_000)))
             while True:
@@ -216,8 +216,8 @@ def test_a_file_of_another_segment_of_that_name_is_not_believed() -> None:
     name = blocks_name(1)
     stranger = other.view(name)
     one.create(name).write(0, [stranger.read(0, stranger.size())])
-    wanted = Selection(entities=("item1",))
-    assert rows_of(Reader(one).read(selection=wanted)) == naive(one, wanted) != []
+    wanted = EventSelection(entities=("item1",))
+    assert rows_of(JournalReader(one).read(selection=wanted)) == naive(one, wanted) != []
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -231,7 +231,7 @@ def test_a_disk_that_refuses_the_file_costs_time_and_nothing_else() -> None:
     scribe = Scribe(disk)
     for _ in range(40):
         scribe.append(columns(3))
-    assert len(rows_of(Reader(disk).read(selection=Selection(entities=("item",))))) == 120
+    assert len(rows_of(JournalReader(disk).read(selection=EventSelection(entities=("item",))))) == 120
     scribe.close()
 
 
@@ -263,4 +263,4 @@ def test_a_segment_that_was_given_up_has_an_index() -> None:
     scribe.writer.restart(scribe.next)
     assert index_name(1) in disk.names()
     assert blocks_name(1) not in disk.names()
-    assert len(rows_of(Reader(disk).read(selection=Selection(entities=("item",))))) == 60
+    assert len(rows_of(JournalReader(disk).read(selection=EventSelection(entities=("item",))))) == 60

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from penstock.journal.errors import JournalError
-from penstock.journal.journal import Journal, Policy, Settings
+from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.mark import MARK_NAME
 from penstock.journal.segment import SEGMENT_SUFFIX
 from penstock.testing.disk import FakeDisk, PowerCut
@@ -130,7 +130,7 @@ def test_after_a_kill_everything_written_is_there(number: int) -> None:
 def test_whose_future_has_resolved_finds_the_records_after_a_power_cut(number: int) -> None:
     random = Random(number)
     disk = FakeDisk(power_cut_at=random.randint(5, 80))
-    settings = Settings(segment_bytes=SEGMENT_BYTES, interval_millis=1)
+    settings = JournalSettings(segment_bytes=SEGMENT_BYTES, interval_millis=1)
     acknowledged = 0
     appended = 0
     journal = None

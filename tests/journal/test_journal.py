@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.journal.errors import BadRecord, DirectoryInUse, DiskFailed, JournalClosed, Overload
-from penstock.journal.journal import MAX_APPEND, Journal, Policy, Settings
-from penstock.journal.reader import Reader
+from penstock.journal.journal import MAX_APPEND, Journal, JournalSettings, Policy
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
 from penstock.testing.disk import FakeDisk, Operation
 from tests.journal.world import columns, rows
@@ -19,7 +19,7 @@ from tests.journal.world import columns, rows
 NEVER_MILLIS = 1e9
 WAIT = 20.0
 
-STILL = Settings(interval_millis=NEVER_MILLIS, retry_millis=1)
+STILL = JournalSettings(interval_millis=NEVER_MILLIS, retry_millis=1)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_records_of_policy_interval_wait_for_an_acknowledged_one_and_share_its_f
 
 
 def test_records_of_policy_interval_are_committed_when_it_has_passed(disk: FakeDisk) -> None:
-    journal = Journal(disk, Settings(interval_millis=1))
+    journal = Journal(disk, JournalSettings(interval_millis=1))
     journal.append(columns(2), Policy.INTERVAL)
     committed = threading.Event()
     disk.fault = lambda operation: committed.set() if operation.name == "mark" else None
@@ -91,7 +91,7 @@ def test_a_group_is_committed_as_soon_as_it_has_all_its_bytes(journal: Journal, 
     journal.append(columns(2), Policy.INTERVAL)
     size = journal.queued_bytes
     other = FakeDisk()
-    filling = Journal(other, Settings(group_bytes=2 * size, interval_millis=NEVER_MILLIS))
+    filling = Journal(other, JournalSettings(group_bytes=2 * size, interval_millis=NEVER_MILLIS))
     committed = threading.Event()
     other.fault = lambda operation: committed.set() if operation.name == "mark" else None
     filling.append(columns(2), Policy.INTERVAL)
@@ -103,7 +103,7 @@ def test_a_group_is_committed_as_soon_as_it_has_all_its_bytes(journal: Journal, 
 
 
 def test_records_of_policy_off_are_written_without_a_sync(disk: FakeDisk) -> None:
-    journal = Journal(disk, Settings(group_bytes=1, interval_millis=NEVER_MILLIS))
+    journal = Journal(disk, JournalSettings(group_bytes=1, interval_millis=NEVER_MILLIS))
     written = threading.Event()
     disk.fault = lambda operation: written.set() if operation.name == "mark" else None
     before = len(disk.operations)
@@ -174,7 +174,7 @@ def fill(journal: Journal) -> int:
 
 
 def test_when_the_disk_cannot_keep_up_appending_is_refused_and_room_tells_when_to_go_on(disk: FakeDisk) -> None:
-    journal = Journal(disk, Settings(queue_bytes=5_000, group_bytes=1_000, interval_millis=NEVER_MILLIS))
+    journal = Journal(disk, JournalSettings(queue_bytes=5_000, group_bytes=1_000, interval_millis=NEVER_MILLIS))
     go_on = threading.Event()
     disk.fault = lambda operation: None if go_on.wait(WAIT) else errno.EIO
     appended = fill(journal)
@@ -275,7 +275,7 @@ def test_closing_commits_what_waits_and_refuses_what_follows(disk: FakeDisk) -> 
 
 
 def test_closing_ends_the_waiting_for_a_broken_disk(disk: FakeDisk) -> None:
-    journal = Journal(disk, Settings(retry_millis=NEVER_MILLIS / 1000))
+    journal = Journal(disk, JournalSettings(retry_millis=NEVER_MILLIS / 1000))
     disk.fault = lambda operation: errno.EIO
     receipt = journal.append(columns(1), Policy.ACK)
     assert receipt.done is not None
@@ -324,7 +324,7 @@ def test_bad_records_are_refused_before_they_get_a_number(journal: Journal, give
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, int], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        Settings(**settings)
+        JournalSettings(**settings)
 
 
 def test_a_second_writer_of_a_directory_is_refused_until_the_first_has_closed(tmp_path: Path) -> None:
@@ -338,15 +338,15 @@ def test_a_second_writer_of_a_directory_is_refused_until_the_first_has_closed(tm
 def test_a_real_directory_is_written_and_read_across_starts(tmp_path: Path) -> None:
     directory = tmp_path / "deep" / "journal"
     for start in range(3):
-        journal = Journal(directory, Settings(segment_bytes=20_000))
+        journal = Journal(directory, JournalSettings(segment_bytes=20_000))
         assert journal.revision("item") == 300 * start
         for _ in range(30):
             journal.append(columns(10), Policy.INTERVAL)
         journal.flush().result(WAIT)
-        reader = Reader(directory)
+        reader = JournalReader(directory)
         assert reader.poll() == journal.committed == 300 * (start + 1)
         journal.close()
-    reader = Reader(directory)
+    reader = JournalReader(directory)
     found = [sequence for batch in reader.read() for sequence in batch.column("sequence").to_pylist()]
     assert found == list(range(1, 901))
     assert reader.damages == []

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from penstock.journal.journal import Journal
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 
 ROUNDS = 3
 WRITER = """
@@ -42,7 +42,7 @@ def test_after_each_kill_everything_acknowledged_is_there_once_and_in_order(tmp_
         whole = [int(line) for line in lines if line.endswith("\n")]
         acknowledged = max([acknowledged, *whole])
         journal = Journal(tmp_path)
-        reader = Reader(tmp_path)
+        reader = JournalReader(tmp_path)
         batches = list(reader.read())
         sequences = [number for batch in batches for number in batch.column("sequence").to_pylist()]
         assert sequences == list(range(1, len(sequences) + 1))

@@ -12,11 +12,11 @@ import pytest
 
 from penstock.journal.damage import Damage
 from penstock.journal.index import index_name
-from penstock.journal.journal import Journal, Policy, Settings
-from penstock.journal.reader import Reader
+from penstock.journal.journal import Journal, JournalSettings, Policy
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
 from penstock.journal.segment import DATA_START, segment_name
-from penstock.journal.selection import EVERYTHING, Selection
+from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.testing.disk import FakeDisk
 from tests.journal.world import NOON, SECOND, Row, Scribe, columns, rows_of, some_columns
 
@@ -37,7 +37,7 @@ def filled(commits: int = 60, *, closed: bool = False, segment_bytes: int = 14_0
 
 
 def test_an_empty_directory_has_nothing_to_read() -> None:
-    reader = Reader(FakeDisk())
+    reader = JournalReader(FakeDisk())
     assert (reader.poll(), reader.earliest(), list(reader.read()), reader.plan(None, None, 4)) == (0, 1, [], [])
     assert reader.sequence_at(NOON) == 1
 
@@ -45,7 +45,7 @@ def test_an_empty_directory_has_nothing_to_read() -> None:
 def test_a_journal_without_records_has_nothing_to_read() -> None:
     disk = FakeDisk()
     Scribe(disk)
-    reader = Reader(disk)
+    reader = JournalReader(disk)
     assert (reader.poll(), reader.earliest(), list(reader.read())) == (0, 1, [])
 
 
@@ -56,7 +56,7 @@ def test_any_range_comes_in_order_each_once(closed: bool, tiny: bool, monkeypatc
         # Blocks of one frame, so that ranges begin and end in all of them.
         monkeypatch.setattr("penstock.journal.index.BLOCK_BYTES", 1)
     disk, truth = filled(closed=closed)
-    reader = Reader(disk)
+    reader = JournalReader(disk)
     latest = truth[-1][0]
     assert reader.poll() == latest
     for start in range(1, latest + 2, 5):
@@ -68,32 +68,32 @@ def test_any_range_comes_in_order_each_once(closed: bool, tiny: bool, monkeypatc
 
 SELECTIONS = [
     EVERYTHING,
-    Selection(entities=("item3",)),
-    Selection(entities=("item1", "*5")),
-    Selection(kinds=("delete",)),
-    Selection(kinds=("nothing",)),
-    Selection(entities=("nothing*",)),
-    Selection(since=NOON + 5 * 10**8),
-    Selection(until=NOON + 3 * 10**8, entities=("item?",), kinds=("update",)),
+    EventSelection(entities=("item3",)),
+    EventSelection(entities=("item1", "*5")),
+    EventSelection(kinds=("delete",)),
+    EventSelection(kinds=("nothing",)),
+    EventSelection(entities=("nothing*",)),
+    EventSelection(since=NOON + 5 * 10**8),
+    EventSelection(until=NOON + 3 * 10**8, entities=("item?",), kinds=("update",)),
 ]
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("tiny", [False, True])
 def test_what_is_selected_is_what_a_look_at_every_record_finds(
-    selection: Selection, tiny: bool, monkeypatch: pytest.MonkeyPatch
+    selection: EventSelection, tiny: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if tiny:
         monkeypatch.setattr("penstock.journal.index.BLOCK_BYTES", 1)
     disk, _ = filled()
-    everything = list(Reader(disk).read(rows=1))
+    everything = list(JournalReader(disk).read(rows=1))
     for start, stop in ((None, None), (20, 120), (77, 78)):
         inside = [
             batch.filter([(start or 1) <= number < (stop or 10**9) for number in batch.column("sequence").to_pylist()])
             for batch in everything
         ]
         wanted = rows_of(selection.apply(batch) for batch in inside)
-        reader = Reader(disk)
+        reader = JournalReader(disk)
         assert rows_of(reader.read(start, stop, selection)) == wanted
         for parts in (1, 3, 100):
             shares = reader.plan(start, stop, parts, selection)
@@ -103,10 +103,10 @@ def test_what_is_selected_is_what_a_look_at_every_record_finds(
 
 def test_a_share_of_a_plan_is_plain_data_that_another_process_reads_again_and_again() -> None:
     disk, truth = filled(commits=400)
-    shares = pickle.loads(pickle.dumps(Reader(disk).plan(5, 900, 4)))
+    shares = pickle.loads(pickle.dumps(JournalReader(disk).plan(5, 900, 4)))
     assert len(shares) == 4
     for _ in range(2):
-        found = [row for share in shares for row in rows_of(Reader(disk).read_slices(share))]
+        found = [row for share in shares for row in rows_of(JournalReader(disk).read_slices(share))]
         assert found == [row for row in truth if 5 <= row[0] < 900]
     sizes = [sum(piece.end - piece.position for piece in share) for share in shares]
     assert max(sizes) < 2 * min(sizes)
@@ -116,7 +116,7 @@ def test_what_follows_in_one_segment_is_one_slice_of_a_share(monkeypatch: pytest
     # Blocks of one frame: without joining, each would be a slice, and be opened and read by itself.
     monkeypatch.setattr("penstock.journal.index.BLOCK_BYTES", 1)
     disk, truth = filled()
-    (share,) = Reader(disk).plan(None, None, 1)
+    (share,) = JournalReader(disk).plan(None, None, 1)
     segments = [piece.segment for piece in share]
     assert len(segments) > 1
     assert segments == sorted(set(segments))
@@ -125,13 +125,13 @@ def test_what_follows_in_one_segment_is_one_slice_of_a_share(monkeypatch: pytest
 
 def test_a_plan_needs_at_least_one_part() -> None:
     with pytest.raises(ValueError, match="parts is 0"):
-        Reader(FakeDisk()).plan(None, None, 0)
+        JournalReader(FakeDisk()).plan(None, None, 0)
 
 
 def test_a_reader_follows_what_is_written() -> None:
     disk = FakeDisk()
     scribe = Scribe(disk, segment_bytes=12_000)
-    reader = Reader(disk)
+    reader = JournalReader(disk)
     random = Random(3)
     seen: list[Row] = []
     for step in range(80):
@@ -150,7 +150,7 @@ def test_what_is_written_but_not_committed_is_not_seen() -> None:
     scribe.append(columns(2))
     content = disk.content(segment_name(1))
     disk.open(segment_name(1)).write(len(content), [content[DATA_START:]])
-    reader = Reader(disk)
+    reader = JournalReader(disk)
     assert numbers(reader.read()) == [1, 2]
     assert (reader.poll(), reader.damages) == (2, [])
 
@@ -158,7 +158,7 @@ def test_what_is_written_but_not_committed_is_not_seen() -> None:
 def test_a_reader_follows_across_a_restart_of_the_writer_with_an_empty_segment() -> None:
     disk = FakeDisk()
     Scribe(disk).close()
-    reader = Reader(disk)
+    reader = JournalReader(disk)
     assert list(reader.read()) == []
     scribe = Scribe(disk)
     scribe.append(columns(3))
@@ -170,9 +170,11 @@ def test_a_reader_follows_across_a_restart_of_the_writer_with_an_empty_segment()
 def test_without_index_or_mark_everything_is_still_found(missing: Any) -> None:
     disk, truth = filled()
     disk.remove(missing(1))
-    reader = Reader(disk)
+    reader = JournalReader(disk)
     assert rows_of(reader.read()) == truth
-    assert rows_of(reader.read(selection=Selection(entities=("item2",)))) == [row for row in truth if row[1] == "item2"]
+    assert rows_of(reader.read(selection=EventSelection(entities=("item2",)))) == [
+        row for row in truth if row[1] == "item2"
+    ]
     assert reader.damages == []
 
 
@@ -183,7 +185,7 @@ def test_the_first_record_at_or_after_a_time_is_found_even_where_the_clock_jumpe
         given = Columns()
         given.add("e", NOON + at * SECOND, "update", "", None)
         scribe.append(given)
-    reader = Reader(disk)
+    reader = JournalReader(disk)
     found = [reader.sequence_at(NOON + at * SECOND) for at in (0, 10, 11, 20, 21, 40, 41, 50, 51)]
     assert found == [1, 1, 2, 2, 4, 4, 6, 6, 7]
 
@@ -193,7 +195,7 @@ def test_small_frames_are_joined_and_large_ones_are_not() -> None:
     scribe = Scribe(disk)
     for _ in range(10):
         scribe.append(columns(7))
-    reader = Reader(disk)
+    reader = JournalReader(disk)
     assert [batch.num_rows for batch in reader.read(rows=1)] == [7] * 10
     assert [batch.num_rows for batch in reader.read(rows=20)] == [21, 21, 21, 7]
     assert [batch.num_rows for batch in reader.read()] == [70]
@@ -208,42 +210,44 @@ def test_one_entity_is_read_without_reading_everything(monkeypatch: pytest.Monke
     scribe.append(columns(1, "next"))
     scribe.writer.seal()
     scribe.writer.start(scribe.next, scribe.next - 1)
-    reader = Reader(disk)
-    (share,) = reader.plan(None, None, 1, Selection(entities=("item77",)))
+    reader = JournalReader(disk)
+    (share,) = reader.plan(None, None, 1, EventSelection(entities=("item77",)))
     assert sum(piece.end - piece.position for piece in share) < disk.size(segment_name(1)) / 50
-    assert [row[1] for row in rows_of(reader.read_slices(share, Selection(entities=("item77",))))] == ["item77"] * 20
+    assert [row[1] for row in rows_of(reader.read_slices(share, EventSelection(entities=("item77",))))] == [
+        "item77"
+    ] * 20
 
 
 def test_damage_is_reported_once() -> None:
     disk, truth = filled()
     disk.flip(segment_name(1), (DATA_START + 200) * 8)
     told: list[Damage] = []
-    reader = Reader(disk, told.append)
+    reader = JournalReader(disk, told.append)
     first = rows_of(reader.read())
     assert len(first) < len(truth)
     assert rows_of(reader.read()) == first
     assert len(told) == 1
     assert reader.damages == told
-    assert Reader(disk).verify() == told
+    assert JournalReader(disk).verify() == told
 
 
 def test_damage_is_found_by_every_way_of_reading() -> None:
     disk, truth = filled()
     disk.flip(segment_name(1), (DATA_START + 200) * 8)
-    expected = rows_of(Reader(disk).read())
-    planned = Reader(disk)
+    expected = rows_of(JournalReader(disk).read())
+    planned = JournalReader(disk)
     assert [row for share in planned.plan(None, None, 5) for row in rows_of(planned.read_slices(share))] == expected
-    selective = Reader(disk)
-    assert rows_of(selective.read(selection=Selection(entities=("*",)))) == expected
-    late = Reader(disk)
+    selective = JournalReader(disk)
+    assert rows_of(selective.read(selection=EventSelection(entities=("*",)))) == expected
+    late = JournalReader(disk)
     assert rows_of(late.read(2)) == [row for row in expected if row[0] >= 2]
     assert len(planned.damages) == len(selective.damages) == len(late.damages) == 1
     assert expected != truth
 
 
 def test_a_real_journal_is_followed_from_another_thread_while_it_is_written(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, Settings(segment_bytes=50_000, interval_millis=1))
-    reader = Reader(tmp_path)
+    journal = Journal(tmp_path, JournalSettings(segment_bytes=50_000, interval_millis=1))
+    reader = JournalReader(tmp_path)
     seen: list[int] = []
     for _ in range(300):
         journal.append(columns(10), Policy.INTERVAL)

@@ -16,8 +16,8 @@ import pytest
 
 from penstock.journal import journal as journal_module
 from penstock.journal.errors import DiskFailed, JournalClosed
-from penstock.journal.journal import Journal, Policy, Settings
-from penstock.journal.reader import Reader
+from penstock.journal.journal import Journal, JournalSettings, Policy
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
 from penstock.journal.recorder import MAX_KNOWN, MAX_PENDING, AdapterRecorder, Recording
 from penstock.testing.disk import FakeDisk, Operation
@@ -40,7 +40,7 @@ def on_loop(test: Callable[..., Coroutine[object, object, None]]) -> Callable[..
 def records_of(disk: FakeDisk) -> list[tuple[str, str, str | None]]:
     """Entity, kind and value of everything that can be read."""
     found: list[tuple[str, str, str | None]] = []
-    for batch in Reader(disk).read():
+    for batch in JournalReader(disk).read():
         found += zip(*(batch.column(name).to_pylist() for name in ("entity", "kind", "value")), strict=True)
     return found
 
@@ -51,7 +51,7 @@ class World:
     def __init__(self, **settings: float) -> None:
         self.disk = FakeDisk()
         values = {"interval_millis": NEVER_MILLIS, "retry_millis": 1, **settings}
-        self.journal = Journal(self.disk, Settings(**values))  # type: ignore[arg-type]
+        self.journal = Journal(self.disk, JournalSettings(**values))  # type: ignore[arg-type]
         self.deferred: list[Callable[[], None]] = []
         self.recording = Recording(self.journal, self.deferred.append, count(1_000).__next__)
         self.appends: list[int] = []
@@ -296,7 +296,7 @@ async def test_what_committed_has_returned_for_survives_a_power_cut(world: World
         world.recorder(policy=policy).record(policy.value, "update", {"x": "1"})
         await world.recording.committed()
     after = world.disk.cut_power(Random(1))
-    Journal(after, Settings()).close()
+    Journal(after, JournalSettings()).close()
     assert [entity for entity, _, _ in records_of(after)] == [
         "SET/ADAPTER/off",
         "SET/ADAPTER/interval",

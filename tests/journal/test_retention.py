@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.journal.errors import Expired
-from penstock.journal.journal import Journal, Policy, Settings
-from penstock.journal.reader import Reader
+from penstock.journal.journal import Journal, JournalSettings, Policy
+from penstock.journal.reader import JournalReader
 from penstock.journal.retention import Retention, SealedSegment, drop_expired, expired
 from penstock.journal.segment import SEGMENT_SUFFIX
 from penstock.testing.disk import FakeDisk
@@ -45,7 +45,7 @@ def test_dropped_segments_are_gone_with_their_indexes_and_readers_are_told() -> 
     scribe = Scribe(disk, segment_bytes=1)
     for _ in range(4):
         scribe.append(columns(10))
-    reader = Reader(disk)
+    reader = JournalReader(disk)
     following = reader.read(11, rows=1)
     assert next(following).column("sequence")[0].as_py() == 11
     assert drop_expired(disk, Retention(max_bytes=0), 25, NOON, scribe.writer.segment) == [1, 11]
@@ -68,7 +68,7 @@ def test_what_is_dropped_while_it_is_read_is_no_silent_gap() -> None:
     scribe = Scribe(disk, segment_bytes=1)
     for _ in range(3):
         scribe.append(columns(10))
-    reading = Reader(disk).read(rows=1)
+    reading = JournalReader(disk).read(rows=1)
     next(reading)
     drop_expired(disk, Retention(max_bytes=0), 30, NOON, scribe.writer.segment)
     with pytest.raises(Expired, match="sequence 11 was dropped"):
@@ -77,7 +77,7 @@ def test_what_is_dropped_while_it_is_read_is_no_silent_gap() -> None:
 
 def test_revisions_go_on_after_all_sealed_segments_are_dropped() -> None:
     disk = FakeDisk()
-    journal = Journal(disk, Settings(segment_bytes=1))
+    journal = Journal(disk, JournalSettings(segment_bytes=1))
     for _ in range(3):
         journal.append(columns(10), Policy.INTERVAL)
         journal.flush().result(20)

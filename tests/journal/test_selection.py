@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.journal.record import Columns, arrays, numbered
-from penstock.journal.selection import Selection
+from penstock.journal.selection import EventSelection
 
 NAMES = ["stock/1", "stock/12", "stock", "thing:a.b", "thing:a*b", "", "ä/ö", "a\nb", "[x]", "$^\\Q"]
 
@@ -31,7 +31,7 @@ NAMES = ["stock/1", "stock/12", "stock", "thing:a.b", "thing:a*b", "", "ä/ö", 
     ],
 )
 def test_patterns_match_whole_names(patterns: tuple[str, ...], matched: list[str]) -> None:
-    mask = Selection(entities=patterns).matches(pa.array(NAMES, pa.utf8()))
+    mask = EventSelection(entities=patterns).matches(pa.array(NAMES, pa.utf8()))
     assert [name for name, hit in zip(NAMES, mask.to_pylist(), strict=True) if hit] == matched
 
 
@@ -40,7 +40,7 @@ SIGNS = st.sampled_from("ab*?.\\-^")
 
 @given(st.text(SIGNS), st.text("ab.\\-^", max_size=6))
 def test_patterns_mean_what_they_mean_in_a_shell(pattern: str, name: str) -> None:
-    (hit,) = Selection(entities=(pattern,)).matches(pa.array([name], pa.utf8())).to_pylist()
+    (hit,) = EventSelection(entities=(pattern,)).matches(pa.array([name], pa.utf8())).to_pylist()
     assert hit == fnmatchcase(name, pattern)
 
 
@@ -50,14 +50,14 @@ def test_kinds_and_times_are_chosen_together() -> None:
         rows.add("e", time, kind, "", None)
     batch = numbered(arrays(rows), 1, [1, 2, 3, 4])
 
-    def chosen(selection: Selection) -> list[int]:
+    def chosen(selection: EventSelection) -> list[int]:
         sequences: list[int] = selection.apply(batch).column("sequence").to_pylist()
         return sequences
 
-    assert chosen(Selection()) == [1, 2, 3, 4]
-    assert chosen(Selection(kinds=("update",))) == [1, 3, 4]
-    assert chosen(Selection(since=2)) == [2, 3, 4]
-    assert chosen(Selection(until=3)) == [1, 2]
-    assert chosen(Selection(kinds=("update", "other"), since=2, until=4)) == [3]
-    assert chosen(Selection(entities=("e*",), kinds=("delete",))) == [2]
-    assert chosen(Selection(entities=("x",))) == []
+    assert chosen(EventSelection()) == [1, 2, 3, 4]
+    assert chosen(EventSelection(kinds=("update",))) == [1, 3, 4]
+    assert chosen(EventSelection(since=2)) == [2, 3, 4]
+    assert chosen(EventSelection(until=3)) == [1, 2]
+    assert chosen(EventSelection(kinds=("update", "other"), since=2, until=4)) == [3]
+    assert chosen(EventSelection(entities=("e*",), kinds=("delete",))) == [2]
+    assert chosen(EventSelection(entities=("x",))) == []

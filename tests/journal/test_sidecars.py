@@ -10,7 +10,7 @@ from penstock.journal.index import BLOCK_BYTES, IndexBuilder, load_index
 from penstock.journal.mark import MARK_NAME, Mark, decode_mark, encode_mark, read_mark
 from penstock.journal.revisions import drop_old_revisions, load_revisions, revisions_name, save_revisions
 from penstock.journal.segment import DATA_START, FrameHeader, kind_bits
-from penstock.journal.selection import EVERYTHING, Selection
+from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.journal.sidecar import SidecarDamaged, read_sidecar
 from penstock.testing.disk import FakeDisk
 
@@ -54,18 +54,20 @@ def built(disk: FakeDisk) -> None:
     ("selection", "firsts"),
     [
         (EVERYTHING, [1, 5, 9]),
-        (Selection(entities=("a",)), [1, 9]),
-        (Selection(entities=("b",)), [1]),
-        (Selection(entities=("c", "b")), [1, 5]),
-        (Selection(entities=("?",)), [1, 5, 9]),
-        (Selection(entities=("none",)), []),
-        (Selection(kinds=("delete",)), [1]),
-        (Selection(since=36), [5, 9]),
-        (Selection(until=50), [1]),
-        (Selection(entities=("a",), since=36), [9]),
+        (EventSelection(entities=("a",)), [1, 9]),
+        (EventSelection(entities=("b",)), [1]),
+        (EventSelection(entities=("c", "b")), [1, 5]),
+        (EventSelection(entities=("?",)), [1, 5, 9]),
+        (EventSelection(entities=("none",)), []),
+        (EventSelection(kinds=("delete",)), [1]),
+        (EventSelection(since=36), [5, 9]),
+        (EventSelection(until=50), [1]),
+        (EventSelection(entities=("a",), since=36), [9]),
     ],
 )
-def test_the_index_leads_to_the_blocks_that_may_hold_what_is_wanted(selection: Selection, firsts: list[int]) -> None:
+def test_the_index_leads_to_the_blocks_that_may_hold_what_is_wanted(
+    selection: EventSelection, firsts: list[int]
+) -> None:
     disk = FakeDisk()
     built(disk)
     index = load_index(disk, 1)

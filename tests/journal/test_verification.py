@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.journal.disk import DirectoryDisk
-from penstock.journal.journal import Journal, Policy, Settings
+from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.segment import DATA_START, FRAME_HEADER, FrameHeader, decode_payload
 from penstock.journal.verification import Verification, verify
 from tests.e2e.command import run
@@ -22,7 +22,7 @@ from tests.support.process import ServerProcess
 
 def write(directory: Path, appends: int = 40) -> None:
     """A journal of several sealed segments, closed in order."""
-    journal = Journal(directory, Settings(segment_bytes=20_000))
+    journal = Journal(directory, JournalSettings(segment_bytes=20_000))
     for number in range(appends):
         receipt = journal.append(columns(20, entity=f"item{number % 3}"), Policy.ACK)
         assert receipt.done is not None
@@ -160,7 +160,7 @@ def test_a_missing_mark_is_told(whole: Path) -> None:
 
 
 def test_a_journal_is_good_while_it_is_written(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, Settings(segment_bytes=20_000))
+    journal = Journal(tmp_path, JournalSettings(segment_bytes=20_000))
     for number in range(30):
         receipt = journal.append(columns(20, entity=f"item{number}"), Policy.ACK)
         assert receipt.done is not None

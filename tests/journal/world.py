@@ -8,10 +8,10 @@ from typing import Any
 
 from penstock.journal.damage import Damage
 from penstock.journal.disk import Disk
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns, arrays, numbered
 from penstock.journal.recovery import Recovery, recover
-from penstock.journal.selection import EVERYTHING, Selection
+from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.journal.writer import SegmentWriter, group_of
 
 # A moment in microseconds; each record comes one second after the one before.
@@ -38,9 +38,9 @@ def rows_of(batches: Iterable[Any]) -> list[Row]:
     return rows
 
 
-def rows(disk: Disk, selection: Selection = EVERYTHING) -> tuple[list[Row], list[Damage]]:
+def rows(disk: Disk, selection: EventSelection = EVERYTHING) -> tuple[list[Row], list[Damage]]:
     """Everything a new reader sees, and what it complains of."""
-    reader = Reader(disk)
+    reader = JournalReader(disk)
     return rows_of(reader.read(selection=selection)), reader.damages
 
 

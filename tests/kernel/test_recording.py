@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import pytest
 
+from penstock.client.events import ClientEvent as ClientEvent
 from penstock.client.events import EndOfSnapshot, Update
-from penstock.client.events import Event as ClientEvent
 from penstock.kernel.errors import Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import Event, ItemGrant

@@ -10,7 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.pipeline.files import Written, write_task
 from penstock.pipeline.lake import Crash, Lake
 from penstock.pipeline.maintenance import maintain
@@ -40,8 +40,8 @@ def main(root: Path, point: str, nth: int) -> None:
     while True:
         after = lake.sequence()
         told: list[Written] = []
-        for share in Reader(journal).plan(after + 1, after + 1 + BATCH, 2):
-            for batch in write_task(str(lake.root), after)(Reader(journal).read_slices(share)):
+        for share in JournalReader(journal).plan(after + 1, after + 1 + BATCH, 2):
+            for batch in write_task(str(lake.root), after)(JournalReader(journal).read_slices(share)):
                 told += [Written(**row) for row in batch.to_pylist()]
         if not lake.adopt(journal, after, told, crash):
             return

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from penstock.journal.reader import Reader
-from penstock.journal.selection import Selection
+from penstock.journal.reader import JournalReader
+from penstock.journal.selection import EventSelection
 from tests.pipeline.sink_server import TOKEN
 from tests.support.process import ServerProcess
 
@@ -41,7 +41,9 @@ class RealServer(ServerProcess):
     def published(self) -> list[tuple[str, dict[str, Any]]]:
         """Item and fields of every event, in order; subscribers get those of their items."""
         found = []
-        for batch in Reader(self.directory / "data" / "journal").read(selection=Selection(kinds=("update",))):
+        for batch in JournalReader(self.directory / "data" / "journal").read(
+            selection=EventSelection(kinds=("update",))
+        ):
             for entity, value in zip(
                 batch.column("entity").to_pylist(), batch.column("value").to_pylist(), strict=True
             ):

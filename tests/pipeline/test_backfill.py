@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.pipeline.errors import BadOption
-from penstock.pipeline.outlet import Outcome
+from penstock.pipeline.outlet import Delivery
 from penstock.pipeline.place import Place
 from tests.pipeline.sink_server import TOKEN, SinkServer
 from tests.pipeline.world import NOON, SECOND, Event, append, journal
@@ -34,11 +34,11 @@ def test_a_job_is_run_over_a_past_range_of_lake_and_journal_and_published_once(
     from penstock.pipeline.backfill import backfill, publish_backfill
     from penstock.pipeline.jobs import candles, history
 
-    settings = candles.Settings(adapter_set="SET", adapter="OUT", sizes=("10s",))
+    settings = candles.CandlesSettings(adapter_set="SET", adapter="OUT", sizes=("10s",))
     with SinkServer() as sink, journal(tmp_path / "journal") as opened:
         place = Place(tmp_path, sink.url, TOKEN)
         append(opened, [trade(number) for number in range(40)])
-        history.start(spark, place, history.Settings(), once=True).awaitTermination()
+        history.start(spark, place, history.HistorySettings(), once=True).awaitTermination()
         others: list[Event] = [
             ("WELCOME/STOCKS/axb/other", "snapshot", '{"last_price":"9"}', NOON),
             ("WELCOME/OTHER/a", "update", '{"last_price":"9"}', NOON),
@@ -62,11 +62,11 @@ def test_a_job_is_run_over_a_past_range_of_lake_and_journal_and_published_once(
         assert lake_alone.num_rows == 3
 
         given = (place, "candles", settings, moment(10), moment(55), result)
-        assert publish_backfill(*given) == [Outcome(5)]
-        assert publish_backfill(*given) == [Outcome(0, repeated=True)]
+        assert publish_backfill(*given) == [Delivery(5)]
+        assert publish_backfill(*given) == [Delivery(0, repeated=True)]
         assert [row["item"] for row in sink.rows()] == ["candles.10s.a_b"] * 5
         assert [row["open"] for row in sink.rows()] == [11.0, 21.0, 31.0, 41.0, 51.0]
-        assert publish_backfill(*given, again="2") == [Outcome(5)]
+        assert publish_backfill(*given, again="2") == [Delivery(5)]
 
 
 def test_what_cannot_be_is_named(spark: SparkSession, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_what_cannot_be_is_named(spark: SparkSession, tmp_path: Path) -> None:
     from penstock.pipeline.jobs import candles
 
     place = Place(tmp_path, "http://127.0.0.1:1", TOKEN)
-    settings = candles.Settings()
+    settings = candles.CandlesSettings()
     with pytest.raises(BadOption, match="job is 'history'; those that can be run over a range are candles, movers, tr"):
         backfill(spark, place, "history", settings, moment(0), moment(1))
     with pytest.raises(BadOption, match="is not before until"):

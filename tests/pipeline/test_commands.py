@@ -18,7 +18,7 @@ from penstock.cli import app
 from penstock.journal.journal import Journal, Policy
 from penstock.journal.record import Columns
 from penstock.pipeline.jobs import JOBS
-from penstock.pipeline.status import Status, held, write
+from penstock.pipeline.status import QueryStatus, held, write
 from tests.e2e.command import PENSTOCK
 from tests.support.process import ServerProcess
 from tests.support.raw import Exchange
@@ -100,8 +100,8 @@ def test_status_of_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> N
 def test_status_shows_the_queries_of_a_data_directory(tmp_path: Path) -> None:
     directory = tmp_path / "here" / "pipeline"
     with held(directory, ["candles"]):
-        write(directory, Status(name="candles", state="running", batch=12, lag_events=3))
-        write(directory, Status(name="movers", state="running", pid=1, updated="2026-01-31T12:00:00.000Z"))
+        write(directory, QueryStatus(name="candles", state="running", batch=12, lag_events=3))
+        write(directory, QueryStatus(name="movers", state="running", pid=1, updated="2026-01-31T12:00:00.000Z"))
         shown = run("pipeline", "status", "--data-dir", "here").stdout.splitlines()
         found = json.loads(run("pipeline", "status", "--data-dir", "here", "--json").stdout)
     assert shown[1].split()[:2] == ["candles", "running"]

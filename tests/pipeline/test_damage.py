@@ -16,7 +16,7 @@ from penstock.journal.damage import Damage
 from penstock.pipeline import reports
 from penstock.pipeline.place import Place
 from penstock.pipeline.runner import DONE, Runner, Task
-from penstock.pipeline.status import Status, read, write
+from penstock.pipeline.status import QueryStatus, read, write
 from tests.pipeline.test_runner import PATIENCE, QUICK, Job, Spark
 from tests.pipeline.test_source import damage
 from tests.pipeline.world import make_journal
@@ -77,7 +77,7 @@ def test_notes_that_are_none_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_status_shows_what_could_not_be_read(place: Place) -> None:
-    write(place.status_dir, Status(name="history", state="stopped", damaged=2))
+    write(place.status_dir, QueryStatus(name="history", state="stopped", damaged=2))
     reports.tell(place.damage, FIRST)
     reports.tell(place.damage, SECOND)
     arguments = ["pipeline", "status", "--data-dir", str(place.data_dir)]
@@ -92,7 +92,7 @@ def test_status_shows_what_could_not_be_read(place: Place) -> None:
 
 
 def test_status_shows_the_first_of_many_places(place: Place) -> None:
-    write(place.status_dir, Status(name="history", state="stopped"))
+    write(place.status_dir, QueryStatus(name="history", state="stopped"))
     for number in range(25):
         reports.tell(place.damage, Damage("00000001.segment", 8_192 + number, 1, number, number, "checksum"))
     lines = CliRunner().invoke(app, ["pipeline", "status", "--data-dir", str(place.data_dir)]).stdout.splitlines()
@@ -106,5 +106,5 @@ def test_jobs_leave_notes_where_the_runner_looks_for_them(spark: SparkSession, t
     path = make_journal(tmp_path / "journal", [("a", "update", f"value-{n}-") for n in range(1, 31)], frame=10)
     damage(path, 15)
     place = Place(tmp_path, "http://127.0.0.1:1")
-    history.start(spark, place, history.Settings(), once=True).awaitTermination()
+    history.start(spark, place, history.HistorySettings(), once=True).awaitTermination()
     assert [(note.first, note.last) for note in reports.told(place.damage)] == [(11, 20)]

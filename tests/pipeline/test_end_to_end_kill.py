@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.history.reader import History
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA
 from tests.history.world import rows
 from tests.pipeline.kill_driver import KEYS
@@ -54,7 +54,7 @@ def test_journal_lake_and_what_was_sent_agree_after_kills_at_random_points(
         check_snapshot(world, count)
         # Nothing more is written; what is left goes into the lake without a server.
         assert world.server.stop() == 0
-        world.wait_for_lake(Reader(world.data / "journal").poll())
+        world.wait_for_lake(JournalReader(world.data / "journal").poll())
         assert world.pipeline.stop() == 0, world.pipeline.log
     check_journal(world.data / "journal", count)
     check_lake(world.data / "journal", world.data / "lake")
@@ -86,7 +86,7 @@ def check_snapshot(world: KillWorld, count: int) -> None:
 
 def check_journal(journal: Path, count: int) -> None:
     published: dict[str, list[int]] = {}
-    for batch in Reader(journal).read():
+    for batch in JournalReader(journal).read():
         for row in batch.select(["entity", "kind", "value"]).to_pylist():
             if row["kind"] == "update":
                 published.setdefault(row["entity"], []).append(int(json.loads(row["value"])["n"]))
@@ -105,7 +105,7 @@ def check_journal(journal: Path, count: int) -> None:
 
 def check_lake(journal: Path, lake: Path) -> None:
     """The same records in both, column by column: read by Delta itself, and by whoever asks for one entity."""
-    journaled = pa.Table.from_batches(list(Reader(journal).read()), SCHEMA)
+    journaled = pa.Table.from_batches(list(JournalReader(journal).read()), SCHEMA)
     moved = DeltaTable(str(lake)).to_pyarrow_table(columns=SCHEMA.names).cast(SCHEMA).sort_by("sequence")
     assert moved.column("sequence").to_pylist() == journaled.column("sequence").to_pylist()
     assert moved.equals(journaled)

@@ -19,12 +19,12 @@ from deltalake import DeltaTable
 from penstock.history import lake_sequence
 from penstock.history.layout import BUCKETS, LAKE, SUMMARY_FOLDER, bucket_of
 from penstock.journal.journal import Journal
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA
 from penstock.pipeline import files, maintenance
 from penstock.pipeline.errors import LakeConflict, LakeFailed, LakeInUse, OtherJournal
 from penstock.pipeline.files import runs, write_task
-from penstock.pipeline.lake import MISSING, Lake, Missing
+from penstock.pipeline.lake import MISSING, Lake, MissingSequences
 from tests.history.world import DAY, NOON, SECOND, World, whole_lake, written
 
 
@@ -53,7 +53,7 @@ def test_a_batch_that_overlaps_what_the_lake_has_adds_the_rest_only(world: World
     world.fill(100)
     world.move(61)
     after = world.lake.sequence()
-    told = written(write_task(str(world.root), after)(Reader(world.path).read(30, 91)))
+    told = written(write_task(str(world.root), after)(JournalReader(world.path).read(30, 91)))
     assert world.lake.adopt(world.path, after, told) == 30
     assert whole_lake(world.lake) == world.events[:90]
 
@@ -88,7 +88,7 @@ def test_a_task_with_large_events_writes_before_it_has_all_of_them(
 
     def batches() -> Iterator[Any]:
         nonlocal taken
-        for batch in Reader(world.path).read(rows=5):
+        for batch in JournalReader(world.path).read(rows=5):
             taken += 1
             yield batch
 
@@ -117,7 +117,7 @@ def test_runs_are_sequences_without_a_hole() -> None:
 def test_two_writers_that_know_nothing_of_each_other_do_not_write_twice(world: World) -> None:
     world.fill(100)
     other = Lake(world.root)
-    told = [written(write_task(str(world.root), 0)(Reader(world.path).read())) for _ in range(2)]
+    told = [written(write_task(str(world.root), 0)(JournalReader(world.path).read())) for _ in range(2)]
     assert other.sequence() == 0
     world.lake.adopt(world.path, 0, told[0])
     with pytest.raises(LakeConflict, match=r"written by somebody else"):
@@ -182,10 +182,10 @@ def test_what_the_journal_dropped_before_the_lake_had_it_is_a_gap_and_what_it_ha
     segments[0].unlink()
     first = int(segments[1].stem)
     assert first > 101
-    gap = Missing(101, first - 1, "dropped from the journal before the lake had it")
+    gap = MissingSequences(101, first - 1, "dropped from the journal before the lake had it")
     assert world.lake.check_gap(world.path) == gap
     after = world.lake.sequence()
-    told = written(write_task(str(world.root), after)(Reader(world.path).read()))
+    told = written(write_task(str(world.root), after)(JournalReader(world.path).read()))
     world.lake.adopt(world.path, after, told)
     assert told_missing(world.lake) == [[[gap.first, gap.last, gap.why]]]
 
@@ -345,7 +345,7 @@ def test_a_summary_written_before_rows_were_dropped_is_made_anew(world: World) -
 def test_files_nobody_needs_are_removed_after_an_hour_and_not_before(world: World) -> None:
     world.fill(60)
     world.move()
-    table = pa.Table.from_batches(list(Reader(world.path).read()))
+    table = pa.Table.from_batches(list(JournalReader(world.path).read()))
     orphans = [file.path for file in files.write_buckets(world.root, table)]
     maintenance.summarize(world.lake)
     assert maintenance.clean_up(world.lake) == 0

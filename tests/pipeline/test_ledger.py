@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.pipeline.ledger import KEPT, Ledger, LedgerLost
+from penstock.pipeline.ledger import KEPT, BatchLedger, LedgerLost
 
 
 def table(value: int) -> pa.Table:
@@ -13,17 +13,17 @@ def table(value: int) -> pa.Table:
 
 
 def test_a_batch_begins_with_what_the_one_before_it_left(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger")
+    ledger = BatchLedger(tmp_path / "ledger")
     assert ledger.before(0) is None
     ledger.leave(0, table(10))
-    found = Ledger(tmp_path / "ledger").before(1)
+    found = BatchLedger(tmp_path / "ledger").before(1)
     assert found is not None
     assert found.to_pylist() == [{"value": 10}]
     assert found.schema.metadata == {b"note": b"10"}
 
 
 def test_a_batch_that_is_run_again_begins_with_the_same(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = BatchLedger(tmp_path)
     ledger.leave(0, table(10))
     ledger.leave(1, table(11))
     again = ledger.before(1)
@@ -36,7 +36,7 @@ def test_a_batch_that_is_run_again_begins_with_the_same(tmp_path: Path) -> None:
 
 
 def test_old_files_go_away(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = BatchLedger(tmp_path)
     for batch in range(25):
         ledger.leave(batch, table(batch))
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{number}.arrow" for number in range(25 - KEPT, 25)]
@@ -44,7 +44,7 @@ def test_old_files_go_away(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "empty"])
 def test_a_ledger_that_is_not_whole_is_named_and_nothing_is_guessed(tmp_path: Path, damage: str) -> None:
-    ledger = Ledger(tmp_path / "checkpoint" / "ledger")
+    ledger = BatchLedger(tmp_path / "checkpoint" / "ledger")
     ledger.leave(4, table(4))
     path = tmp_path / "checkpoint" / "ledger" / "4.arrow"
     if damage == "missing":

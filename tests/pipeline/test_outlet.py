@@ -14,12 +14,12 @@ from penstock.pipeline.errors import BadOption
 from penstock.pipeline.outlet import (
     FIRST_PAUSE,
     LAST_PAUSE,
+    BatchRefused,
     Declared,
-    Outcome,
+    Delivery,
     Outlet,
-    Refused,
+    ServerUnreachable,
     StageLost,
-    Unreachable,
 )
 from penstock.pipeline.token import read_token
 from tests.pipeline.sink_server import TOKEN, Fault, SinkServer
@@ -58,7 +58,7 @@ def table(*prices: int) -> pa.Table:
 def test_a_batch_is_published_whole_and_in_order(sink: SinkServer) -> None:
     with outlet(sink) as out:
         assert out.last_batch("q") is None
-        assert out.put_batch("q", 0, table(1, 2, 3), "MERGE") == Outcome(3)
+        assert out.put_batch("q", 0, table(1, 2, 3), "MERGE") == Delivery(3)
         assert out.last_batch("q") == 0
     assert [row["price"] for row in sink.rows()] == [1, 2, 3]
     assert sink.modes == {("q", 0): "MERGE"}
@@ -68,8 +68,8 @@ def test_a_batch_is_published_whole_and_in_order(sink: SinkServer) -> None:
 def test_a_batch_that_was_committed_is_repeated_and_not_published_again(sink: SinkServer) -> None:
     with outlet(sink) as out:
         out.put_batch("q", 4, table(1), "MERGE")
-        assert out.put_batch("q", 4, table(1), "MERGE") == Outcome(0, repeated=True)
-        assert out.put_batch("other", 4, table(2), "MERGE") == Outcome(1)
+        assert out.put_batch("q", 4, table(1), "MERGE") == Delivery(0, repeated=True)
+        assert out.put_batch("other", 4, table(2), "MERGE") == Delivery(1)
     assert [row["price"] for row in sink.rows()] == [1, 2]
 
 
@@ -84,7 +84,7 @@ def test_stages_are_published_when_they_are_committed_in_the_order_given(sink: S
         out.stage("q", 0, "0-0", table(9))
         out.stage("q", 0, "0-0", table(1, 2))
         assert sink.rows() == []
-        assert out.commit("q", 0, ["0-0", "1-0"], "DISTINCT") == Outcome(3)
+        assert out.commit("q", 0, ["0-0", "1-0"], "DISTINCT") == Delivery(3)
     assert [row["price"] for row in sink.rows()] == [1, 2, 3]
 
 
@@ -99,7 +99,7 @@ def test_stages_that_are_abandoned_are_gone(sink: SinkServer) -> None:
 
 def test_a_very_large_batch_goes_in_pieces_and_still_at_once(sink: SinkServer) -> None:
     with outlet(sink, piece_bytes=100) as out:
-        assert out.put_batch("q", 0, table(*range(50)), "MERGE") == Outcome(50)
+        assert out.put_batch("q", 0, table(*range(50)), "MERGE") == Delivery(50)
     assert len([path for method, path in sink.asked if "/stages/" in path]) > 3
     assert list(sink.published) == [("q", 0)]
     assert [row["price"] for row in sink.rows()] == list(range(50))
@@ -109,7 +109,7 @@ def test_pieces_that_a_restart_lost_are_staged_again(sink: SinkServer) -> None:
     sink.faults = iter(["", "", "restart"])
     with outlet(sink, piece_bytes=10_000_000) as out:
         pieces = Outlet(sink.url, "SET", "OUT", TOKEN, piece_bytes=table(*range(8)).nbytes // 2 + 1)
-        assert pieces.put_batch("q", 0, table(*range(8)), "MERGE") == Outcome(8)
+        assert pieces.put_batch("q", 0, table(*range(8)), "MERGE") == Delivery(8)
         pieces.close()
         assert out.last_batch("q") == 0
     assert [path.rpartition("/")[2] for _, path in sink.asked[:6]] == [
@@ -122,7 +122,7 @@ def test_when_every_first_answer_is_lost_each_batch_is_still_published_once(sink
     sink.faults = chain.from_iterable(repeat(["lost", ""]))
     with outlet(sink) as out:
         outcomes = [out.put_batch("q", batch, table(batch), "MERGE") for batch in range(10)]
-    assert outcomes == [Outcome(0, repeated=True)] * 10
+    assert outcomes == [Delivery(0, repeated=True)] * 10
     assert [row["price"] for row in sink.rows()] == list(range(10))
 
 
@@ -159,7 +159,7 @@ def test_a_busy_server_is_asked_again_with_longer_and_longer_pauses(sink: SinkSe
     sink.faults = iter([429, 503] * 5)
     pauses = Pauses()
     with outlet(sink, pauses=pauses) as out:
-        assert out.put_batch("q", 0, table(1), "MERGE") == Outcome(1)
+        assert out.put_batch("q", 0, table(1), "MERGE") == Delivery(1)
     assert pauses.made[:4] == [FIRST_PAUSE, 0.2, 0.4, 0.8]
     assert pauses.made[-2:] == [LAST_PAUSE, LAST_PAUSE]
     assert len(pauses.made) == 10
@@ -167,7 +167,7 @@ def test_a_busy_server_is_asked_again_with_longer_and_longer_pauses(sink: SinkSe
 
 def test_after_retry_timeout_it_gives_up_and_says_what_the_server_said(sink: SinkServer) -> None:
     sink.faults = repeat(503)
-    with outlet(sink, retry_timeout=3.0) as out, pytest.raises(Unreachable) as caught:
+    with outlet(sink, retry_timeout=3.0) as out, pytest.raises(ServerUnreachable) as caught:
         out.put_batch("q", 7, table(1), "MERGE")
     said = str(caught.value)
     assert sink.url in said
@@ -180,13 +180,15 @@ def test_a_server_that_is_not_there_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     out = Outlet(f"http://127.0.0.1:{port}", "SET", "OUT", TOKEN, retry_timeout=0)
-    with pytest.raises(Unreachable, match=f"http://127.0.0.1:{port}, adapter OUT of set SET: cannot be reached: Conn"):
+    with pytest.raises(
+        ServerUnreachable, match=f"http://127.0.0.1:{port}, adapter OUT of set SET: cannot be reached: Conn"
+    ):
         out.check()
 
 
 def test_rows_that_the_server_refuses_are_named_and_not_sent_again(sink: SinkServer) -> None:
     rows = pa.table({"item": ["a", None], "price": [1, 2]})
-    with outlet(sink) as out, pytest.raises(Refused, match="answered 422: row 2: column item has no value"):
+    with outlet(sink) as out, pytest.raises(BatchRefused, match="answered 422: row 2: column item has no value"):
         out.put_batch("q", 0, rows, "MERGE")
     assert len(sink.asked) == 1
     assert sink.rows() == []
@@ -195,14 +197,14 @@ def test_rows_that_the_server_refuses_are_named_and_not_sent_again(sink: SinkSer
 def test_an_unknown_adapter_is_refused_at_once(sink: SinkServer) -> None:
     with (
         Outlet(sink.url, "SET", "NONE", TOKEN) as out,
-        pytest.raises(Refused, match="404: There is no ingest adapter NONE"),
+        pytest.raises(BatchRefused, match="404: There is no ingest adapter NONE"),
     ):
         out.check()
 
 
 def test_a_wrong_token_is_refused_and_shown_nowhere(sink: SinkServer) -> None:
     out = Outlet(sink.url, "SET", "OUT", "a-wrong-token-1234")
-    with out, pytest.raises(Refused, match="answered 401") as caught:
+    with out, pytest.raises(BatchRefused, match="answered 401") as caught:
         out.check()
     assert "a-wrong-token-1234" not in str(caught.value) + repr(caught.value) + repr(out)
 
@@ -219,7 +221,7 @@ def test_it_travels_without_its_connection(sink: SinkServer) -> None:
         out.check()
         copy = pickle.loads(pickle.dumps(out))
         with copy:
-            assert copy.put_batch("q", 0, table(1), "MERGE") == Outcome(1)
+            assert copy.put_batch("q", 0, table(1), "MERGE") == Delivery(1)
     assert sink.connections == 2
 
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.pipeline.errors import BadOption, PipelineError
-from penstock.pipeline.outlet import Outcome, Outlet
+from penstock.pipeline.outlet import Delivery, Outlet
 from penstock.pipeline.place import Place
-from penstock.pipeline.publish import Publisher, publish_stream, query_id
+from penstock.pipeline.publish import BatchPublisher, publish_stream, query_id
 from penstock.pipeline.target import Target
 from tests.pipeline.real_server import RealServer
 from tests.pipeline.sink_server import TOKEN, SinkServer
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
 
 
-def publisher(server: SinkServer, **more: Any) -> Publisher:
-    return Publisher(Target(server.url, "SET", "OUT", TOKEN, item="name"), "/nowhere", **more)
+def publisher(server: SinkServer, **more: Any) -> BatchPublisher:
+    return BatchPublisher(Target(server.url, "SET", "OUT", TOKEN, item="name"), "/nowhere", **more)
 
 
 def test_rows_are_ordered_if_asked() -> None:
     rows = pa.table({"name": ["a", "b", "c", "d"], "at": [3, 1, 2, 1], "n": [1, 9, 1, 2]})
     with SinkServer() as server:
-        assert publisher(server, order_by=("at", "n")).send("q", 0, rows) == Outcome(4)
+        assert publisher(server, order_by=("at", "n")).send("q", 0, rows) == Delivery(4)
         assert [row["item"] for row in server.rows()] == ["d", "b", "c", "a"]
 
 
@@ -51,7 +51,7 @@ def test_one_connection_serves_all_batches_and_stays_behind_when_it_travels() ->
             each.send("q", number, pa.table({"name": ["a"], "n": [number]}))
         assert server.connections == 1
         copy = pickle.loads(pickle.dumps(each))
-        assert copy.send("q", 3, pa.table({"name": ["a"], "n": [3]})) == Outcome(1)
+        assert copy.send("q", 3, pa.table({"name": ["a"], "n": [3]})) == Delivery(1)
 
 
 def test_a_query_has_the_name_that_its_checkpoint_has(tmp_path: Path) -> None:
@@ -92,11 +92,11 @@ def test_a_real_server_that_is_killed_between_batches_has_every_one_once(tmp_pat
                     server.kill()
                     server.start()
                 rows = pa.table({"item": [f"d.{number % 2}"] * 2, "n": [number * 2, number * 2 + 1]})
-                assert out.put_batch("q", number, rows, "DISTINCT") == Outcome(2)
+                assert out.put_batch("q", number, rows, "DISTINCT") == Delivery(2)
                 if number == 3:
                     server.kill()
                     server.start()
-                    assert out.put_batch("q", number, rows, "DISTINCT") == Outcome(0, repeated=True)
+                    assert out.put_batch("q", number, rows, "DISTINCT") == Delivery(0, repeated=True)
             assert out.last_batch("q") == 5
         assert [int(fields["n"]) for _, fields in server.published()] == list(range(12))
 

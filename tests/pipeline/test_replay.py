@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.history.reader import Event, History
+from penstock.history.reader import History, JournaledEvent
 from penstock.pipeline.errors import BadOption
-from penstock.pipeline.outlet import Outcome
+from penstock.pipeline.outlet import Delivery
 from penstock.pipeline.replay import TOGETHER, Replay, Replayed, past
 from tests.pipeline.world import NOON, SECOND, make_journal
 
@@ -35,12 +35,12 @@ class Stage:
         assert seconds > 0
         self.now += seconds
 
-    def put_batch(self, query: str, batch: int, table: pa.Table, mode: str) -> Outcome:
+    def put_batch(self, query: str, batch: int, table: pa.Table, mode: str) -> Delivery:
         self.sent.append((round(self.now - 100.0, 6), table.to_pylist()))
         self.batches.append(batch)
         self.modes.add(mode)
         self.now += next(self._takes, 0.0)
-        return Outcome(table.num_rows)
+        return Delivery(table.num_rows)
 
     @property
     def times(self) -> list[float]:
@@ -51,12 +51,14 @@ class Stage:
         return [row for _, rows in self.sent for row in rows]
 
 
-def event(second: float, item: str = "a", kind: str = "update", value: str | None = None, **fields: Any) -> Event:
+def event(
+    second: float, item: str = "a", kind: str = "update", value: str | None = None, **fields: Any
+) -> JournaledEvent:
     text = value if value is not None or kind == "clear" else json.dumps(fields or {"at": str(second)})
-    return Event(int(second * 1_000) + 1, f"S/A/{item}", 1, NOON + int(second * SECOND), kind, "", text, None)
+    return JournaledEvent(int(second * 1_000) + 1, f"S/A/{item}", 1, NOON + int(second * SECOND), kind, "", text, None)
 
 
-def replay(stage: Stage, events: Iterable[Event], **more: Any) -> Replayed:
+def replay(stage: Stage, events: Iterable[JournaledEvent], **more: Any) -> Replayed:
     return Replay(stage, clock=stage.clock, sleep=stage.sleep, **more).run(events)
 
 

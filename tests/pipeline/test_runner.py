@@ -16,11 +16,13 @@ import pytest
 from penstock.journal.journal import Journal, Policy
 from penstock.journal.record import Columns
 from penstock.pipeline.errors import BadOption, JavaMissing
-from penstock.pipeline.runner import DONE, FAILED, SPARK_GONE, WRONG, Pace, Query, Runner, Task
+from penstock.pipeline.runner import DONE, FAILED, SPARK_GONE, WRONG, Query, Runner, RunnerPace, Task
 from penstock.pipeline.status import Found, held, read
 
 PATIENCE = 10.0
-QUICK = Pace(look=0.005, log=0.0, first_restart=0.01, last_restart=0.04, turn=0.02, stop_queries=0.3, stop_engine=0.3)
+QUICK = RunnerPace(
+    look=0.005, log=0.0, first_restart=0.01, last_restart=0.04, turn=0.02, stop_queries=0.3, stop_engine=0.3
+)
 
 
 class Spark:
@@ -106,7 +108,7 @@ class World:
         self.runner: Runner
         self.result: Future[int] = Future()
 
-    def run(self, *tasks: Task, restart: bool = True, once: bool = False, pace: Pace = QUICK) -> None:
+    def run(self, *tasks: Task, restart: bool = True, once: bool = False, pace: RunnerPace = QUICK) -> None:
         self.runner = Runner(
             self.spark,
             tasks,
@@ -189,7 +191,7 @@ def test_a_query_that_had_recovered_is_started_again_as_quickly_as_the_first_tim
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = Job(*(ValueError("again") for _ in range(4)))
-    recovered = Pace(look=0.005, first_restart=0.01, last_restart=1.0, recovered=0.0)
+    recovered = RunnerPace(look=0.005, first_restart=0.01, last_restart=1.0, recovered=0.0)
     world.run(Task("bad", bad.start), pace=recovered)
     world.until(lambda: bad.isActive)
     pauses = [record.fields["seconds"] for record in caplog.records if "started again" in record.message]  # type: ignore[attr-defined]
@@ -198,7 +200,7 @@ def test_a_query_that_had_recovered_is_started_again_as_quickly_as_the_first_tim
 
 def test_queries_begin_one_after_another(world: World) -> None:
     first, second, third = Job(), Job(), Job()
-    patient = Pace(look=0.005, turn=60.0, first_restart=60.0)
+    patient = RunnerPace(look=0.005, turn=60.0, first_restart=60.0)
     world.run(Task("first", first.start), Task("second", second.start), Task("third", third.start), pace=patient)
     jobs = {"first": first, "second": second, "third": third}
     for count in range(1, 4):
@@ -211,7 +213,9 @@ def test_queries_begin_one_after_another(world: World) -> None:
 
 def test_a_query_that_fails_as_it_begins_does_not_keep_the_others_from_it(world: World) -> None:
     bad, good = Job(ValueError("no")), Job()
-    world.run(Task("bad", bad.start), Task("good", good.start), pace=Pace(look=0.005, turn=60.0, first_restart=60.0))
+    world.run(
+        Task("bad", bad.start), Task("good", good.start), pace=RunnerPace(look=0.005, turn=60.0, first_restart=60.0)
+    )
     world.until(lambda: bool(bad.starts) and good.isActive)
 
 

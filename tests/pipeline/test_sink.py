@@ -12,7 +12,7 @@ import pytest
 from penstock.pipeline import sink as sinks
 from penstock.pipeline.engine import Spark
 from penstock.pipeline.errors import BadOption
-from penstock.pipeline.outlet import Outlet, Refused, StageLost
+from penstock.pipeline.outlet import BatchRefused, Outlet, StageLost
 from penstock.pipeline.target import BadRow, Target
 from tests.pipeline.conftest import TIMEOUT
 from tests.pipeline.real_server import RealServer
@@ -215,6 +215,6 @@ def test_what_would_publish_everything_again_is_refused() -> None:
 def test_a_refusal_is_no_lost_stage() -> None:
     with SinkServer(iter([422])) as server:
         staged = sinks.Staged("q", 0, ["0"], 1)
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(BatchRefused) as caught:
             sinks.commit(target_of(server), [staged], 0)
         assert not isinstance(caught.value, StageLost)

@@ -33,7 +33,7 @@ from penstock.journal.retention import Retention
 from penstock.pipeline import reports
 from penstock.pipeline.errors import BadOption, PipelineError
 from penstock.pipeline.schema import EVENTS
-from penstock.pipeline.source import JournalReader, JournalSource, JournalStreamReader, Share
+from penstock.pipeline.source import JournalShare, JournalSource, SparkJournalReader, SparkJournalStreamReader
 from tests.pipeline.world import NOON, SECOND, append, held, journal, make_journal, some
 
 MANY = ReadAllAvailable()
@@ -43,19 +43,19 @@ def source(path: Path, /, **options: str) -> JournalSource:
     return JournalSource({"path": str(path), **options})
 
 
-def batch(path: Path, /, **options: str) -> JournalReader:
+def batch(path: Path, /, **options: str) -> SparkJournalReader:
     reader = source(path, **options).reader(EVENTS)
-    assert isinstance(reader, JournalReader)
+    assert isinstance(reader, SparkJournalReader)
     return reader
 
 
-def stream(path: Path, /, **options: str) -> JournalStreamReader:
+def stream(path: Path, /, **options: str) -> SparkJournalStreamReader:
     reader = source(path, **options).streamReader(EVENTS)
-    assert isinstance(reader, JournalStreamReader)
+    assert isinstance(reader, SparkJournalStreamReader)
     return reader
 
 
-def read(reader: JournalReader | JournalStreamReader, shares: Iterable[InputPartition]) -> list[list[int]]:
+def read(reader: SparkJournalReader | SparkJournalStreamReader, shares: Iterable[InputPartition]) -> list[list[int]]:
     """The sequences each task gives; reader and partition travel as they do in Spark."""
     result = []
     for share in shares:
@@ -66,11 +66,13 @@ def read(reader: JournalReader | JournalStreamReader, shares: Iterable[InputPart
     return result
 
 
-def sequences(reader: JournalReader) -> list[int]:
+def sequences(reader: SparkJournalReader) -> list[int]:
     return [number for share in read(reader, reader.partitions()) for number in share]
 
 
-def rest(reader: JournalStreamReader, start: dict[str, int], limit: Any = MANY) -> tuple[dict[str, int], list[int]]:
+def rest(
+    reader: SparkJournalStreamReader, start: dict[str, int], limit: Any = MANY
+) -> tuple[dict[str, int], list[int]]:
     """One micro-batch."""
     end = reader.latestOffset(start, limit)
     numbers = [number for share in read(reader, reader.partitions(start, end)) for number in share]
@@ -580,7 +582,7 @@ def test_every_event_is_in_one_batch_of_one_task_whatever_the_limits(
                         assert end["sequence"] - offset["sequence"] <= limit.max_rows
                     shares = reader.partitions(offset, end)
                     assert len(shares) <= partitions
-                    assert all(isinstance(share, Share) for share in shares)
+                    assert all(isinstance(share, JournalShare) for share in shares)
                     for share in read(reader, shares):
                         assert share == sorted(share)
                         seen += share

@@ -20,8 +20,8 @@ from penstock.client import connect
 from penstock.journal.journal import Journal, Policy
 from penstock.journal.record import Columns
 from penstock.pipeline.place import Place
-from penstock.pipeline.progress import REFUSED, UNREACHED, Meter, Publisher
-from penstock.pipeline.status import Status, held, now, read, table, write
+from penstock.pipeline.progress import REFUSED, UNREACHED, QueryMeter, StatusPublisher
+from penstock.pipeline.status import QueryStatus, held, now, read, table, write
 from tests.adapters.stage import SetServer
 
 PATIENCE = 10.0
@@ -61,8 +61,8 @@ def journal(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("progress", [CLASSIC, CONNECT], ids=["classic", "connect"])
 def test_the_figures_are_the_same_whatever_kind_of_spark_tells_them(journal: Path, progress: dict[str, Any]) -> None:
-    status = Status(name="any")
-    meter = Meter(journal, clock=lambda: 0.0, wall=lambda: 1_010.0)
+    status = QueryStatus(name="any")
+    meter = QueryMeter(journal, clock=lambda: 0.0, wall=lambda: 1_010.0)
     meter.take(status, [progress])
     assert (status.batch, status.batch_time, status.batch_millis) == (3, "2026-01-31T12:00:00.000Z", 120)
     assert (status.state_rows, status.state_bytes) == (5, 30)
@@ -71,21 +71,21 @@ def test_the_figures_are_the_same_whatever_kind_of_spark_tells_them(journal: Pat
 
 
 def test_a_query_without_progress_has_no_figures(journal: Path) -> None:
-    status = Status(name="any")
-    Meter(journal).take(status, [])
-    assert status == Status(name="any")
+    status = QueryStatus(name="any")
+    QueryMeter(journal).take(status, [])
+    assert status == QueryStatus(name="any")
 
 
 def test_a_query_that_does_not_read_a_journal_has_no_lag(journal: Path) -> None:
-    status = Status(name="any")
-    Meter(journal).take(status, [CLASSIC | {"sources": [{"endOffset": "17"}], "stateOperators": []}])
+    status = QueryStatus(name="any")
+    QueryMeter(journal).take(status, [CLASSIC | {"sources": [{"endOffset": "17"}], "stateOperators": []}])
     assert (status.lag_events, status.lag_seconds, status.rows_per_second, status.state_rows) == (None, None, None, 0)
 
 
 def test_the_rate_is_that_of_the_last_ten_seconds(journal: Path) -> None:
     time = [0.0]
-    status = Status(name="any")
-    meter = Meter(journal, clock=lambda: time[0], wall=lambda: 0.0)
+    status = QueryStatus(name="any")
+    meter = QueryMeter(journal, clock=lambda: time[0], wall=lambda: 0.0)
     rates = []
     for second in range(31):
         time[0] = float(second)
@@ -101,8 +101,8 @@ def test_rows_that_came_too_late_are_counted_once_for_each_batch(journal: Path) 
     def batch(number: int, late: int) -> dict[str, Any]:
         return CLASSIC | {"batchId": number, "stateOperators": [{"numRowsDroppedByWatermark": late}]}
 
-    status = Status(name="any")
-    meter = Meter(journal)
+    status = QueryStatus(name="any")
+    meter = QueryMeter(journal)
     meter.take(status, [batch(0, 0), batch(1, 2)])
     meter.take(status, [batch(1, 2)])
     meter.take(status, [batch(1, 2), batch(2, 1), batch(3, 4)])
@@ -114,8 +114,8 @@ def test_the_lag_of_events_that_retention_dropped_is_told_by_those_that_are_left
     append(directory, 1_000)
     append(directory, 1_004)
     segments = sorted(path for path in directory.iterdir() if path.name.startswith("0"))
-    status = Status(name="any")
-    meter = Meter(directory, clock=lambda: 0.0, wall=lambda: 1_010.0)
+    status = QueryStatus(name="any")
+    meter = QueryMeter(directory, clock=lambda: 0.0, wall=lambda: 1_010.0)
     for path in directory.glob(f"{segments[0].stem}*"):
         path.unlink()
     meter.take(status, [CLASSIC | {"sources": [{"endOffset": {"sequence": 0}}]}])
@@ -127,7 +127,7 @@ def test_the_lag_of_events_that_retention_dropped_is_told_by_those_that_are_left
 
 
 def test_a_status_is_read_as_it_was_written(tmp_path: Path) -> None:
-    status = Status(name="candles", state="running", pid=1, updated=now(), batch=3, rows_per_second=12.5)
+    status = QueryStatus(name="candles", state="running", pid=1, updated=now(), batch=3, rows_per_second=12.5)
     write(tmp_path, status)
     with held(tmp_path, ["candles"]):
         (found,) = read(tmp_path)
@@ -158,21 +158,23 @@ def test_a_status_whose_process_was_killed_says_that_it_is_gone(tmp_path: Path) 
 
 
 def test_a_query_that_was_stopped_is_not_called_gone(tmp_path: Path) -> None:
-    write(tmp_path, Status(name="movers", state="stopped"))
+    write(tmp_path, QueryStatus(name="movers", state="stopped"))
     assert [found.gone for found in read(tmp_path)] == [False]
 
 
 def test_files_that_are_no_status_are_passed_over(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "foreign.json").write_text('{"state": "melted"}')
-    write(tmp_path, Status(name="movers", state="stopped"))
+    write(tmp_path, QueryStatus(name="movers", state="stopped"))
     assert [found.status.name for found in read(tmp_path)] == ["movers"]
 
 
 def test_the_table_has_a_line_for_each_query_and_says_why_one_failed(tmp_path: Path) -> None:
     figures: dict[str, Any] = {"batch": 1_234, "batch_millis": 250, "rows_per_second": 12_345.6, "lag_events": 1_000}
-    write(tmp_path, Status(name="history", state="stopped", lag_seconds=1.25, state_bytes=3 * 1_048_576, **figures))
-    write(tmp_path, Status(name="movers", state="failed", reason="the disk\nis full"))
+    write(
+        tmp_path, QueryStatus(name="history", state="stopped", lag_seconds=1.25, state_bytes=3 * 1_048_576, **figures)
+    )
+    write(tmp_path, QueryStatus(name="movers", state="failed", reason="the disk\nis full"))
     with held(tmp_path, ["movers"]):
         lines = table(read(tmp_path)).splitlines()
     assert lines[0].split()[:5] == ["QUERY", "STATE", "ROWS/S", "LAG", "BEHIND"]
@@ -196,7 +198,7 @@ def server() -> Iterator[SetServer]:
 def test_statuses_become_items_for_whoever_is_subscribed(server: SetServer, tmp_path: Path) -> None:
     token_file = tmp_path / "token"
     place = Place(tmp_path, f"http://{server.host}:{server.api_port}", None, token_file)
-    publisher = Publisher(place, "WELCOME", "PIPELINE")
+    publisher = StatusPublisher(place, "WELCOME", "PIPELINE")
 
     async def watch() -> tuple[dict[str, Any], set[tuple[Any, ...]]]:
         async with connect(f"http://{server.host}:{server.port}", adapter_set="WELCOME", proxy=None) as client:
@@ -204,7 +206,7 @@ def test_statuses_become_items_for_whoever_is_subscribed(server: SetServer, tmp_
             queries = client.subscribe("queries", ["key", "command", "state"], mode="COMMAND", data_adapter="PIPELINE")
             token_file.write_text(f"{TOKEN}\n")
             publisher.publish(
-                [Status(name="movers", state="running", batch=7), Status(name="history", state="starting")]
+                [QueryStatus(name="movers", state="running", batch=7), QueryStatus(name="history", state="starting")]
             )
             update = await asyncio.wait_for(anext(aiter(query)), PATIENCE)
             rows = set()
@@ -225,13 +227,13 @@ def test_a_server_that_is_away_is_told_once_and_when_it_is_back(
 ) -> None:
     caplog.set_level("INFO")
     token_file = tmp_path / "token"
-    publisher = Publisher(
+    publisher = StatusPublisher(
         Place(tmp_path, f"http://{server.host}:{server.api_port}", None, token_file), "WELCOME", "PIPELINE"
     )
 
     def publish_until(event: str) -> None:
         for _ in range(1_000):
-            publisher.publish([Status(name="movers")])
+            publisher.publish([QueryStatus(name="movers")])
             if event in [record.message for record in caplog.records]:
                 return
             threading.Event().wait(0.01)
@@ -259,15 +261,15 @@ def test_whoever_publishes_never_waits_for_the_server(tmp_path: Path) -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as deaf:
-        publisher = Publisher(
+        publisher = StatusPublisher(
             Place(tmp_path, f"http://127.0.0.1:{deaf.getsockname()[1]}", TOKEN), "WELCOME", "PIPELINE"
         )
         for _ in range(10_000):
-            publisher.publish([Status(name="movers")])
+            publisher.publish([QueryStatus(name="movers")])
 
 
 def test_a_status_file_is_json_for_scripts(tmp_path: Path) -> None:
-    write(tmp_path, Status(name="movers", state="running", batch=7))
+    write(tmp_path, QueryStatus(name="movers", state="running", batch=7))
     written = json.loads((tmp_path / "movers.json").read_text())
     assert (written["name"], written["state"], written["batch"], written["lag_events"]) == (
         "movers",

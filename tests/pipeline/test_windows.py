@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.pipeline.errors import BadOption
-from penstock.pipeline.outlet import Refused
+from penstock.pipeline.outlet import BatchRefused
 from penstock.pipeline.target import Target
-from penstock.pipeline.windows import Step, WindowPublisher, advance, seconds_of
+from penstock.pipeline.windows import WindowPublisher, WindowStep, advance, seconds_of
 from tests.pipeline.sink_server import TOKEN, SinkServer
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,8 +39,8 @@ def shown(table: pa.Table) -> list[tuple[str, float, int]]:
     return [(row["stock"], (row["start"] - BEGIN).total_seconds(), row["n"]) for row in table.to_pylist()]
 
 
-def run(*batches: pa.Table) -> list[Step]:
-    steps: list[Step] = []
+def run(*batches: pa.Table) -> list[WindowStep]:
+    steps: list[WindowStep] = []
     for batch in batches:
         steps.append(advance(steps[-1].left if steps else None, batch, ("stock",), DELAY))
     return steps
@@ -167,6 +167,6 @@ def test_batches_that_are_run_again_after_a_crash_at_any_point_publish_everythin
                     try:
                         publisher(sink, tmp_path / str(crash_at)).take("q", number, batch)
                         break
-                    except Refused:
+                    except BatchRefused:
                         continue
             assert closed(sink) == CLOSED

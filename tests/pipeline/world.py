@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.journal.journal import Journal, Policy, Settings
-from penstock.journal.reader import Reader
+from penstock.journal.journal import Journal, JournalSettings, Policy
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA, Columns
-from penstock.journal.selection import EVERYTHING, Selection
+from penstock.journal.selection import EVERYTHING, EventSelection
 
 # A moment in microseconds; events without a time of their own come one second after another.
 NOON = 1_700_000_000_000_000
@@ -43,7 +43,7 @@ def some(count: int, *, entities: int = 4, first: int = 1, at: int = NOON) -> li
 @contextmanager
 def journal(path: Path, **settings: Any) -> Iterator[Journal]:
     """A journal to append to; closed, so sealed and whole, at the end."""
-    opened = Journal(path, Settings(**settings))
+    opened = Journal(path, JournalSettings(**settings))
     try:
         yield opened
     finally:
@@ -67,6 +67,6 @@ def make_journal(path: Path, events: Iterable[Event], *, frame: int = 1_000, **s
     return path
 
 
-def held(path: Path, selection: Selection = EVERYTHING) -> pa.Table:
+def held(path: Path, selection: EventSelection = EVERYTHING) -> pa.Table:
     """Everything a journal holds, in order, read without Spark."""
-    return pa.Table.from_batches(list(Reader(path).read(selection=selection)), SCHEMA)
+    return pa.Table.from_batches(list(JournalReader(path).read(selection=selection)), SCHEMA)

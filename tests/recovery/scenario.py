@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.client.events import (
+    ClientEvent,
     Configured,
     EndOfSnapshot,
-    Event,
     MessageDone,
     MessageFailed,
     Overflow,
@@ -101,7 +101,7 @@ class Run:
         self._cut = next(self._cuts, None)
         self._quota = 0 if self._cut is None else self._cut.size
 
-    def play(self) -> list[Event]:
+    def play(self) -> list[ClientEvent]:
         """Run all steps; the data notifications as the client has got them."""
         self.peer.open(self.wishes)
         for count, step in enumerate(STEPS, start=1):
@@ -111,8 +111,8 @@ class Run:
         self._settle()
         return self._essence()
 
-    def _essence(self) -> list[Event]:
-        found: list[Event] = [event for event in self.peer.events if isinstance(event, DATA)]
+    def _essence(self) -> list[ClientEvent]:
+        found: list[ClientEvent] = [event for event in self.peer.events if isinstance(event, DATA)]
         if not self.manner.may_conflate:
             return found
         merged = [event for event in found if isinstance(event, Update) and event.subscription == MERGED]

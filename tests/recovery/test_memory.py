@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.events import Event
+from penstock.client.events import ClientEvent
 from penstock.client.requests import StreamWishes
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.limits import SessionLimits
@@ -28,7 +28,7 @@ MANNERS = {
 EVERY_MANNER = pytest.mark.parametrize("manner", MANNERS.values(), ids=MANNERS.keys())
 
 
-def uncut(manner: Manner) -> list[Event]:
+def uncut(manner: Manner) -> list[ClientEvent]:
     return Run(manner).play()
 
 

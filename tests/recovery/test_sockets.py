@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from hypothesis import settings
 
-from penstock.client.events import Event, Overflow, Update
-from penstock.client.requests import Request, StreamWishes
+from penstock.client.events import ClientEvent, Overflow, Update
+from penstock.client.requests import OutgoingRequest, StreamWishes
 from penstock.client.tlcp import ClientState
 from penstock.kernel.item import Mode
 from penstock.kernel.session import Session
@@ -90,7 +90,7 @@ class Victim:
 
     # -- the connection -----------------------------------------------------------------------------------------------
 
-    def connect(self, request: Request) -> None:
+    def connect(self, request: OutgoingRequest) -> None:
         body = request.body()
         head = f"POST {request.target(self.state.version)} HTTP/1.1\r\nHost: h\r\nContent-Length: {len(body)}\r\n\r\n"
         self._socket = socket.create_connection((self.server.host, self.server.port), TIMEOUT)
@@ -117,7 +117,7 @@ class Victim:
                 self.cut()
                 self.bind()
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: ClientEvent) -> None:
         if isinstance(event, Update | Overflow):
             self.seen.setdefault((event.subscription, event.item), []).append(event)
         name = type(event).__name__

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.errors import Damaged
+from penstock.store.errors import DamagedStore
 from penstock.store.store import Store
 from penstock.wire.tlex.vocabulary import TlcType
 from tests.e2e.command import PORTS, run
@@ -81,5 +81,5 @@ def test_a_store_that_is_damaged_in_the_middle_stops_the_start(tmp_path: Path) -
 
 def test_a_file_that_is_no_database_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "store.db").write_bytes(b"no database" * 1_000)
-    with pytest.raises(Damaged, match="file is not a database"):
+    with pytest.raises(DamagedStore, match="file is not a database"):
         Store.open(f"sqlite:///{tmp_path / 'store.db'}")

@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, select
 
 from penstock.exchange.authorization import Authorization, Role
 from penstock.store import schema
-from penstock.store.errors import Exists, Missing, Unfit
+from penstock.store.errors import AlreadyExists, BadName, NoSuchRecord
 from penstock.store.records import Account, SessionLog
 from penstock.store.store import Store
 from penstock.wire.tlex.vocabulary import Tlc, TlcType
@@ -31,19 +31,19 @@ def test_accounts_are_found_by_name_and_listed_by_it(store: Store, account: Acco
 
 
 def test_the_name_of_an_account_is_its_own(store: Store, account: Account) -> None:
-    with pytest.raises(Exists, match="'City of Delft' exists already"):
+    with pytest.raises(AlreadyExists, match="'City of Delft' exists already"):
         store.add_account("City of Delft")
     assert store.accounts() == [account]
 
 
 def test_an_account_that_does_not_exist_is_named(store: Store) -> None:
-    with pytest.raises(Missing, match="'nobody'"):
+    with pytest.raises(NoSuchRecord, match="'nobody'"):
         store.account("nobody")
-    with pytest.raises(Missing, match="nobody"):
+    with pytest.raises(NoSuchRecord, match="nobody"):
         store.remove_account("nobody")
-    with pytest.raises(Missing, match="nobody"):
+    with pytest.raises(NoSuchRecord, match="nobody"):
         store.authorize("nobody", "test", Role.TLC_ADMIN)
-    with pytest.raises(Missing, match="nobody"):
+    with pytest.raises(NoSuchRecord, match="nobody"):
         store.add_tlc("test", "NLZH0001", TlcType.VLOG, "nobody")
 
 
@@ -58,7 +58,7 @@ def test_an_account_takes_its_authorizations_and_tokens_along(store: Store, acco
 
 def test_an_account_that_owns_controllers_cannot_go(store: Store, account: Account) -> None:
     tlc = store.add_tlc("test", "NLZH0001", TlcType.TCP_STREAMING, account.uuid)
-    with pytest.raises(Exists, match="still owns controllers"):
+    with pytest.raises(AlreadyExists, match="still owns controllers"):
         store.remove_account(account.uuid)
     assert store.accounts() == [account]
     store.remove_tlc(tlc.uuid)
@@ -67,11 +67,11 @@ def test_an_account_that_owns_controllers_cannot_go(store: Store, account: Accou
 
 @pytest.mark.parametrize("text", ["", " ", " Delft", "Delft\n", "a\0b", "\ud800", "x" * 256])
 def test_what_is_no_name_is_refused(store: Store, account: Account, text: str) -> None:
-    with pytest.raises(Unfit, match=r"name: .* is not 1 to 255 printable characters"):
+    with pytest.raises(BadName, match=r"name: .* is not 1 to 255 printable characters"):
         store.add_account(text)
-    with pytest.raises(Unfit, match="domain: "):
+    with pytest.raises(BadName, match="domain: "):
         store.authorize(account.uuid, text, Role.TLC_ADMIN)
-    with pytest.raises(Unfit, match="domain: "):
+    with pytest.raises(BadName, match="domain: "):
         store.add_tlc(text, "NLZH0001", TlcType.VLOG, account.uuid)
     assert store.accounts() == [account]
 
@@ -79,17 +79,17 @@ def test_what_is_no_name_is_refused(store: Store, account: Account, text: str) -
 def test_a_domain_that_is_too_long_in_lower_case_is_refused(store: Store, account: Account) -> None:
     # Each of these is two characters in lower case.
     text = "\u0130" * 200
-    with pytest.raises(Unfit, match="domain: "):
+    with pytest.raises(BadName, match="domain: "):
         store.authorize(account.uuid, text, Role.TLC_ADMIN)
-    with pytest.raises(Unfit, match="domain: "):
+    with pytest.raises(BadName, match="domain: "):
         store.add_tlc(text, "NLZH0001", TlcType.VLOG, account.uuid)
 
 
 @pytest.mark.parametrize("text", ["", "NLZH001", "NLZH00001", "NLZH001\n", "NLZH 001", "NLZH00é1", "NLZH00\u0661"])
 def test_what_is_no_identifier_is_refused(store: Store, account: Account, text: str) -> None:
-    with pytest.raises(Unfit, match=r"identifier: .* is not 8 characters of A-Z"):
+    with pytest.raises(BadName, match=r"identifier: .* is not 8 characters of A-Z"):
         store.add_tlc("test", text, TlcType.VLOG, account.uuid)
-    with pytest.raises(Unfit, match="identifier: "):
+    with pytest.raises(BadName, match="identifier: "):
         store.authorize(account.uuid, "test", Role.TLC_ADMIN, ["NLZH0001", text])
     assert not store.tlcs()
     assert not store.authorizations(account.uuid)
@@ -163,9 +163,9 @@ def test_a_revoked_token_leads_nowhere_and_others_still_do(store: Store, account
 
 
 def test_tokens_that_do_not_exist_are_named(store: Store) -> None:
-    with pytest.raises(Missing, match="Token nothing"):
+    with pytest.raises(NoSuchRecord, match="Token nothing"):
         store.revoke("nothing", NOON)
-    with pytest.raises(Missing, match="Authorization nothing"):
+    with pytest.raises(NoSuchRecord, match="Authorization nothing"):
         store.add_token("nothing", NOON)
 
 
@@ -184,7 +184,7 @@ def test_controllers_are_listed_by_domain_and_identifier(store: Store, account: 
 
 def test_an_identifier_is_registered_once_in_a_domain_and_case_matters(store: Store, account: Account) -> None:
     store.add_tlc("test", "NLZH0001", TlcType.TCP_STREAMING, account.uuid)
-    with pytest.raises(Exists, match="Controller 'NLZH0001' in domain 'test' exists already"):
+    with pytest.raises(AlreadyExists, match="Controller 'NLZH0001' in domain 'test' exists already"):
         store.add_tlc("TEST", "NLZH0001", TlcType.VLOG, account.uuid)
     store.add_tlc("test", "nlzh0001", TlcType.TCP_STREAMING, account.uuid)
     assert len(store.tlcs()) == 2
@@ -193,7 +193,7 @@ def test_an_identifier_is_registered_once_in_a_domain_and_case_matters(store: St
 def test_a_controller_can_be_registered_again_after_it_was_removed(store: Store, account: Account) -> None:
     tlc = store.add_tlc("test", "NLZH0001", TlcType.TCP_STREAMING, account.uuid)
     store.remove_tlc(tlc.uuid)
-    with pytest.raises(Missing, match=tlc.uuid):
+    with pytest.raises(NoSuchRecord, match=tlc.uuid):
         store.remove_tlc(tlc.uuid)
     assert store.add_tlc("test", "NLZH0001", TlcType.TCP_STREAMING, account.uuid).uuid != tlc.uuid
 
@@ -284,7 +284,7 @@ def test_of_many_who_want_the_same_name_one_has_it(store: Store) -> None:
     def add(_: int) -> bool:
         try:
             store.add_account("Delft")
-        except Exists:
+        except AlreadyExists:
             return False
         return True
 

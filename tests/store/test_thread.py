@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from penstock.store.errors import Closed, Exists
+from penstock.store.errors import AlreadyExists, Closed
 from penstock.store.store import Store
 from penstock.store.thread import StoreThread
 
@@ -34,7 +34,7 @@ def test_what_goes_wrong_is_raised_to_the_caller(store: Store) -> None:
     async def run() -> None:
         thread = StoreThread(store)
         await thread.call(store.add_account, "Delft")
-        with pytest.raises(Exists):
+        with pytest.raises(AlreadyExists):
             await thread.call(store.add_account, "Delft")
         await thread.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.events import EndOfSnapshot, Event, Overflow, Recovering, SnapshotCleared, Update
+from penstock.client.events import ClientEvent, EndOfSnapshot, Overflow, Recovering, SnapshotCleared, Update
 from penstock.client.requests import StreamWishes
 from penstock.kernel.identity import SessionIds
 from penstock.kernel.item import Mode
@@ -26,7 +26,7 @@ from penstock.testing.judges import (
 from penstock.testing.meter import Sent, Spent, judge_bandwidth, judge_pace, paced
 
 
-def updates(*values: State) -> list[Event]:
+def updates(*values: State) -> list[ClientEvent]:
     return [Update(1, 1, state, (), False) for state in values]
 
 

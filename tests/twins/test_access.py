@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.twins.access import MAX_REMEMBERED, Access, Kind, Permission, Scope
-from penstock.wire.ditto.pointer import MISSING, Missing, Pointer, parse_pointer
+from penstock.twins.access import MAX_REMEMBERED, Access, Permission, ResourceKind, Scope
+from penstock.wire.ditto.pointer import MISSING, Absent, Pointer, parse_pointer
 
 ME = frozenset(["me"])
 
@@ -74,12 +74,12 @@ def test_rights_are_those_of_all_subjects_together() -> None:
         )
     )
     mine, both = access.rights(ME), access.rights(frozenset(["me", "you"]))
-    assert mine.scope(Kind.THING, Permission.READ).covers(("attributes",))
-    assert not both.scope(Kind.THING, Permission.READ).covers(("attributes",))
-    assert not mine.scope(Kind.POLICY, Permission.READ).touches(())
-    assert both.scope(Kind.POLICY, Permission.READ).covers(())
-    assert not both.scope(Kind.THING, Permission.WRITE).touches(())
-    assert not access.rights(frozenset(["else"])).scope(Kind.THING, Permission.READ).touches(())
+    assert mine.scope(ResourceKind.THING, Permission.READ).covers(("attributes",))
+    assert not both.scope(ResourceKind.THING, Permission.READ).covers(("attributes",))
+    assert not mine.scope(ResourceKind.POLICY, Permission.READ).touches(())
+    assert both.scope(ResourceKind.POLICY, Permission.READ).covers(())
+    assert not both.scope(ResourceKind.THING, Permission.WRITE).touches(())
+    assert not access.rights(frozenset(["else"])).scope(ResourceKind.THING, Permission.READ).touches(())
 
 
 def test_rights_are_remembered_for_a_limited_number_of_subjects() -> None:
@@ -90,7 +90,7 @@ def test_rights_are_remembered_for_a_limited_number_of_subjects() -> None:
         access.rights(frozenset([str(number)]))
     again = access.rights(ME)
     assert again is not first
-    assert again.scope(Kind.THING, Permission.READ).covers(())
+    assert again.scope(ResourceKind.THING, Permission.READ).covers(())
 
 
 def test_an_object_stays_when_it_is_covered_and_all_in_it_is_not() -> None:
@@ -123,7 +123,7 @@ def naive_visible(rules: list[tuple[Pointer, bool]], value: Any, path: Pointer) 
     if not isinstance(value, dict):
         return value if naive(rules, path) else MISSING
     inside = {key: naive_visible(rules, each, (*path, key)) for key, each in value.items()}
-    left = {key: each for key, each in inside.items() if not isinstance(each, Missing)}
+    left = {key: each for key, each in inside.items() if not isinstance(each, Absent)}
     return left if left or naive(rules, path) else MISSING
 
 

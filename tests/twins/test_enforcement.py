@@ -13,7 +13,7 @@ from penstock.twins.enforcement import enforce, has_history
 from penstock.twins.reasons import TwinRefusal
 from penstock.twins.retrieval import retrieve
 from penstock.twins.twin import Twin
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 from tests.twins.world import THING, asked_of_one
 
 Path = tuple[str, ...]
@@ -154,4 +154,4 @@ def test_writers_need_all_that_is_below(policy: dict[str, Any], subjects: frozen
 def test_history_is_for_those_who_may_read_every_path(policy: dict[str, Any], subjects: frozenset[str]) -> None:
     rights = Access(policy).rights(subjects)
     expected = all(allowed(policy, subjects, "READ", path) for path in ALL_PATHS)
-    assert has_history(Group.THINGS, rights) is expected
+    assert has_history(EntityGroup.THINGS, rights) is expected

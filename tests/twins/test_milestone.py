@@ -14,7 +14,7 @@ from penstock.doors.ditto.change_log import JournalChangeLog
 from penstock.doors.ditto.saved_state import records_after
 from penstock.history.reader import History
 from penstock.journal.disk import DirectoryDisk
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.testing.disk import FakeDisk
 from penstock.twins import milestone, registry
 from penstock.twins.history import PastMoment, last_state
@@ -26,7 +26,7 @@ from penstock.twins.registry import Twins
 from penstock.twins.state import TwinsState
 from penstock.twins.twin import Change, Twin, change_of
 from penstock.wire.ditto.document import text_of
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 from tests.twins.world import NOON, POLICY, POLICY_DOCUMENT, SECOND, THING, World, command, policy_command
 
 KEY = thing_key(THING)
@@ -53,7 +53,7 @@ def history(tmp_path: Path) -> History:
     return History(tmp_path / "journal", tmp_path / "lake")
 
 
-def records(world: World, group: Group = Group.THINGS, id: str = THING) -> list[Record]:
+def records(world: World, group: EntityGroup = EntityGroup.THINGS, id: str = THING) -> list[Record]:
     entity = world.entity(id, group)
     return [record for record in world.records() if record.entity == entity]
 
@@ -133,12 +133,12 @@ def test_the_past_of_a_policy_is_found_as_well(world: World, history: History, e
     for number in range(9):
         subject = {"type": str(number)}
         world.ask(policy_command("modify", f"/entries/OWNER/subjects/nginx:s{number}", subject))
-    whole = records(world, Group.POLICIES, POLICY)
+    whole = records(world, EntityGroup.POLICIES, POLICY)
     assert milestone_in(whole[7].headers) is not None
     for record in whole:
         moment = PastMoment(revision=record.revision)
         key = policy_key(POLICY)
-        assert moment.find(history, key, world.entity(POLICY, Group.POLICIES)) == moment.twin(key, whole)
+        assert moment.find(history, key, world.entity(POLICY, EntityGroup.POLICIES)) == moment.twin(key, whole)
 
 
 def test_few_records_are_read_of_a_long_history(
@@ -195,7 +195,7 @@ def test_a_start_that_folds_from_milestones_finds_what_there_was(
     change_log = JournalChangeLog(world.journal, world.calls.put)
     for state in (TwinsState(), *states):
         other = Twins(change_log, lambda: world.now, world.faults.append, world.settings)
-        other.restore(state, records_after(Reader(world.disk), world.settings.names, state.sequence))
+        other.restore(state, records_after(JournalReader(world.disk), world.settings.names, state.sequence))
         assert other.capture() == expected
 
 
@@ -205,7 +205,7 @@ def test_a_start_after_many_changes_folds_few(world: World, every: int, monkeypa
         world.ask(command("modify", "/attributes/n", number))
     folded: list[Record] = []
 
-    def counting(group: Group, record: Record) -> Change | None:
+    def counting(group: EntityGroup, record: Record) -> Change | None:
         folded.append(record)
         return change_of(group, record)
 

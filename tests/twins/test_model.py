@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from penstock.twins.history import PastMoment
-from penstock.twins.names import Names
+from penstock.twins.names import TwinNames
 from penstock.twins.record import Record
 from penstock.twins.twin import change_of
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 from tests.twins.world import OUTSIDER, POLICY, POLICY_DOCUMENT, World, command, policy_command
 
 KEYS = st.sampled_from(["a", "b", "c"])
@@ -240,15 +240,15 @@ class Twins(RuleBasedStateMachine):
     def the_events_fold_to_every_state_there_ever_was(self) -> None:
         records: dict[str, list[Record]] = {}
         for record in self.world.records():
-            key = Names().key(record.entity)
+            key = TwinNames().key(record.entity)
             assert key is not None
-            if key.group is Group.THINGS:
+            if key.group is EntityGroup.THINGS:
                 records.setdefault(key.id, []).append(record)
         assert {id: len(each) for id, each in records.items()} == self.model.revisions
         for id, each in records.items():
             assert [record.revision for record in each] == list(range(1, len(each) + 1))
             for number, past in enumerate(self.model.past[id], 1):
-                changes = ((record, change_of(Group.THINGS, record)) for record in each)
+                changes = ((record, change_of(EntityGroup.THINGS, record)) for record in each)
                 twin = PastMoment(revision=number).fold(changes)
                 assert identical(None if twin is None else twin.document, past)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from penstock.twins.preconditions import Conditions, Current, Tags, changes_nothing, check_tags, minimal, value_tag
 from penstock.twins.reasons import TagMismatch, TwinRefusal
 from penstock.wire.ditto.document import same
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.merge import merge
 from tests.twins.world import ALL, OWNER, POLICY, POLICY_DOCUMENT, READ, READER, World, command, entry, policy_command
 from tests.wire.ditto.values import VALUES
@@ -121,7 +121,7 @@ def test_the_order_of_keys_is_of_no_account() -> None:
     assert value_tag(1) != value_tag("1")
     other = Conditions(if_match=Tags(value_tag(2), (value_tag(2),)))
     with pytest.raises(TwinRefusal) as raised:
-        check_tags(Group.THINGS, other, Current(True, value_tag(1)), reading=False)
+        check_tags(EntityGroup.THINGS, other, Current(True, value_tag(1)), reading=False)
     assert raised.value.reason == TagMismatch(False, False, value_tag(2), value_tag(1))
 
 

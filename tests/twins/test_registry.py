@@ -7,7 +7,7 @@ import pytest
 from penstock.doors.ditto.answers import error_of
 from penstock.journal.errors import JournalClosed
 from penstock.testing.disk import FakeDisk
-from penstock.twins.access import Kind, Permission
+from penstock.twins.access import Permission, ResourceKind
 from penstock.twins.command import Caller
 from penstock.twins.decision import Result
 from penstock.twins.names import policy_key, thing_key
@@ -276,5 +276,5 @@ def test_the_registry_of_an_empty_disk_is_empty() -> None:
     assert list(world.twins.things()) == []
     assert world.twins.capture().twins == {}
     rights = world.twins.rights(thing_key(THING), OWNER.subjects)
-    assert not rights.scope(Kind.THING, Permission.READ).touches(())
+    assert not rights.scope(ResourceKind.THING, Permission.READ).touches(())
     world.close()

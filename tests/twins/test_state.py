@@ -12,12 +12,12 @@ import pytest
 from penstock.doors.ditto.change_log import JournalChangeLog
 from penstock.doors.ditto.saved_state import records_after
 from penstock.journal.errors import Expired
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.retention import Retention
 from penstock.pipeline.maintenance import retain
 from penstock.twins import milestone
 from penstock.twins.decision import Result
-from penstock.twins.names import EntityKey, Names, policy_key, thing_key
+from penstock.twins.names import EntityKey, TwinNames, policy_key, thing_key
 from penstock.twins.reasons import TwinRefusal
 from penstock.twins.registry import Twins
 from penstock.twins.state import Rebuilt, TwinsState, rebuilt
@@ -25,7 +25,7 @@ from penstock.wire.ditto.twin import Command
 from tests.history.world import World as Storage
 from tests.twins.world import LONG, NOON, OWNER, POLICY, POLICY_DOCUMENT, SECOND, asked, command, policy_command
 
-NAMES = Names()
+NAMES = TwinNames()
 DAY = 86_400 * SECOND
 # Everything that may be dropped.
 _ALL = Retention(max_bytes=0)
@@ -92,7 +92,7 @@ def test_a_lost_state_is_made_again_from_lake_and_journal(server: Server) -> Non
     server.change("ns:new", 1)
     server.storage.append([("SET/ADAPTER/item", NOON, "{}"), ("DITTO/THINGS/no identifier", NOON, "{}")])
     with pytest.raises(Expired):
-        list(records_after(Reader(server.storage.path), NAMES, 0))
+        list(records_after(JournalReader(server.storage.path), NAMES, 0))
     found = server.rebuilt()
     assert found == Rebuilt(server.twins.capture(), {})
     assert set(found.state.twins) == {
@@ -124,7 +124,7 @@ def test_a_registry_that_was_begun_with_an_old_state_forgets_it(server: Server) 
     server.forget()
     other = server.made()
     with pytest.raises(Expired):
-        other.restore(old, records_after(Reader(server.storage.path), NAMES, old.sequence))
+        other.restore(old, records_after(JournalReader(server.storage.path), NAMES, old.sequence))
     other.restore(server.rebuilt(old).state, ())
     assert other.thing("ns:gone") is None
     assert other.capture() == server.twins.capture()

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from penstock.twins.told import trimmed
 from penstock.twins.twin import Change
 from penstock.wire.ditto.kinds import Action
-from penstock.wire.ditto.pointer import MISSING, Missing, Pointer
+from penstock.wire.ditto.pointer import MISSING, Absent, Pointer
 from tests.twins.test_access import PATCHES, PATHS, RULES, built, leaves, naive, naive_visible
 
 Rules = list[tuple[Pointer, bool]]
@@ -29,7 +29,7 @@ def test_a_new_value_is_told_as_far_as_it_is_visible(rules: Rules, path: Pointer
 def test_a_patch_tells_nothing_but_what_may_be_read_and_what_is_gone(rules: Rules, path: Pointer, patch: Any) -> None:
     scope = built(rules)
     told = trim(Change(Action.MERGED, path, patch), rules)
-    kept = [] if isinstance(told, Missing) else leaves(told, path)
+    kept = [] if isinstance(told, Absent) else leaves(told, path)
     written = leaves(patch, path)
     assert set(kept) <= set(written)
     for leaf in written:

@@ -19,20 +19,20 @@ from penstock.doors.ditto.change_log import JournalChangeLog
 from penstock.doors.ditto.commands import things_asked_for, twin_command
 from penstock.doors.ditto.saved_state import load_state, records_after, save_state
 from penstock.journal.journal import Journal
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.testing.disk import FakeDisk, Operation
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Result
-from penstock.twins.names import EntityKey, Names
+from penstock.twins.names import EntityKey, TwinNames
 from penstock.twins.reasons import TwinRefusal
 from penstock.twins.record import Record, records_of
 from penstock.twins.registry import RegistrySettings, Twins
 from penstock.twins.told import Told
 from penstock.wire.ditto.envelope import Envelope
 from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.topic import Criterion, parse_topic
-from penstock.wire.ditto.twin import Command, Event, RetrieveSeveral, parse_command
+from penstock.wire.ditto.twin import Command, RetrieveSeveral, TwinEvent, parse_command
 
 NOON = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -96,11 +96,11 @@ def asked_of_one(action: str, path: str = "/", value: Any = UNSET, **more: Any) 
     return twin_command(command(action, path, value, **more), OWNER)
 
 
-def event(told: Told) -> Event:
+def event(told: Told) -> TwinEvent:
     return event_of(told, told.change)
 
 
-def event_for(told: Told, caller: Caller) -> Event | None:
+def event_for(told: Told, caller: Caller) -> TwinEvent | None:
     """As far as this caller may know it."""
     change = told.change_for(caller.subjects)
     return None if change is None else event_of(told, change)
@@ -155,7 +155,7 @@ class World:
         change_log = JournalChangeLog(self.journal, self.calls.put)
         self.twins = Twins(change_log, lambda: self.now, self.faults.append, self.settings)
         state = load_state(self.disk)
-        self.twins.restore(state, records_after(Reader(self.disk), self.settings.names, state.sequence))
+        self.twins.restore(state, records_after(JournalReader(self.disk), self.settings.names, state.sequence))
         self.twins.listen(self.told.append)
 
     def restart(self, *, save: bool = False) -> None:
@@ -203,10 +203,10 @@ class World:
             return error.status, error.code
 
     def records(self) -> list[Record]:
-        return list(records_of(Reader(self.disk).read()))
+        return list(records_of(JournalReader(self.disk).read()))
 
-    def entity(self, id: str, group: Group = Group.THINGS) -> str:
-        return Names().entity(EntityKey(group, id))
+    def entity(self, id: str, group: EntityGroup = EntityGroup.THINGS) -> str:
+        return TwinNames().entity(EntityKey(group, id))
 
 
 class Answered:

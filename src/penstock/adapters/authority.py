@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from penstock.adapters.api import AdapterSet, MetadataAdapter
-from penstock.adapters.calls import LAST_CALLS, Caller, Tasks, overrides
+from penstock.adapters.calls import LAST_CALLS, AdapterCaller, Tasks, overrides
 from penstock.adapters.faults import CONTAINED
 from penstock.adapters.session_calls import SessionCalls
 from penstock.kernel.errors import Cause, Reason, Refusal
@@ -114,7 +114,7 @@ class SetAuthority:
         self._metadata: MetadataAdapter = adapter_set.metadata
         metadata = self._metadata
         timeout = adapter_set.timeout_millis / 1000
-        self._caller = Caller(metadata, MetadataAdapter, metadata.quick, timeout, f"{adapter_set.name}-metadata")
+        self._caller = AdapterCaller(metadata, MetadataAdapter, metadata.quick, timeout, f"{adapter_set.name}-metadata")
         self._tasks = Tasks()
         self._resolves = self._overrides("resolve")
         self._answer_all = self._manner()
@@ -154,7 +154,7 @@ class SetAuthority:
 
     async def start(self) -> None:
         # Nobody waits for an answer yet: it may take its time, a remote one until its process has come up.
-        starter = Caller(self._metadata, MetadataAdapter, self._metadata.quick, None, f"{self._name}-metadata")
+        starter = AdapterCaller(self._metadata, MetadataAdapter, self._metadata.quick, None, f"{self._name}-metadata")
         try:
             await starter.call("start")
         finally:

@@ -25,7 +25,7 @@ def overrides(adapter: object, base: type, name: str) -> bool:
     return getattr(type(adapter), name) is not getattr(base, name)
 
 
-class Caller:
+class AdapterCaller:
     """Calls the methods of one adapter."""
 
     def __init__(self, adapter: object, base: type, quick: bool, timeout: float | None, threads: str) -> None:

@@ -22,8 +22,8 @@ import msgspec
 
 from penstock.adapters.api import Adapter, AdapterSet, DataAdapter, Journaling, MetadataAdapter
 from penstock.adapters.faults import CONTAINED, is_of_adapter
-from penstock.config import AdapterSet as Table
-from penstock.config import ConfigError, Data, Metadata
+from penstock.config import AdapterSetSection as Table
+from penstock.config import ConfigError, DataSection, MetadataSection
 from penstock.config.keys import dotted
 from penstock.config.secret import MASK, is_secret
 
@@ -56,7 +56,7 @@ class Unusable(ConfigError):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SetPlan:
     """An adapter set ready to be started, and how to make those of its data adapters that may come later."""
 
     adapter_set: AdapterSet
@@ -71,7 +71,7 @@ class Loader:
         self._directory = directory
         self._place = place
 
-    def load(self, name: str, table: Table) -> Plan:
+    def load(self, name: str, table: Table) -> SetPlan:
         """Make the adapters of a set, but for the optional ones. Imports and constructors may take their time."""
         metadata = self._metadata(name, table.metadata)
         data = {adapter: self._data(name, adapter, entry) for adapter, entry in table.data.items()}
@@ -87,13 +87,13 @@ class Loader:
             for adapter, entry in table.data.items()
             if entry.journal.items
         }
-        return Plan(AdapterSet(name, metadata.make(), made, table.timeout_millis, journal), later)
+        return SetPlan(AdapterSet(name, metadata.make(), made, table.timeout_millis, journal), later)
 
-    def _metadata(self, name: str, entry: Metadata) -> Recipe[MetadataAdapter]:
+    def _metadata(self, name: str, entry: MetadataSection) -> Recipe[MetadataAdapter]:
         path = ("adapters", name, "metadata")
         return Recipe(MetadataAdapter, METADATA_ADAPTERS, entry, path, self._place, self._directory)
 
-    def _data(self, name: str, adapter: str, entry: Data) -> Recipe[DataAdapter]:
+    def _data(self, name: str, adapter: str, entry: DataSection) -> Recipe[DataAdapter]:
         path = ("adapters", name, "data", adapter)
         return Recipe(DataAdapter, DATA_ADAPTERS, entry, path, self._place, self._directory)
 
@@ -105,7 +105,7 @@ class Recipe(Generic[A]):
         self,
         base: type[A],
         ready_made: Mapping[str, str],
-        entry: Metadata | Data,
+        entry: MetadataSection | DataSection,
         path: KeyPath,
         place: str,
         directory: Path,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.adapters.api import DataAdapter
-from penstock.adapters.calls import LAST_CALLS, Caller, Tasks
+from penstock.adapters.calls import LAST_CALLS, AdapterCaller, Tasks
 from penstock.adapters.faults import CONTAINED
 from penstock.log import get
 
@@ -25,7 +25,7 @@ class GuardedSource:
         self._adapter_set = adapter_set
         self._name = name
         self._adapter = adapter
-        self._caller = Caller(adapter, DataAdapter, adapter.quick, None, f"{adapter_set}-{name}")
+        self._caller = AdapterCaller(adapter, DataAdapter, adapter.quick, None, f"{adapter_set}-{name}")
         self._tasks = Tasks()
 
     async def start(self) -> None:

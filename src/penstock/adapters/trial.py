@@ -9,11 +9,11 @@ from collections.abc import Callable
 from inspect import isawaitable
 
 from penstock.adapters.api import Adapter, DataAdapter
-from penstock.adapters.loading import Plan
+from penstock.adapters.loading import SetPlan
 from penstock.adapters.running import StartFailure, data_failure, metadata_failure
 
 
-async def try_set(plan: Plan) -> list[str]:
+async def try_set(plan: SetPlan) -> list[str]:
     """What is wrong with the optional data adapters; raises StartFailure in the words of a start."""
     adapters = plan.adapter_set
     await _try(adapters.metadata, lambda error: metadata_failure(adapters.name, error))

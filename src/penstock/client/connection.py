@@ -31,8 +31,8 @@ from penstock.client.errors import (
     Unreachable,
 )
 from penstock.client.events import (
+    ClientEvent,
     Ended,
-    Event,
     Looped,
     MessageDone,
     MessageFailed,
@@ -46,7 +46,7 @@ from penstock.client.events import (
     Unsubscribed,
     Update,
 )
-from penstock.client.requests import Request, StreamWishes, subprotocol
+from penstock.client.requests import OutgoingRequest, StreamWishes, subprotocol
 from penstock.client.status import Listener, Status
 from penstock.client.subscription import ItemUpdate, Subscription, SubscriptionWishes, names
 from penstock.client.tlcp import MAX_LINE_BYTES, ClientState
@@ -152,7 +152,7 @@ class Client:
         self._proxy = proxy
         self._state = ClientState(version)
         self._task: asyncio.Task[None] | None = None
-        self._outbox: asyncio.Queue[Request] = asyncio.Queue()
+        self._outbox: asyncio.Queue[OutgoingRequest] = asyncio.Queue()
         # Whether the session is bound to this socket: before that, requests wait.
         self._bound = False
         self._has_session = asyncio.Event()
@@ -165,7 +165,7 @@ class Client:
         # One whose reader is behind what has come.
         self._crowded: Subscription | None = None
         # Requests without an answer, by identifier, to be sent again after a cut; and what some of them are about.
-        self._unanswered: dict[str, Request] = {}
+        self._unanswered: dict[str, OutgoingRequest] = {}
         self._adding: dict[str, int] = {}
         self._sending: dict[str, MessageKey] = {}
         self._outcomes: dict[MessageKey, asyncio.Future[str]] = {}
@@ -321,7 +321,7 @@ class Client:
     def _address(self) -> str:
         return socket_address(self._url, self._state.control_link)
 
-    def _stream_request(self) -> Request:
+    def _stream_request(self) -> OutgoingRequest:
         if self._state.session_id is not None:
             return self._state.bind_session(StreamWishes(send_sync=False))
         self._forget_session()
@@ -329,7 +329,7 @@ class Client:
             StreamWishes(send_sync=False), adapter_set=self._adapter_set, user=self._user, password=self._password
         )
 
-    async def _write(self, socket: socket_client.ClientConnection, outbox: asyncio.Queue[Request]) -> None:
+    async def _write(self, socket: socket_client.ClientConnection, outbox: asyncio.Queue[OutgoingRequest]) -> None:
         with contextlib.suppress(WebSocketException, OSError):  # The reader sees the same and deals with it.
             while True:
                 request = await outbox.get()
@@ -361,7 +361,7 @@ class Client:
 
     # -- what the server says -------------------------------------------------------------------------------------
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: ClientEvent) -> None:
         if isinstance(event, Update):
             subscription = self._numbers.get(event.subscription)
             if subscription is not None:
@@ -449,7 +449,7 @@ class Client:
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: OutgoingRequest) -> None:
         assert request.request_id is not None
         self._unanswered[request.request_id] = request
         if self._bound:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ClientEvent:
     """The root of all events."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOpened(Event):
+class SessionOpened(ClientEvent):
     """CONOK for a new session."""
 
     session_id: str
@@ -30,7 +30,7 @@ class SessionBound(SessionOpened):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRefused(Event):
+class SessionRefused(ClientEvent):
     """CONERR: no session, or not this one."""
 
     code: int
@@ -38,7 +38,7 @@ class SessionRefused(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Recovering(Event):
+class Recovering(ClientEvent):
     """PROG: the stream goes on after this many data notifications; `repeated` of them are known and left out."""
 
     progressive: int
@@ -46,7 +46,7 @@ class Recovering(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribed(Event):
+class Subscribed(ClientEvent):
     """SUBOK, or SUBCMD when key and command field are there."""
 
     subscription: int
@@ -57,7 +57,7 @@ class Subscribed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Update(Event):
+class Update(ClientEvent):
     """U: all values of an item as they are now, and the positions of those that differ from before."""
 
     subscription: int
@@ -68,7 +68,7 @@ class Update(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class EndOfSnapshot(Event):
+class EndOfSnapshot(ClientEvent):
     """EOS."""
 
     subscription: int
@@ -76,7 +76,7 @@ class EndOfSnapshot(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotCleared(Event):
+class SnapshotCleared(ClientEvent):
     """CS."""
 
     subscription: int
@@ -84,7 +84,7 @@ class SnapshotCleared(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Overflow(Event):
+class Overflow(ClientEvent):
     """OV: the server had to drop this many events of the item."""
 
     subscription: int
@@ -93,14 +93,14 @@ class Overflow(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Unsubscribed(Event):
+class Unsubscribed(ClientEvent):
     """UNSUB."""
 
     subscription: int
 
 
 @dataclass(frozen=True, slots=True)
-class Configured(Event):
+class Configured(ClientEvent):
     """CONF: the frequency limit in force, in updates a second; None means no limit."""
 
     subscription: int
@@ -109,7 +109,7 @@ class Configured(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MessageDone(Event):
+class MessageDone(ClientEvent):
     """MSGDONE; `response` is empty before version 2.5."""
 
     sequence: str | None
@@ -118,7 +118,7 @@ class MessageDone(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class MessageFailed(Event):
+class MessageFailed(ClientEvent):
     """MSGFAIL; with code 39 the message is how many numbers, up to this one, were skipped."""
 
     sequence: str | None
@@ -128,7 +128,7 @@ class MessageFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class PushNotice(Event):
+class PushNotice(ClientEvent):
     """One of the five notifications about mobile push, as it came."""
 
     tag: str
@@ -136,7 +136,7 @@ class PushNotice(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Constrained(Event):
+class Constrained(ClientEvent):
     """CONS: the bandwidth limit in force, in kbit/s; None means no limit. Not `managed`: it cannot be limited."""
 
     max_bandwidth: float | None
@@ -144,14 +144,14 @@ class Constrained(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Looped(Event):
+class Looped(ClientEvent):
     """LOOP: bind the session again after `delay_millis`."""
 
     delay_millis: int
 
 
 @dataclass(frozen=True, slots=True)
-class Ended(Event):
+class Ended(ClientEvent):
     """END: the session is gone."""
 
     code: int
@@ -159,14 +159,14 @@ class Ended(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RequestDone(Event):
+class RequestDone(ClientEvent):
     """REQOK; without an identifier it answers a heartbeat."""
 
     request_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class RequestFailed(Event):
+class RequestFailed(ClientEvent):
     """REQERR, or ERROR when the server could not tell which request it is about."""
 
     request_id: str | None
@@ -175,31 +175,31 @@ class RequestFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Probe(Event):
+class Probe(ClientEvent):
     """PROBE: nothing to say, but alive."""
 
 
 @dataclass(frozen=True, slots=True)
-class Synchronized(Event):
+class Synchronized(ClientEvent):
     """SYNC: the seconds since the session was bound, by the server's clock."""
 
     seconds: int
 
 
 @dataclass(frozen=True, slots=True)
-class ServerNamed(Event):
+class ServerNamed(ClientEvent):
     """SERVNAME."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class ClientAddress(Event):
+class ClientAddress(ClientEvent):
     """CLIENTIP: where the server sees this client."""
 
     address: str
 
 
 @dataclass(frozen=True, slots=True)
-class SocketReady(Event):
+class SocketReady(ClientEvent):
     """WSOK: the WebSocket carries TLCP."""

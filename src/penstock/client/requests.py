@@ -19,7 +19,7 @@ Parameter = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OutgoingRequest:
     """A request by name, with its parameter line; `request_id` is what the answer will carry, if it carries any."""
 
     name: str
@@ -94,7 +94,7 @@ def create_session(
     user: str | None,
     password: str | None,
     max_bandwidth: float | None,
-) -> Request:
+) -> OutgoingRequest:
     line = parameter_line(
         **_stream(wishes),
         adapter_set=adapter_set,
@@ -103,12 +103,12 @@ def create_session(
         cid=CLIENT_ID,
         password=password,
     )
-    return Request("create_session", line)
+    return OutgoingRequest("create_session", line)
 
 
-def bind_session(session: str, wishes: StreamWishes, recovery_from: int | None) -> Request:
+def bind_session(session: str, wishes: StreamWishes, recovery_from: int | None) -> OutgoingRequest:
     line = parameter_line(session=session, recovery_from=recovery_from, **_stream(wishes))
-    return Request("bind_session", line)
+    return OutgoingRequest("bind_session", line)
 
 
 def subscribe(
@@ -125,7 +125,7 @@ def subscribe(
     buffer_size: int | str | None,
     selector: str | None,
     ack: bool | None,
-) -> Request:
+) -> OutgoingRequest:
     line = parameter_line(
         session=session,
         reqId=request_id,
@@ -141,13 +141,13 @@ def subscribe(
         requested_buffer_size=buffer_size,
         ack=ack,
     )
-    return Request("control", line, request_id)
+    return OutgoingRequest("control", line, request_id)
 
 
-def control(session: str, request_id: str, operation: str, **parameters: Parameter) -> Request:
+def control(session: str, request_id: str, operation: str, **parameters: Parameter) -> OutgoingRequest:
     """Every control request but a subscription: delete, reconf, constrain, force_rebind, destroy."""
     line = parameter_line(session=session, reqId=request_id, op=operation, **parameters)
-    return Request("control", line, request_id)
+    return OutgoingRequest("control", line, request_id)
 
 
 def message(
@@ -160,7 +160,7 @@ def message(
     max_wait_millis: int | None,
     outcome: bool,
     ack: bool | None,
-) -> Request:
+) -> OutgoingRequest:
     line = parameter_line(
         session=session,
         reqId=request_id,
@@ -171,8 +171,8 @@ def message(
         ack=ack,
         message=text,
     )
-    return Request("msg", line, request_id)
+    return OutgoingRequest("msg", line, request_id)
 
 
-def heartbeat(session: str | None) -> Request:
-    return Request("heartbeat", parameter_line(session=session))
+def heartbeat(session: str | None) -> OutgoingRequest:
+    return OutgoingRequest("heartbeat", parameter_line(session=session))

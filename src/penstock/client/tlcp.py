@@ -14,11 +14,11 @@ from penstock.client import requests
 from penstock.client.errors import ProtocolError
 from penstock.client.events import (
     ClientAddress,
+    ClientEvent,
     Configured,
     Constrained,
     Ended,
     EndOfSnapshot,
-    Event,
     Looped,
     MessageDone,
     MessageFailed,
@@ -39,7 +39,7 @@ from penstock.client.events import (
     Unsubscribed,
     Update,
 )
-from penstock.client.requests import PLAIN_STREAM, Request, StreamWishes
+from penstock.client.requests import PLAIN_STREAM, OutgoingRequest, StreamWishes
 from penstock.wire.tlcp.errors import RequestError
 from penstock.wire.tlcp.values import decode_values
 from penstock.wire.tlcp.version import NEWEST, Version
@@ -116,7 +116,7 @@ class ClientState:
         self._last_subscription = 0
         # Subscriptions that have not been answered, by request identifier.
         self._adding: dict[str, int] = {}
-        self._parsers: dict[str, tuple[int, Callable[[list[str]], Event]]] = {
+        self._parsers: dict[str, tuple[int, Callable[[list[str]], ClientEvent]]] = {
             "CONOK": (4, self._conok),
             "CONERR": (2, self._conerr),
             "END": (2, self._end),
@@ -143,7 +143,7 @@ class ClientState:
 
     # -- what comes in --------------------------------------------------------------------------------------------
 
-    def receive_data(self, data: bytes) -> list[Event]:
+    def receive_data(self, data: bytes) -> list[ClientEvent]:
         """Bytes of the stream connection, cut anywhere; the events of the lines they complete."""
         *lines, self._buffer = (self._buffer + data).split(b"\r\n")
         if len(self._buffer) > MAX_LINE_BYTES:
@@ -159,7 +159,7 @@ class ClientState:
                 events.append(event)
         return events
 
-    def receive_line(self, line: str) -> Event | None:
+    def receive_line(self, line: str) -> ClientEvent | None:
         """One line without its end; None for what means nothing to a client: padding, repeats, unknown tags."""
         tag, _, rest = line.partition(",")
         try:
@@ -176,7 +176,7 @@ class ClientState:
         except ProtocolError as error:
             raise ProtocolError(f"{error} in {line[:MAX_ECHO]!r}") from error.__cause__
 
-    def _parse(self, tag: str, rest: str) -> Event | None:
+    def _parse(self, tag: str, rest: str) -> ClientEvent | None:
         if tag == "U":
             return self._u(rest)
         if tag == "REQOK":
@@ -193,7 +193,7 @@ class ClientState:
 
     # -- the session ----------------------------------------------------------------------------------------------
 
-    def _conok(self, arguments: list[str]) -> Event:
+    def _conok(self, arguments: list[str]) -> ClientEvent:
         session_id, limit, keepalive, link = arguments
         is_new = self.session_id is None
         if not is_new and session_id != self.session_id:
@@ -205,19 +205,19 @@ class ClientState:
         kind = SessionOpened if is_new else SessionBound
         return kind(session_id, self.request_limit, self.keepalive_millis, self.control_link)
 
-    def _conerr(self, arguments: list[str]) -> Event:
+    def _conerr(self, arguments: list[str]) -> ClientEvent:
         self.session_id = None
         return SessionRefused(_number(arguments[0]), arguments[1])
 
-    def _end(self, arguments: list[str]) -> Event:
+    def _end(self, arguments: list[str]) -> ClientEvent:
         self.session_id = None
         return Ended(_number(arguments[0]), arguments[1])
 
-    def _loop(self, arguments: list[str]) -> Event:
+    def _loop(self, arguments: list[str]) -> ClientEvent:
         self._looped = True
         return Looped(_number(arguments[0]))
 
-    def _prog(self, arguments: list[str]) -> Event:
+    def _prog(self, arguments: list[str]) -> ClientEvent:
         progressive = _number(arguments[0])
         if progressive > self.received:
             raise ProtocolError(f"A gap: only {self.received} data notifications have been received")
@@ -225,33 +225,33 @@ class ClientState:
         self._repeats = self.received - progressive
         return Recovering(progressive, self._repeats)
 
-    def _cons(self, arguments: list[str]) -> Event:
+    def _cons(self, arguments: list[str]) -> ClientEvent:
         return Constrained(_rate(arguments[0], ("unlimited", "unmanaged")), arguments[0] != "unmanaged")
 
-    def _sync(self, arguments: list[str]) -> Event:
+    def _sync(self, arguments: list[str]) -> ClientEvent:
         return Synchronized(_number(arguments[0]))
 
-    def _servname(self, arguments: list[str]) -> Event:
+    def _servname(self, arguments: list[str]) -> ClientEvent:
         return ServerNamed(arguments[0])
 
-    def _clientip(self, arguments: list[str]) -> Event:
+    def _clientip(self, arguments: list[str]) -> ClientEvent:
         return ClientAddress(arguments[0])
 
-    def _probe(self, arguments: list[str]) -> Event:
+    def _probe(self, arguments: list[str]) -> ClientEvent:
         return Probe()
 
-    def _wsok(self, arguments: list[str]) -> Event:
+    def _wsok(self, arguments: list[str]) -> ClientEvent:
         return SocketReady()
 
     # -- answers --------------------------------------------------------------------------------------------------
 
-    def _reqok(self, rest: str) -> Event:
+    def _reqok(self, rest: str) -> ClientEvent:
         request_id = unquote(rest) or None
         if request_id is not None:
             self._adding.pop(request_id, None)
         return RequestDone(request_id)
 
-    def _reqerr(self, arguments: list[str]) -> Event:
+    def _reqerr(self, arguments: list[str]) -> ClientEvent:
         request_id, code, text = arguments
         number = self._adding.pop(request_id, None)
         # Sent again after a cut, a subscription may be refused because it exists.
@@ -259,7 +259,7 @@ class ClientState:
             del self.subscriptions[number]
         return RequestFailed(request_id, _number(code), text)
 
-    def _error(self, arguments: list[str]) -> Event:
+    def _error(self, arguments: list[str]) -> ClientEvent:
         return RequestFailed(None, _number(arguments[0]), arguments[1])
 
     # -- data -----------------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class ClientState:
             raise ProtocolError(f"Item {number} of a subscription with {state.items}")
         return state, number
 
-    def _u(self, rest: str) -> Event:
+    def _u(self, rest: str) -> ClientEvent:
         number_text, _, rest = rest.partition(",")
         item_text, separator, text = rest.partition(",")
         if not separator:
@@ -291,7 +291,7 @@ class ClientState:
         changed, is_snapshot = state.take(item, values)
         return Update(number, item, values, changed, is_snapshot)
 
-    def _subok(self, arguments: list[str]) -> Event:
+    def _subok(self, arguments: list[str]) -> ClientEvent:
         number, items, fields, *places = (_number(argument) for argument in arguments)
         # One that was asked for on another way is taken as it comes.
         state = self.subscriptions.setdefault(number, SubscriptionState("COMMAND" if places else "MERGE", False))
@@ -303,38 +303,38 @@ class ClientState:
         state.fields = fields
         return Subscribed(number, items, fields, *places)
 
-    def _unsub(self, arguments: list[str]) -> Event:
+    def _unsub(self, arguments: list[str]) -> ClientEvent:
         number = _number(arguments[0])
         self._subscription(number)
         del self.subscriptions[number]
         return Unsubscribed(number)
 
-    def _eos(self, arguments: list[str]) -> Event:
+    def _eos(self, arguments: list[str]) -> ClientEvent:
         number = _number(arguments[0])
         state, item = self._item(number, arguments[1])
         state.end_snapshot(item)
         return EndOfSnapshot(number, item)
 
-    def _cs(self, arguments: list[str]) -> Event:
+    def _cs(self, arguments: list[str]) -> ClientEvent:
         number = _number(arguments[0])
         return SnapshotCleared(number, self._item(number, arguments[1])[1])
 
-    def _ov(self, arguments: list[str]) -> Event:
+    def _ov(self, arguments: list[str]) -> ClientEvent:
         number = _number(arguments[0])
         return Overflow(number, self._item(number, arguments[1])[1], _number(arguments[2]))
 
-    def _conf(self, arguments: list[str]) -> Event:
+    def _conf(self, arguments: list[str]) -> ClientEvent:
         number = _number(arguments[0])
         self._subscription(number)
         if arguments[2] not in ("filtered", "unfiltered"):
             raise ProtocolError(f"{arguments[2]!r} where filtered or unfiltered is expected")
         return Configured(number, _rate(arguments[1], ("unlimited",)), arguments[2] == "filtered")
 
-    def _msgdone(self, arguments: list[str]) -> Event:
+    def _msgdone(self, arguments: list[str]) -> ClientEvent:
         sequence, progressive, *response = arguments
         return MessageDone(_sequence(sequence), _number(progressive), response[0] if response else "")
 
-    def _msgfail(self, arguments: list[str]) -> Event:
+    def _msgfail(self, arguments: list[str]) -> ClientEvent:
         sequence, progressive, code, text = arguments
         return MessageFailed(_sequence(sequence), _number(progressive), _number(code), text)
 
@@ -348,7 +348,7 @@ class ClientState:
         user: str | None = None,
         password: str | None = None,
         max_bandwidth: float | None = None,
-    ) -> Request:
+    ) -> OutgoingRequest:
         """Ask for a new session; everything known of the one before is forgotten."""
         self.session_id = None
         self.control_link = None
@@ -362,7 +362,7 @@ class ClientState:
             wishes, adapter_set=adapter_set, user=user, password=password, max_bandwidth=max_bandwidth
         )
 
-    def bind_session(self, wishes: StreamWishes = PLAIN_STREAM, recovery_from: int | None = None) -> Request:
+    def bind_session(self, wishes: StreamWishes = PLAIN_STREAM, recovery_from: int | None = None) -> OutgoingRequest:
         """Ask to go on with the session on a new stream connection; what still comes on the old one must not be fed.
 
         After LOOP nothing is missing. In any other case the server is told how much has been received, so that it
@@ -403,7 +403,7 @@ class ClientState:
         buffer_size: int | str | None = None,
         selector: str | None = None,
         ack: bool | None = None,
-    ) -> tuple[int, Request]:
+    ) -> tuple[int, OutgoingRequest]:
         """A new subscription: its number in this session, and the request to send."""
         self._last_subscription += 1
         number = self._last_subscription
@@ -426,20 +426,20 @@ class ClientState:
         self._adding[request_id] = number
         return number, request
 
-    def unsubscribe(self, number: int, ack: bool | None = None) -> Request:
+    def unsubscribe(self, number: int, ack: bool | None = None) -> OutgoingRequest:
         return requests.control(self._session(), self._request_id(), "delete", subId=number, ack=ack)
 
-    def reconfigure(self, number: int, max_frequency: float | str) -> Request:
+    def reconfigure(self, number: int, max_frequency: float | str) -> OutgoingRequest:
         """A new frequency limit in updates a second, or `unlimited`."""
         return requests.control(
             self._session(), self._request_id(), "reconf", subId=number, requested_max_frequency=max_frequency
         )
 
-    def constrain(self, max_bandwidth: float | str) -> Request:
+    def constrain(self, max_bandwidth: float | str) -> OutgoingRequest:
         """A new bandwidth limit in kbit/s, or `unlimited`."""
         return requests.control(self._session(), self._request_id(), "constrain", requested_max_bandwidth=max_bandwidth)
 
-    def force_rebind(self, polling_millis: int | None = None, close_socket: bool | None = None) -> Request:
+    def force_rebind(self, polling_millis: int | None = None, close_socket: bool | None = None) -> OutgoingRequest:
         return requests.control(
             self._session(),
             self._request_id(),
@@ -450,7 +450,7 @@ class ClientState:
 
     def destroy(
         self, cause_code: int | None = None, cause_message: str | None = None, close_socket: bool | None = None
-    ) -> Request:
+    ) -> OutgoingRequest:
         return requests.control(
             self._session(),
             self._request_id(),
@@ -469,7 +469,7 @@ class ClientState:
         max_wait_millis: int | None = None,
         outcome: bool = True,
         ack: bool | None = None,
-    ) -> Request:
+    ) -> OutgoingRequest:
         return requests.message(
             self._session(),
             self._request_id(),
@@ -481,7 +481,7 @@ class ClientState:
             ack=ack,
         )
 
-    def heartbeat(self) -> Request:
+    def heartbeat(self) -> OutgoingRequest:
         return requests.heartbeat(self.session_id)
 
     def _request_id(self) -> str:

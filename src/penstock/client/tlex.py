@@ -28,13 +28,13 @@ from penstock.wire.tlex.datagrams import (
     Reconnect,
     TimestampsRequest,
     TimestampsResponse,
-    Token,
+    TokenDatagram,
     decode,
 )
-from penstock.wire.tlex.errors import BadDatagram, BadStream
-from penstock.wire.tlex.frames import PREAMBLE, FrameReader
+from penstock.wire.tlex.errors import BadDatagram, BadTlexStream
+from penstock.wire.tlex.frames import PREAMBLE, TlexFrameReader
 from penstock.wire.tlex.monitor import MonitorPayload, decode_monitor_payload
-from penstock.wire.tlex.rest import Session
+from penstock.wire.tlex.rest import SessionBody
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode
 
 __all__ = ["Received", "TlexApi", "TlexError", "TlexRefused", "TlexStream", "TlexUnreachable", "connect"]
@@ -59,7 +59,7 @@ class Received:
     monitor: MonitorPayload | None = None
 
 
-async def connect(session: Session, context: ssl.SSLContext | None = None) -> TlexStream:
+async def connect(session: SessionBody, context: ssl.SSLContext | None = None) -> TlexStream:
     """Connect to a session that has just been created; raises TlexError.
 
     With TLS the hub's certificate is checked by `context`, by default against the system's authorities.
@@ -88,19 +88,19 @@ async def connect(session: Session, context: ssl.SSLContext | None = None) -> Tl
     return TlexStream(session, reader, writer)
 
 
-async def _introduce(session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _introduce(session: SessionBody, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(PREAMBLE)
     # Not before: with another version there is nothing more to say.
     if await reader.readexactly(len(PREAMBLE)) != PREAMBLE:
         raise TlexError("the hub speaks another version of the protocol")
-    writer.write(Token(session.token).encode())
+    writer.write(TokenDatagram(session.token).encode())
     await writer.drain()
 
 
 class TlexStream:
     """Iterate over it for payloads. It ends with the connection, and when the hub asks for a new session."""
 
-    def __init__(self, session: Session, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, session: SessionBody, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.session = session
         # What Bye said; None without one.
         self.reason: str | None = None
@@ -111,7 +111,7 @@ class TlexStream:
         self._patience = session.details.keep_alive_timeout.total_seconds()
         self._reader = reader
         self._writer = writer
-        self._frames = FrameReader()
+        self._frames = TlexFrameReader()
         self._waiting: deque[Received] = deque()
         self._something = asyncio.Event()
         self._room = asyncio.Event()
@@ -185,7 +185,7 @@ class TlexStream:
             # Nobody takes what is still to be written.
             self.reason = _silence(self._patience)
             self._writer.transport.abort()
-        except (OSError, BadDatagram, BadStream) as error:
+        except (OSError, BadDatagram, BadTlexStream) as error:
             self.reason = str(error)
         finally:
             self.closed = True

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.client import ItemUpdate, Status
 
 
-class View(Protocol):
+class UpdateView(Protocol):
     """Where updates are seen."""
 
     def __enter__(self) -> object: ...
@@ -27,11 +27,11 @@ class View(Protocol):
     def take_status(self, status: Status) -> None: ...
 
 
-def choose(items: tuple[str, ...], fields: tuple[str, ...], mode: str, as_json: bool) -> View:
+def choose(items: tuple[str, ...], fields: tuple[str, ...], mode: str, as_json: bool) -> UpdateView:
     # One row for each item is all there is to see only where values replace each other.
     if mode == "MERGE" and sys.stdout.isatty() and not as_json:
-        return Table(items, fields)
-    return Lines(as_json, ROW if mode == "COMMAND" else (), mode != "MERGE")
+        return LiveTable(items, fields)
+    return UpdateLines(as_json, ROW if mode == "COMMAND" else (), mode != "MERGE")
 
 
 # Which row of a table an update is about, and what becomes of it.
@@ -62,7 +62,7 @@ class Reports:
         return back
 
 
-class Lines:
+class UpdateLines:
     """An update a line: when, which item, and what has changed; of a snapshot, everything; some fields in any case."""
 
     def __init__(self, as_json: bool, always: tuple[str, ...] = (), events_count: bool = False) -> None:
@@ -70,7 +70,7 @@ class Lines:
         self._always = always
         self._reports = Reports(events_count)
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> UpdateLines:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,7 +96,7 @@ class Lines:
         _print(f"{f'{now:%H:%M:%S.%f}'[:-3]}  {update.item}  {changes}")
 
 
-class Table:
+class LiveTable:
     """A row for each item, always as it is now; grey, with a line above that says so, while it may be out of date."""
 
     def __init__(self, items: tuple[str, ...], fields: tuple[str, ...]) -> None:
@@ -109,7 +109,7 @@ class Table:
         self._is_stale = False
         self._live = Live(get_renderable=self._shown, refresh_per_second=10)
 
-    def __enter__(self) -> Table:
+    def __enter__(self) -> LiveTable:
         self._live.start()
         return self
 

@@ -15,7 +15,7 @@ from penstock.terminal import FAILED, UNREACHABLE, WRONG, complaint, reader_left
 
 if TYPE_CHECKING:
     from penstock.client import Subscription
-    from penstock.client.views import View
+    from penstock.client.views import UpdateView
 
 MODES = ("MERGE", "DISTINCT", "COMMAND", "RAW")
 
@@ -129,7 +129,7 @@ def _check_text(option: str, given: str | None) -> None:
         raise ValueError(f"{option} is not UTF-8") from None
 
 
-async def _show(subscription: Subscription, view: View, count: int | None) -> None:
+async def _show(subscription: Subscription, view: UpdateView, count: int | None) -> None:
     lost = shown = 0
     with view:
         async for update in subscription:

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from penstock.config.errors import ConfigError
 from penstock.config.keys import dotted, value_of
-from penstock.config.schema import Config, Journaled
+from penstock.config.schema import Config, JournaledSection
 from penstock.config.toml import written
 
 # The value of the first never exceeds the value of the second.
@@ -135,7 +135,7 @@ def _check_journal(config: Config, places: Places) -> None:
             items, policy = dotted((*table, "items")), dotted((*table, "policy"))
             if data.journal.items and not config.journal.enabled:
                 raise _wrong(config, places, "journal.enabled", f"true, for {items} is set ({places[items]})")
-            if data.journal.policy != Journaled().policy and not data.journal.items:
+            if data.journal.policy != JournaledSection().policy and not data.journal.items:
                 raise ConfigError(
                     places[policy], f"expected {items} to be set as well", key=policy, value=data.journal.policy
                 )

@@ -27,7 +27,7 @@ def dotted(path: KeyPath) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ConfigKey:
     """One key: what the schema says about it."""
 
     path: KeyPath
@@ -56,7 +56,7 @@ class Section:
 
     path: KeyPath
     description: str
-    keys: tuple[Key, ...]
+    keys: tuple[ConfigKey, ...]
     sections: tuple["Section", ...]
     entry: type[msgspec.Struct] | None = None
     """Set where the tables inside have names that the file chooses: the shape that all of them have."""
@@ -88,7 +88,7 @@ def all_sections() -> tuple[Section, ...]:
 
 
 @cache
-def all_keys() -> dict[str, Key]:
+def all_keys() -> dict[str, ConfigKey]:
     """Every key that is always there, by its dotted name, in the order of the schema."""
     return {key.name: key for section in all_sections() for key in section.keys}
 
@@ -127,7 +127,7 @@ def _inside(section: Section, names: Callable[[Section], tuple[str, ...]]) -> It
 
 
 def _section(path: KeyPath, struct: type[msgspec.Struct]) -> Section:
-    keys: list[Key] = []
+    keys: list[ConfigKey] = []
     sections: list[Section] = []
     for field in msgspec.structs.fields(struct):
         inside = (*path, field.name)
@@ -139,7 +139,7 @@ def _section(path: KeyPath, struct: type[msgspec.Struct]) -> Section:
         else:
             default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
             allowed, description = _allowed(field.type), _rules(field.type)["description"]
-            keys.append(Key(inside, field.type, default, allowed, description, _is_secret(field.type)))
+            keys.append(ConfigKey(inside, field.type, default, allowed, description, _is_secret(field.type)))
     return Section(path, (struct.__doc__ or "").strip(), tuple(keys), tuple(sections))
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from penstock.config.checks import check
 from penstock.config.errors import ConfigError
-from penstock.config.keys import Key, KeyPath, Section, all_keys, dotted, sections_of, whole
+from penstock.config.keys import ConfigKey, KeyPath, Section, all_keys, dotted, sections_of, whole
 from penstock.config.schema import Config, Line
 from penstock.config.secret import MASK
 
@@ -125,7 +125,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(str(path), f"{where}: {problem[:1].lower()}{problem[1:]}") from None
 
 
-def _found(section: Section, table: Mapping[str, Any], place: str) -> Iterator[tuple[Key | Section, Any]]:
+def _found(section: Section, table: Mapping[str, Any], place: str) -> Iterator[tuple[ConfigKey | Section, Any]]:
     """The keys of a table and of the tables inside it, in the order of the file, and each table with a chosen name."""
     keys = {key.path[-1]: key for key in section.keys}
     inner = {part.path[-1]: part for part in section.sections}
@@ -171,7 +171,7 @@ def _unknown(section: Section, name: str) -> str:
     return f"unknown key{advice}; allowed here: {', '.join(section.names())}"
 
 
-def _checked(key: Key, value: object, place: str, *, lax: bool = False) -> Any:
+def _checked(key: ConfigKey, value: object, place: str, *, lax: bool = False) -> Any:
     if _is_deeper(value, MAX_DEPTH):
         raise ConfigError(place, f"nested too deeply; expected {key.allowed}", key=key.name)
     try:

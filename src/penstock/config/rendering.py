@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.config.keys import Key, sections_of, value_at
+from penstock.config.keys import ConfigKey, sections_of, value_at
 from penstock.config.loading import Loaded
 from penstock.config.secret import MASK, masked
 from penstock.config.toml import one_line, written, written_key
@@ -37,6 +37,6 @@ def as_json(loaded: Loaded) -> str:
     return msgspec.json.format(msgspec.json.encode(entries), indent=2).decode()
 
 
-def _shown(loaded: Loaded, key: Key) -> Any:
+def _shown(loaded: Loaded, key: ConfigKey) -> Any:
     value = value_at(loaded.config, key.path)
     return MASK if key.secret and value else masked(value)

@@ -84,7 +84,7 @@ def about(description: str) -> Meta:
     return Meta(description=description)
 
 
-class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The server as a whole."""
 
     name: Annotated[Line, about("Name announced to clients (SERVNAME) and in the `Server` header.")] = "Penstock"
@@ -106,7 +106,7 @@ class Server(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 1000
 
 
-class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TlsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The streaming door over TLS, on the same host; it opens when `certificate` is set."""
 
     certificate: Annotated[
@@ -134,7 +134,7 @@ class Tls(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.certificate != ""
 
 
-class Stream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StreamSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The streaming door: clients over HTTP and WebSocket, and the pages."""
 
     host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
@@ -169,10 +169,10 @@ class Stream(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         tuple[Origin, ...],
         about("Origins whose pages may open a WebSocket, others are refused; `*` allows every origin."),
     ] = ("*",)
-    tls: Tls = Tls()
+    tls: TlsSection = TlsSection()
 
 
-class Cors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CorsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which pages from elsewhere may use the HTTP requests of the streaming door."""
 
     allow_origins: Annotated[
@@ -188,7 +188,7 @@ class Cors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 3600
 
 
-class ApiCors(Cors, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ApiCorsSection(CorsSection, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which pages from elsewhere may use the API port: none that is not named here."""
 
     allow_origins: Annotated[
@@ -200,7 +200,7 @@ class ApiCors(Cors, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = False
 
 
-class Api(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ApiSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The API port: health, the ingest adapters, and the REST doors. `[limits]` holds for its connections as well."""
 
     host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
@@ -212,10 +212,10 @@ class Api(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "0 = a quarter of the descriptors that the process may have."
         ),
     ] = 0
-    cors: ApiCors = ApiCors()
+    cors: ApiCorsSection = ApiCorsSection()
 
 
-class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LimitsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one client may ask of the server."""
 
     request_limit: Annotated[
@@ -274,7 +274,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
 
 
-class Session(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SessionSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long sessions live, what is kept for them, and how their streams run."""
 
     session_timeout_millis: Annotated[
@@ -376,7 +376,7 @@ class Session(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 1024
 
 
-class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LogSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The log, on standard error, one event a line."""
 
     level: Annotated[
@@ -391,7 +391,7 @@ class Log(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 20
 
 
-class Demo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DemoSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The demo adapter sets."""
 
     enabled: Annotated[
@@ -405,7 +405,7 @@ class Demo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 1.0
 
 
-class Journal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JournalSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The journal, in `data_dir/journal`: the history of everything that data adapters are told to have journaled."""
 
     enabled: Annotated[bool, about("Whether there is a journal at all; without it nothing may be journaled.")] = True
@@ -438,7 +438,7 @@ class Journal(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 0
 
 
-class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PipelineSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The Spark pipeline, which runs in a process of its own: `penstock pipeline`."""
 
     master: Annotated[
@@ -493,7 +493,7 @@ class Pipeline(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return hash((*fixed, *self.spark, *self.jobs))
 
 
-class TlexLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TlexLimitsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a session may do before it is ended; clients are told all but the last."""
 
     keep_alive_millis: Annotated[
@@ -516,7 +516,7 @@ class TlexLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = 10_000
 
 
-class TlexTlc(TlexLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TlexTlcSection(TlexLimitsSection, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of sessions of type `TLC`: what a session may do before it is ended; clients are told all but the last."""
 
     payloads_per_second: Annotated[
@@ -530,15 +530,15 @@ class TlexTlc(TlexLimits, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ] = 100
 
 
-class TlexBroker(TlexLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TlexBrokerSection(TlexLimitsSection, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of sessions of type `Broker`."""
 
 
-class TlexMonitor(TlexLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TlexMonitorSection(TlexLimitsSection, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of sessions of type `Monitor`, which may not send payloads at all."""
 
 
-class Tlex(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TlexSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The TLEX door: payloads between traffic-light controllers, brokers and monitors. REST is on the API port."""
 
     enabled: Annotated[bool, about("Whether the door is open: its TCP ports, and `/api/v1` on the API port.")] = False
@@ -596,12 +596,12 @@ class Tlex(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     session_log_days: Annotated[
         ZeroOrMore, about("Entries of sessions that ended longer ago are deleted. 0 = never.")
     ] = 90
-    tlc: TlexTlc = TlexTlc()
-    broker: TlexBroker = TlexBroker()
-    monitor: TlexMonitor = TlexMonitor()
+    tlc: TlexTlcSection = TlexTlcSection()
+    broker: TlexBrokerSection = TlexBrokerSection()
+    monitor: TlexMonitorSection = TlexMonitorSection()
 
 
-class Ditto(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DittoSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The Ditto door: digital twins and their history, `/api/2` and `/ws/2` on the API port. It needs the journal."""
 
     enabled: Annotated[
@@ -637,7 +637,7 @@ class Ditto(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = ()
 
 
-class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MetadataSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The metadata adapter of the set: it decides who may see what. Without this table it is `literal`."""
 
     adapter: Annotated[AdapterPath, about("The class to import, or the name of a ready-made adapter.")] = "literal"
@@ -654,7 +654,7 @@ class Metadata(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return hash((self.adapter, *self.parameters))
 
 
-class Journaled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JournaledSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the data adapter publishes and the journal keeps. Without this table it is nothing."""
 
     items: Annotated[
@@ -671,7 +671,7 @@ class Journaled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = "interval"
 
 
-class Data(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DataSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A data adapter of the set, under the name that clients ask for; those that ask for none get `DEFAULT`."""
 
     adapter: Annotated[AdapterPath, about("The class to import, or the name of a ready-made adapter.")]
@@ -683,7 +683,7 @@ class Data(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     optional: Annotated[
         bool, about("Whether the set is served without the adapter when it fails to start; it is then tried again.")
     ] = False
-    journal: Journaled = Journaled()
+    journal: JournaledSection = JournaledSection()
 
     def __post_init__(self) -> None:
         force_setattr(self, "parameters", MappingProxyType(self.parameters))
@@ -692,14 +692,14 @@ class Data(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return hash((self.adapter, *self.parameters, self.optional, self.journal))
 
 
-class AdapterSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AdapterSetSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An adapter set, under the name that clients ask for."""
 
     timeout_millis: Annotated[
         Positive, about("Calls of the metadata adapter that take longer are given up, and the client is refused.")
     ] = 10_000
-    metadata: Metadata = Metadata()
-    data: Mapping[Line, Data] = {}
+    metadata: MetadataSection = MetadataSection()
+    data: Mapping[Line, DataSection] = {}
 
     def __post_init__(self) -> None:
         force_setattr(self, "data", MappingProxyType(self.data))
@@ -711,19 +711,19 @@ class AdapterSet(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole configuration. `Config()` is the defaults; one built by hand is not checked."""
 
-    server: Server = Server()
-    stream: Stream = Stream()
-    api: Api = Api()
-    limits: Limits = Limits()
-    session: Session = Session()
-    cors: Cors = Cors()
-    log: Log = Log()
-    demo: Demo = Demo()
-    journal: Journal = Journal()
-    pipeline: Pipeline = Pipeline()
-    tlex: Tlex = Tlex()
-    ditto: Ditto = Ditto()
-    adapters: Mapping[Line, AdapterSet] = {}
+    server: ServerSection = ServerSection()
+    stream: StreamSection = StreamSection()
+    api: ApiSection = ApiSection()
+    limits: LimitsSection = LimitsSection()
+    session: SessionSection = SessionSection()
+    cors: CorsSection = CorsSection()
+    log: LogSection = LogSection()
+    demo: DemoSection = DemoSection()
+    journal: JournalSection = JournalSection()
+    pipeline: PipelineSection = PipelineSection()
+    tlex: TlexSection = TlexSection()
+    ditto: DittoSection = DittoSection()
+    adapters: Mapping[Line, AdapterSetSection] = {}
 
     def __post_init__(self) -> None:
         force_setattr(self, "adapters", MappingProxyType(self.adapters))

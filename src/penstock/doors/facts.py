@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 
 from penstock.doors.libraries import library
-from penstock.doors.stream.link import Link
+from penstock.doors.stream.link import StreamLink
 from penstock.kernel.ports import ClientFacts
 
 # The listeners by the names of their tables in the configuration.
@@ -20,7 +20,7 @@ API = "api"
 REQUEST_ID_BYTES = 12
 
 
-def facts_of(link: Link, client_id: str | None) -> ClientFacts:
+def facts_of(link: StreamLink, client_id: str | None) -> ClientFacts:
     """Of a client of the streaming port; `client_id` is its LS_cid."""
     found = library(client_id)
     return ClientFacts(

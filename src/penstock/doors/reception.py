@@ -13,7 +13,7 @@ from functools import partial
 from penstock.config import Config
 from penstock.doors.backlog import Backlog
 from penstock.doors.facts import facts_of
-from penstock.doors.stream.link import Link
+from penstock.doors.stream.link import StreamLink
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
@@ -66,7 +66,7 @@ class Reception:
         user: str | None,
         password: str | None,
         max_bandwidth: float | None,
-        link: Link,
+        link: StreamLink,
         client_id: str | None,
         recoverable: bool = True,
     ) -> Session | None:
@@ -98,7 +98,7 @@ class Reception:
         user: str | None,
         admission: Admission,
         max_bandwidth: float | None,
-        link: Link,
+        link: StreamLink,
         recoverable: bool,
     ) -> Session:
         if self._census.is_full(link.address):
@@ -128,7 +128,7 @@ class Reception:
         settings = self.config.session
         return max(settings.min_content_length, asked or settings.content_length)
 
-    def filling(self, link: Link, binding: Binding, length: int) -> int:
+    def filling(self, link: StreamLink, binding: Binding, length: int) -> int:
         """Bytes without meaning to begin a stream with, for browsers and proxies that hold back a short start."""
         if link.websocket or binding.polling or length < LEAST_PADDED_LENGTH:
             return 0
@@ -136,7 +136,7 @@ class Reception:
 
     def bind(
         self,
-        link: Link,
+        link: StreamLink,
         session: Session,
         binding: Binding,
         head: list[bytes],
@@ -256,7 +256,7 @@ def destroy(session: Session, cause_code: int | None, cause_message: str | None,
         session.close(min(0, cause_code), "null" if cause_message is None else cause_message, close_socket)
 
 
-def _has_gone(link: Link) -> bool:
+def _has_gone(link: StreamLink) -> bool:
     """A function, because type checkers take an answer from before an `await` for still true."""
     return link.lost
 

@@ -61,16 +61,16 @@ def tail(
     """Print the records of the journal, also while it is written."""
     # Imported here: no other command shall wait for it.
     from penstock.journal.errors import Expired
-    from penstock.journal.reader import Reader
-    from penstock.journal.selection import Selection
+    from penstock.journal.reader import JournalReader
+    from penstock.journal.selection import EventSelection
 
     with _one_line_on_error():
         directory = _data_dir(config, data_dir) / "journal"
         if not directory.is_dir():
             raise _Wrong(f"there is no journal in {directory.parent}")
-        reader = Reader(directory, report=lambda damage: typer.echo(f"penstock: damaged: {damage}", err=True))
+        reader = JournalReader(directory, report=lambda damage: typer.echo(f"penstock: damaged: {damage}", err=True))
         position = _position(reader, start or ("latest" if follow else "earliest"))
-        selection = Selection(tuple(patterns or ()))
+        selection = EventSelection(tuple(patterns or ()))
         while True:
             stop = reader.poll() + 1
             try:

@@ -27,9 +27,9 @@ from penstock.history.summary import facts, file_facts, joined
 from penstock.journal.damage import Damage
 from penstock.journal.errors import Expired
 from penstock.journal.indexes import Indexes
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA as RECORD
-from penstock.journal.selection import Selection
+from penstock.journal.selection import EventSelection
 
 _log = log.get(__name__)
 
@@ -38,7 +38,7 @@ _log = log.get(__name__)
 _SOON_ROWS = 512
 
 
-class Event(NamedTuple):
+class JournaledEvent(NamedTuple):
     """A journaled event; `timestamp` in microseconds since 1970."""
 
     sequence: int
@@ -60,7 +60,7 @@ class History:
         self._snapshots = Snapshots(lake)
         self._footers = Footers(lake)
         # A journal's reader is for one thread, and worth keeping; what is large, they have together.
-        self._readers: list[Reader] = []
+        self._readers: list[JournalReader] = []
         self._indexes = Indexes()
         self._readers_lock = threading.Lock()
 
@@ -68,7 +68,7 @@ class History:
 
     def events(
         self, entity: str, first_revision: int | None = None, last_revision: int | None = None
-    ) -> Iterator[Event]:
+    ) -> Iterator[JournaledEvent]:
         """Revisions from `first_revision` to `last_revision`, both included; None: no limit on that side.
 
         What was journaled before the call is there, later events may be. A hole in the revisions is what the journal
@@ -76,15 +76,17 @@ class History:
         """
         return _events(self.read(entity, first=first_revision, last=last_revision))
 
-    def events_between(self, entity: str, since: int | None = None, until: int | None = None) -> Iterator[Event]:
+    def events_between(
+        self, entity: str, since: int | None = None, until: int | None = None
+    ) -> Iterator[JournaledEvent]:
         """By time, in microseconds since 1970, `until` not included; ordered by revision all the same."""
         return _events(self.read(entity, since=since, until=until))
 
-    def first(self, entity: str) -> Event | None:
+    def first(self, entity: str) -> JournaledEvent | None:
         """The oldest that retention has left."""
         return next(self.events(entity), None)
 
-    def last(self, entity: str, until: int | None = None) -> Event | None:
+    def last(self, entity: str, until: int | None = None) -> JournaledEvent | None:
         """The newest; with `until`, in microseconds since 1970, that of those before it. Read backwards."""
         wanted = Wanted(entity, until=until)
         floor = 0
@@ -219,7 +221,7 @@ class History:
         if not self._journal.is_dir():
             return
         # As a pattern it may match more, if there is a wildcard in the name itself.
-        selection = Selection(entities=(wanted.entity,), since=wanted.since, until=wanted.until)
+        selection = EventSelection(entities=(wanted.entity,), since=wanted.since, until=wanted.until)
         start = after + 1
         with self._reader() as reader:
             if wanted.first_revision is not None and wanted.first_revision > 1 and not _is_pattern(wanted.entity):
@@ -240,7 +242,7 @@ class History:
             tables = deque(self._hot(wanted, after), maxlen=1)
             return tables[0].slice(tables[0].num_rows - 1) if tables else None
         with self._reader() as reader:
-            batch = reader.last(after + 1, Selection(entities=(wanted.entity,), until=wanted.until))
+            batch = reader.last(after + 1, EventSelection(entities=(wanted.entity,), until=wanted.until))
         return None if batch is None else pa.Table.from_batches([batch])
 
     def _last_in_lake(self, wanted: Wanted, snapshot: Snapshot) -> Any:
@@ -257,11 +259,11 @@ class History:
         return best
 
     @contextmanager
-    def _reader(self) -> Iterator[Reader]:
+    def _reader(self) -> Iterator[JournalReader]:
         with self._readers_lock:
             reader = self._readers.pop() if self._readers else None
         if reader is None:
-            reader = Reader(self._journal, report=_report, indexes=self._indexes)
+            reader = JournalReader(self._journal, report=_report, indexes=self._indexes)
         try:
             yield reader
         finally:
@@ -291,27 +293,27 @@ class AsyncHistory:
 
     async def events(
         self, entity: str, first_revision: int | None = None, last_revision: int | None = None
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncIterator[JournaledEvent]:
         async for event in _in_threads(self._history.read(entity, first=first_revision, last=last_revision)):
             yield event
 
     async def events_between(
         self, entity: str, since: int | None = None, until: int | None = None
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncIterator[JournaledEvent]:
         async for event in _in_threads(self._history.read(entity, since=since, until=until)):
             yield event
 
-    async def first(self, entity: str) -> Event | None:
+    async def first(self, entity: str) -> JournaledEvent | None:
         return await asyncio.to_thread(self._history.first, entity)
 
-    async def last(self, entity: str, until: int | None = None) -> Event | None:
+    async def last(self, entity: str, until: int | None = None) -> JournaledEvent | None:
         return await asyncio.to_thread(self._history.last, entity, until)
 
     async def summary(self) -> Any:
         return await asyncio.to_thread(self._history.summary)
 
 
-async def _in_threads(batches: Iterator[Any]) -> AsyncIterator[Event]:
+async def _in_threads(batches: Iterator[Any]) -> AsyncIterator[JournaledEvent]:
     while (table := await asyncio.to_thread(next, batches, None)) is not None:
         for event in _events([table]):
             yield event
@@ -321,7 +323,7 @@ async def _in_threads(batches: Iterator[Any]) -> AsyncIterator[Event]:
 _SOME = 256
 
 
-def _events(tables: Iterable[Any]) -> Iterator[Event]:
+def _events(tables: Iterable[Any]) -> Iterator[JournaledEvent]:
     for table in tables:
         for start in range(0, table.num_rows, _SOME):
             part = table.slice(start, _SOME)
@@ -329,7 +331,7 @@ def _events(tables: Iterable[Any]) -> Iterator[Event]:
                 (part.column(name).cast(pa.int64()) if name == "timestamp" else part.column(name)).to_pylist()
                 for name in RECORD.names
             ]
-            yield from map(Event._make, zip(*columns, strict=True))
+            yield from map(JournaledEvent._make, zip(*columns, strict=True))
 
 
 def _is_pattern(entity: str) -> bool:

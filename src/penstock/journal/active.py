@@ -20,7 +20,7 @@ from penstock.journal.disk import Disk, ReadableFile
 from penstock.journal.index import Block, block_of
 from penstock.journal.scan import Frame, scan
 from penstock.journal.segment import DATA_START, FrameHeader, SegmentHeader, decode_payload, segment_name
-from penstock.journal.selection import Selection
+from penstock.journal.selection import EventSelection
 
 # Pieces of an array that are joined into one when there are more: less copies often, more makes each look slow.
 _PIECES = 32
@@ -46,7 +46,7 @@ class ActiveIndex:
         self._end = DATA_START
         self._expected = header.base
 
-    def select(self, end: int, last: int, selection: Selection) -> list[Block]:
+    def select(self, end: int, last: int, selection: EventSelection) -> list[Block]:
         """Blocks that begin before byte `end` and in which something wanted may be; `last` is the sequence there."""
         file = self._disk.view(segment_name(self.base))
         try:
@@ -123,7 +123,7 @@ class ActiveIndex:
         self._end = end
         self._expected = last + 1
 
-    def _chosen(self, selection: Selection) -> list[Block]:
+    def _chosen(self, selection: EventSelection) -> list[Block]:
         if not selection.entities or not self._saved:
             return self._saved
         wanted = pc.indices_nonzero(selection.matches(self._names.whole())).cast(pa.int32())
@@ -147,7 +147,7 @@ class _TailBlock:
         # Something in it cannot be read: who reads it is told.
         self._damaged = False
 
-    def may_hold(self, file: ReadableFile, header: SegmentHeader, selection: Selection) -> bool:
+    def may_hold(self, file: ReadableFile, header: SegmentHeader, selection: EventSelection) -> bool:
         if not selection.entities:
             return True
         if self._end < self.block.end:

@@ -17,7 +17,7 @@ from penstock.journal.arrays import numbers, text
 from penstock.journal.damage import Damage
 from penstock.journal.disk import Disk
 from penstock.journal.segment import DATA_START, FrameHeader
-from penstock.journal.selection import Selection
+from penstock.journal.selection import EventSelection
 from penstock.journal.sidecar import read_sidecar, write_sidecar
 
 SUFFIX = ".index"
@@ -153,7 +153,7 @@ class SegmentIndex:
         """The blocks that each entity is in."""
         return dict(zip(self._entities.to_pylist(), self._places.to_pylist(), strict=True))
 
-    def select(self, selection: Selection) -> list[Block]:
+    def select(self, selection: EventSelection) -> list[Block]:
         """Blocks in which something wanted may be."""
         blocks = self.blocks
         if selection.entities:

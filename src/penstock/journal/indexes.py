@@ -13,7 +13,7 @@ from penstock.journal.active import ActiveIndex
 from penstock.journal.disk import Disk
 from penstock.journal.index import Block, SegmentIndex, load_index
 from penstock.journal.segment import SegmentHeader
-from penstock.journal.selection import Selection
+from penstock.journal.selection import EventSelection
 from penstock.journal.sidecar import SidecarDamaged
 
 # Indexes of sealed segments kept in memory; of more, the one that was not used for the longest time is read again.
@@ -42,7 +42,7 @@ class Indexes:
             index = self._sealed[base] = load_index(disk, base)
             return index
 
-    def active(self, disk: Disk, header: SegmentHeader, end: int, last: int, selection: Selection) -> list[Block]:
+    def active(self, disk: Disk, header: SegmentHeader, end: int, last: int, selection: EventSelection) -> list[Block]:
         """Blocks of the last segment in which something wanted may be, up to byte `end`, where sequence `last` ends."""
         with self._lock:
             closed = self._closed_index(disk, header.base)

@@ -22,7 +22,7 @@ from penstock.journal.record import Columns, arrays, numbered
 from penstock.journal.recovery import Recovery, recover
 from penstock.journal.retention import Retention, drop_expired
 from penstock.journal.segment import MAX_FRAME
-from penstock.journal.writer import Group, SegmentWriter, group_of
+from penstock.journal.writer import BatchGroup, SegmentWriter, group_of
 
 _log = log.get(__name__)
 
@@ -42,7 +42,7 @@ class Policy(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class JournalSettings:
     """The limits of a journal; each says what happens at it."""
 
     # A segment this large is sealed, and another begun; start-up reads at most one.
@@ -80,7 +80,7 @@ class Receipt:
 class _Pending:
     """Waits for the writer; one without records is a flush."""
 
-    group: Group | None
+    group: BatchGroup | None
     count: int
     size: int
     sync: bool
@@ -93,11 +93,11 @@ class Journal:
     def __init__(
         self,
         disk: Disk | Path,
-        settings: Settings | None = None,
+        settings: JournalSettings | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1000,
     ) -> None:
         """Recover and begin. Raises DirectoryInUse, UnknownVersion, OSError."""
-        self.settings = settings or Settings()
+        self.settings = settings or JournalSettings()
         self._disk: Disk = DirectoryDisk(disk, make=True) if isinstance(disk, Path) else disk
         self._now = now
         self._lock = self._disk.lock()

@@ -24,7 +24,7 @@ from penstock.journal.mark import MARK_DAMAGED, MARK_NAME, Mark, read_mark
 from penstock.journal.recovery import bases, read_header
 from penstock.journal.scan import Frame, scan
 from penstock.journal.segment import DATA_START, FrameHeader, SegmentHeader, decode_payload, segment_name
-from penstock.journal.selection import EVERYTHING, Selection
+from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.journal.sidecar import SidecarDamaged
 
 # Small frames are joined until a batch has this many records, or bytes: what one step of a consumer is made for.
@@ -62,7 +62,7 @@ class _Segment:
     active: bool
 
 
-class Reader:
+class JournalReader:
     """For one thread. `report` is called for each damaged place, the first time it is met.
 
     `indexes` may be shared with other readers of the same journal, in any thread.
@@ -97,7 +97,7 @@ class Reader:
     def sequence_at(self, timestamp: int) -> int:
         """The first record, in the order of sequences, at or after a time; behind the last when there is none."""
         latest = self.poll()
-        for batch in self.read(None, latest + 1, Selection(since=timestamp), rows=1):
+        for batch in self.read(None, latest + 1, EventSelection(since=timestamp), rows=1):
             return int(batch.column("sequence")[0].as_py())
         return latest + 1
 
@@ -116,7 +116,7 @@ class Reader:
         self,
         start: int | None = None,
         stop: int | None = None,
-        selection: Selection = EVERYTHING,
+        selection: EventSelection = EVERYTHING,
         *,
         rows: int = BATCH_ROWS,
     ) -> Iterator[Any]:
@@ -126,7 +126,7 @@ class Reader:
         """
         return _joined(self._pieces(start, stop, selection), rows)
 
-    def last(self, start: int, selection: Selection) -> Any:
+    def last(self, start: int, selection: EventSelection) -> Any:
         """The last record from `start` on, as a batch of one; None when there is none. Read backwards: soon found.
 
         Raises Expired as `read` does.
@@ -142,7 +142,7 @@ class Reader:
 
         Found by halving, for revisions and sequences rise together: first among segments, then among blocks of one.
         """
-        selection = Selection(entities=(entity,))
+        selection = EventSelection(entities=(entity,))
         segments = [each for each in self._segments() if each.last >= start and each.header is not None]
 
         def tiles(number: int) -> Iterator[Slice]:
@@ -155,7 +155,7 @@ class Reader:
         # In the first place, what was dropped may be wanted, too: who reads from `start` is told.
         return places[place].first if number or place else start
 
-    def _halve(self, count: int, place: Callable[[int], Slice | None], selection: Selection, revision: int) -> int:
+    def _halve(self, count: int, place: Callable[[int], Slice | None], selection: EventSelection, revision: int) -> int:
         """Of places in their order the last that begins with an earlier revision; the first if there is none."""
         low, high = 0, count
         while high - low > 1:
@@ -172,7 +172,7 @@ class Reader:
         return low
 
     def plan(
-        self, start: int | None, stop: int | None, parts: int, selection: Selection = EVERYTHING
+        self, start: int | None, stop: int | None, parts: int, selection: EventSelection = EVERYTHING
     ) -> list[list[Slice]]:
         """The same records in at most `parts` shares of about equal bytes, to be read anywhere by `read_slices`."""
         if parts < 1:
@@ -193,7 +193,7 @@ class Reader:
         return shares
 
     def read_slices(
-        self, slices: Iterable[Slice], selection: Selection = EVERYTHING, *, rows: int = BATCH_ROWS
+        self, slices: Iterable[Slice], selection: EventSelection = EVERYTHING, *, rows: int = BATCH_ROWS
     ) -> Iterator[Any]:
         """What one share of a plan holds. Needs nothing but the files: any process may do it, and do it again."""
         return _joined((batch for piece in slices for batch in self._read_slice(piece, selection)), rows)
@@ -207,11 +207,13 @@ class Reader:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _pieces(self, start: int | None, stop: int | None, selection: Selection) -> Iterator[Any]:
+    def _pieces(self, start: int | None, stop: int | None, selection: EventSelection) -> Iterator[Any]:
         for piece in self._slices(start, stop, selection, tiled=False):
             yield from self._read_slice(piece, selection)
 
-    def _slices(self, start: int | None, stop: int | None, selection: Selection, *, tiled: bool) -> Iterator[Slice]:
+    def _slices(
+        self, start: int | None, stop: int | None, selection: EventSelection, *, tiled: bool
+    ) -> Iterator[Slice]:
         segments = self._segments()
         latest = segments[-1].last if segments else 0
         stop = latest + 1 if stop is None else min(stop, latest + 1)
@@ -232,7 +234,7 @@ class Reader:
             yield from self._in_segment(segment, first, last, selection, tiled=tiled)
 
     def _in_segment(
-        self, segment: _Segment, first: int, last: int, selection: Selection, *, tiled: bool
+        self, segment: _Segment, first: int, last: int, selection: EventSelection, *, tiled: bool
     ) -> Iterator[Slice]:
         whole = Slice(segment.base, DATA_START, segment.end, segment.base, first, last)
         blocks = self._blocks(segment, selection)
@@ -245,7 +247,7 @@ class Reader:
         else:
             yield _from_block(whole, blocks)
 
-    def _read_slice(self, piece: Slice, selection: Selection) -> Iterator[Any]:
+    def _read_slice(self, piece: Slice, selection: EventSelection) -> Iterator[Any]:
         name = segment_name(piece.segment)
         try:
             file = self._disk.view(name)
@@ -373,7 +375,7 @@ class Reader:
         finally:
             file.close()
 
-    def _blocks(self, segment: _Segment, selection: Selection) -> list[Block] | None:
+    def _blocks(self, segment: _Segment, selection: EventSelection) -> list[Block] | None:
         """Those that may hold something wanted; None when there is no index."""
         if segment.active:
             assert segment.header is not None
@@ -447,7 +449,7 @@ def _clipped(batch: Any, frame: FrameHeader, piece: Slice) -> Any:
     return batch.slice(first - frame.first, min(piece.last, frame.last) - first + 1)
 
 
-def _selected(batches: list[Any], selection: Selection) -> Iterator[Any]:
+def _selected(batches: list[Any], selection: EventSelection) -> Iterator[Any]:
     """What is wanted of some batches, none of them empty."""
     if selection.is_everything:
         yield from batches

@@ -31,7 +31,7 @@ class Extent(Protocol):
 
 
 @dataclass(frozen=True)
-class Selection:
+class EventSelection:
     """An empty tuple asks for all. `since` is inclusive, `until` is not; both are microseconds since 1970."""
 
     entities: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ class Selection:
         return batch.filter(mask)
 
 
-EVERYTHING = Selection()
+EVERYTHING = EventSelection()
 
 
 def _scalar(value: int) -> Any:

@@ -32,7 +32,7 @@ from penstock.journal.sidecar import replace_file
 
 
 @dataclass(slots=True)
-class Group:
+class BatchGroup:
     """Numbered batches that follow one another, and what is in them."""
 
     batches: list[Any]
@@ -44,7 +44,7 @@ class Group:
     entities: set[str]
     kinds: set[str]
 
-    def extend(self, other: Group) -> None:
+    def extend(self, other: BatchGroup) -> None:
         """`other` comes next."""
         self.batches += other.batches
         self.last = other.last
@@ -54,11 +54,11 @@ class Group:
         self.kinds |= other.kinds
 
 
-def group_of(batch: Any, columns: Columns, first: int) -> Group:
+def group_of(batch: Any, columns: Columns, first: int) -> BatchGroup:
     """A group of one batch, described by the columns it was made of."""
     times = columns.timestamps
     last = first + len(columns) - 1
-    return Group([batch], first, last, min(times), max(times), set(columns.entities), set(columns.kinds))
+    return BatchGroup([batch], first, last, min(times), max(times), set(columns.entities), set(columns.kinds))
 
 
 class SegmentWriter:
@@ -105,7 +105,7 @@ class SegmentWriter:
         self._position = DATA_START
         self._commit(DATA_START, previous, previous)
 
-    def append(self, group: Group, *, sync: bool) -> None:
+    def append(self, group: BatchGroup, *, sync: bool) -> None:
         """Commit a group as one frame. With `sync` it is on the disk when this returns."""
         if self._is_due():
             self.seal()

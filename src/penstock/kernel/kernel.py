@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.kernel.ports import Clock, Codec, DataSource, MessageHandler, SessionObserver, Waker
 
 
-class Ended:
+class Obituary:
     """What a client that comes back to a session closed behind its back is told."""
 
     __slots__ = ("code", "id", "message", "until")
@@ -77,7 +77,7 @@ class Kernel:
         self.rest = 0.0
         self.strained = False
         self.set_strain(0.0)
-        self._ended: dict[str, Ended] = {}
+        self._ended: dict[str, Obituary] = {}
         self._said = Batch(0.0, ())
 
     # -- feeds ----------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ class Kernel:
             del self._ended[old]
         if not told and code is not None:
             until = now + self.limits.session_timeout_millis / 1000
-            self._ended[key] = Ended(session.id, code, message, until)
+            self._ended[key] = Obituary(session.id, code, message, until)
         if self.observer is not None:
             self.observer.session_closed(session, code, message)
 

@@ -20,7 +20,7 @@ from penstock.history.layout import SEQUENCE, has_lake
 from penstock.pipeline.errors import BadOption
 from penstock.pipeline.jobs import JOBS
 from penstock.pipeline.options import micros
-from penstock.pipeline.outlet import Outcome
+from penstock.pipeline.outlet import Delivery
 from penstock.pipeline.place import Place
 from penstock.pipeline.schema import EVENTS
 
@@ -50,7 +50,7 @@ def backfill(
 
 def publish_backfill(
     place: Place, job: str, settings: Any, since: datetime, until: datetime, result: pa.Table, *, again: str = ""
-) -> list[Outcome]:
+) -> list[Delivery]:
     """Publish what `backfill` returned, exactly once for each job and range; `again` makes it another time."""
     module = _job(job)
     query = f"backfill-{job}-{micros(since)}-{micros(until)}"

@@ -205,7 +205,7 @@ def replay(
 
 
 @dataclass(frozen=True)
-class Plan:
+class JobPlan:
     """A job and its settings, as the job itself has declared them."""
 
     job: Job
@@ -219,7 +219,7 @@ def loaded(config: Path | None, data_dir: str | None, log_level: str | None = No
     return load(config, {key: value for key, value in given.items() if value is not None}).config
 
 
-def plan(config: Config, name: str) -> Plan:
+def plan(config: Config, name: str) -> JobPlan:
     """Imports the job; raises BadOption."""
     for other in config.pipeline.jobs:
         if other not in JOBS:
@@ -229,7 +229,7 @@ def plan(config: Config, name: str) -> Plan:
         settings = msgspec.convert(dict(config.pipeline.jobs.get(name, {})), module.Settings)
     except (msgspec.ValidationError, ValueError) as error:
         raise BadOption(f"pipeline.jobs.{name}: {error}") from None
-    return Plan(JOBS[name], module, settings)
+    return JobPlan(JOBS[name], module, settings)
 
 
 def need_spark() -> None:
@@ -277,7 +277,7 @@ def _moment(option: str, text: str) -> datetime:
 def _backfill(
     config: Config,
     place: Place,
-    chosen: Plan,
+    chosen: JobPlan,
     times: tuple[datetime, datetime],
     source: str,
     publish: bool,
@@ -323,7 +323,7 @@ def _option(name: str, value: object) -> str:
 def _run(
     config: Config,
     place: Place,
-    plans: list[Plan],
+    plans: list[JobPlan],
     master: str,
     options: dict[str, str],
     once: bool,
@@ -332,7 +332,7 @@ def _run(
     # These stand on pyarrow, which no other command shall wait for.
     from penstock.journal.segment import SEGMENT_SUFFIX
     from penstock.pipeline.engine import Spark
-    from penstock.pipeline.progress import Publisher
+    from penstock.pipeline.progress import StatusPublisher
     from penstock.pipeline.runner import SPARK_GONE, Runner, Task
     from penstock.pipeline.status import held
 
@@ -347,7 +347,7 @@ def _run(
             settings=options,
         )
 
-        def task(each: Plan) -> Task:
+        def task(each: JobPlan) -> Task:
             def start() -> Any:
                 return each.module.start(spark.here(), place.with_token(), each.settings, once=once)
 
@@ -369,7 +369,7 @@ def _run(
             once=once,
             pid=os.getpid(),
             damage=place.damage,
-            publisher=Publisher(place, *config.pipeline.status.split("/")) if config.pipeline.status else None,
+            publisher=StatusPublisher(place, *config.pipeline.status.split("/")) if config.pipeline.status else None,
             announce=streams.announce,
             show=streams.show,
             details=place.status_dir / SPARK_LOG,

@@ -25,7 +25,7 @@ from penstock import log
 from penstock.history.layout import BUCKET, LAKE, LOCK, RETENTION, SEQUENCE, has_lake
 from penstock.journal.damage import Damage
 from penstock.journal.errors import Expired
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA as RECORD
 from penstock.pipeline.errors import LakeConflict, LakeFailed, LakeGap, LakeInUse, OtherJournal
 from penstock.pipeline.files import Written, sync
@@ -59,7 +59,7 @@ def nowhere(where: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingSequences:
     """Sequences that are not in the lake although a later one is, and why."""
 
     first: int
@@ -155,7 +155,7 @@ class Lake:
     def check_journal(self, journal: Path) -> None:
         """Whether the lake holds the beginning of this journal, as far as both still have it. Raises OtherJournal."""
         sequence = self.sequence()
-        reader = Reader(journal)
+        reader = JournalReader(journal)
         latest = reader.poll()
         if sequence > latest:
             raise OtherJournal(
@@ -175,14 +175,14 @@ class Lake:
                 "new one"
             )
 
-    def check_gap(self, journal: Path) -> Missing | None:
+    def check_gap(self, journal: Path) -> MissingSequences | None:
         """What retention took from the journal before the lake had it: only by hand, as the server waits."""
         after = self.sequence()
-        reader = Reader(journal)
+        reader = JournalReader(journal)
         try:
             reader.plan(after + 1, after + 2, 1)
         except Expired as error:
-            return Missing(after + 1, error.earliest - 1, "dropped from the journal before the lake had it")
+            return MissingSequences(after + 1, error.earliest - 1, "dropped from the journal before the lake had it")
         return None
 
     # -- writing --------------------------------------------------------------------------------------------------
@@ -206,7 +206,9 @@ class Lake:
         crash("committed")
         return sum(each.rows for each in files)
 
-    def commit(self, files: Iterable[Written], sequence: int, missing: Sequence[Missing] = (), batch: int = 0) -> None:
+    def commit(
+        self, files: Iterable[Written], sequence: int, missing: Sequence[MissingSequences] = (), batch: int = 0
+    ) -> None:
         """The files become the lake's, complete up to `sequence` from then on. Raises LakeConflict, LakeFailed."""
         about = {"penstock.batch": str(batch)}
         if missing:
@@ -276,12 +278,12 @@ class Lake:
         return None
 
 
-def missing_between(journal: Path, after: int, runs: Iterable[tuple[int, int]]) -> list[Missing]:
+def missing_between(journal: Path, after: int, runs: Iterable[tuple[int, int]]) -> list[MissingSequences]:
     """Why sequences between `after` and the runs, or between these, are not there.
 
     Numbers that were given but never written are no loss: whoever published them was told.
     """
-    result: list[Missing] = []
+    result: list[MissingSequences] = []
     expected = after + 1
     for first, last in sorted(runs):
         if first > expected:
@@ -290,18 +292,18 @@ def missing_between(journal: Path, after: int, runs: Iterable[tuple[int, int]]) 
     return result
 
 
-def _why(journal: Path, first: int, last: int) -> list[Missing]:
+def _why(journal: Path, first: int, last: int) -> list[MissingSequences]:
     found: list[Damage] = []
-    reader = Reader(journal, report=found.append)
+    reader = JournalReader(journal, report=found.append)
     try:
         for _ in reader.read(first, last + 1):
             pass
     except Expired as error:
         lost = min(last, error.earliest - 1)
         rest = _why(journal, lost + 1, last) if lost < last else []
-        return [Missing(first, lost, "dropped from the journal before the lake had it"), *rest]
+        return [MissingSequences(first, lost, "dropped from the journal before the lake had it"), *rest]
     return [
-        Missing(
+        MissingSequences(
             max(first, damage.first if damage.first is not None else first),
             min(last, damage.last if damage.last is not None else last),
             f"damaged: {damage}",
@@ -310,7 +312,7 @@ def _why(journal: Path, first: int, last: int) -> list[Missing]:
     ]
 
 
-def gap_refused(missing: Missing, lake: Path, journal: Path) -> LakeGap:
+def gap_refused(missing: MissingSequences, lake: Path, journal: Path) -> LakeGap:
     """What to raise for a gap that the settings do not allow."""
     return LakeGap(
         f"the lake in {lake} ends at sequence {missing.first - 1} but the journal in {journal} begins at "

@@ -21,7 +21,7 @@ class LedgerLost(PipelineError):
     """What the batch before had left is not there."""
 
 
-class Ledger:
+class BatchLedger:
     """In a directory of its own below the query's checkpoint, so that both are kept, copied and deleted together."""
 
     def __init__(self, directory: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from penstock.journal.segment import SEGMENT_SUFFIX
-from penstock.journal.selection import EVERYTHING, Selection
+from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.pipeline.errors import BadOption
 
 # A micro-batch has at most this many unless told otherwise: bounds the memory of a query that is behind.
@@ -54,7 +54,7 @@ class SourceOptions:
     max_events: int = MAX_EVENTS
     # At most this many tasks read a batch.
     partitions: int = 2
-    selection: Selection = EVERYTHING
+    selection: EventSelection = EVERYTHING
     # What retention dropped before it was read: "stop" the query, or go on from the "earliest" left, with a warning.
     on_expired: str = "stop"
     # Batch reads only: let the journal decide a DataFrame's own filters. Off, because Spark 4.3 keeps what was planned
@@ -89,7 +89,9 @@ def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
         ending=ending,
         max_events=_number("maxEventsPerTrigger", given.get("maxEventsPerTrigger", str(MAX_EVENTS)), 0, MOST_EVENTS),
         partitions=_number("partitions", given.get("partitions", "2"), 1, MOST_PARTITIONS),
-        selection=Selection(_words("entities", given.get("entities", "")), _words("kinds", given.get("kinds", ""))),
+        selection=EventSelection(
+            _words("entities", given.get("entities", "")), _words("kinds", given.get("kinds", ""))
+        ),
         on_expired=on_expired,
         push_filters=push_filters == "true",
         reports=Path(given["damageReports"]) if given.get("damageReports") else None,

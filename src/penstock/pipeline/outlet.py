@@ -46,7 +46,7 @@ class OutletError(PipelineError):
     """The server did not take something; the message names the server, the adapter, and says why."""
 
 
-class Refused(OutletError):
+class BatchRefused(OutletError):
     """The server answered, and trying again would not help."""
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -54,11 +54,11 @@ class Refused(OutletError):
         self.status = status
 
 
-class StageLost(Refused):
+class StageLost(BatchRefused):
     """A commit named a stage that the server does not have: it was restarted in between. Stage the batch again."""
 
 
-class Unreachable(OutletError):
+class ServerUnreachable(OutletError):
     """Nothing came of trying for as long as `retry_timeout` allows."""
 
 
@@ -71,7 +71,7 @@ class Declared:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Delivery:
     """What became of a batch: `ignored` are DELETEs of missing keys; `repeated`: it had been committed before."""
 
     rows: int
@@ -140,7 +140,7 @@ class Outlet:
 
     # -- batches --------------------------------------------------------------------------------------------------
 
-    def put_batch(self, query: str, batch: int, table: pa.Table, mode: str) -> Outcome:
+    def put_batch(self, query: str, batch: int, table: pa.Table, mode: str) -> Delivery:
         """All rows of a batch, published together and in order; in several requests if there are very many."""
         if table.nbytes > self._piece_bytes and table.num_rows > 1:
             return self._put_pieces(query, batch, table, mode)
@@ -152,13 +152,13 @@ class Outlet:
         path = f"{_batch(query, batch)}/stages/{quote(stage, safe='')}"
         return int(self._ask("PUT", path, encode(table), ARROW).get("rows", 0))
 
-    def commit(self, query: str, batch: int, stages: Sequence[str], mode: str) -> Outcome:
+    def commit(self, query: str, batch: int, stages: Sequence[str], mode: str) -> Delivery:
         """Publish what these stages hold, in their order. Raises StageLost if the server has one of them no more."""
         body = json.dumps({"stages": list(stages)}).encode()
         path = f"{_batch(query, batch)}/commit?{urlencode({'mode': mode})}"
         try:
             return _outcome(self._ask("POST", path, body, "application/json"))
-        except Refused as refused:
+        except BatchRefused as refused:
             if refused.status == http.client.CONFLICT:
                 raise StageLost(str(refused), refused.status) from None
             raise
@@ -167,7 +167,7 @@ class Outlet:
         """Drop the batch's stages."""
         self._ask("DELETE", _batch(query, batch))
 
-    def _put_pieces(self, query: str, batch: int, table: pa.Table, mode: str) -> Outcome:
+    def _put_pieces(self, query: str, batch: int, table: pa.Table, mode: str) -> Delivery:
         pieces = -(-table.nbytes // self._piece_bytes)
         rows = max(1, -(-table.num_rows // pieces))
         starts = range(0, table.num_rows, rows)
@@ -204,11 +204,11 @@ class Outlet:
                     return self._read(method, path, text)
                 problem = f"answered {status}: {_said(text)}"
                 if status not in _TRY_AGAIN:
-                    raise Refused(self._about(method, path, problem), status)
+                    raise BatchRefused(self._about(method, path, problem), status)
                 wait = min(max(pause, after), LAST_PAUSE)
             if self._retry_timeout is not None and self._clock() - begun + wait > self._retry_timeout:
                 tried = f"{problem} (tried for {self._retry_timeout:g} s)"
-                raise Unreachable(self._about(method, path, tried)) from None
+                raise ServerUnreachable(self._about(method, path, tried)) from None
             if pause < LAST_PAUSE <= pause * 2:
                 # Once per outage, and only when it is more than a restart.
                 log.warning("trying again until it works", server=self.server, adapter=self.adapter, problem=problem)
@@ -248,7 +248,7 @@ class Outlet:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise Refused(self._about(method, path, f"answered what is not JSON: {_said(text)}"))
+            raise BatchRefused(self._about(method, path, f"answered what is not JSON: {_said(text)}"))
         return answer
 
     def _about(self, method: str, path: str, problem: str) -> str:
@@ -299,8 +299,8 @@ def _batch(query: str, batch: int) -> str:
     return f"{_query(query)}/batches/{batch}"
 
 
-def _outcome(answer: Mapping[str, Any]) -> Outcome:
-    return Outcome(int(answer.get("rows", 0)), int(answer.get("ignored", 0)), bool(answer.get("repeated", False)))
+def _outcome(answer: Mapping[str, Any]) -> Delivery:
+    return Delivery(int(answer.get("rows", 0)), int(answer.get("ignored", 0)), bool(answer.get("repeated", False)))
 
 
 def _seconds(header: str | None) -> float:

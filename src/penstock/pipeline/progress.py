@@ -21,10 +21,10 @@ from urllib.parse import quote
 import msgspec
 
 from penstock.journal.errors import Expired
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.log import get
 from penstock.pipeline.place import Place
-from penstock.pipeline.status import Status
+from penstock.pipeline.status import QueryStatus
 
 log = get(__name__)
 
@@ -42,13 +42,13 @@ REFUSED = "server refuses the figures of queries"
 _SEQUENCE = re.compile(r"[\"']?sequence[\"']?\s*:\s*(-?\d+)")
 
 
-class Meter:
+class QueryMeter:
     """The figures of one query. For one thread."""
 
     def __init__(
         self, journal: Path, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
     ) -> None:
-        self._reader = Reader(journal)
+        self._reader = JournalReader(journal)
         self._clock = clock
         self._wall = wall
         # Where the query stood at a time: (clock, sequence).
@@ -60,7 +60,7 @@ class Meter:
         """A query that was started again may begin before where it ended."""
         self._points.clear()
 
-    def take(self, status: Status, recent: Sequence[Mapping[str, Any]]) -> None:
+    def take(self, status: QueryStatus, recent: Sequence[Mapping[str, Any]]) -> None:
         """Bring a status up to date with what its query did of late, the oldest first; nothing if it did nothing."""
         if not recent:
             return
@@ -133,7 +133,7 @@ def _member(thing: Any, name: str) -> Any:
     return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
-class Publisher:
+class StatusPublisher:
     """Sends statuses to an ingest adapter: item `query.NAME` for each query, and all in the COMMAND item `queries`.
 
     In a thread of its own. What cannot be sent is dropped: the next figures are a second away.
@@ -149,7 +149,7 @@ class Publisher:
         self._thread = threading.Thread(target=self._run, name="pipeline status", daemon=True)
         self._thread.start()
 
-    def publish(self, statuses: Iterable[Status]) -> None:
+    def publish(self, statuses: Iterable[QueryStatus]) -> None:
         """Never waits. Figures that were not sent yet are replaced."""
         with self._something:
             self._waiting = lines(statuses)
@@ -203,7 +203,7 @@ class Publisher:
         self._told = event
 
 
-def lines(statuses: Iterable[Status]) -> bytes:
+def lines(statuses: Iterable[QueryStatus]) -> bytes:
     """JSON lines as the ingest port takes them."""
     written = []
     for status in statuses:

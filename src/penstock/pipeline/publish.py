@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.errors import BadOption, PipelineError
-from penstock.pipeline.outlet import Outcome, Outlet
+from penstock.pipeline.outlet import Delivery, Outlet
 from penstock.pipeline.place import Place
 from penstock.pipeline.target import Target
 from penstock.pipeline.token import read_token
@@ -98,7 +98,7 @@ def publish_stream(
     missing = [name for name in order_by if name not in df.columns]
     if missing:
         raise BadOption(f"order_by names the column {missing[0]!r}; the DataFrame has {', '.join(df.columns)}")
-    publisher = Publisher(target, str(checkpoint), tuple(order_by))
+    publisher = BatchPublisher(target, str(checkpoint), tuple(order_by))
     return start_query(df, publisher, checkpoint, trigger=trigger, output_mode=output_mode, query_name=query_name)
 
 
@@ -121,7 +121,7 @@ def start_query(
 
 
 @dataclass
-class Publisher:
+class BatchPublisher:
     """What Spark calls with each batch."""
 
     target: Target
@@ -136,7 +136,7 @@ class Publisher:
             self._query = query_id(self.checkpoint, df)
         self.send(self._query, batch, table)
 
-    def send(self, query: str, batch: int, table: pa.Table) -> Outcome | None:
+    def send(self, query: str, batch: int, table: pa.Table) -> Delivery | None:
         """The rows of one batch; None: there were none, so there is nothing to remember either."""
         if table.num_rows == 0:
             return None

@@ -18,12 +18,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from penstock.history.reader import Event, History
+from penstock.history.reader import History, JournaledEvent
 from penstock.journal.entity import parts_of
-from penstock.journal.selection import Selection
+from penstock.journal.selection import EventSelection
 from penstock.pipeline.errors import BadOption
 from penstock.pipeline.options import micros
-from penstock.pipeline.outlet import MODES, Outcome
+from penstock.pipeline.outlet import MODES, Delivery
 from penstock.pipeline.place import Place
 
 SLOWEST, FASTEST = 1.0, 1_000.0
@@ -40,7 +40,7 @@ TOLERANCE = 1.0
 class Out(Protocol):
     """The part of an Outlet that is needed."""
 
-    def put_batch(self, query: str, batch: int, table: pa.Table, mode: str) -> Outcome: ...
+    def put_batch(self, query: str, batch: int, table: pa.Table, mode: str) -> Delivery: ...
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Replayed:
     shifted: float
 
 
-def past(history: History, entities: Sequence[str], since: datetime, until: datetime) -> Iterator[Event]:
+def past(history: History, entities: Sequence[str], since: datetime, until: datetime) -> Iterator[JournaledEvent]:
     """Events of all entities that match, in the order in which they were journaled. Raises BadOption."""
     if since.tzinfo is None or until.tzinfo is None:
         raise BadOption("since and until need their zone, such as +00:00 or Z")
@@ -62,7 +62,7 @@ def past(history: History, entities: Sequence[str], since: datetime, until: date
         raise BadOption(f"since is {since.isoformat()}, which is not before until, {until.isoformat()}")
     names = history.summary().column("entity")
     if len(names) and entities:
-        names = names.filter(Selection(entities=tuple(entities)).matches(names))
+        names = names.filter(EventSelection(entities=tuple(entities)).matches(names))
     chosen = sorted(names.to_pylist())
     if not chosen:
         raise BadOption(f"entities is {', '.join(entities)!r}; no journaled entity has such a name")
@@ -107,7 +107,7 @@ class Replay:
         # not the same as unchanged.
         self._known: dict[tuple[str, str | None], dict[str, str | None]] = {}
 
-    def run(self, events: Iterable[Event]) -> Replayed:
+    def run(self, events: Iterable[JournaledEvent]) -> Replayed:
         """Publish until the events end."""
         count = batches = skipped = 0
         anchor: float | None = None
@@ -153,7 +153,7 @@ class Replay:
         late = self._clock() - due
         return late if late > TOLERANCE else 0.0
 
-    def _row(self, event: Event, fields: dict[str, str | None]) -> dict[str, str | None]:
+    def _row(self, event: JournaledEvent, fields: dict[str, str | None]) -> dict[str, str | None]:
         parts = parts_of(event.entity)
         item = event.entity if parts is None else parts[2]
         name = self._item.replace("{item}", item).replace("{entity}", event.entity)
@@ -168,7 +168,7 @@ class Replay:
         return {**known, "item": name}
 
 
-def _fields(event: Event) -> dict[str, str | None] | None:
+def _fields(event: JournaledEvent) -> dict[str, str | None] | None:
     """The fields of an update, as text; None for an event that has none."""
     if event.kind not in KINDS or event.value is None:
         return None

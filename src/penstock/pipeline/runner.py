@@ -18,9 +18,9 @@ from typing import Any, Protocol
 from penstock.journal.damage import Damage
 from penstock.log import get
 from penstock.pipeline.errors import BadOption, PipelineError, explain
-from penstock.pipeline.progress import Meter, Publisher
+from penstock.pipeline.progress import QueryMeter, StatusPublisher
 from penstock.pipeline.reports import told
-from penstock.pipeline.status import Status, line, now, write
+from penstock.pipeline.status import QueryStatus, line, now, write
 
 log = get(__name__)
 
@@ -65,7 +65,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Pace:
+class RunnerPace:
     """Seconds."""
 
     # Between two looks at a query, which are also two writes of its status.
@@ -89,7 +89,7 @@ class Pace:
     stop_engine: float = 4.0
 
 
-USUAL = Pace()
+USUAL = RunnerPace()
 
 
 class Runner:
@@ -106,11 +106,11 @@ class Runner:
         once: bool = False,
         pid: int = 0,
         damage: Path | None = None,
-        publisher: Publisher | None = None,
+        publisher: StatusPublisher | None = None,
         announce: Callable[[str], None] = lambda text: None,
         show: Callable[[str], None] = lambda text: None,
         details: Path | None = None,
-        pace: Pace = USUAL,
+        pace: RunnerPace = USUAL,
     ) -> None:
         self._engine = engine
         self._publisher = publisher
@@ -136,7 +136,9 @@ class Runner:
         # Held by the query that is beginning.
         self._turn = threading.Lock()
         self._watches = [
-            _Watch(self, task, Meter(journal), Status(name=task.name, pid=pid), pace, restart and not once, once)
+            _Watch(
+                self, task, QueryMeter(journal), QueryStatus(name=task.name, pid=pid), pace, restart and not once, once
+            )
             for task in tasks
         ]
 
@@ -323,7 +325,14 @@ class _Watch:
     """One query, in its own thread: start it, look at it, start it again."""
 
     def __init__(
-        self, runner: Runner, task: Task, meter: Meter, status: Status, pace: Pace, restart: bool, once: bool
+        self,
+        runner: Runner,
+        task: Task,
+        meter: QueryMeter,
+        status: QueryStatus,
+        pace: RunnerPace,
+        restart: bool,
+        once: bool,
     ) -> None:
         self.status = status
         self.thread = threading.Thread(target=self._run, name=f"query {task.name}", daemon=True)

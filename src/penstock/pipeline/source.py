@@ -34,8 +34,8 @@ from pyspark.sql.types import StructType
 
 from penstock.journal.damage import Damage
 from penstock.journal.errors import Expired
-from penstock.journal.reader import Reader, Slice
-from penstock.journal.selection import Selection
+from penstock.journal.reader import JournalReader, Slice
+from penstock.journal.selection import EventSelection
 from penstock.pipeline import reports
 from penstock.pipeline.errors import BadOption, PipelineError
 from penstock.pipeline.options import SourceOptions, micros, micros_of, parse
@@ -60,11 +60,11 @@ class JournalSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         _check_schema(schema)
-        return JournalReader(parse(self.options, stream=False))
+        return SparkJournalReader(parse(self.options, stream=False))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         _check_schema(schema)
-        return JournalStreamReader(parse(self.options, stream=True))
+        return SparkJournalStreamReader(parse(self.options, stream=True))
 
     # Loaded when needed: reading must not wait for what only writing imports.
 
@@ -80,13 +80,13 @@ class JournalSource(DataSource):
 
 
 @dataclass
-class Share(InputPartition):
+class JournalShare(InputPartition):
     """What one task reads."""
 
     slices: list[Slice]
 
 
-class JournalReader(DataSourceReader):
+class SparkJournalReader(DataSourceReader):
     """A range once. With option pushFilters, filters on entity, kind, timestamp and sequence go down to its index."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -124,7 +124,7 @@ class JournalReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self._options, self._selection, partition)
 
-    def _end(self, reader: Reader) -> int:
+    def _end(self, reader: JournalReader) -> int:
         """The first sequence not wanted."""
         ending = self._options.ending
         if ending == "latest":
@@ -182,7 +182,7 @@ class JournalReader(DataSourceReader):
 
 
 class _Push:
-    """`JournalReader.pushFilters`, so made that a session without the setting for it can read, too.
+    """`SparkJournalReader.pushFilters`, so made that a session without the setting for it can read, too.
 
     Unless spark.sql.python.filterPushdown.enabled is true, and by default it is not, Spark refuses every reader that
     has a pushFilters of its own; it would not have called it, and filters by itself. `__func__`, which is what it looks
@@ -191,20 +191,20 @@ class _Push:
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
 
-    def __init__(self, reader: JournalReader) -> None:
+    def __init__(self, reader: SparkJournalReader) -> None:
         self._reader = reader
 
     def __call__(self, filters: list[Filter]) -> Iterator[Filter]:
         return self._reader.push(filters)
 
 
-class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class SparkJournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The journal as it grows. One object per query, in a process of its own beside the driver."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         # Made where it is used: the object itself travels to the tasks.
-        self._reader: Reader | None = None
+        self._reader: JournalReader | None = None
         self._target: int | None = None
 
     def initialOffset(self) -> Offset:
@@ -250,7 +250,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_reader": None}
 
-    def _journal(self) -> Reader:
+    def _journal(self) -> JournalReader:
         if self._reader is None:
             self._reader = _open(self._options)
         return self._reader
@@ -285,16 +285,18 @@ def _check_schema(schema: StructType) -> None:
         )
 
 
-def _open(options: SourceOptions) -> Reader:
+def _open(options: SourceOptions) -> JournalReader:
     def report(damage: Damage) -> None:
         _warn(f"damaged: {options.path}/{damage}")
         if options.reports is not None:
             reports.tell(options.reports, damage)
 
-    return Reader(options.path, report=report)
+    return JournalReader(options.path, report=report)
 
 
-def _plan(reader: Reader, first: int, stop: int, options: SourceOptions, selection: Selection) -> list[Share]:
+def _plan(
+    reader: JournalReader, first: int, stop: int, options: SourceOptions, selection: EventSelection
+) -> list[JournalShare]:
     if first >= stop:
         return []
     parts = min(options.partitions, 1 + (stop - first - 1) // EVENTS_PER_PARTITION)
@@ -306,12 +308,12 @@ def _plan(reader: Reader, first: int, stop: int, options: SourceOptions, selecti
             raise Expired(f"{error}; {hint}", error.earliest) from None
         _warn(f"{error}; going on from there")
         shares = reader.plan(error.earliest, max(stop, error.earliest), parts, selection)
-    return [Share(slices) for slices in shares]
+    return [JournalShare(slices) for slices in shares]
 
 
-def _read(options: SourceOptions, selection: Selection, partition: InputPartition | None) -> Iterator[Any]:
+def _read(options: SourceOptions, selection: EventSelection, partition: InputPartition | None) -> Iterator[Any]:
     # Spark still makes one task of an empty plan, with None for its partition.
-    if not isinstance(partition, Share):
+    if not isinstance(partition, JournalShare):
         return iter(())
     if not options.path.is_dir():
         raise PipelineError(
@@ -321,7 +323,7 @@ def _read(options: SourceOptions, selection: Selection, partition: InputPartitio
     return _open(options).read_slices(partition.slices, selection)
 
 
-def _resolve(reader: Reader, name: str, value: str) -> int:
+def _resolve(reader: JournalReader, name: str, value: str) -> int:
     """The first sequence wanted."""
     if value == "earliest":
         return reader.earliest()

@@ -29,7 +29,7 @@ _REASON_WIDTH = 100
 _PLACES = 10
 
 
-class Status(msgspec.Struct, kw_only=True):
+class QueryStatus(msgspec.Struct, kw_only=True):
     """Times are ISO 8601 in UTC; what is not known yet is None."""
 
     name: str
@@ -60,7 +60,7 @@ class Status(msgspec.Struct, kw_only=True):
 class Found(msgspec.Struct):
     """A status as a reader sees it: `gone` says that the process that wrote it ended without a word."""
 
-    status: Status
+    status: QueryStatus
     gone: bool
 
 
@@ -72,7 +72,7 @@ def as_text(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
-def write(directory: Path, status: Status) -> None:
+def write(directory: Path, status: QueryStatus) -> None:
     """Replace the file in one step: a reader sees the old or the new one, never a part."""
     temporary = directory / f".{status.name}.json.new"
     temporary.write_bytes(msgspec.json.format(msgspec.json.encode(status)) + b"\n")
@@ -84,7 +84,7 @@ def read(directory: Path) -> list[Found]:
     found = []
     for path in sorted(directory.glob("*.json")):
         try:
-            status = msgspec.json.decode(path.read_bytes(), type=Status)
+            status = msgspec.json.decode(path.read_bytes(), type=QueryStatus)
         except (OSError, msgspec.DecodeError):
             continue
         gone = status.state != "stopped" and not _is_held(directory / f"{status.name}.lock")
@@ -162,12 +162,12 @@ def table(found: list[Found]) -> str:
     return "\n".join(lines)
 
 
-def line(statuses: Sequence[Status]) -> str:
+def line(statuses: Sequence[QueryStatus]) -> str:
     """All queries in one line, for a terminal on which it is rewritten."""
     return " · ".join(f"{status.name} {_in_short(status)}" for status in statuses)
 
 
-def _in_short(status: Status) -> str:
+def _in_short(status: QueryStatus) -> str:
     if status.state != "running" or status.rows_per_second is None:
         return status.state
     return f"{_number(status.rows_per_second)}/s, {status.lag_seconds or 0.0:.1f} s behind"

@@ -19,8 +19,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from penstock.pipeline.errors import BadOption
-from penstock.pipeline.ledger import Ledger
-from penstock.pipeline.publish import Publisher, query_id
+from penstock.pipeline.ledger import BatchLedger
+from penstock.pipeline.publish import BatchPublisher, query_id
 from penstock.pipeline.target import Target
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -78,7 +78,7 @@ def window_columns() -> list[Column]:
 
 
 @dataclass(frozen=True)
-class Step:
+class WindowStep:
     """What a batch makes of the windows: those that grew and are the newest of their kind, those that are closed."""
 
     growing: pa.Table
@@ -87,7 +87,7 @@ class Step:
     left: pa.Table
 
 
-def advance(before: pa.Table | None, updated: pa.Table, keys: tuple[str, ...], delay: timedelta) -> Step:
+def advance(before: pa.Table | None, updated: pa.Table, keys: tuple[str, ...], delay: timedelta) -> WindowStep:
     """Pure. `updated` are the windows that the batch changed, whole; `before` is `left` of the batch ahead of it."""
     seen = _moment(before, _SEEN)
     closed_until = _moment(before, _CLOSED)
@@ -111,7 +111,7 @@ def advance(before: pa.Table | None, updated: pa.Table, keys: tuple[str, ...], d
         closed_until = max(watermark, closed_until or watermark)
     metadata = {name: str(one) for name, one in ((_SEEN, now_seen), (_CLOSED, closed_until)) if one is not None}
     order = [(name, "ascending") for name in (END, SIZE, *keys)]
-    return Step(growing.sort_by(order), closed.sort_by(order), left.replace_schema_metadata(metadata or None))
+    return WindowStep(growing.sort_by(order), closed.sort_by(order), left.replace_schema_metadata(metadata or None))
 
 
 def _moment(table: pa.Table | None, name: bytes) -> int | None:
@@ -150,7 +150,7 @@ class WindowPublisher:
     delay: timedelta
     growing: Target | None
     closed: Target | None
-    _publishers: dict[str, Publisher] = field(default_factory=dict, init=False, repr=False)
+    _publishers: dict[str, BatchPublisher] = field(default_factory=dict, init=False, repr=False)
     _query: str | None = field(default=None, init=False, repr=False)
 
     def __call__(self, df: DataFrame, batch: int) -> None:
@@ -159,9 +159,9 @@ class WindowPublisher:
             self._query = query_id(self.checkpoint, df)
         self.take(self._query, batch, updated)
 
-    def take(self, query: str, batch: int, updated: pa.Table) -> Step:
+    def take(self, query: str, batch: int, updated: pa.Table) -> WindowStep:
         """Publish what follows from the batch; run again with the same rows it publishes the same."""
-        ledger = Ledger(Path(self.checkpoint) / "windows")
+        ledger = BatchLedger(Path(self.checkpoint) / "windows")
         step = advance(ledger.before(batch), updated, self.keys, self.delay)
         # Each has its own count of batches at the server: one may be empty where the other is not.
         for name, target, table in (("closed", self.closed, step.closed), ("growing", self.growing, step.growing)):
@@ -170,7 +170,7 @@ class WindowPublisher:
         ledger.leave(batch, step.left)
         return step
 
-    def _publisher(self, name: str, target: Target) -> Publisher:
+    def _publisher(self, name: str, target: Target) -> BatchPublisher:
         if name not in self._publishers:
-            self._publishers[name] = Publisher(target, self.checkpoint)
+            self._publishers[name] = BatchPublisher(target, self.checkpoint)
         return self._publishers[name]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.adapters.loading import Plan
+from penstock.adapters.loading import SetPlan
 from penstock.adapters.running import StartFailure
 from penstock.config import Config
 from penstock.config.checks import serves_ditto
@@ -53,7 +53,7 @@ class DittoService(Service):
         recording = self._journal.recording
         if recording is None or self._data_dir is None or not serves_ditto(self._config):
             return
-        from penstock.doors.ditto.door import AdapterSets, DittoDoor, DoorError  # loaded with the journal
+        from penstock.doors.ditto.door import AdapterSets, DittoDoor, DittoDoorError  # loaded with the journal
         from penstock.history.reader import History
 
         history = History(self._data_dir / "journal", self._data_dir / "lake")
@@ -63,7 +63,7 @@ class DittoService(Service):
             await door.open()
         except BaseException as error:
             await door.close()
-            if isinstance(error, DoorError):
+            if isinstance(error, DittoDoorError):
                 raise StartError(str(error)) from error
             raise
         self.door = door
@@ -100,11 +100,11 @@ class ThingsService(Service):
 
     async def check(self) -> list[str]:
         if serves_ditto(self._config):
-            from penstock.doors.ditto.door import DoorError, check_users
+            from penstock.doors.ditto.door import DittoDoorError, check_users
 
             try:
                 check_users(self._config.ditto.adapter_set, self._sets.judge_of)
-            except DoorError as error:
+            except DittoDoorError as error:
                 raise StartError(str(error)) from error
         return []
 
@@ -115,6 +115,6 @@ class ThingsService(Service):
 
             await self.check()
             try:
-                await self._sets.add(Plan(things_set(door.twins, door.identity.admission)))
+                await self._sets.add(SetPlan(things_set(door.twins, door.identity.admission)))
             except StartFailure as failure:
                 raise StartError(str(failure)) from failure

@@ -92,10 +92,10 @@ class JournalService(Service):
 def open_journal(path: Path, config: Config) -> Journal:
     """Recover and begin; raises StartError. Blocks: not for a loop."""
     from penstock.journal.errors import DirectoryInUse, JournalError  # takes its time to load, and not all want it
-    from penstock.journal.journal import Journal, Settings
+    from penstock.journal.journal import Journal, JournalSettings
 
     journal = config.journal
-    settings = Settings(
+    settings = JournalSettings(
         segment_bytes=journal.segment_bytes,
         segment_seconds=journal.segment_seconds,
         interval_millis=journal.interval_millis,

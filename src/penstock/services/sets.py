@@ -16,7 +16,7 @@ from penstock.adapters.authority import SetAuthority
 from penstock.adapters.demo import demo_sets
 from penstock.adapters.demo.token import kept_token
 from penstock.adapters.ingest import ingest_routes
-from penstock.adapters.loading import Loader, Plan
+from penstock.adapters.loading import Loader, SetPlan
 from penstock.adapters.roster import Member, Roster
 from penstock.adapters.running import RunningSet, StartFailure
 from penstock.adapters.tlex import Board, introduced
@@ -39,13 +39,13 @@ log = get(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SetsChange:
     """What another configuration changes: names of sets, and those to be started."""
 
     new: list[str]
     changed: list[str]
     gone: list[str]
-    plans: list[Plan]
+    plans: list[SetPlan]
     # The sets of that configuration by name, each with that which it is made from.
     tables: dict[str, object]
 
@@ -141,7 +141,7 @@ class SetsService(Service):
     async def open(self) -> None:
         try:
             for adapter_set in self._given:
-                await self.add(Plan(adapter_set))
+                await self.add(SetPlan(adapter_set))
             tables = self._configured(self._config)
             for plan in await self._plans(self._config, tables.keys()):
                 await self.add(plan)
@@ -152,7 +152,7 @@ class SetsService(Service):
                 raise StartError(str(error)) from error
             raise
 
-    async def add(self, plan: Plan) -> None:
+    async def add(self, plan: SetPlan) -> None:
         """Start a set and let clients in; raises StartFailure."""
         directory = None if self._data_dir is None else self._data_dir / "items"
         plan = self._introduced(plan)
@@ -199,7 +199,7 @@ class SetsService(Service):
             tables |= dict.fromkeys(DEMO_SETS, config.demo)
         return tables
 
-    async def _plans(self, config: Config, names: Set[str]) -> list[Plan]:
+    async def _plans(self, config: Config, names: Set[str]) -> list[SetPlan]:
         """Make the adapters of some sets of a configuration; raises ConfigError."""
         plans = []
         for name, table in config.adapters.items():
@@ -208,24 +208,24 @@ class SetsService(Service):
                 plans.append(await asyncio.to_thread(self._loader.load, name, table))
         if config.demo.enabled and not names.isdisjoint(DEMO_SETS):
             token = None if self._data_dir is None else _demo_token(self._data_dir)
-            plans += [Plan(one) for one in demo_sets(config.demo.pace, token=token) if one.name in names]
+            plans += [SetPlan(one) for one in demo_sets(config.demo.pace, token=token) if one.name in names]
         return plans
 
-    def _introduced(self, plan: Plan) -> Plan:
+    def _introduced(self, plan: SetPlan) -> SetPlan:
         return introduced(plan, self._board)
 
     # -- another configuration ------------------------------------------------------------------------------------
 
-    async def change_to(self, config: Config) -> Change:
+    async def change_to(self, config: Config) -> SetsChange:
         """What another configuration asks for; raises ConfigError. Nothing has changed yet: `retire` is next."""
         tables = self._configured(config)
         wanted = {name for name, table in tables.items() if self._tables.get(name) != table}
         plans = await self._plans(config, wanted)
         changed = [name for name in self._tables if name in wanted]
         gone = [name for name in self._tables if name not in tables]
-        return Change(sorted(wanted - set(changed)), changed, gone, plans, tables)
+        return SetsChange(sorted(wanted - set(changed)), changed, gone, plans, tables)
 
-    async def retire(self, change: Change) -> None:
+    async def retire(self, change: SetsChange) -> None:
         """End the sets that are gone or changed; `admit` is next."""
         self._broken.clear()
         for name in change.gone:
@@ -233,14 +233,14 @@ class SetsService(Service):
         for name in change.changed:
             await self._remove(name, f"The adapter set {name} has been changed")
 
-    def admit(self, change: Change) -> None:
+    def admit(self, change: SetsChange) -> None:
         """Start the sets that are new or changed, which is not waited for; clients are let in when they have."""
         for plan in change.plans:
             name = plan.adapter_set.name
             self._tables[name] = change.tables[name]
             self.coming[name] = asyncio.get_running_loop().create_task(self._come(plan))
 
-    async def _come(self, plan: Plan) -> None:
+    async def _come(self, plan: SetPlan) -> None:
         name = plan.adapter_set.name
         try:
             await self.add(plan)

@@ -48,18 +48,18 @@ class TlexService(Service):
 
     async def check(self) -> list[str]:
         if self._config.tlex.enabled and self._data_dir is not None:
-            from penstock.doors.tlex.door import DoorError, check_store
+            from penstock.doors.tlex.door import TlexDoorError, check_store
 
             try:
                 check_store(self._config, self._data_dir)
-            except DoorError as error:
+            except TlexDoorError as error:
                 raise StartError(str(error)) from error
         return []
 
     async def open(self) -> None:
         if not self._config.tlex.enabled:
             return
-        from penstock.doors.tlex.door import DoorError, TlexDoor
+        from penstock.doors.tlex.door import TlexDoor, TlexDoorError
 
         try:
             self.door = await TlexDoor.open(
@@ -70,7 +70,7 @@ class TlexService(Service):
                 self._max_strangers,
                 self._ledger,
             )
-        except DoorError as error:
+        except TlexDoorError as error:
             raise StartError(str(error)) from error
 
     async def drain(self) -> None:

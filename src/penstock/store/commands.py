@@ -180,13 +180,13 @@ def remove_tlc(
     data_dir: DataDir = None,
 ) -> None:
     """Unregister a controller; sessions that have no other are ended."""
-    from penstock.store.errors import Missing
+    from penstock.store.errors import NoSuchRecord
 
     with _store(config, data_dir) as store:
         place = domain.lower(), identifier
         found = [each.uuid for each in store.tlcs() if (each.domain, each.identifier) == place]
         if not found:
-            raise Missing(f"Controller {identifier!r} in domain {domain.lower()!r} does not exist")
+            raise NoSuchRecord(f"Controller {identifier!r} in domain {domain.lower()!r} does not exist")
         store.remove_tlc(found[0])
         typer.echo(f"penstock: controller {identifier} in {domain.lower()} removed")
 

@@ -10,15 +10,15 @@ class StoreError(Exception):
     """All of these."""
 
 
-class Exists(StoreError):
+class AlreadyExists(StoreError):
     """Something of this name is there already."""
 
 
-class Missing(StoreError):
+class NoSuchRecord(StoreError):
     """Nothing of this name is there."""
 
 
-class Unfit(StoreError):
+class BadName(StoreError):
     """No name of anything."""
 
 
@@ -30,7 +30,7 @@ class Vanished(StoreError):
     """The database's file was there once, and is not any more."""
 
 
-class Damaged(StoreError):
+class DamagedStore(StoreError):
     """The database's file is not whole; nothing of it was changed."""
 
 

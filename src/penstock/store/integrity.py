@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Engine
 from sqlalchemy.exc import DatabaseError, OperationalError
 
-from penstock.store.errors import Damaged
+from penstock.store.errors import DamagedStore
 
 
 def check_integrity(engine: Engine, file: str) -> None:
@@ -22,7 +22,7 @@ def check_integrity(engine: Engine, file: str) -> None:
     except DatabaseError as error:
         found = [str(error.orig)]
     if found != ["ok"]:
-        raise Damaged(
+        raise DamagedStore(
             f"{file} is damaged ({'; '.join(found)}); put it back from a backup, or save what can be read with:"
             f" sqlite3 {file} .recover"
         )

@@ -18,7 +18,7 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class StoredToken:
     """One of the tokens of an authorization. `revoked` is None as long as it is good."""
 
     uuid: str

@@ -18,9 +18,9 @@ from sqlalchemy.exc import IntegrityError
 from penstock.exchange.authorization import Authorization, Role
 from penstock.store import schema
 from penstock.store.digest import KEY_SIZE, MAX_SECRET, digest
-from penstock.store.errors import Exists, Missing, Unfit
+from penstock.store.errors import AlreadyExists, BadName, NoSuchRecord
 from penstock.store.integrity import check_integrity
-from penstock.store.records import Account, NewToken, SessionLog, Token
+from penstock.store.records import Account, NewToken, SessionLog, StoredToken
 from penstock.wire.tlex.vocabulary import Tlc, TlcType
 
 # Random bytes of a token: 43 characters.
@@ -86,7 +86,7 @@ class Store:
         with self._reader.connect() as connection:
             row = connection.execute(select(schema.accounts).where(schema.accounts.c.name == name)).one_or_none()
         if row is None:
-            raise Missing(f"Account {name!r} does not exist")
+            raise NoSuchRecord(f"Account {name!r} does not exist")
         return Account(row.uuid, row.name)
 
     def remove_account(self, uuid: str) -> None:
@@ -95,9 +95,9 @@ class Store:
             with self._engine.begin() as connection:
                 gone = connection.execute(delete(schema.accounts).where(schema.accounts.c.uuid == uuid)).rowcount
         except IntegrityError:
-            raise Exists(f"Account {uuid} still owns controllers; they must go first") from None
+            raise AlreadyExists(f"Account {uuid} still owns controllers; they must go first") from None
         if not gone:
-            raise Missing(f"Account {uuid} does not exist")
+            raise NoSuchRecord(f"Account {uuid} does not exist")
 
     # -- authorizations and their tokens --------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class Store:
         made = Authorization(str(uuid4()), account, _domain(domain), role, scope)
         with self._engine.begin() as connection:
             if connection.execute(select(schema.accounts).where(schema.accounts.c.uuid == account)).first() is None:
-                raise Missing(f"Account {account} does not exist")
+                raise NoSuchRecord(f"Account {account} does not exist")
             connection.execute(
                 insert(schema.authorizations).values(
                     uuid=made.uuid, account=account, domain=made.domain, role=role.value
@@ -132,7 +132,7 @@ class Store:
         with self._engine.begin() as connection:
             found = select(schema.authorizations).where(schema.authorizations.c.uuid == authorization)
             if connection.execute(found).first() is None:
-                raise Missing(f"Authorization {authorization} does not exist")
+                raise NoSuchRecord(f"Authorization {authorization} does not exist")
             connection.execute(
                 insert(schema.tokens).values(
                     uuid=made.uuid, authorization=authorization, digest=digest(self._key, made.secret), created=now
@@ -140,20 +140,20 @@ class Store:
             )
         return made
 
-    def tokens(self, authorization: str) -> list[Token]:
+    def tokens(self, authorization: str) -> list[StoredToken]:
         table = schema.tokens
         with self._reader.connect() as connection:
             found = connection.execute(
                 select(table).where(table.c.authorization == authorization).order_by(table.c.created, table.c.uuid)
             )
-            return [Token(row.uuid, row.authorization, row.created, row.revoked) for row in found]
+            return [StoredToken(row.uuid, row.authorization, row.created, row.revoked) for row in found]
 
     def revoke(self, token: str, now: int) -> None:
         """By its uuid. A second time changes nothing: the first counts."""
         table = schema.tokens
         with self._engine.begin() as connection:
             if connection.execute(select(table.c.uuid).where(table.c.uuid == token)).first() is None:
-                raise Missing(f"Token {token} does not exist")
+                raise NoSuchRecord(f"Token {token} does not exist")
             connection.execute(
                 update(table).where(table.c.uuid == token, table.c.revoked.is_(None)).values(revoked=now)
             )
@@ -195,7 +195,7 @@ class Store:
         what = f"Controller {identifier!r} in domain {tlc.domain!r}"
         with self._reader.connect() as connection:
             if connection.execute(select(schema.accounts).where(schema.accounts.c.uuid == account)).first() is None:
-                raise Missing(f"Account {account} does not exist")
+                raise NoSuchRecord(f"Account {account} does not exist")
         self._insert(
             schema.tlcs,
             what,
@@ -217,7 +217,7 @@ class Store:
         with self._engine.begin() as connection:
             gone = connection.execute(delete(schema.tlcs).where(schema.tlcs.c.uuid == uuid)).rowcount
         if not gone:
-            raise Missing(f"Controller {uuid} does not exist")
+            raise NoSuchRecord(f"Controller {uuid} does not exist")
 
     # -- past sessions --------------------------------------------------------------------------------------------
 
@@ -262,12 +262,12 @@ class Store:
             with self._engine.begin() as connection:
                 connection.execute(insert(table).values(**values))
         except IntegrityError:
-            raise Exists(f"{what} exists already") from None
+            raise AlreadyExists(f"{what} exists already") from None
 
 
 def _checked(field: str, value: str, pattern: re.Pattern[str] = NAME) -> str:
     if not pattern.fullmatch(value):
-        raise Unfit(f"{field}: {value!r:.60} is not {_WHAT[pattern]}")
+        raise BadName(f"{field}: {value!r:.60} is not {_WHAT[pattern]}")
     return value
 
 

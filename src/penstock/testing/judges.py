@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.client.events import EndOfSnapshot, Event, Overflow, SnapshotCleared, Update
+from penstock.client.events import ClientEvent, EndOfSnapshot, Overflow, SnapshotCleared, Update
 from penstock.kernel.ports import State
 
 # A place in the events; no item has zero fields.
 CLEARED: State = ()
 
 
-def judge_events(events: Sequence[State], history: Sequence[Event], complete: bool) -> None:
+def judge_events(events: Sequence[State], history: Sequence[ClientEvent], complete: bool) -> None:
     """RAW: `history` is `events` in order, with the right number missing wherever an overflow was told."""
     position = 0
     for entry in history:
@@ -30,7 +30,7 @@ def judge_events(events: Sequence[State], history: Sequence[Event], complete: bo
         raise AssertionError(f"{position} of {len(events)} events are accounted for")
 
 
-def judge_unfiltered(events: Sequence[State], history: Sequence[Event], complete: bool) -> None:
+def judge_unfiltered(events: Sequence[State], history: Sequence[ClientEvent], complete: bool) -> None:
     """Every event, or its loss is told before the next is seen; what is kept of a snapshot may follow that."""
     wanted = [event for event in events if event is not CLEARED]
     position = told = seen = 0
@@ -47,7 +47,7 @@ def judge_unfiltered(events: Sequence[State], history: Sequence[Event], complete
     _judge_clearings(events, history, complete)
 
 
-def judge_states(states: Sequence[State], history: Sequence[Event], complete: bool) -> None:
+def judge_states(states: Sequence[State], history: Sequence[ClientEvent], complete: bool) -> None:
     """MERGE: some of `states`, in order, none of them twice running, and in the end the last."""
     position = 0
     before: State | None = None
@@ -60,7 +60,7 @@ def judge_states(states: Sequence[State], history: Sequence[Event], complete: bo
         raise AssertionError(f"The state is {states[-1:]}, but the client has {before}")
 
 
-def judge_list(events: Sequence[State], history: Sequence[Event], complete: bool, whole: bool) -> None:
+def judge_list(events: Sequence[State], history: Sequence[ClientEvent], complete: bool, whole: bool) -> None:
     """DISTINCT: between two clearings some of the events, in order, and in the end the last.
 
     `whole`: no buffer was exceeded, so that only what waited for longer than until the next clearing may be missing.
@@ -86,7 +86,7 @@ class TableJudge:
         # A client that wants no snapshot is taken to know it.
         self._rows = dict(rows)
 
-    def judge(self, events: Sequence[State], history: Sequence[Event], complete: bool) -> None:
+    def judge(self, events: Sequence[State], history: Sequence[ClientEvent], complete: bool) -> None:
         wanted = [event if event is CLEARED else self._as_row(event) for event in events]
         rows = dict(self._rows)
         positions: dict[str, int] = {}
@@ -128,7 +128,7 @@ class TableJudge:
         return (*values[: self._command], None, *values[self._command + 1 :])
 
 
-def judge_end_of_snapshot(count: int | None, history: Sequence[Event], complete: bool, exact: bool) -> None:
+def judge_end_of_snapshot(count: int | None, history: Sequence[ClientEvent], complete: bool, exact: bool) -> None:
     """The end of a snapshot is told once, never where `count` is None; `exact`: after this many updates."""
     ends = [index for index, entry in enumerate(history) if isinstance(entry, EndOfSnapshot)]
     if len(ends) > (count is not None) or (complete and count is not None and not ends):
@@ -137,7 +137,7 @@ def judge_end_of_snapshot(count: int | None, history: Sequence[Event], complete:
         raise AssertionError(f"The snapshot should have been of {count} updates; seen: {history}")
 
 
-def shown(history: Sequence[Event]) -> list[State]:
+def shown(history: Sequence[ClientEvent]) -> list[State]:
     """What was seen where nothing may be lost unnoticed that the client must know of."""
     found: list[State] = []
     for entry in history:
@@ -147,14 +147,14 @@ def shown(history: Sequence[Event]) -> list[State]:
     return found
 
 
-def _found(events: Sequence[State], values: State, position: int, history: Sequence[Event]) -> int:
+def _found(events: Sequence[State], values: State, position: int, history: Sequence[ClientEvent]) -> int:
     try:
         return events.index(values, position)
     except ValueError:
         raise AssertionError(f"{values} is none of {events[position:]}; seen: {history}") from None
 
 
-def _judge_clearings(events: Sequence[State], history: Sequence[Event], complete: bool) -> None:
+def _judge_clearings(events: Sequence[State], history: Sequence[ClientEvent], complete: bool) -> None:
     seen, wanted = sum(isinstance(entry, SnapshotCleared) for entry in history), events.count(CLEARED)
     if seen > wanted or (complete and seen != wanted):
         raise AssertionError(f"{seen} clearings of {wanted}; seen: {history}")

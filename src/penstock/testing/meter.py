@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import inf
 from typing import NamedTuple
 
-from penstock.client.events import Event, SnapshotCleared, Update
+from penstock.client.events import ClientEvent, SnapshotCleared, Update
 from penstock.client.tlcp import DATA_TAGS
 from penstock.kernel.item import Mode
 from penstock.testing.channel import MemoryChannel
@@ -107,7 +107,7 @@ class Meter:
         self._ready = ready
 
 
-def paced(mode: Mode, fields: Sequence[str], timed: Sequence[tuple[Sent, Event]]) -> list[list[Sent]]:
+def paced(mode: Mode, fields: Sequence[str], timed: Sequence[tuple[Sent, ClientEvent]]) -> list[list[Sent]]:
     """The times of a filtered item's updates to which its frequency limit applies, those apart that are apart for it.
 
     In DISTINCT mode not the snapshot; in COMMAND mode the UPDATEs of each row's life.

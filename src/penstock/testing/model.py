@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.client.events import EndOfSnapshot, Event
+from penstock.client.events import ClientEvent, EndOfSnapshot
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import State, Value
 from penstock.testing.judges import (
@@ -63,7 +63,7 @@ class ModelLane:
     def _state(self, values: Mapping[str, Value]) -> State:
         return tuple(values.get(field) for field in self.fields)
 
-    def judge(self, history: Sequence[Event], complete: bool) -> None:
+    def judge(self, history: Sequence[ClientEvent], complete: bool) -> None:
         # What waits may be merged with what comes later, or cleared, before the end of the snapshot is told.
         is_exact = self.mode is Mode.DISTINCT and CLEARED not in self.events
         judge_end_of_snapshot(self.snapshot, history, complete, is_exact and not self.unfiltered)
@@ -144,7 +144,7 @@ class Model:
         """Nothing new is to be seen; what was on its way may never arrive."""
         self.ended[number] = self.subscriptions.pop(number)
 
-    def judge(self, seen: Mapping[tuple[int, int], Sequence[Event]]) -> None:
+    def judge(self, seen: Mapping[tuple[int, int], Sequence[ClientEvent]]) -> None:
         """Compare with what a client has seen, after everything has reached it."""
         for complete, subscriptions in ((True, self.subscriptions), (False, self.ended)):
             for number, lanes in subscriptions.items():

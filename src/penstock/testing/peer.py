@@ -6,9 +6,9 @@ It reads what the channel holds only when told to, so that the client may lag be
 from __future__ import annotations
 
 from penstock.client.events import (
+    ClientEvent,
     Configured,
     EndOfSnapshot,
-    Event,
     MessageDone,
     MessageFailed,
     Overflow,
@@ -17,7 +17,7 @@ from penstock.client.events import (
     Unsubscribed,
     Update,
 )
-from penstock.client.requests import PLAIN_STREAM, Request, StreamWishes
+from penstock.client.requests import PLAIN_STREAM, OutgoingRequest, StreamWishes
 from penstock.client.tlcp import ClientState
 from penstock.kernel.item import Mode
 from penstock.kernel.session import Binding, Session
@@ -38,7 +38,7 @@ class Peer:
     def __init__(self, harness: Harness) -> None:
         self.harness = harness
         self.state = ClientState()
-        self.events: list[Event] = []
+        self.events: list[ClientEvent] = []
         self.data: list[DataEvent] = []
         self.seen: dict[tuple[int, int], list[ItemEvent]] = {}
         self.meter = Meter()
@@ -73,7 +73,7 @@ class Peer:
         self.meter.leave(left, ready)
         self._read = 0
 
-    def receive(self, size: int | None = None) -> list[Event]:
+    def receive(self, size: int | None = None) -> list[ClientEvent]:
         """Read all that has been sent, or no more than `size` bytes of it."""
         data = self.channel.data[self._read :][:size]
         self._read += len(data)
@@ -135,7 +135,7 @@ class Peer:
         self.harness.turn()
 
 
-def _parsed(request: Request) -> object:
+def _parsed(request: OutgoingRequest) -> object:
     """What a server makes of the request."""
     (parsed,) = parse_requests(request.name, [request.line], {})
     return parsed

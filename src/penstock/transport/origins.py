@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from penstock.config import Cors
+from penstock.config import CorsSection
 
 # Headers a page may always set: what browsers and clients send with TLCP requests, and with requests of the API.
 COMMON_HEADERS = ("Content-Type", "Cache-Control", "X-Requested-With")
@@ -36,7 +36,7 @@ class Origins:
 
     def __init__(
         self,
-        cors: Cors,
+        cors: CorsSection,
         methods: Sequence[str] = METHODS,
         headers: Sequence[str] = COMMON_HEADERS,
         exposed: Sequence[str] = (),

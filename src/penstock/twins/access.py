@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from penstock.wire.ditto.document import Json
-from penstock.wire.ditto.kinds import Group
-from penstock.wire.ditto.pointer import MISSING, Missing, Pointer, parse_pointer
+from penstock.wire.ditto.kinds import EntityGroup
+from penstock.wire.ditto.pointer import MISSING, Absent, Pointer, parse_pointer
 
 # Sets of subjects whose rights one policy remembers. With more of them, rights are worked out anew.
 MAX_REMEMBERED = 256
@@ -18,7 +18,7 @@ MAX_REMEMBERED = 256
 Subjects = frozenset[str]
 
 
-class Kind(StrEnum):
+class ResourceKind(StrEnum):
     """What a resource of a policy is about."""
 
     THING = "thing"
@@ -79,7 +79,7 @@ class Scope:
             return all(self.covers_patch((*pointer, key), value) for key, value in patch.items())
         return self.covers_all(pointer)
 
-    def visible(self, value: Json, pointer: Pointer = ()) -> Json | Missing:
+    def visible(self, value: Json, pointer: Pointer = ()) -> Json | Absent:
         """What is left of the value at a place when all that is not covered is taken out; MISSING if that is nothing.
 
         An object stays as long as it is covered itself, even if nothing in it is. Arrays are taken as a whole.
@@ -106,7 +106,7 @@ class Scope:
             yield from scope._effects()
 
 
-def _visible(value: Json, granted: bool, scope: Scope | None) -> Json | Missing:
+def _visible(value: Json, granted: bool, scope: Scope | None) -> Json | Absent:
     if scope is None or not scope._below or type(value) is not dict:
         return value if granted else MISSING
     result: dict[str, Json] = {}
@@ -114,7 +114,7 @@ def _visible(value: Json, granted: bool, scope: Scope | None) -> Json | Missing:
         below = scope._below.get(key)
         effect = granted if below is None or below._effect is None else below._effect
         seen = _visible(inside, effect, below)
-        if not isinstance(seen, Missing):
+        if not isinstance(seen, Absent):
             result[key] = seen
     return result if result or granted else MISSING
 
@@ -127,7 +127,7 @@ class Rights:
     def __init__(self, scopes: dict[tuple[str, str], Scope]) -> None:
         self._scopes = scopes
 
-    def scope(self, kind: Kind, permission: Permission) -> Scope:
+    def scope(self, kind: ResourceKind, permission: Permission) -> Scope:
         return self._scopes.get((kind, permission), _NOWHERE)
 
 
@@ -137,11 +137,11 @@ _NOWHERE = Scope()
 NO_RIGHTS = Rights({})
 
 
-def kind_of(group: Group) -> Kind:
-    return Kind.POLICY if group is Group.POLICIES else Kind.THING
+def kind_of(group: EntityGroup) -> ResourceKind:
+    return ResourceKind.POLICY if group is EntityGroup.POLICIES else ResourceKind.THING
 
 
-def readable(group: Group, rights: Rights) -> Scope:
+def readable(group: EntityGroup, rights: Rights) -> Scope:
     """What of a thing, or of a policy, may be read."""
     return rights.scope(kind_of(group), Permission.READ)
 

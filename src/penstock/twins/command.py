@@ -17,7 +17,7 @@ from penstock.twins.preconditions import NO_CONDITIONS, Conditions
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.fields import Fields
 from penstock.wire.ditto.ids import EntityId
-from penstock.wire.ditto.kinds import Action, Group
+from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.resource import Resource
 
 
@@ -47,7 +47,7 @@ class TwinCommand:
     """
 
     action: Action
-    group: Group
+    group: EntityGroup
     entity: EntityId
     resource: Resource
     path: str

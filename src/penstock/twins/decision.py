@@ -14,7 +14,7 @@ from penstock.twins.reasons import DocumentTooDeep, DocumentTooLarge, TwinRefusa
 from penstock.twins.twin import Change, Document
 from penstock.wire.ditto.document import MAX_DEPTH, Json, encode, is_deep
 from penstock.wire.ditto.kinds import Action
-from penstock.wire.ditto.pointer import MISSING, Missing, Pointer, get
+from penstock.wire.ditto.pointer import MISSING, Absent, Pointer, get
 
 
 class Effect(Enum):
@@ -80,4 +80,4 @@ def check_size(size: int, limit: int, *, is_policy: bool = False) -> None:
 
 
 def is_there(document: Document, pointer: Pointer) -> bool:
-    return not isinstance(get(document, pointer), Missing)
+    return not isinstance(get(document, pointer), Absent)

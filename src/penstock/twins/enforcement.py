@@ -9,13 +9,13 @@ from __future__ import annotations
 from penstock.twins.access import Permission, Rights, kind_of, readable
 from penstock.twins.command import TwinCommand
 from penstock.twins.reasons import NotDeletable, NotFound, NotModifiable, TwinRefusal
-from penstock.wire.ditto.kinds import Action, Group
+from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.resource import Part, Resource
 
 
-def not_found(group: Group, id: str) -> TwinRefusal:
+def not_found(group: EntityGroup, id: str) -> TwinRefusal:
     """There is no such thing, or policy, or its reader must not know that there is."""
-    return TwinRefusal(NotFound(id, Resource(Part.POLICY if group is Group.POLICIES else Part.THING, ())))
+    return TwinRefusal(NotFound(id, Resource(Part.POLICY if group is EntityGroup.POLICIES else Part.THING, ())))
 
 
 def enforce(command: TwinCommand, rights: Rights) -> None:
@@ -42,7 +42,7 @@ def enforce(command: TwinCommand, rights: Rights) -> None:
     raise TwinRefusal(NotModifiable(id, resource))
 
 
-def has_history(group: Group, rights: Rights) -> bool:
+def has_history(group: EntityGroup, rights: Rights) -> bool:
     """Whether all that ever happened may be read: of a thing by those who may read all of it, of a policy by any."""
     reading = readable(group, rights)
-    return reading.touches(()) if group is Group.POLICIES else reading.covers_all(())
+    return reading.touches(()) if group is EntityGroup.POLICIES else reading.covers_all(())

@@ -13,7 +13,7 @@ from penstock.twins.twin import Change, Twin, after
 
 
 @dataclass(slots=True)
-class Step:
+class ChangeStep:
     """One change that the journal was given, and what it leads from and to."""
 
     change: Change
@@ -23,14 +23,14 @@ class Step:
     after: Twin | None
 
 
-class Line:
+class ChangeLine:
     """Steps end in the order in which they began, by `commit` or by `drop`: so does the journal."""
 
     __slots__ = ("_steps", "committed")
 
     def __init__(self, committed: Twin | None = None) -> None:
         self.committed = committed
-        self._steps: deque[Step] = deque()
+        self._steps: deque[ChangeStep] = deque()
 
     @property
     def head(self) -> Twin | None:
@@ -41,19 +41,19 @@ class Line:
     def is_idle(self) -> bool:
         return not self._steps
 
-    def push(self, change: Change, revision: int, timestamp: int) -> Step:
+    def push(self, change: Change, revision: int, timestamp: int) -> ChangeStep:
         """The journal was given this."""
         before = self.head
-        step = Step(change, revision, timestamp, before, after(before, change, revision, timestamp))
+        step = ChangeStep(change, revision, timestamp, before, after(before, change, revision, timestamp))
         self._steps.append(step)
         return step
 
-    def commit(self, step: Step) -> None:
+    def commit(self, step: ChangeStep) -> None:
         """It is on the disk. Its `before` and `after` are the states that the disk has."""
         self._take(step)
         self.committed = step.after
 
-    def drop(self, step: Step) -> None:
+    def drop(self, step: ChangeStep) -> None:
         """It never will be; what was built on it stands on what was before."""
         self._take(step)
         state = self.committed
@@ -61,6 +61,6 @@ class Line:
             later.before = state
             state = later.after = after(state, later.change, later.revision, later.timestamp)
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: ChangeStep) -> None:
         if self._steps.popleft() is not step:
             raise RuntimeError("steps of one line ended out of order")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from penstock.journal.entity import entity_of, parts_of
 from penstock.wire.ditto.ids import EntityId, entity_id
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 
 THINGS = "THINGS"
 POLICIES = "POLICIES"
@@ -21,23 +21,23 @@ DEFAULT_SET = "DITTO"
 class EntityKey:
     """One thing or one policy; a policy with the identifier of a thing is another entity."""
 
-    group: Group
+    group: EntityGroup
     id: str
 
     @property
     def is_policy(self) -> bool:
-        return self.group is Group.POLICIES
+        return self.group is EntityGroup.POLICIES
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class TwinNames:
     """The names of one adapter set."""
 
     adapter_set: str = DEFAULT_SET
 
     def entity(self, key: EntityKey) -> str:
         """What the journal calls it."""
-        return entity_of(self.adapter_set, POLICIES if key.group is Group.POLICIES else THINGS, key.id)
+        return entity_of(self.adapter_set, POLICIES if key.group is EntityGroup.POLICIES else THINGS, key.id)
 
     def key(self, entity: str) -> EntityKey | None:
         """What an entity of the journal is; None for one that is neither thing nor policy."""
@@ -46,7 +46,7 @@ class Names:
             return None
         if _id(parts[2]) is None:
             return None
-        return EntityKey(Group.THINGS if parts[1] == THINGS else Group.POLICIES, parts[2])
+        return EntityKey(EntityGroup.THINGS if parts[1] == THINGS else EntityGroup.POLICIES, parts[2])
 
     def patterns(self) -> tuple[str, ...]:
         """Which entities of the journal are things and policies, `*` standing for anything."""
@@ -54,11 +54,11 @@ class Names:
 
 
 def thing_key(id: EntityId | str) -> EntityKey:
-    return EntityKey(Group.THINGS, str(id))
+    return EntityKey(EntityGroup.THINGS, str(id))
 
 
 def policy_key(id: EntityId | str) -> EntityKey:
-    return EntityKey(Group.POLICIES, str(id))
+    return EntityKey(EntityGroup.POLICIES, str(id))
 
 
 def _id(text: str) -> EntityId | None:

@@ -27,9 +27,9 @@ from penstock.twins.reasons import (
 from penstock.twins.twin import Twin
 from penstock.wire.ditto.document import Json, same
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.merge import merge
-from penstock.wire.ditto.pointer import Missing, Pointer, get, parse_pointer
+from penstock.wire.ditto.pointer import Absent, Pointer, get, parse_pointer
 from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.rql import And, Not, Or, Query
 
@@ -123,20 +123,20 @@ class Current:
 NOTHING = Current(False, None)
 
 
-def current(group: Group, twin: Twin, rights: Rights, pointer: Pointer) -> Current:
+def current(group: EntityGroup, twin: Twin, rights: Rights, pointer: Pointer) -> Current:
     """What a command meets at its place, for its preconditions."""
     if not pointer:
         return Current(True, revision_tag(twin.revision))
     value = get(twin.document, pointer)
-    if isinstance(value, Missing):
+    if isinstance(value, Absent):
         return NOTHING
     visible = readable(group, rights).visible(value, pointer)
-    return Current(True, None if isinstance(visible, Missing) else value_tag(visible))
+    return Current(True, None if isinstance(visible, Absent) else value_tag(visible))
 
 
-def check_tags(group: Group, conditions: Conditions, current: Current, *, reading: bool) -> None:
+def check_tags(group: EntityGroup, conditions: Conditions, current: Current, *, reading: bool) -> None:
     """Raises TagMismatch, or TagCurrent for a reader who has the current value already; ConditionUnreadable."""
-    is_policy = group is Group.POLICIES
+    is_policy = group is EntityGroup.POLICIES
     given = read(conditions.if_match)
     if given is not None and not _matched(given.strong, current):
         raise TwinRefusal(TagMismatch(is_policy, False, given.text, current.tag))
@@ -154,14 +154,14 @@ def _matched(tags: tuple[str, ...], current: Current) -> bool:
 # -- changes that are none ---------------------------------------------------------------------------------------------
 
 
-def changes_nothing(current: Json | Missing, patch: Json) -> bool:
+def changes_nothing(current: Json | Absent, patch: Json) -> bool:
     """Whether a merge patch leaves a value as it is."""
-    if isinstance(current, Missing):
+    if isinstance(current, Absent):
         return patch is None
     return patch is not None and same(merge(current, patch), current)
 
 
-def minimal(current: Json | Missing, patch: Json) -> Json:
+def minimal(current: Json | Absent, patch: Json) -> Json:
     """The patch without what is so already."""
     if type(patch) is not dict or type(current) is not dict:
         return patch

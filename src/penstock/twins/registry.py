@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from penstock.twins import policies, things
-from penstock.twins.access import NO_RIGHTS, Access, Kind, Permission, Rights, Subjects, readable
+from penstock.twins.access import NO_RIGHTS, Access, Permission, ResourceKind, Rights, Subjects, readable
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Decision, Effect, Result
 from penstock.twins.enforcement import enforce, has_history, not_found
-from penstock.twins.line import Line, Step
+from penstock.twins.line import ChangeLine, ChangeStep
 from penstock.twins.milestone import milestone_in, with_milestone
-from penstock.twins.names import EntityKey, Names, policy_key, thing_key
+from penstock.twins.names import EntityKey, TwinNames, policy_key, thing_key
 from penstock.twins.ports import ChangeLog, NewRecord
 from penstock.twins.preconditions import NOTHING, check_condition, check_tags, current
 from penstock.twins.reasons import (
@@ -35,7 +35,7 @@ from penstock.twins.state import TwinsState
 from penstock.twins.told import Told
 from penstock.twins.twin import Twin, after, change_of
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, text_of
-from penstock.wire.ditto.kinds import Action, Group
+from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.resource import Part, Resource
 
 # Records that wait at a start, to be folded: a milestone that comes after them makes that needless.
@@ -52,7 +52,7 @@ _T = TypeVar("_T")
 class RegistrySettings:
     """`reserved` says which namespaces are those of data adapters, whose items are things already."""
 
-    names: Names = field(default_factory=Names)
+    names: TwinNames = field(default_factory=TwinNames)
     # Bytes of a thing or a policy; a larger one is refused.
     max_bytes: int = MAX_ENTITY_BYTES
     reserved: Callable[[str], bool] = field(default=lambda namespace: False)
@@ -63,7 +63,7 @@ class _Batch:
     """What one command gave to the journal, and all who wait until it is on the disk."""
 
     sequence: int
-    steps: list[tuple[EntityKey, Line, Step]]
+    steps: list[tuple[EntityKey, ChangeLine, ChangeStep]]
     correlation: Json
     origin: object
     waiting: list[tuple[Answer, Result | TwinRefusal, EntityKey]] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Twins:
         self._now = now
         self._fault = fault
         self._settings = settings or RegistrySettings()
-        self._lines: dict[EntityKey, Line] = {}
+        self._lines: dict[EntityKey, ChangeLine] = {}
         self._access: dict[str, tuple[Twin, Access]] = {}
         self._listeners: list[Listener] = []
         # Those that wait for the disk, by the entities in them; of several the newest.
@@ -116,7 +116,7 @@ class Twins:
             elif command.action is Action.RETRIEVE:
                 result = self._retrieve(command, caller, looked_at)
             else:
-                work = self._policy if command.group is Group.POLICIES else self._thing
+                work = self._policy if command.group is EntityGroup.POLICIES else self._thing
                 result, batch = work(command, caller, looked_at)
         except TwinRefusal as refusal:
             result = refusal
@@ -137,14 +137,14 @@ class Twins:
 
     def things(self) -> Iterator[str]:
         """The identifiers of all things on the disk."""
-        return (key.id for key, line in self._lines.items() if key.group is Group.THINGS and line.committed)
+        return (key.id for key, line in self._lines.items() if key.group is EntityGroup.THINGS and line.committed)
 
     def rights(self, key: EntityKey, subjects: Subjects) -> Rights:
         """What these subjects may do to a thing or a policy, by what is on the disk; nothing where there is none."""
         twin = self._committed(key)
         if twin is None:
             return NO_RIGHTS
-        policy = twin if key.group is Group.POLICIES else self.policy(twin.document["policyId"])
+        policy = twin if key.group is EntityGroup.POLICIES else self.policy(twin.document["policyId"])
         return NO_RIGHTS if policy is None else self._access_by(policy).rights(subjects)
 
     def check_history(self, key: EntityKey, subjects: Subjects) -> Rights:
@@ -169,7 +169,7 @@ class Twins:
         for entity, twin in state.twins.items():
             key = names.key(entity)
             if key is not None:
-                self._lines[key] = Line(twin)
+                self._lines[key] = ChangeLine(twin)
         self._applied = state.sequence
         # Looked up once for each: there may be a million records.
         keys: dict[str, EntityKey | None] = {}
@@ -267,7 +267,7 @@ class Twins:
         """Things go only under policies that let their mover write them. Of others it is not told whether they are."""
         policy = self._look(policy_key(policy_id), looked_at)
         rights = NO_RIGHTS if policy is None else self._access_by(policy).rights(caller.subjects)
-        if not rights.scope(Kind.THING, Permission.WRITE).covers_all(()):
+        if not rights.scope(ResourceKind.THING, Permission.WRITE).covers_all(()):
             raise TwinRefusal(PolicyNotUsable(thing_id, policy_id))
         return rights
 
@@ -296,7 +296,7 @@ class Twins:
         """Nobody makes a policy that is not theirs to change."""
         decision = policies.decide_new(policy_id, value, self._settings.max_bytes)
         rights = Access(decision.document).rights(caller.subjects)
-        if not rights.scope(Kind.POLICY, Permission.WRITE).covers_all(()):
+        if not rights.scope(ResourceKind.POLICY, Permission.WRITE).covers_all(()):
             raise TwinRefusal(NotModifiable(policy_id, Resource(Part.POLICY, ())))
         return decision, rights
 
@@ -307,7 +307,7 @@ class Twins:
         twin = self._look(key, looked_at)
         if twin is None:
             raise not_found(key.group, key.id)
-        if key.group is Group.POLICIES:
+        if key.group is EntityGroup.POLICIES:
             return retrieve(command, twin, self._access_by(twin).rights(caller.subjects), None)
         rights = self._look_rights(twin, caller, looked_at)
         policy = self._head(policy_key(twin.document["policyId"]))
@@ -319,7 +319,7 @@ class Twins:
         found: list[Json] = []
         whole = Resource(Part.THING, ())
         for entity in command.entities:
-            one = TwinCommand(Action.RETRIEVE, Group.THINGS, entity, whole, "/", fields=command.fields)
+            one = TwinCommand(Action.RETRIEVE, EntityGroup.THINGS, entity, whole, "/", fields=command.fields)
             try:
                 found.append(self._retrieve(one, caller, looked_at).value)
             except TwinRefusal:
@@ -361,17 +361,17 @@ class Twins:
         if met.exists or command.action is not Action.DELETE:
             check_tags(command.group, command.conditions, met, reading=False)
 
-    def _line(self, key: EntityKey) -> Line:
+    def _line(self, key: EntityKey) -> ChangeLine:
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = Line()
+            line = self._lines[key] = ChangeLine()
         return line
 
-    def _tidy(self, key: EntityKey, line: Line) -> None:
+    def _tidy(self, key: EntityKey, line: ChangeLine) -> None:
         """Forget an entity that is not there; the journal remembers its revisions."""
         if line.is_idle and line.committed is None:
             self._lines.pop(key, None)
-            if key.group is Group.POLICIES:
+            if key.group is EntityGroup.POLICIES:
                 self._access.pop(key.id, None)
 
     # -- to the disk and back --------------------------------------------------------------------------------------
@@ -426,7 +426,7 @@ class Twins:
         for key, line, _ in batch.steps:
             self._tidy(key, line)
 
-    def _tell(self, key: EntityKey, step: Step, batch: _Batch) -> None:
+    def _tell(self, key: EntityKey, step: ChangeStep, batch: _Batch) -> None:
         if not self._listeners:
             return
         told = self._told(key, step, batch)
@@ -440,7 +440,7 @@ class Twins:
         except Exception:
             self._fault(key)
 
-    def _told(self, key: EntityKey, step: Step, batch: _Batch) -> Told:
+    def _told(self, key: EntityKey, step: ChangeStep, batch: _Batch) -> Told:
         return Told(
             key,
             step.change,
@@ -453,9 +453,9 @@ class Twins:
             batch.origin,
         )
 
-    def _access_to(self, key: EntityKey, step: Step) -> Access | None:
+    def _access_to(self, key: EntityKey, step: ChangeStep) -> Access | None:
         twin = step.after or step.before
         if twin is None:
             return None
-        policy = twin if key.group is Group.POLICIES else self.policy(twin.document["policyId"])
+        policy = twin if key.group is EntityGroup.POLICIES else self.policy(twin.document["policyId"])
         return None if policy is None else self._access_by(policy)

@@ -6,7 +6,7 @@ The same for what is there now and for what was there at some moment of its hist
 from __future__ import annotations
 
 from penstock.twins import policies, things
-from penstock.twins.access import Kind, Permission, Rights, readable
+from penstock.twins.access import Permission, ResourceKind, Rights, readable
 from penstock.twins.command import TwinCommand
 from penstock.twins.decision import Effect, Result
 from penstock.twins.enforcement import enforce
@@ -14,11 +14,11 @@ from penstock.twins.preconditions import Current, check_tags, revision_tag, spec
 from penstock.twins.twin import Document, Twin
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.fields import Fields
-from penstock.wire.ditto.kinds import Group
-from penstock.wire.ditto.pointer import Missing, get
+from penstock.wire.ditto.kinds import EntityGroup
+from penstock.wire.ditto.pointer import Absent, get
 
 # The field by which an entity is named. Who may read anything of it may read that.
-_ID_FIELD = {Group.THINGS: "thingId", Group.POLICIES: "policyId"}
+_ID_FIELD = {EntityGroup.THINGS: "thingId", EntityGroup.POLICIES: "policyId"}
 
 
 def retrieve(command: TwinCommand, twin: Twin, rights: Rights, policy: Document | None) -> Result:
@@ -26,7 +26,7 @@ def retrieve(command: TwinCommand, twin: Twin, rights: Rights, policy: Document 
     group, pointer = command.group, command.resource.pointer
     enforce(command, rights)
     document = seen(group, twin, rights)
-    (policies if group is Group.POLICIES else things).check_there(command, document)
+    (policies if group is EntityGroup.POLICIES else things).check_there(command, document)
     value = get(document, pointer)
     tag = revision_tag(twin.revision) if not pointer else value_tag(value)
     check_tags(group, command.conditions, Current(True, tag), reading=True)
@@ -37,23 +37,25 @@ def retrieve(command: TwinCommand, twin: Twin, rights: Rights, policy: Document 
     return Result(Effect.RETRIEVED, value, tag)
 
 
-def seen(group: Group, twin: Twin, rights: Rights) -> Document:
+def seen(group: EntityGroup, twin: Twin, rights: Rights) -> Document:
     """All that these rights let one see of an entity; {} if that is nothing."""
     scope, name = readable(group, rights), _ID_FIELD[group]
     if not scope.touches(()):
         return {}
     visible = scope.visible(twin.document)
-    if isinstance(visible, Missing):
+    if isinstance(visible, Absent):
         return {name: twin.document[name]}
     return visible if name in visible else {name: twin.document[name], **visible}
 
 
-def _special(group: Group, twin: Twin, rights: Rights, policy: Document | None, fields: Fields) -> dict[str, Json]:
+def _special(
+    group: EntityGroup, twin: Twin, rights: Rights, policy: Document | None, fields: Fields
+) -> dict[str, Json]:
     """The fields that are shown only to those who name them."""
     namespace = twin.document[_ID_FIELD[group]].partition(":")[0]
     special = {**special_fields(twin), "_namespace": namespace}
     if policy is not None and fields.names("_policy"):
-        visible = rights.scope(Kind.POLICY, Permission.READ).visible(policy)
-        if not isinstance(visible, Missing):
+        visible = rights.scope(ResourceKind.POLICY, Permission.READ).visible(policy)
+        if not isinstance(visible, Absent):
             special["_policy"] = visible
     return {name: value for name, value in special.items() if fields.names(name)}

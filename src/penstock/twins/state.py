@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from penstock.twins.history import last_state
-from penstock.twins.names import Names
+from penstock.twins.names import TwinNames
 from penstock.twins.ports import WholeArchive
 from penstock.twins.twin import Twin
 
@@ -30,7 +30,7 @@ class Rebuilt:
     unknown: dict[str, int]
 
 
-def rebuilt(archive: WholeArchive, names: Names, old: TwinsState, sequence: int) -> Rebuilt:
+def rebuilt(archive: WholeArchive, names: TwinNames, old: TwinsState, sequence: int) -> Rebuilt:
     """What there is after the record with this sequence, the last of all; nobody may write meanwhile. Blocks.
 
     What the old state has is the beginning, where it has something. Raises what `check_whole` does if there is a hole.

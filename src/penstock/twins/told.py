@@ -12,7 +12,7 @@ from penstock.twins.names import EntityKey
 from penstock.twins.twin import Change, Twin
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.kinds import Action
-from penstock.wire.ditto.pointer import MISSING, Missing, Pointer
+from penstock.wire.ditto.pointer import MISSING, Absent, Pointer
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ def trimmed(change: Change, scope: Scope) -> Change | None:
         value = _patch(change.value, change.pointer, scope)
     else:
         value = scope.visible(change.value, change.pointer)
-    return None if isinstance(value, Missing) else replace(change, value=value)
+    return None if isinstance(value, Absent) else replace(change, value=value)
 
 
-def _patch(patch: Json, pointer: Pointer, scope: Scope) -> Json | Missing:
+def _patch(patch: Json, pointer: Pointer, scope: Scope) -> Json | Absent:
     """What is left of a merge patch. A null takes away all that was below, so those who could read any of it see it."""
     if patch is None:
         return None if scope.touches(pointer) else MISSING
     if type(patch) is not dict or not patch:
         return scope.visible(patch, pointer)
     kept = {key: _patch(value, (*pointer, key), scope) for key, value in patch.items()}
-    result = {key: value for key, value in kept.items() if not isinstance(value, Missing)}
+    result = {key: value for key, value in kept.items() if not isinstance(value, Absent)}
     return result if result else MISSING

@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from penstock.twins.record import Record
 from penstock.wire.ditto.document import Json, NotJson, parse, text_of
-from penstock.wire.ditto.kinds import EVENTS, Action, Group
+from penstock.wire.ditto.kinds import EVENTS, Action, EntityGroup
 from penstock.wire.ditto.merge import merge_at
 from penstock.wire.ditto.pointer import Pointer, delete, print_pointer, put
 from penstock.wire.ditto.resource import known_resource
@@ -73,7 +73,7 @@ def after(twin: Twin | None, change: Change, revision: int, timestamp: int) -> T
     return Twin(document, revision, timestamp if twin is None else twin.created, timestamp)
 
 
-def change_of(group: Group, record: Record) -> Change | None:
+def change_of(group: EntityGroup, record: Record) -> Change | None:
     """The change that a record tells; None for one that tells none that is known here."""
     if record.kind not in EVENTS:
         return None

@@ -18,7 +18,7 @@ import pytest
 from penstock.adapters.access import AccessError, AccessMetadata
 from penstock.adapters.access.commands import app
 from penstock.adapters.access.rules import Rule, Rules
-from penstock.adapters.access.tokens import Tokens, TokenSettings
+from penstock.adapters.access.tokens import TokenChecker, TokenSettings
 from tests.adapters.access.world import facts
 from tests.support.process import READY
 from tests.support.raw import CID, Exchange, params
@@ -100,12 +100,12 @@ def play(port: int, user: str, password: str, item: str, mode: str) -> str:
 def test_the_tables_name_all_parameters_and_keys() -> None:
     parameters = list(inspect.signature(AccessMetadata).parameters)
     assert first_cells(section("Parameters")) == parameters
-    assert first_cells(section("Tokens")) == [field.name for field in msgspec.structs.fields(TokenSettings)]
+    assert first_cells(section("TokenChecker")) == [field.name for field in msgspec.structs.fields(TokenSettings)]
     assert first_cells(section("Rules")) == [field.name for field in msgspec.structs.fields(Rule)]
 
 
 def test_the_defaults_are_those_of_the_code() -> None:
-    tokens = section("Tokens")
+    tokens = section("TokenChecker")
     for field in msgspec.structs.fields(TokenSettings):
         if field.name in ("leeway_seconds", "refresh_seconds"):
             assert re.search(rf"^\| `{field.name}` .* Default: {field.default:g}\. \|$", tokens, re.MULTILINE)
@@ -122,7 +122,7 @@ def test_the_commands_are_those_of_the_command_line() -> None:
 
 def test_the_table_of_tokens_is_one_that_the_code_takes() -> None:
     (text,) = [text for info, text in BLOCKS if info == "toml"]
-    Tokens(tomllib.loads(text)["adapters"]["DESK"]["metadata"]["parameters"]["tokens"], Path())
+    TokenChecker(tomllib.loads(text)["adapters"]["DESK"]["metadata"]["parameters"]["tokens"], Path())
 
 
 def test_the_mistake_is_told_as_the_page_says() -> None:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import RSAAlgorithm
 
 from penstock.adapters.access import keys
-from penstock.adapters.access.keys import LEAST_GAP, Key, KeyStore, choose, parse, secret_key, source
+from penstock.adapters.access.keys import LEAST_GAP, KeyStore, SigningKey, choose, parse, secret_key, source
 from penstock.adapters.access.settings import AccessError
 from penstock.testing import Clock
 from tests.adapters.access.world import ec_key, key_set, public, rsa_key
@@ -94,7 +94,7 @@ def test_a_set_without_a_usable_key_is_refused(content: bytes, problem: str) -> 
 
 
 def test_keys_do_not_show_what_they_are_made_of() -> None:
-    assert repr(Key("HS256", "a", b"secret")) == "Key(HS256, 'a')"
+    assert repr(SigningKey("HS256", "a", b"secret")) == "Key(HS256, 'a')"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,12 @@ def test_keys_do_not_show_what_they_are_made_of() -> None:
     ],
 )
 def test_a_key_is_chosen_by_algorithm_and_identifier(wanted: tuple[str, str | None], expected: int | None) -> None:
-    known = [Key("RS256", "one", 1), Key("RS256", "two", 2), Key("ES256", "e", 3), Key("HS256", None, 4)]
+    known = [
+        SigningKey("RS256", "one", 1),
+        SigningKey("RS256", "two", 2),
+        SigningKey("ES256", "e", 3),
+        SigningKey("HS256", None, 4),
+    ]
     chosen = choose(known, *wanted)
     assert (None if chosen is None else chosen.material) == expected
 

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from penstock.adapters.access.rules import Identity, Rules
+from penstock.adapters.access.rules import KnownUser, Rules
 from penstock.adapters.access.settings import AccessError
 from penstock.kernel.item import Mode
 
-ADA = Identity("ada", frozenset({"trader"}))
-BOB = Identity("bob", frozenset())
-NOBODY = Identity(None, frozenset())
+ADA = KnownUser("ada", frozenset({"trader"}))
+BOB = KnownUser("bob", frozenset())
+NOBODY = KnownUser(None, frozenset())
 
 
-def granting(who: Identity, item: str, *tables: dict[str, Any], data_adapter: str = "QUOTES") -> str | None:
+def granting(who: KnownUser, item: str, *tables: dict[str, Any], data_adapter: str = "QUOTES") -> str | None:
     """The name of the rule that grants an item."""
     rule = Rules(list(tables)).grant(who, data_adapter, item)
     return None if rule is None else rule.name

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from penstock.adapters.access.settings import AccessError
-from penstock.adapters.access.tokens import MAX_TOKEN_CHARACTERS, Bearer, Tokens, looks_like_token
+from penstock.adapters.access.tokens import MAX_TOKEN_CHARACTERS, Bearer, TokenChecker, looks_like_token
 from tests.adapters.access.world import (
     AUDIENCE,
     HOUR,
@@ -47,7 +47,7 @@ def secret_table(tmp_path: Path) -> dict[str, Any]:
 
 def identify(table: dict[str, Any], token: str, now: Callable[[], float] = time.time) -> Bearer | None:
     async def ask() -> Bearer | None:
-        tokens = Tokens(table, Path(), now)
+        tokens = TokenChecker(table, Path(), now)
         await tokens.load()
         return await tokens.identify(token)
 
@@ -290,7 +290,7 @@ def test_a_rotated_key_is_found_without_a_restart(table: dict[str, Any]) -> None
     path = Path(table["keys"])
 
     async def play() -> None:
-        tokens = Tokens(table, Path())
+        tokens = TokenChecker(table, Path())
         await tokens.load()
         await asyncio.to_thread(path.write_bytes, key_set(public(ec_key(1), kid="new")))
         assert await tokens.identify(signed(ec_key(1), "ES256", "new")) is not None
@@ -316,8 +316,8 @@ def test_a_rotated_key_is_found_without_a_restart(table: dict[str, Any]) -> None
 def test_a_token_may_come_in_a_header_where_that_is_allowed(
     table: dict[str, Any], headers: dict[str, str], token: str | None
 ) -> None:
-    assert Tokens(table | {"header": True}, Path()).of_header(client(**headers)) == token
-    assert Tokens(table, Path()).of_header(client(**headers)) is None
+    assert TokenChecker(table | {"header": True}, Path()).of_header(client(**headers)) == token
+    assert TokenChecker(table, Path()).of_header(client(**headers)) is None
 
 
 def test_a_token_is_told_from_a_password_by_its_form() -> None:
@@ -352,5 +352,5 @@ def test_a_token_is_told_from_a_password_by_its_form() -> None:
 )
 def test_wrong_settings_are_told_in_one_line(table: dict[str, Any], changes: dict[str, Any], line: str) -> None:
     with pytest.raises(AccessError) as raised:
-        Tokens({key: value for key, value in (table | changes).items() if value is not None}, Path())
+        TokenChecker({key: value for key, value in (table | changes).items() if value is not None}, Path())
     assert str(raised.value).startswith(line)

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.adapters.ingest import batches as module
-from penstock.adapters.ingest.body import BadBody, LargeBody, read_stream
+from penstock.adapters.ingest.body import BadArrowBody, LargeBody, read_stream
 from penstock.adapters.ingest.errors import Busy, Unavailable, UnknownStage
-from penstock.journal.journal import Settings
+from penstock.journal.journal import JournalSettings
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
 from penstock.testing import Clock
@@ -71,7 +71,7 @@ def test_nothing_is_published_before_it_is_on_the_disk(tmp_path: Path) -> None:
 def test_a_disk_that_refuses_changes_nothing_and_the_same_batch_is_taken_later(tmp_path: Path) -> None:
     async def play() -> None:
         disk = FakeDisk()
-        async with Life(disk, tmp_path, settings=Settings(retry_millis=1)) as life:
+        async with Life(disk, tmp_path, settings=JournalSettings(retry_millis=1)) as life:
             watcher = life.watch("c", "key command", Mode.COMMAND)
 
             def broken(operation: Operation) -> int | None:
@@ -214,6 +214,6 @@ def test_every_byte_of_a_compressed_body_may_be_wrong() -> None:
         try:
             read_stream(wrong, LIMIT)
             outcomes.add("read")
-        except (BadBody, LargeBody) as error:
+        except (BadArrowBody, LargeBody) as error:
             outcomes.add(type(error).__name__)
-    assert {"BadBody", "LargeBody"} <= outcomes
+    assert {"BadArrowBody", "LargeBody"} <= outcomes

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapters.ingest.lines import BadLine, Line, Splitter, read
+from penstock.adapters.ingest.lines import BadLine, IngestLine, Splitter, read
 
 TEXT = b"one\n\ntwo\r\n" + b"x" * 20 + b"\nthree\n" + b"y" * 10 + b"\nlast"
 LINES = [b"one", b"", b"two\r", None, b"three", b"y" * 10, b"last"]
@@ -35,7 +35,7 @@ def test_values_become_text() -> None:
     line = read(
         b'{"item": "a", "fields": {"s": "x", "n": 1, "f": 2.50, "t": true, "z": null, "big": 123456789012345678901}}'
     )
-    assert line == Line("a", {"s": "x", "n": 1, "f": 2.5, "t": True, "z": None, "big": 123456789012345678901})
+    assert line == IngestLine("a", {"s": "x", "n": 1, "f": 2.5, "t": True, "z": None, "big": 123456789012345678901})
     assert line.event() == {"s": "x", "n": "1", "f": "2.5", "t": "true", "z": None, "big": "123456789012345678901"}
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from penstock.adapters.ingest.adapter import IDLE_LOOKS, IngestAdapter
-from penstock.adapters.ingest.memory import Damaged, Memory, file_of, load, save
-from penstock.adapters.ingest.states import State, Unfit
+from penstock.adapters.ingest.memory import DamagedMemory, Memory, file_of, load, save
+from penstock.adapters.ingest.states import ItemState, UnfitEvent
 from penstock.adapters.running import StartFailure
-from penstock.journal.journal import Journal, Policy, Settings
+from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.record import Columns
 from penstock.journal.retention import Retention
 from penstock.kernel.item import Mode
@@ -74,7 +74,7 @@ def test_a_file_that_is_damaged_anywhere_is_not_taken_for_a_whole_one(tmp_path: 
             path.write_bytes(wrong)
             try:
                 found = load(path, ADAPTER.fresh)
-            except (Damaged, ValueError):
+            except (DamagedMemory, ValueError):
                 continue
             assert content(found) == content(some_memory()), f"a change that changes nothing, at {place}"
 
@@ -90,9 +90,9 @@ def test_items_that_are_not_declared_as_they_were_are_forgotten(tmp_path: Path) 
     path = tmp_path / "file"
     save(path, "SET", "ADAPTER", some_memory())
 
-    def make(item: str, more: int) -> State:
+    def make(item: str, more: int) -> ItemState:
         if item == "m":
-            raise Unfit("not declared any more")
+            raise UnfitEvent("not declared any more")
         return ADAPTER.fresh("d" if item == "c" else item, more)
 
     memory = load(path, make)
@@ -206,7 +206,7 @@ def test_the_file_never_knows_more_than_the_disk_of_the_journal(tmp_path: Path) 
 
     async def play() -> None:
         disk = FakeDisk()
-        slow = Settings(interval_millis=60_000)
+        slow = JournalSettings(interval_millis=60_000)
         async with Life(disk, tmp_path, policy="interval", settings=slow) as life:
             async with life.adapter.lock:
                 assert life.adapter.recorder is not None
@@ -243,7 +243,7 @@ def test_what_changes_while_the_file_is_written_is_not_in_it(tmp_path: Path) -> 
 def test_while_the_journal_refuses_no_file_is_written_and_afterwards_one_is(tmp_path: Path) -> None:
     async def play() -> None:
         disk = FakeDisk()
-        slow = Settings(retry_millis=1, interval_millis=60_000)
+        slow = JournalSettings(retry_millis=1, interval_millis=60_000)
         async with Life(disk, tmp_path, policy="interval", settings=slow) as life:
             await life.put("q", 0, "MERGE", [{"item": "m", "x": "1"}])
             path = file_of(tmp_path, "SET", "ADAPTER")

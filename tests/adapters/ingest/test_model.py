@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from penstock.adapters.ingest.errors import Refused, Unavailable, UnknownStage
+from penstock.adapters.ingest.errors import RowsRefused, Unavailable, UnknownStage
 from penstock.journal.errors import JournalError
-from penstock.journal.journal import Settings
+from penstock.journal.journal import JournalSettings
 from penstock.kernel.item import Mode
 from penstock.testing.disk import FakeDisk
 from tests.adapters.ingest.world import Life, Record, records, table
@@ -25,7 +25,7 @@ WORLDS = 400 if LONG else 50
 LIVES = 4
 STEPS = 14
 # Small, so that there are several segments.
-SETTINGS = Settings(segment_bytes=20_000, interval_millis=1)
+SETTINGS = JournalSettings(segment_bytes=20_000, interval_millis=1)
 
 ITEMS = ("m1", "m2", "d1", "c1", "c2")
 FIELDS = "key command x y"
@@ -198,7 +198,7 @@ class Player:
         bad: Row = self.random.choice(({"item": None}, {"item": "elsewhere"}, {"item": other, "key": "k"}))
         rows = self.rows(mode)
         rows.insert(self.random.randint(0, len(rows)), {"x": "1", **bad})
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RowsRefused) as refused:
             await life.put(query, batch, mode, rows)
         assert [error["row"] for error in refused.value.errors] == [rows.index({"x": "1", **bad}) + 1]
 

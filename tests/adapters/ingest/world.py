@@ -14,12 +14,12 @@ import pyarrow as pa
 from penstock.adapters import AdapterSet, MetadataAdapter
 from penstock.adapters.api import Journaling
 from penstock.adapters.ingest import IngestAdapter
-from penstock.adapters.ingest.adapter import Intake
+from penstock.adapters.ingest.adapter import IngestIntake
 from penstock.adapters.ingest.batches import Batches
 from penstock.adapters.running import RunningSet
 from penstock.journal.disk import Disk
-from penstock.journal.journal import Journal, Settings
-from penstock.journal.reader import Reader
+from penstock.journal.journal import Journal, JournalSettings
+from penstock.journal.reader import JournalReader
 from penstock.journal.recorder import Recording
 from penstock.kernel.item import Mode
 from penstock.testing import Harness, Peer
@@ -52,7 +52,7 @@ def stream(*batches: pa.RecordBatch, compression: str | None = None) -> bytes:
 
 def records(disk: Disk | Path) -> list[Record]:
     """All that the journal holds, in order."""
-    reader = Reader(disk)
+    reader = JournalReader(disk)
     found: list[Record] = []
     for batch in reader.read():
         found += zip(*(batch.column(name).to_pylist() for name in ("entity", "kind", "value")), strict=True)
@@ -70,7 +70,7 @@ class Life:
         *,
         patterns: Sequence[str] = ("*",),
         policy: Any = "ack",
-        settings: Settings | None = None,
+        settings: JournalSettings | None = None,
         **parameters: Any,
     ) -> None:
         self.adapter = IngestAdapter(**{"items": MODES, "tokens": [TOKEN], **parameters})
@@ -126,7 +126,7 @@ class Life:
     async def lines(self, *events: tuple[str, dict[str, str | None] | None]) -> None:
         """What a request with JSON lines does; None for an event clears."""
         async with self.adapter.lock:
-            intake = Intake(self.adapter)
+            intake = IngestIntake(self.adapter)
             for item, event in events:
                 if event is None:
                     intake.clear(1, item)

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.adapters.remote import RemoteDataAdapter
 from penstock.wire.ari import peer
-from penstock.wire.ari.replies import Done, Failed, Kind
+from penstock.wire.ari.replies import Done, ExceptionKind, Failed
 from penstock.wire.ari.requests import Subscribe, Unsubscribe
 from penstock.wire.ari.version import NEWEST, SUPPORTED, Version
 from tests.adapters.remote.support import RemotePeer, RemoteServer, ready, wait_until
@@ -106,7 +106,7 @@ def test_an_item_that_could_not_be_subscribed_is_not_unsubscribed(server: Remote
     with server.client() as client:
         client.subscribe(1, "a", "x")
         identifier, _ = remote.expect(Subscribe)
-        remote.reply(Failed(identifier, "SUB", Kind.SUBSCRIPTION, "no such item"))
+        remote.reply(Failed(identifier, "SUB", ExceptionKind.SUBSCRIPTION, "no such item"))
         client.read("SUBOK")
         client.unsubscribe(1)
         client.read("UNSUB")
@@ -118,7 +118,7 @@ def test_an_item_is_tried_again_unless_the_adapter_has_refused_it(server: Remote
     with server.client() as client:
         client.subscribe(1, "refused", "x")
         client.subscribe(2, "failing", "x")
-        for kind in (Kind.SUBSCRIPTION, Kind.FAILURE):
+        for kind in (ExceptionKind.SUBSCRIPTION, ExceptionKind.FAILURE):
             identifier, _ = remote.expect(Subscribe)
             remote.reply(Failed(identifier, "SUB", kind, "no"))
         identifier = remote.subscribe("failing")
@@ -164,7 +164,7 @@ def test_repeated_and_unknown_answers_are_counted_and_dropped(server: RemoteServ
         identifier = remote.subscribe("a")
         remote.reply(Done(identifier, "SUB"))
         remote.reply(Done("nobody", "SUB"))
-        remote.reply(Failed(identifier, "SUB", Kind.FAILURE, "changed its mind"))
+        remote.reply(Failed(identifier, "SUB", ExceptionKind.FAILURE, "changed its mind"))
         remote.update("a", identifier, True, x="still here")
         assert client.values() == ["still here"]
         assert feed(server).link.late_replies == 3

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from penstock.adapters.remote.calls import Done as Callback
 from penstock.adapters.remote.calls import Unanswered, Why
-from penstock.adapters.remote.items import Items
+from penstock.adapters.remote.items import RemoteItems
 from penstock.adapters.remote.link import Phase
 from penstock.kernel.item import Mode
 from penstock.kernel.session import Session
 from penstock.testing import Harness
 from penstock.testing.hands import HandSource
 from penstock.wire.ari.notifications import EndOfSnapshot, Update
-from penstock.wire.ari.replies import Done, Failed, Kind
+from penstock.wire.ari.replies import Done, ExceptionKind, Failed
 from penstock.wire.ari.requests import Request, Subscribe, Unsubscribe
 
 ITEMS = ("a", "b")
@@ -53,7 +53,7 @@ class Adapter:
         if succeeds:
             done(Done(identifier, request.method))
         else:
-            done(Failed(identifier, request.method, Kind.SUBSCRIPTION, "no"))
+            done(Failed(identifier, request.method, ExceptionKind.SUBSCRIPTION, "no"))
 
     def lose(self) -> None:
         self.phase = Phase.WAITING
@@ -66,7 +66,7 @@ class Adapter:
 class Source(HandSource):
     """Passes on what the kernel wants."""
 
-    items: Items
+    items: RemoteItems
 
     def subscribe(self, item: str, serial: int) -> None:
         assert self.feed is not None
@@ -81,7 +81,7 @@ class World:
         source = Source()
         self.harness = Harness(source=source)
         self.adapter = Adapter()
-        self.items = source.items = Items(self.adapter, self.harness.feed, 1_000.0, 1_000.0)  # type: ignore[arg-type]
+        self.items = source.items = RemoteItems(self.adapter, self.harness.feed, 1_000.0, 1_000.0)  # type: ignore[arg-type]
         self.session: Session = self.harness.open()[0]
         self.numbers: dict[str, int] = {}
         self._count = 0

@@ -16,7 +16,7 @@ from penstock.services.errors import StartError
 from penstock.testing import Harness
 from penstock.wire.ari import peer
 from penstock.wire.ari.packets import Credentials
-from penstock.wire.ari.replies import Failed, Initialised, Kind
+from penstock.wire.ari.replies import ExceptionKind, Failed, Initialised
 from penstock.wire.ari.requests import InitData, InitMetadata, Subscribe
 from penstock.wire.ari.version import NEWEST, Version
 from tests.adapters.remote.support import RemotePeer, RemoteServer, ready, wait_until
@@ -236,7 +236,7 @@ def test_an_adapter_that_fails_to_initialise_itself_is_refused_with_its_own_word
     with server, RemotePeer(adapter.ports[0]) as remote:
         remote.introduce()
         identifier, _ = remote.expect(InitData)
-        remote.reply(Failed(identifier, "DPI", Kind.DATA, "no database"))
+        remote.reply(Failed(identifier, "DPI", ExceptionKind.DATA, "no database"))
         assert remote.expect_close() == "its initialisation has failed: no database"
     assert "no database" in logged(caplog)
 
@@ -266,7 +266,7 @@ def test_the_start_fails_when_the_adapter_that_it_waits_for_does() -> None:
     with RemotePeer(port) as remote:
         remote.introduce()
         identifier, _ = remote.expect(InitMetadata)
-        remote.reply(Failed(identifier, "MPI", Kind.METADATA, "no database"))
+        remote.reply(Failed(identifier, "MPI", ExceptionKind.METADATA, "no database"))
         remote.expect_close()
     starting.join(10)
     assert "its initialisation has failed: no database" in str(failed[0])

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.adapters.remote import RemoteDataAdapter
 from penstock.wire.ari import peer
-from penstock.wire.ari.replies import Failed, Kind
+from penstock.wire.ari.replies import ExceptionKind, Failed
 from penstock.wire.ari.requests import Subscribe
 from penstock.wire.ari.version import NEWEST
 from tests.adapters.remote.support import Client, RemotePeer, RemoteServer, ready, wait_until
@@ -178,7 +178,7 @@ def test_an_item_that_cannot_be_subscribed_anew_keeps_its_state_and_is_repaired_
     scene.lose(remote)
     with scene.connect() as second:
         failed, _ = second.expect(Subscribe)
-        second.reply(Failed(failed, "SUB", Kind.FAILURE, "not yet"))
+        second.reply(Failed(failed, "SUB", ExceptionKind.FAILURE, "not yet"))
         again = second.subscribe("a")
         second.update("a", again, True, x="2")
         assert scene.client.values() == ["2"]

@@ -15,12 +15,12 @@ from penstock.kernel.ports import ClientFacts
 from penstock.wire.ari import peer, requests
 from penstock.wire.ari.packets import ForceSessionEnd, ForceUnsubscription
 from penstock.wire.ari.replies import (
+    AriNames,
     Done,
+    ExceptionKind,
     Failed,
     ItemData,
     ItemFacts,
-    Kind,
-    Names,
     Reply,
     SessionAdmitted,
     TablesAdmitted,
@@ -76,9 +76,9 @@ class Decider(RemotePeer):
         if isinstance(request, requests.NotifySession):
             return SessionAdmitted(identifier, method, 0)
         if isinstance(request, requests.GetItems):
-            return Names(identifier, method, tuple(request.group.split()))
+            return AriNames(identifier, method, tuple(request.group.split()))
         if isinstance(request, requests.GetSchema):
-            return Names(identifier, method, tuple(request.schema.split()))
+            return AriNames(identifier, method, tuple(request.schema.split()))
         if isinstance(request, requests.GetItemData):
             return ItemData(identifier, method, tuple([ItemFacts(0, 0.0, ALL) for _ in request.items]))
         if isinstance(request, requests.GetUserItemData):
@@ -101,7 +101,7 @@ class Decider(RemotePeer):
         super().close()
 
 
-def failing(kind: Kind, code: int | None = None, message: str | None = None) -> Handler:
+def failing(kind: ExceptionKind, code: int | None = None, message: str | None = None) -> Handler:
     return lambda identifier, request: Failed(identifier, request.method, kind, "for the log", code, message)
 
 
@@ -173,7 +173,7 @@ def test_everything_about_a_session_is_asked_in_its_order_in_every_version(
         begun = decider.asked[6]
         assert isinstance(begun, requests.NotifyTables)
         rich = version.has_rich_tables
-        assert begun.tables[0] == requests.Table(
+        assert begun.tables[0] == requests.TableInfo(
             1, "MERGE", "a b", "x y", 1, 2, None, "FEED" if rich else None, ("a", "b") if rich else ()
         )
         ended = decider.wait_for(requests.NotifyTablesEnd)
@@ -184,12 +184,12 @@ def test_everything_about_a_session_is_asked_in_its_order_in_every_version(
 @pytest.mark.parametrize(
     ("handler", "line"),
     [
-        (failing(Kind.ACCESS), "CONERR,1,User/password check failed"),
-        (failing(Kind.CREDITS, -7, "pay first"), "CONERR,-7,pay first"),
-        (failing(Kind.CREDITS, 7, "pay first"), "CONERR,0,pay first"),
-        (failing(Kind.RESOURCE_UNAVAILABLE), "CONERR,6"),
-        (failing(Kind.GENERIC), "CONERR,66"),
-        (failing(Kind.SCHEMA), "CONERR,66"),
+        (failing(ExceptionKind.ACCESS), "CONERR,1,User/password check failed"),
+        (failing(ExceptionKind.CREDITS, -7, "pay first"), "CONERR,-7,pay first"),
+        (failing(ExceptionKind.CREDITS, 7, "pay first"), "CONERR,0,pay first"),
+        (failing(ExceptionKind.RESOURCE_UNAVAILABLE), "CONERR,6"),
+        (failing(ExceptionKind.GENERIC), "CONERR,66"),
+        (failing(ExceptionKind.SCHEMA), "CONERR,66"),
         (silent, "CONERR,6"),
         (garbled, "CONERR,66"),
     ],
@@ -207,8 +207,8 @@ def test_a_user_who_is_not_admitted_is_told_the_code_for_it(
 @pytest.mark.parametrize(
     ("handler", "line"),
     [
-        (failing(Kind.CREDITS, -3, "one is enough"), "CONERR,-3,one is enough"),
-        (failing(Kind.NOTIFICATION), "CONERR,66"),
+        (failing(ExceptionKind.CREDITS, -3, "one is enough"), "CONERR,-3,one is enough"),
+        (failing(ExceptionKind.NOTIFICATION), "CONERR,66"),
         (silent, "CONERR,6"),
     ],
 )
@@ -233,7 +233,7 @@ def test_a_conflicting_session_is_ended_and_the_new_one_asked_for_once_more(
 
         def conflict_once(identifier: str, request: requests.Request) -> Reply:
             decider.answers.pop("NNS")
-            return Failed(identifier, "NNS", Kind.CONFLICTING_SESSION, "two", -3, "no", first.socket.session)
+            return Failed(identifier, "NNS", ExceptionKind.CONFLICTING_SESSION, "two", -3, "no", first.socket.session)
 
         decider.answers["NNS"] = conflict_once
         with server.client(user="me") as second:
@@ -279,7 +279,7 @@ def test_a_subscription_that_was_told_and_could_not_begin_is_told_to_have_ended(
 
 def test_a_session_that_conflicts_for_ever_is_refused(server: RemoteServer, decider: Decider) -> None:
     decider.answers["NNS"] = lambda identifier, request: Failed(
-        identifier, "NNS", Kind.CONFLICTING_SESSION, "two", -3, "no", "nobody"
+        identifier, "NNS", ExceptionKind.CONFLICTING_SESSION, "two", -3, "no", "nobody"
     )
     with server.client() as client:
         assert client.head[-1].startswith("CONERR,-3,no")
@@ -306,19 +306,19 @@ def test_bandwidth_and_limits_are_those_of_the_adapter(server: RemoteServer, dec
 @pytest.mark.parametrize(
     ("method", "handler", "code"),
     [
-        ("GIS", failing(Kind.ITEMS), 21),
-        ("GIS", failing(Kind.GENERIC), 66),
+        ("GIS", failing(ExceptionKind.ITEMS), 21),
+        ("GIS", failing(ExceptionKind.GENERIC), 66),
         ("GIS", silent, 66),
-        ("GSC", failing(Kind.ITEMS), 22),
-        ("GSC", failing(Kind.SCHEMA), 23),
-        ("GSC", lambda identifier, request: Names(identifier, "GSC", ()), 23),
-        ("GIT", failing(Kind.GENERIC), 66),
+        ("GSC", failing(ExceptionKind.ITEMS), 22),
+        ("GSC", failing(ExceptionKind.SCHEMA), 23),
+        ("GSC", lambda identifier, request: AriNames(identifier, "GSC", ()), 23),
+        ("GIT", failing(ExceptionKind.GENERIC), 66),
         ("GIT", lambda identifier, request: ItemData(identifier, "GIT", ()), 66),
         ("GIT", lambda identifier, request: ItemData(identifier, "GIT", (ItemFacts(0, 0.0, ("RAW",)),)), 24),
         ("GUI", lambda identifier, request: UserItemData(identifier, "GUI", (UserItemFacts(0, 0.0, ()),)), 24),
         ("GUI", garbled, 66),
-        ("NNT", failing(Kind.CREDITS, -9, "no more"), -9),
-        ("NNT", failing(Kind.NOTIFICATION), 66),
+        ("NNT", failing(ExceptionKind.CREDITS, -9, "no more"), -9),
+        ("NNT", failing(ExceptionKind.NOTIFICATION), 66),
     ],
 )
 def test_a_subscription_that_is_not_granted_is_refused_with_the_code_for_it(
@@ -333,7 +333,7 @@ def test_a_subscription_that_is_not_granted_is_refused_with_the_code_for_it(
 def test_a_group_without_items_is_granted_and_nothing_is_asked_about_its_items(
     server: RemoteServer, decider: Decider
 ) -> None:
-    decider.answers["GIS"] = lambda identifier, request: Names(identifier, "GIS", ())
+    decider.answers["GIS"] = lambda identifier, request: AriNames(identifier, "GIS", ())
     with server.client() as client:
         client.subscribe(1, "nothing", "x y")
         assert client.read("REQERR", "SUBOK") == "SUBOK,1,0,2"
@@ -362,9 +362,9 @@ def test_a_selector_cannot_be_remote(server: RemoteServer, decider: Decider) -> 
 @pytest.mark.parametrize(
     ("handler", "code"),
     [
-        (failing(Kind.CREDITS, -4, "rude"), "-4,rude"),
-        (failing(Kind.NOTIFICATION), "34,"),
-        (failing(Kind.GENERIC), "35,"),
+        (failing(ExceptionKind.CREDITS, -4, "rude"), "-4,rude"),
+        (failing(ExceptionKind.NOTIFICATION), "34,"),
+        (failing(ExceptionKind.GENERIC), "35,"),
         (garbled, "35,"),
         (silent, "35,"),
     ],

@@ -9,10 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.adapters.replay import rows
-from penstock.adapters.replay.rows import BadRow, MissingColumn, Row, as_seconds, as_text, read
+from penstock.adapters.replay.rows import BadReplayRow, MissingColumn, Row, as_seconds, as_text, read
 
 
-def read_text(tmp_path: Path, text: str | bytes, format: str, *needed: str, delimiter: str = ",") -> list[Row | BadRow]:
+def read_text(
+    tmp_path: Path, text: str | bytes, format: str, *needed: str, delimiter: str = ","
+) -> list[Row | BadReplayRow]:
     path = tmp_path / "file"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return list(read(path, format, delimiter, needed))
@@ -40,7 +42,7 @@ def test_a_byte_order_mark_and_another_delimiter_do_no_harm(tmp_path: Path) -> N
 )
 def test_a_bad_csv_row_is_told_by_its_line_and_the_next_is_read(tmp_path: Path, line: bytes, reason: str) -> None:
     found = read_text(tmp_path, b"a,b\n1,2\n" + line + b"3,4\n", "csv")
-    assert found == [Row(2, {"a": "1", "b": "2"}), BadRow(3, reason), Row(4, {"a": "3", "b": "4"})]
+    assert found == [Row(2, {"a": "1", "b": "2"}), BadReplayRow(3, reason), Row(4, {"a": "3", "b": "4"})]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_a_bad_csv_row_is_told_by_its_line_and_the_next_is_read(tmp_path: Path, 
 def test_a_bad_json_line_is_told_by_its_number_and_the_next_is_read(tmp_path: Path, line: bytes, reason: str) -> None:
     first, bad, last = read_text(tmp_path, b'\n{"a": 1}\n' + line + b'{"a": null}', "jsonl", "a")
     assert (first, last) == (Row(2, {"a": 1}), Row(4, {"a": None}))
-    assert isinstance(bad, BadRow)
+    assert isinstance(bad, BadReplayRow)
     assert bad.line == 3
     assert reason in bad.reason
 

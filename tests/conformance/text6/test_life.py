@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from penstock.client import ClientState
 from penstock.client.events import Update as TlcpUpdate
-from penstock.wire.text6.push import EndOfSnapshot, Update
-from penstock.wire.text6.reader import Accepted, Reader
+from penstock.testing.text6_push import EndOfSnapshot, Update
+from penstock.testing.text6_reader import Accepted, PushReader
 from penstock.wire.text6.values import decode_values
 from tests.conformance.conftest import MovableClock
 from tests.conformance.text6.phrases import OK, SYNC_ERROR, Device, creation
@@ -109,7 +109,7 @@ def both(
     with exchange.http() as old, exchange.http() as new:
         old.post("create_session", creation(), query="")
         old.read_head()
-        reader = Reader(stream=True)
+        reader = PushReader(stream=True)
         seen: list[object] = []
         while not seen:
             seen += reader.feed(old.read_some())

@@ -12,7 +12,7 @@ from penstock.twins.names import policy_key, thing_key
 from penstock.twins.reasons import NotFound, NotModifiable, TwinReason, TwinRefusal
 from penstock.wire.ditto import errors
 from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.resource import Part, Resource, parse_resource
 
 
@@ -113,7 +113,7 @@ def test_the_table_above_has_every_reason() -> None:
     ],
 )
 def test_each_part_has_errors_of_its_own(path: str, missing: str, unwritable: str, words: list[str]) -> None:
-    resource = parse_resource(Group.THINGS, path)
+    resource = parse_resource(EntityGroup.THINGS, path)
     not_found, not_modifiable = said(NotFound("a:b", resource)), said(NotModifiable("a:b", resource))
     assert (not_found.status, not_found.code) == (404, missing)
     assert (not_modifiable.status, not_modifiable.code) == (403, unwritable)
@@ -135,7 +135,7 @@ def test_each_part_has_errors_of_its_own(path: str, missing: str, unwritable: st
     ],
 )
 def test_each_part_of_a_policy_is_missing_by_its_own_name(path: str, code: str, words: list[str]) -> None:
-    resource = parse_resource(Group.POLICIES, path)
+    resource = parse_resource(EntityGroup.POLICIES, path)
     assert said(NotFound("a:b", resource)).code == code
     assert all(word in said(NotFound("a:b", resource)).message for word in words)
     assert said(NotModifiable("a:b", resource)).code == "policies:policy.notmodifiable"

@@ -10,7 +10,7 @@ from penstock.twins.history import PastMoment
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions, IfEqual, Tags, Unreadable, read
 from penstock.twins.reasons import TwinRefusal
 from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.rql import Exists
+from penstock.wire.ditto.rql import FieldExists
 
 
 def test_headers_say_which_moment_is_meant() -> None:
@@ -28,7 +28,9 @@ def test_headers_say_which_moment_is_meant() -> None:
 def test_headers_are_read_as_conditions() -> None:
     assert conditions_of({"correlation-id": "c"}) is NO_CONDITIONS
     found = conditions_of({"if-match": '"a", W/"b",*', "if-equal": "skip", "condition": "exists(attributes/x)"})
-    assert found == Conditions(Tags('"a", W/"b",*', ('"a"', "*"), ('"b"',)), None, IfEqual.SKIP, Exists("attributes/x"))
+    assert found == Conditions(
+        Tags('"a", W/"b",*', ('"a"', "*"), ('"b"',)), None, IfEqual.SKIP, FieldExists("attributes/x")
+    )
     assert found.has_tags
     # A published client sends numbers, too; as a tag one is none.
     assert isinstance(conditions_of({"if-none-match": 7}).if_none_match, Unreadable)

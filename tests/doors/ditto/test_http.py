@@ -17,10 +17,10 @@ from websockets.sync.client import connect
 
 from penstock.doors.ditto.saved_state import load_state
 from penstock.journal.journal import Journal, Policy
-from penstock.journal.journal import Settings as JournalSettings
+from penstock.journal.journal import JournalSettings as JournalSettings
 from penstock.journal.record import Columns
 from penstock.journal.retention import Retention
-from penstock.journal.writer import Group
+from penstock.journal.writer import BatchGroup
 from penstock.services.errors import StartError
 from tests.adapters.access.world import password_of
 from tests.doors.ditto.site import EVENTS, MERGE, Site, entry, policy
@@ -491,7 +491,7 @@ def test_a_command_that_takes_longer_than_its_timeout_is_408_and_done_all_the_sa
     writer = site.server.recording.journal._writer
     release, write = threading.Event(), writer.append
 
-    def slow(group: Group, *, sync: bool) -> None:
+    def slow(group: BatchGroup, *, sync: bool) -> None:
         assert release.wait(30)
         write(group, sync=sync)
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from penstock.doors.ditto import identity as room
-from penstock.doors.ditto.identity import Identity, ShownCredentials
+from penstock.doors.ditto.identity import DittoIdentity, ShownCredentials
 from penstock.doors.ditto.locality import Locality
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.ports import Admission, ClientFacts, Grant, SessionFacts, Wish
@@ -98,13 +98,15 @@ def test_a_set_that_does_not_know_its_users_does_not_do(tmp_path: Path) -> None:
 # -- the demo ----------------------------------------------------------------------------------------------------------
 
 
-def demo(*hosts: str) -> Identity:
+def demo(*hosts: str) -> DittoIdentity:
     """That of a server with ports 8080 and 8081."""
-    return Identity(lambda name: None, "", "token", Locality(hosts or ("127.0.0.1",), lambda: (8080, 8081)).includes)
+    return DittoIdentity(
+        lambda name: None, "", "token", Locality(hosts or ("127.0.0.1",), lambda: (8080, 8081)).includes
+    )
 
 
 def login(
-    identity: Identity, user: str | None, password: str, address: str = "127.0.0.1", **headers: str
+    identity: DittoIdentity, user: str | None, password: str, address: str = "127.0.0.1", **headers: str
 ) -> tuple[str, ...]:
     named = {name.replace("_", "-"): value for name, value in {"host": "localhost:8081", **headers}.items()}
     credentials = ShownCredentials(user, password, ClientFacts(address, False, named))
@@ -191,8 +193,8 @@ class Keeper:
         raise NotImplementedError
 
 
-def kept_by(keeper: Keeper, clock: Clock | None = None) -> Identity:
-    return Identity(lambda name: keeper, "SET", "token", lambda client: False, clock or Clock())
+def kept_by(keeper: Keeper, clock: Clock | None = None) -> DittoIdentity:
+    return DittoIdentity(lambda name: keeper, "SET", "token", lambda client: False, clock or Clock())
 
 
 def test_what_was_right_is_not_asked_again_for_a_while() -> None:

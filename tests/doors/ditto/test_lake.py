@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.journal.journal import Settings
+from penstock.journal.journal import JournalSettings
 from penstock.pipeline.lake import Lake
 from tests.doors.ditto.world import THING, World, command, kind, revisions, running
 from tests.history import world as history
@@ -27,7 +27,7 @@ class Mover(history.World):
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    with running(tmp_path, Settings(segment_bytes=20_000, interval_millis=1)) as found:
+    with running(tmp_path, JournalSettings(segment_bytes=20_000, interval_millis=1)) as found:
         yield found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.wire.ditto.envelope import Envelope
-from penstock.wire.ditto.twin import Event
+from penstock.wire.ditto.twin import TwinEvent
 from tests.doors.ditto.world import World, kinds, running
 
 
@@ -23,14 +23,14 @@ def test_an_event_that_many_see_is_encoded_once(world: World, monkeypatch: pytes
     watchers = [world.connect() for _ in range(5)]
     for each in watchers:
         each.say("START-SEND-EVENTS")
-    encoded: list[Event] = []
-    envelope = Event.envelope
+    encoded: list[TwinEvent] = []
+    envelope = TwinEvent.envelope
 
-    def count(event: Event, extra: Any = None) -> Envelope:
+    def count(event: TwinEvent, extra: Any = None) -> Envelope:
         encoded.append(event)
         return envelope(event, extra)
 
-    monkeypatch.setattr(Event, "envelope", count)
+    monkeypatch.setattr(TwinEvent, "envelope", count)
     world.make(events=3)
     assert [kinds(each.hear()) for each in watchers] == [["created", "modified", "modified"]] * 5
     assert [event.revision for event in encoded] == [1, 2, 3]

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.doors.ditto.saved_state import NAME, PREVIOUS
 from penstock.journal.disk import DirectoryDisk
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.recovery import bases
 from penstock.journal.retention import Retention, drop_expired
 from penstock.pipeline.files import Written, write_task
@@ -33,7 +33,7 @@ def drop(data: Path, lake_sequence: int) -> None:
 def move(data: Path) -> int:
     """What the job `history` does."""
     journal, lake = data / "journal", Lake(data / "lake")
-    batches = write_task(str(lake.root), 0)(Reader(journal).read())
+    batches = write_task(str(lake.root), 0)(JournalReader(journal).read())
     lake.adopt(journal, 0, [Written(**row) for batch in batches for row in batch.to_pylist()])
     return lake.sequence()
 

@@ -8,15 +8,15 @@ import pytest
 from penstock.doors.ditto.saved_state import BATCH_TWINS, NAME, PREVIOUS, VERSION, load_state, records_after, save_state
 from penstock.journal.errors import Expired
 from penstock.journal.journal import Policy
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
 from penstock.testing.disk import FakeDisk, PowerCut
-from penstock.twins.names import Names, policy_key, thing_key
+from penstock.twins.names import TwinNames, policy_key, thing_key
 from penstock.twins.state import TwinsState
 from penstock.twins.twin import Twin
 from tests.twins.world import NOON, POLICY, POLICY_DOCUMENT, THING, Gate, World, command, policy_command
 
-NAMES = Names()
+NAMES = TwinNames()
 
 
 def state(sequence: int, count: int = 3) -> TwinsState:
@@ -94,9 +94,9 @@ def test_a_start_reads_only_what_came_after_the_state() -> None:
     assert saved.sequence == 8
     assert set(saved.twins) == {NAMES.entity(thing_key(THING)), NAMES.entity(policy_key(POLICY))}
     world.ask(command("modify", "/attributes/n", 2))
-    after = list(records_after(Reader(world.disk), NAMES, saved.sequence))
+    after = list(records_after(JournalReader(world.disk), NAMES, saved.sequence))
     assert [(record.sequence, record.revision, record.value) for record in after] == [(9, 2, "2")]
-    whole = list(records_after(Reader(world.disk), NAMES, 0))
+    whole = list(records_after(JournalReader(world.disk), NAMES, 0))
     assert [record.sequence for record in whole] == [1, 2, 4, 5, 6, 7, 8, 9]
     before = world.twins.thing(THING)
     world.restart()
@@ -154,4 +154,4 @@ def test_what_retention_has_dropped_is_missed_and_not_forgotten() -> None:
     first = min(name for name in disk.names() if name.endswith(".segment"))
     disk.remove(first)
     with pytest.raises(Expired):
-        list(records_after(Reader(disk), NAMES, 0))
+        list(records_after(JournalReader(disk), NAMES, 0))

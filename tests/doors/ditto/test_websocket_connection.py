@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.doors.ditto.connection import MAX_UNANSWERED
-from penstock.doors.ditto.service import DittoService
+from penstock.doors.ditto.service import TwinService
 from tests.doors.ditto.world import THING, Message, Renewing, World, command, refusal, revisions, running
 from tests.doors.ditto.world_memory import MemoryWorld
 
@@ -47,7 +47,7 @@ def test_a_command_that_is_not_answered_before_the_socket_goes_is_done_all_the_s
 class Failing:
     """A service with a mistake in it."""
 
-    def __init__(self, service: DittoService) -> None:
+    def __init__(self, service: TwinService) -> None:
         self._service = service
 
     def __getattr__(self, name: str) -> Any:

@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from penstock.doors.ditto.change_log import JournalChangeLog
-from penstock.doors.ditto.connection import Connection
-from penstock.doors.ditto.identity import Identity, Login, ShownCredentials
+from penstock.doors.ditto.connection import DittoConversation
+from penstock.doors.ditto.identity import DittoIdentity, Login, ShownCredentials
 from penstock.doors.ditto.items import Items, Sets
 from penstock.doors.ditto.live import Edition
-from penstock.doors.ditto.ports import Service, Work
-from penstock.doors.ditto.service import DittoService
+from penstock.doors.ditto.ports import TwinServicePort, Work
+from penstock.doors.ditto.service import TwinService
 from penstock.history.reader import History
-from penstock.journal.journal import Journal, Policy, Settings
+from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.record import Columns
 from penstock.journal.recorder import Recording
 from penstock.kernel.ports import ClientFacts
 from penstock.testing.clock import Clock
 from penstock.twins.command import Caller
-from penstock.twins.names import EntityKey, Names, thing_key
+from penstock.twins.names import EntityKey, TwinNames, thing_key
 from penstock.twins.registry import RegistrySettings, Twins
 from penstock.wire.ditto.errors import AUTHENTICATION_FAILED
 from penstock.wire.ditto.instant import print_instant
@@ -107,7 +107,7 @@ class Place(Protocol):
     now: int
 
     @property
-    def port(self) -> Service: ...
+    def port(self) -> TwinServicePort: ...
     @property
     def edition(self) -> Edition: ...
     @property
@@ -127,7 +127,7 @@ class Peer:
         facts = ClientFacts("127.0.0.1", False, {})
         login = Login(Caller((f"nginx:{user}",), self), ShownCredentials(user, "secret", facts), time_to_live)
         numbers = iter(range(1_000_000))
-        self.connection = Connection(
+        self.connection = DittoConversation(
             world.port, world.edition, login, self, world.work, world.clock, lambda: f"made-{next(numbers)}"
         )
 
@@ -248,24 +248,26 @@ class World:
     """One service, and who is connected to it. Each message comes a second after the one before, by the journal's
     clock, which is not the one that connections have."""
 
-    def __init__(self, directory: Path, settings: Settings | None = None, kept_headers: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, directory: Path, settings: JournalSettings | None = None, kept_headers: tuple[str, ...] = ()
+    ) -> None:
         self.clock = Clock(1000.0)
         self.now = NOON
         self.work = Loop()
         loop = self.work.loop
         self._executor = ThreadPoolExecutor(2)
         self.journal = Journal(directory / "journal", settings)
-        self.names = Names()
+        self.names = TwinNames()
         # Entities of which an answer, or a change, was not taken.
         self.faults: list[EntityKey] = []
         change_log = JournalChangeLog(self.journal, loop.call_soon_threadsafe)
         self.twins = Twins(change_log, self._time, self.faults.append, RegistrySettings(names=self.names))
         reader = History(directory / "journal", directory / "lake")
-        identity = Identity(lambda name: None, "", "jwt", lambda client: True)
+        identity = DittoIdentity(lambda name: None, "", "jwt", lambda client: True)
         sets = Sets(lambda name: None, lambda adapter_set, adapter: False, self.names.adapter_set)
         recording = Recording(self.journal, loop.call_soon, self._time)
         items = Items(sets, identity, recording, reader, self._executor)
-        self.service = DittoService(
+        self.service = TwinService(
             self.twins,
             self.names,
             identity,
@@ -275,7 +277,7 @@ class World:
             kept_headers=kept_headers,
             now=lambda: self.now,
         )
-        self.port: Service = self.service
+        self.port: TwinServicePort = self.service
         self.edition = Edition(self.service.losses)
         self._peers: list[Peer] = []
 
@@ -330,7 +332,9 @@ class World:
 
 
 @contextmanager
-def running(directory: Path, settings: Settings | None = None, kept_headers: tuple[str, ...] = ()) -> Iterator[World]:
+def running(
+    directory: Path, settings: JournalSettings | None = None, kept_headers: tuple[str, ...] = ()
+) -> Iterator[World]:
     world = World(directory, settings, kept_headers)
     try:
         yield world
@@ -341,7 +345,7 @@ def running(directory: Path, settings: Settings | None = None, kept_headers: tup
 class Renewing:
     """A service whose tokens are the names of their users, and last a minute."""
 
-    def __init__(self, service: DittoService) -> None:
+    def __init__(self, service: TwinService) -> None:
         self._service = service
 
     def __getattr__(self, name: str) -> Any:

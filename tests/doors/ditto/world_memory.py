@@ -19,7 +19,7 @@ from penstock.doors.ditto.waiting_events import Losses
 from penstock.testing.clock import Clock
 from penstock.twins.enforcement import not_found
 from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.ranges import Selection, resolve
+from penstock.wire.ditto.ranges import HistoryRange, resolve
 from penstock.wire.ditto.topic import Topic
 from penstock.wire.ditto.twin import Command, RetrieveSeveral
 from tests.doors.ditto.world import NOON, SECOND, Peer
@@ -61,7 +61,7 @@ class Histories:
     # Raised by the next history that is looked for.
     fault: Exception | None = None
 
-    async def history_of(self, topic: Topic, selection: Selection, login: Login) -> Batches:
+    async def history_of(self, topic: Topic, selection: HistoryRange, login: Login) -> Batches:
         if self.fault is not None:
             raise self.fault
         latest = self.lengths.get(topic.entity, 0)

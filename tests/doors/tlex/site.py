@@ -23,10 +23,10 @@ from penstock.wire.tlex.datagrams import (
     Payload,
     TimestampsRequest,
     TimestampsResponse,
-    Token,
+    TokenDatagram,
     decode,
 )
-from penstock.wire.tlex.frames import PREAMBLE, FrameReader
+from penstock.wire.tlex.frames import PREAMBLE, TlexFrameReader
 from tests.support.background import BackgroundServer
 
 # Nothing here takes longer, unless it is broken.
@@ -149,7 +149,7 @@ class Site:
     def connect(self, session: dict[str, Any], context: ssl.SSLContext | None = None) -> Peer:
         """The connection of a session, when the hub has admitted it."""
         peer = self.dial(session["details"]["listener"]["port"], context)
-        peer.send_bytes(PREAMBLE + Token(session["token"]).encode())
+        peer.send_bytes(PREAMBLE + TokenDatagram(session["token"]).encode())
         peer.token = session["token"]
         peer.synchronize()
         return peer
@@ -189,7 +189,7 @@ class Peer:
         self.socket = connection
         self.token = ""
         # The hub's version byte is the first thing it says.
-        self._reader = FrameReader()
+        self._reader = TlexFrameReader()
         self._datagrams: list[Datagram] = []
         self._asked = itertools.count(1)
 

@@ -14,7 +14,7 @@ from penstock.client.tlex import TlexApi, connect
 from penstock.config import ConfigError, load
 from penstock.doors.tlex.journaling import PayloadJournaling
 from penstock.exchange.authorization import Role
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.recorder import Recording
 from penstock.server import Server
 from penstock.store.store import Store
@@ -62,7 +62,7 @@ def serving(directory: Path, overrides: dict[str, object], use: Any) -> None:
 
 
 def records(directory: Path) -> list[dict[str, Any]]:
-    reader = Reader(directory / "journal")
+    reader = JournalReader(directory / "journal")
     reader.poll()
     return [row for batch in reader.read() for row in batch.to_pylist()]
 

@@ -17,23 +17,23 @@ from penstock.wire.ari.notifications import (
     parse_unusual_update,
 )
 from penstock.wire.ari.packets import (
+    AriKeepAlive,
+    AriStream,
     Credentials,
     ForceSessionEnd,
     ForceUnsubscription,
-    KeepAlive,
     Packet,
-    Stream,
     parse_packet,
 )
 from penstock.wire.ari.replies import (
     REPLY_PARSERS,
+    AriNames,
     Done,
+    ExceptionKind,
     Failed,
     Initialised,
     ItemData,
     ItemFacts,
-    Kind,
-    Names,
     Reply,
     SessionAdmitted,
     TablesAdmitted,
@@ -46,17 +46,17 @@ from tests.wire.reading import one_by_one, pieces
 
 OLD = Version(1, 8, 3)
 NEW = NEWEST
-META, DATA = Stream.METADATA, Stream.DATA
-REPLIES, NOTIFICATIONS = Stream.DATA_REPLIES, Stream.DATA_NOTIFICATIONS
+META, DATA = AriStream.METADATA, AriStream.DATA
+REPLIES, NOTIFICATIONS = AriStream.DATA_REPLIES, AriStream.DATA_NOTIFICATIONS
 ALL_MODES = ("RAW", "MERGE", "DISTINCT", "COMMAND")
 CERTIFIED = "1|RAC|S|user|S|ru|S|password|S|p+w|S|enableClosePacket|S|true|S|SDK|S|Python+Adapter+SDK"
 
-Case = tuple[str, Stream, Version | None, Packet]
+Case = tuple[str, AriStream, Version | None, Packet]
 
 # Lines as the published SDKs write them, except for the forms of 1.9.
 CASES: list[Case] = [
-    ("KEEPALIVE", META, None, KeepAlive()),
-    ("KEEPALIVE", NOTIFICATIONS, OLD, KeepAlive()),
+    ("KEEPALIVE", META, None, AriKeepAlive()),
+    ("KEEPALIVE", NOTIFICATIONS, OLD, AriKeepAlive()),
     (CERTIFIED, META, None, Credentials("ru", "p w", True, "Python Adapter SDK")),
     (CERTIFIED, DATA, NEW, Credentials("ru", "p w", True, "Python Adapter SDK")),
     ("1794743665586|RAC|S|enableClosePacket|S|true", NOTIFICATIONS, None, Credentials(None, None, True, None)),
@@ -67,16 +67,26 @@ CASES: list[Case] = [
     ("7|DPI|S|ARI.version|S|1.9.1|S|x|S|a+b", DATA, None, Initialised("7", "DPI", NEW, {"x": "a b"})),
     ("7|DPI|S|ARI.version|S|1.8.2", REPLIES, None, Initialised("7", "DPI", Version(1, 8, 2), {})),
     ("7|MPI|V", META, None, Initialised("7", "MPI", UNNAMED, {})),
-    ("7|MPI|EM|no+way", META, None, Failed("7", "MPI", Kind.METADATA, "no way")),
-    ("7|DPI|ED|no", DATA, None, Failed("7", "DPI", Kind.DATA, "no")),
-    ("7|DPI|E|Incompatible+Proxy+Adapter", DATA, None, Failed("7", "DPI", Kind.GENERIC, "Incompatible Proxy Adapter")),
+    ("7|MPI|EM|no+way", META, None, Failed("7", "MPI", ExceptionKind.METADATA, "no way")),
+    ("7|DPI|ED|no", DATA, None, Failed("7", "DPI", ExceptionKind.DATA, "no")),
+    (
+        "7|DPI|E|Incompatible+Proxy+Adapter",
+        DATA,
+        None,
+        Failed("7", "DPI", ExceptionKind.GENERIC, "Incompatible Proxy Adapter"),
+    ),
     # Data.
     ("10000014c3a4a7d51|SUB|V", DATA, OLD, Done("10000014c3a4a7d51", "SUB")),
-    ("9|SUB|EU|no+such+item%3A+a%7Cb", REPLIES, OLD, Failed("9", "SUB", Kind.SUBSCRIPTION, "no such item: a|b")),
-    ("9|SUB|EF|x", DATA, NEW, Failed("9", "SUB", Kind.FAILURE, "x")),
-    ("9|SUB|E|#", DATA, NEW, Failed("9", "SUB", Kind.GENERIC, "")),
+    (
+        "9|SUB|EU|no+such+item%3A+a%7Cb",
+        REPLIES,
+        OLD,
+        Failed("9", "SUB", ExceptionKind.SUBSCRIPTION, "no such item: a|b"),
+    ),
+    ("9|SUB|EF|x", DATA, NEW, Failed("9", "SUB", ExceptionKind.FAILURE, "x")),
+    ("9|SUB|E|#", DATA, NEW, Failed("9", "SUB", ExceptionKind.GENERIC, "")),
     ("9|USB|V", DATA, OLD, Done("9", "USB")),
-    ("9|USB|EU|$", DATA, OLD, Failed("9", "USB", Kind.SUBSCRIPTION, "")),
+    ("9|USB|EU|$", DATA, OLD, Failed("9", "USB", ExceptionKind.SUBSCRIPTION, "")),
     ("5|UD3|S|i|S|9|B|1|S|f|S|v", DATA, OLD, Update(5, "i", "9", True, {"f": "v"})),
     ("5|UD3|S|i|S|9|B|0", NOTIFICATIONS, OLD, Update(5, "i", "9", False, {})),
     (
@@ -123,19 +133,19 @@ CASES: list[Case] = [
     # Metadata.
     ("8|NUS|D|0.0|B|1", META, OLD, UserAdmitted("8", "NUS", 0.0, True)),
     ("8|NUA|D|1e-7|B|0", META, OLD, UserAdmitted("8", "NUA", 1e-7, False)),
-    ("8|NUS|EA|go+away", META, OLD, Failed("8", "NUS", Kind.ACCESS, "go away")),
-    ("8|NUS|EC|no|-7|pay+%C3%A9", META, OLD, Failed("8", "NUS", Kind.CREDITS, "no", -7, "pay é")),
-    ("8|NUS|ER|busy", META, NEW, Failed("8", "NUS", Kind.RESOURCE_UNAVAILABLE, "busy")),
+    ("8|NUS|EA|go+away", META, OLD, Failed("8", "NUS", ExceptionKind.ACCESS, "go away")),
+    ("8|NUS|EC|no|-7|pay+%C3%A9", META, OLD, Failed("8", "NUS", ExceptionKind.CREDITS, "no", -7, "pay é")),
+    ("8|NUS|ER|busy", META, NEW, Failed("8", "NUS", ExceptionKind.RESOURCE_UNAVAILABLE, "busy")),
     ("8|NNS|V", META, OLD, SessionAdmitted("8", "NNS", None)),
     ("8|NNS|I|3600", META, NEW, SessionAdmitted("8", "NNS", 3600)),
-    ("8|NNS|EX|c|-3|#|S0", META, OLD, Failed("8", "NNS", Kind.CONFLICTING_SESSION, "c", -3, None, "S0")),
-    ("8|NNS|EN|x", META, OLD, Failed("8", "NNS", Kind.NOTIFICATION, "x")),
+    ("8|NNS|EX|c|-3|#|S0", META, OLD, Failed("8", "NNS", ExceptionKind.CONFLICTING_SESSION, "c", -3, None, "S0")),
+    ("8|NNS|EN|x", META, OLD, Failed("8", "NNS", ExceptionKind.NOTIFICATION, "x")),
     ("8|NSC|V", META, OLD, Done("8", "NSC")),
-    ("8|GIS|S|a|S|b+c", META, OLD, Names("8", "GIS", ("a", "b c"))),
-    ("8|GIS", META, OLD, Names("8", "GIS", ())),
-    ("8|GIS|EI|x", META, OLD, Failed("8", "GIS", Kind.ITEMS, "x")),
-    ("8|GSC|S|f", META, OLD, Names("8", "GSC", ("f",))),
-    ("8|GSC|ES|x", META, OLD, Failed("8", "GSC", Kind.SCHEMA, "x")),
+    ("8|GIS|S|a|S|b+c", META, OLD, AriNames("8", "GIS", ("a", "b c"))),
+    ("8|GIS", META, OLD, AriNames("8", "GIS", ())),
+    ("8|GIS|EI|x", META, OLD, Failed("8", "GIS", ExceptionKind.ITEMS, "x")),
+    ("8|GSC|S|f", META, OLD, AriNames("8", "GSC", ("f",))),
+    ("8|GSC|ES|x", META, OLD, Failed("8", "GSC", ExceptionKind.SCHEMA, "x")),
     (
         "8|GIT|I|0|D|0.0|M|RMDC|I|10|D|2.5|M|$",
         META,
@@ -145,7 +155,7 @@ CASES: list[Case] = [
     ("8|GIT", META, OLD, ItemData("8", "GIT", ())),
     ("8|GUI|I|0|D|0|M|M", META, OLD, UserItemData("8", "GUI", (UserItemFacts(0, 0.0, ("MERGE",)),))),
     ("8|NUM|V", META, OLD, Done("8", "NUM")),
-    ("8|NUM|EC|denied|-5|client+msg", META, OLD, Failed("8", "NUM", Kind.CREDITS, "denied", -5, "client msg")),
+    ("8|NUM|EC|denied|-5|client+msg", META, OLD, Failed("8", "NUM", ExceptionKind.CREDITS, "denied", -5, "client msg")),
     ("8|NNT|V", META, OLD, TablesAdmitted("8", "NNT", None, None)),
     ("8|NNT|B|1|B|0", META, NEW, TablesAdmitted("8", "NNT", True, False)),
     ("8|NTC|V", META, NEW, Done("8", "NTC")),
@@ -157,15 +167,17 @@ CASES: list[Case] = [
 # A list of nothing, as one SDK writes it.
 EMPTY_LISTS: list[Case] = [
     ("5|UD3|S|i|S|9|B|0|", NOTIFICATIONS, OLD, Update(5, "i", "9", False, {})),
-    ("8|GIS|", META, OLD, Names("8", "GIS", ())),
-    ("8|GSC|", META, OLD, Names("8", "GSC", ())),
+    ("8|GIS|", META, OLD, AriNames("8", "GIS", ())),
+    ("8|GSC|", META, OLD, AriNames("8", "GSC", ())),
     ("8|GIT|", META, OLD, ItemData("8", "GIT", ())),
     ("8|GUI|", META, OLD, UserItemData("8", "GUI", ())),
 ]
 
 
 @pytest.mark.parametrize(("line", "stream", "version", "packet"), CASES + EMPTY_LISTS)
-def test_every_packet_is_read_as_what_it_is(line: str, stream: Stream, version: Version | None, packet: Packet) -> None:
+def test_every_packet_is_read_as_what_it_is(
+    line: str, stream: AriStream, version: Version | None, packet: Packet
+) -> None:
     found = parse_packet(line, stream, version)
     assert found == packet
     assert type(found) is type(packet)
@@ -184,11 +196,11 @@ def test_packets_are_the_same_in_a_stream_whole_and_byte_by_byte() -> None:
 @pytest.mark.parametrize("tail", ["|", "||", "|x", "|S", "|V", "|S|x|", "|S|x|S", "|#", "|E|x"])
 @pytest.mark.parametrize(("line", "stream", "version", "packet"), CASES)
 def test_a_packet_with_something_behind_it_is_bad_or_a_longer_one(
-    line: str, stream: Stream, version: Version | None, packet: Packet, tail: str
+    line: str, stream: AriStream, version: Version | None, packet: Packet, tail: str
 ) -> None:
     # Where a list could begin nothing at all may stand, and after a bare method an exception.
     tokens = line.count("|") + 1
-    bare = isinstance(packet, Names | ItemData | UserItemData) and tokens == 2
+    bare = isinstance(packet, AriNames | ItemData | UserItemData) and tokens == 2
     no_list = bare or packet in (
         Credentials(None, None, False, None),
         Update(5, "i", "9", False, {}),
@@ -196,17 +208,17 @@ def test_a_packet_with_something_behind_it_is_bad_or_a_longer_one(
     )
     if (tail == "|" and no_list) or (tail == "|E|x" and bare):
         assert parse_packet(line + tail, stream, version) == (
-            packet if tail == "|" else Failed("8", line[2:], Kind.GENERIC, "x")
+            packet if tail == "|" else Failed("8", line[2:], ExceptionKind.GENERIC, "x")
         )
         return
     with pytest.raises(BadPacket) as caught:
         parse_packet(line + tail, stream, version)
-    assert caught.value.method == (None if isinstance(packet, KeepAlive) else line.split("|")[1])
+    assert caught.value.method == (None if isinstance(packet, AriKeepAlive) else line.split("|")[1])
 
 
 @pytest.mark.parametrize(("line", "stream", "version", "packet"), CASES)
 def test_a_packet_cut_between_two_tokens_is_bad_or_a_shorter_list(
-    line: str, stream: Stream, version: Version | None, packet: Packet
+    line: str, stream: AriStream, version: Version | None, packet: Packet
 ) -> None:
     parts = line.split("|")
     for end in range(1, len(parts)):
@@ -216,14 +228,14 @@ def test_a_packet_cut_between_two_tokens_is_bad_or_a_shorter_list(
             continue
         assert found != packet
         assert isinstance(
-            found, Update | DeclareDifferences | Credentials | Names | ItemData | UserItemData | Initialised
+            found, Update | DeclareDifferences | Credentials | AriNames | ItemData | UserItemData | Initialised
         )
 
 
-@pytest.mark.parametrize("stream", Stream)
+@pytest.mark.parametrize("stream", AriStream)
 @pytest.mark.parametrize(("line", "right", "version", "packet"), CASES)
 def test_a_packet_on_the_wrong_connection_is_bad(
-    line: str, right: Stream, version: Version | None, packet: Packet, stream: Stream
+    line: str, right: AriStream, version: Version | None, packet: Packet, stream: AriStream
 ) -> None:
     method = "KEEPALIVE" if line == "KEEPALIVE" else line.split("|")[1]
     if method in stream.methods:
@@ -242,7 +254,7 @@ def test_each_connection_has_its_methods() -> None:
 
 @pytest.mark.parametrize(("line", "stream", "version", "packet"), CASES)
 def test_before_a_version_is_agreed_on_little_may_come(
-    line: str, stream: Stream, version: Version | None, packet: Packet
+    line: str, stream: AriStream, version: Version | None, packet: Packet
 ) -> None:
     method = "KEEPALIVE" if line == "KEEPALIVE" else line.split("|")[1]
     if method in ("KEEPALIVE", "RAC", "MPI", "DPI", "FAL"):
@@ -277,7 +289,7 @@ def test_a_packet_of_a_later_version_is_told_as_such_with_its_request() -> None:
 
 # -- what is wrong -----------------------------------------------------------------------------------------------------
 
-BAD: list[tuple[str, Stream, str]] = [
+BAD: list[tuple[str, AriStream, str]] = [
     ("", DATA, "A packet: an empty line"),
     ("GET / HTTP/1.1", DATA, "A packet: no tokens but one, and that is not KEEPALIVE"),
     ("UD3", DATA, "A packet: no tokens but one, and that is not KEEPALIVE"),
@@ -331,7 +343,7 @@ BAD: list[tuple[str, Stream, str]] = [
 
 
 @pytest.mark.parametrize(("line", "stream", "message"), BAD)
-def test_what_cannot_be_understood_is_told_with_method_and_place(line: str, stream: Stream, message: str) -> None:
+def test_what_cannot_be_understood_is_told_with_method_and_place(line: str, stream: AriStream, message: str) -> None:
     version = None if "MPI" in line else NEW
     with pytest.raises(BadPacket) as caught:
         parse_packet(line, stream, version)
@@ -350,8 +362,8 @@ def test_a_password_is_not_shown() -> None:
     assert "p w" not in repr(parse_packet(CERTIFIED, META, None))
 
 
-@given(st.text(st.sampled_from("|S#$%BIDMEYV0159af:+é"), max_size=60), st.sampled_from([*Stream]))
-def test_whatever_comes_is_a_packet_or_bad(tail: str, stream: Stream) -> None:
+@given(st.text(st.sampled_from("|S#$%BIDMEYV0159af:+é"), max_size=60), st.sampled_from([*AriStream]))
+def test_whatever_comes_is_a_packet_or_bad(tail: str, stream: AriStream) -> None:
     for method in sorted(stream.methods):
         for version in (None, OLD, NEW):
             try:
@@ -461,17 +473,19 @@ IDS = st.text(st.sampled_from("0123456789abcdef"), min_size=1)
 def replies(version: Version) -> st.SearchStrategy[Reply]:
     rich = version >= (1, 9, 0)
     wish = st.booleans() if rich else st.none()
-    simple = st.sampled_from([kind for kind in Kind if kind not in (Kind.CREDITS, Kind.CONFLICTING_SESSION)])
+    simple = st.sampled_from(
+        [kind for kind in ExceptionKind if kind not in (ExceptionKind.CREDITS, ExceptionKind.CONFLICTING_SESSION)]
+    )
     methods = st.sampled_from(sorted(META.methods & set(REPLY_PARSERS)))
     return st.one_of(
         st.builds(Done, IDS, st.sampled_from(["NSC", "NUM", "NTC"])),
         st.builds(Failed, IDS, methods, simple, TEXT),
-        st.builds(Failed, IDS, methods, st.just(Kind.CREDITS), TEXT, INTEGERS, st.none() | TEXT),
+        st.builds(Failed, IDS, methods, st.just(ExceptionKind.CREDITS), TEXT, INTEGERS, st.none() | TEXT),
         st.builds(
             Failed,
             IDS,
             methods,
-            st.just(Kind.CONFLICTING_SESSION),
+            st.just(ExceptionKind.CONFLICTING_SESSION),
             TEXT,
             INTEGERS,
             st.none() | TEXT,
@@ -479,7 +493,7 @@ def replies(version: Version) -> st.SearchStrategy[Reply]:
         ),
         st.builds(UserAdmitted, IDS, st.sampled_from(["NUS", "NUA"]), FLOATS, st.booleans()),
         st.builds(SessionAdmitted, IDS, st.just("NNS"), INTEGERS if rich else st.none()),
-        st.builds(Names, IDS, st.sampled_from(["GIS", "GSC"]), st.lists(NAME).map(tuple)),
+        st.builds(AriNames, IDS, st.sampled_from(["GIS", "GSC"]), st.lists(NAME).map(tuple)),
         st.builds(ItemData, IDS, st.just("GIT"), st.lists(st.builds(ItemFacts, INTEGERS, FLOATS, MODES)).map(tuple)),
         st.builds(
             UserItemData, IDS, st.just("GUI"), st.lists(st.builds(UserItemFacts, INTEGERS, FLOATS, MODES)).map(tuple)

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.testing.ari_peer import Close, ForcedReply, encode_reply, parse_request
 from penstock.wire.ari import requests
 from penstock.wire.ari.errors import BadPacket
 from penstock.wire.ari.lines import LineReader
-from penstock.wire.ari.peer import Close, ForcedReply, encode_reply, parse_request
 from penstock.wire.ari.replies import Reply
 from penstock.wire.ari.requests import (
     GetItemData,
@@ -26,7 +26,7 @@ from penstock.wire.ari.requests import (
     Request,
     Statistics,
     Subscribe,
-    Table,
+    TableInfo,
     Unsubscribe,
     encode_request,
 )
@@ -37,9 +37,9 @@ OLD = Version(1, 8, 3)
 NEW = Version(1, 9, 1)
 
 # What 1.8.3 can tell of a table, and what 1.9.1 can.
-POOR = Table(3, "MERGE", "g|1", "s 2", 1, 2)
-RICH = Table(3, "MERGE", "g|1", "s 2", 1, 2, "sel", "QUOTES", ("a", "b c"))
-FINAL = Table(4, "COMMAND", "g", "s", 1, 1, None, "Q", ("a",), (Statistics(100, 0, 7),))
+POOR = TableInfo(3, "MERGE", "g|1", "s 2", 1, 2)
+RICH = TableInfo(3, "MERGE", "g|1", "s 2", 1, 2, "sel", "QUOTES", ("a", "b c"))
+FINAL = TableInfo(4, "COMMAND", "g", "s", 1, 1, None, "Q", ("a",), (Statistics(100, 0, 7),))
 
 # Request, version, bytes.
 CASES: list[tuple[Request, Version, bytes]] = [
@@ -118,7 +118,7 @@ def test_an_adapter_takes_no_request_that_is_cut_off(request_: Request, version:
 def test_an_old_table_says_nothing_of_what_is_new() -> None:
     for request in (NotifyTables("u", "S1", (RICH,)), NotifyTablesEnd("S1", (FINAL,))):
         (table,) = request.tables
-        old = Table(table.index, table.mode, table.group, table.schema, 1, table.last_item, table.selector)
+        old = TableInfo(table.index, table.mode, table.group, table.schema, 1, table.last_item, table.selector)
         found = parse_request(encode_request("ID", request, OLD).decode().rstrip(), OLD)
         assert isinstance(found, tuple)
         assert isinstance(found[1], NotifyTables | NotifyTablesEnd)
@@ -186,11 +186,11 @@ COUNTS = st.integers(0, 2**63 - 1)
 INDEXES = st.integers(0, 2**31 - 1)
 
 
-def tables(version: Version, final: bool) -> st.SearchStrategy[tuple[Table, ...]]:
+def tables(version: Version, final: bool) -> st.SearchStrategy[tuple[TableInfo, ...]]:
     rich = version >= (1, 9, 0)
     statistics = st.lists(st.builds(Statistics, COUNTS, COUNTS, COUNTS)).map(tuple) if rich and final else st.just(())
     table = st.builds(
-        Table,
+        TableInfo,
         INDEXES,
         MODES,
         TEXT,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.wire.ari.errors import BadPacket
 from penstock.wire.ari.values import (
-    Tokens,
+    TokenReader,
     decode,
     encode_compatible,
     encode_modes,
@@ -132,8 +132,8 @@ def test_a_version_is_found_by_its_name() -> None:
 # -- typed tokens ------------------------------------------------------------------------------------------------------
 
 
-def tokens(text: str) -> Tokens:
-    return Tokens(["id", "XYZ", *text.split("|")], "XYZ", "id")
+def tokens(text: str) -> TokenReader:
+    return TokenReader(["id", "XYZ", *text.split("|")], "XYZ", "id")
 
 
 def test_every_type_is_read() -> None:

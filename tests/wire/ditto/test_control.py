@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.ditto.control import RenewToken, Signals, Start, Stop, parse_control
+from penstock.wire.ditto.control import RenewToken, Signals, StartSending, Stop, parse_control
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.fields import parse_fields
 from penstock.wire.ditto.rql import parse_rql
@@ -24,8 +24,8 @@ from penstock.wire.ditto.rql import parse_rql
 )
 def test_each_kind_of_signal_is_started_and_stopped_and_acknowledged(text: str, signals: Signals) -> None:
     start = parse_control(text)
-    assert start == Start(signals)
-    assert isinstance(start, Start)
+    assert start == StartSending(signals)
+    assert isinstance(start, StartSending)
     assert start.acknowledgement == f"{text}:ACK"
     stop = parse_control(text.replace("START", "STOP"))
     assert stop == Stop(signals)
@@ -35,7 +35,7 @@ def test_each_kind_of_signal_is_started_and_stopped_and_acknowledged(text: str, 
 
 def test_the_acknowledgement_has_no_parameters() -> None:
     start = parse_control("START-SEND-EVENTS?filter=" + quote('like(thingId,"a*")'))
-    assert isinstance(start, Start)
+    assert isinstance(start, StartSending)
     assert start.acknowledgement == "START-SEND-EVENTS:ACK"
 
 
@@ -45,14 +45,14 @@ def test_parameters_are_decoded() -> None:
         "&extraFields=attributes/x%2CthingId&correlation-id=c+1"
     )
     start = parse_control(text)
-    assert start == Start(
+    assert start == StartSending(
         Signals.EVENTS,
         ("org.eclipse", "demo"),
         parse_rql("gt(attributes/counter,5)"),
         parse_fields("attributes/x,thingId"),
         "c 1",
     )
-    assert isinstance(start, Start)
+    assert isinstance(start, StartSending)
     assert start.wants("demo")
     assert not start.wants("other")
 
@@ -60,8 +60,8 @@ def test_parameters_are_decoded() -> None:
 @pytest.mark.parametrize("text", ["START-SEND-EVENTS?", "START-SEND-EVENTS?namespaces=&filter=&extraFields="])
 def test_empty_parameters_restrict_nothing(text: str) -> None:
     start = parse_control(text)
-    assert start == Start(Signals.EVENTS)
-    assert isinstance(start, Start)
+    assert start == StartSending(Signals.EVENTS)
+    assert isinstance(start, StartSending)
     assert start.wants("anything")
 
 
@@ -108,7 +108,7 @@ def test_an_error_about_a_token_does_not_repeat_it() -> None:
 def test_any_line_is_understood_or_error_400(text: str) -> None:
     status = 0
     try:
-        assert isinstance(parse_control(text), Start)
+        assert isinstance(parse_control(text), StartSending)
     except DittoError as error:
         status = error.status
     assert status in (0, 400)

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from penstock.wire.ditto.envelope import (
     Envelope,
-    Refused,
+    UnreadableMessage,
     boolean_header,
     duration_header,
     parse_envelope,
@@ -106,7 +106,7 @@ def test_what_is_written_is_read(headers: Any, value: Any, extra: Any, revision:
     ],
 )
 def test_what_cannot_be_read_is_answered_on_the_topic_of_unknown_messages(text: str, code: str, message: str) -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UnreadableMessage) as caught:
         parse_envelope(text)
     answer = caught.value.answer()
     assert str(answer.topic) == "unknown/unknown/things/twin/errors"
@@ -130,7 +130,7 @@ def test_what_cannot_be_read_is_answered_on_the_topic_of_unknown_messages(text: 
 )
 def test_an_error_goes_to_the_entity_and_has_the_correlation_id_when_these_are_known(member: Any, code: str) -> None:
     message = {"topic": "a/b/things/twin/commands/modify", "headers": {"correlation-id": "c"}, **member}
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UnreadableMessage) as caught:
         parse_envelope(json.dumps(message))
     answer = json.loads(caught.value.answer().to_bytes())
     assert answer["topic"] == "a/b/things/twin/errors"
@@ -139,7 +139,7 @@ def test_an_error_goes_to_the_entity_and_has_the_correlation_id_when_these_are_k
 
 
 def test_the_correlation_id_is_known_even_if_the_topic_is_not() -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(UnreadableMessage) as caught:
         parse_envelope('{"topic":"x","headers":{"correlation-id":"c"}}')
     assert caught.value.headers == {"correlation-id": "c"}
 
@@ -149,7 +149,7 @@ def test_any_bytes_are_a_message_or_refused(text: bytes) -> None:
     answer: dict[str, Any] = {"status": 400}
     try:
         parse_envelope(text)
-    except Refused as refused:
+    except UnreadableMessage as refused:
         answer = json.loads(refused.answer().to_bytes())
     assert answer["status"] == 400
 

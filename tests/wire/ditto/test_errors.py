@@ -5,9 +5,9 @@ import re
 import pytest
 
 from penstock.wire.ditto import errors
-from penstock.wire.ditto.errors import MAX_ECHO, DittoError, Entry
+from penstock.wire.ditto.errors import MAX_ECHO, DittoError, ErrorEntry
 
-ENTRIES = {name: value for name, value in vars(errors).items() if isinstance(value, Entry)}
+ENTRIES = {name: value for name, value in vars(errors).items() if isinstance(value, ErrorEntry)}
 ENTRIES.update({f"{part} not found": entry for part, entry in errors.PART_NOT_FOUND.items()})
 ENTRIES.update({f"{part} not modifiable": entry for part, entry in errors.PART_NOT_MODIFIABLE.items()})
 

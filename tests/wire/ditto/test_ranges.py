@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.wire.ditto.document import MAX_LONG, MIN_LONG
 from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.ranges import Selection, parse_revision, parse_timestamp, resolve
+from penstock.wire.ditto.ranges import HistoryRange, parse_revision, parse_timestamp, resolve
 
 HISTORY = range(1, 11)  # Ten revisions
 
@@ -37,7 +37,7 @@ HISTORY = range(1, 11)  # Ten revisions
 def test_revisions_are_inclusive_and_count_from_the_end_when_negative(
     first: int, last: int, revisions: list[int]
 ) -> None:
-    found = resolve(Selection(first, last), 10)
+    found = resolve(HistoryRange(first, last), 10)
     assert [each for each in HISTORY if found.includes(each)] == list(revisions)
     assert found.is_empty == (not list(revisions))
 
@@ -46,7 +46,7 @@ def test_revisions_are_inclusive_and_count_from_the_end_when_negative(
 def test_every_range_is_what_the_definition_says(first: int, last: int, latest: int) -> None:
     lowest = latest + first + 1 if first < 0 else first
     highest = latest + last if last <= 0 else last
-    found = resolve(Selection(first, last), latest)
+    found = resolve(HistoryRange(first, last), latest)
     assert [each for each in range(1, latest + 1) if found.includes(each)] == [
         each for each in range(1, latest + 1) if lowest <= each <= highest
     ]
@@ -54,27 +54,27 @@ def test_every_range_is_what_the_definition_says(first: int, last: int, latest: 
 
 
 def test_an_empty_history_has_an_empty_range() -> None:
-    assert resolve(Selection(), 0).is_empty
-    assert resolve(Selection(-1), 0).is_empty
+    assert resolve(HistoryRange(), 0).is_empty
+    assert resolve(HistoryRange(-1), 0).is_empty
 
 
 @given(st.integers(-3000, 3000), st.integers(-3000, 3000), st.integers(-5, 5))
 def test_instants_are_exclusive_at_both_ends_down_to_the_nanosecond(after: int, before: int, timestamp: int) -> None:
-    found = resolve(Selection(after=after, before=before), 1)
+    found = resolve(HistoryRange(after=after, before=before), 1)
     assert found.has_begun(timestamp) == (timestamp * 1000 > after)
     assert (not found.is_over(timestamp)) == (timestamp * 1000 < before)
 
 
 def test_without_instants_all_times_are_in_the_range() -> None:
-    found = resolve(Selection(), 1)
+    found = resolve(HistoryRange(), 1)
     assert found.has_begun(-(10**18))
     assert not found.is_over(10**18)
 
 
 def test_instants_upside_down_are_an_empty_range() -> None:
-    assert resolve(Selection(after=5000, before=5000), 10).is_empty
-    assert resolve(Selection(after=5000, before=6000), 10).is_empty
-    assert not resolve(Selection(after=5000, before=6001), 10).is_empty
+    assert resolve(HistoryRange(after=5000, before=5000), 10).is_empty
+    assert resolve(HistoryRange(after=5000, before=6000), 10).is_empty
+    assert not resolve(HistoryRange(after=5000, before=6001), 10).is_empty
 
 
 @pytest.mark.parametrize(

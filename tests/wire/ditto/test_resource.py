@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.resource import Part, Resource, check_value, parse_resource
 
 
@@ -29,7 +29,7 @@ from penstock.wire.ditto.resource import Part, Resource, check_value, parse_reso
     ],
 )
 def test_the_path_of_a_thing_names_one_of_its_parts(path: str, part: Part, pointer: tuple[str, ...]) -> None:
-    assert parse_resource(Group.THINGS, path) == Resource(part, pointer)
+    assert parse_resource(EntityGroup.THINGS, path) == Resource(part, pointer)
 
 
 @pytest.mark.parametrize(
@@ -47,25 +47,25 @@ def test_the_path_of_a_thing_names_one_of_its_parts(path: str, part: Part, point
     ],
 )
 def test_the_path_of_a_policy_may_have_slashes_in_its_last_key(path: str, part: Part, pointer: tuple[str, ...]) -> None:
-    assert parse_resource(Group.POLICIES, path) == Resource(part, pointer)
+    assert parse_resource(EntityGroup.POLICIES, path) == Resource(part, pointer)
 
 
 @pytest.mark.parametrize(
     ("group", "path"),
     [
-        (Group.THINGS, "/foo"),
-        (Group.THINGS, "/policyId/x"),
-        (Group.THINGS, "/definition/x"),
-        (Group.THINGS, "/features/f/foo"),
-        (Group.THINGS, "/features/f/definition/x"),
-        (Group.THINGS, "/entries"),
-        (Group.POLICIES, "/attributes"),
-        (Group.POLICIES, "/entries/E/foo"),
-        (Group.POLICIES, "/entries/E/foo/bar"),
-        (Group.CONNECTIONS, "/"),
+        (EntityGroup.THINGS, "/foo"),
+        (EntityGroup.THINGS, "/policyId/x"),
+        (EntityGroup.THINGS, "/definition/x"),
+        (EntityGroup.THINGS, "/features/f/foo"),
+        (EntityGroup.THINGS, "/features/f/definition/x"),
+        (EntityGroup.THINGS, "/entries"),
+        (EntityGroup.POLICIES, "/attributes"),
+        (EntityGroup.POLICIES, "/entries/E/foo"),
+        (EntityGroup.POLICIES, "/entries/E/foo/bar"),
+        (EntityGroup.CONNECTIONS, "/"),
     ],
 )
-def test_any_other_path_is_error_400(group: Group, path: str) -> None:
+def test_any_other_path_is_error_400(group: EntityGroup, path: str) -> None:
     with pytest.raises(DittoError) as caught:
         parse_resource(group, path)
     assert (caught.value.status, caught.value.code) == (400, "protocoladapter:unknown.path")
@@ -86,9 +86,9 @@ POLICY = {
 @pytest.mark.parametrize(
     ("group", "path", "value"),
     [
-        (Group.THINGS, "/", {}),
+        (EntityGroup.THINGS, "/", {}),
         (
-            Group.THINGS,
+            EntityGroup.THINGS,
             "/",
             {
                 "thingId": "a:b",
@@ -103,73 +103,73 @@ POLICY = {
                 "_revision": 5,
             },
         ),
-        (Group.THINGS, "/attributes", {"x": {"y": 1}}),
-        (Group.THINGS, "/attributes", None),
-        (Group.THINGS, "/attributes/x", None),
-        (Group.THINGS, "/features", {}),
-        (Group.THINGS, "/features", None),
-        (Group.THINGS, "/features/f", None),
-        (Group.THINGS, "/features/f/definition", None),
-        (Group.THINGS, "/features/f", {}),
-        (Group.THINGS, "/definition", "n:n:1"),
-        (Group.THINGS, "/definition", None),
-        (Group.THINGS, "/policyId", "a:b"),
-        (Group.POLICIES, "/", POLICY),
-        (Group.POLICIES, "/entries", POLICY["entries"]),
-        (Group.POLICIES, "/entries/E", {"subjects": {}, "resources": {}}),
-        (Group.POLICIES, "/entries/E/subjects/a:b", {"type": "x"}),
-        (Group.POLICIES, "/entries/E/subjects", {"a:b": {}}),
-        (Group.POLICIES, "/entries/E/resources", {"thing:/attributes/x": {"grant": ["READ"]}}),
-        (Group.POLICIES, "/entries/E/resources/thing:/", {"grant": ["READ"], "revoke": ["WRITE"]}),
+        (EntityGroup.THINGS, "/attributes", {"x": {"y": 1}}),
+        (EntityGroup.THINGS, "/attributes", None),
+        (EntityGroup.THINGS, "/attributes/x", None),
+        (EntityGroup.THINGS, "/features", {}),
+        (EntityGroup.THINGS, "/features", None),
+        (EntityGroup.THINGS, "/features/f", None),
+        (EntityGroup.THINGS, "/features/f/definition", None),
+        (EntityGroup.THINGS, "/features/f", {}),
+        (EntityGroup.THINGS, "/definition", "n:n:1"),
+        (EntityGroup.THINGS, "/definition", None),
+        (EntityGroup.THINGS, "/policyId", "a:b"),
+        (EntityGroup.POLICIES, "/", POLICY),
+        (EntityGroup.POLICIES, "/entries", POLICY["entries"]),
+        (EntityGroup.POLICIES, "/entries/E", {"subjects": {}, "resources": {}}),
+        (EntityGroup.POLICIES, "/entries/E/subjects/a:b", {"type": "x"}),
+        (EntityGroup.POLICIES, "/entries/E/subjects", {"a:b": {}}),
+        (EntityGroup.POLICIES, "/entries/E/resources", {"thing:/attributes/x": {"grant": ["READ"]}}),
+        (EntityGroup.POLICIES, "/entries/E/resources/thing:/", {"grant": ["READ"], "revoke": ["WRITE"]}),
     ],
 )
-def test_values_that_fit_are_taken(group: Group, path: str, value: Any) -> None:
+def test_values_that_fit_are_taken(group: EntityGroup, path: str, value: Any) -> None:
     check_value(parse_resource(group, path), value)
 
 
 @pytest.mark.parametrize(
     ("group", "path", "value", "code"),
     [
-        (Group.THINGS, "/", [], "json.invalid"),
-        (Group.THINGS, "/", None, "json.invalid"),
-        (Group.THINGS, "/", {"thingId": 5}, "json.invalid"),
-        (Group.THINGS, "/", {"thingId": "nope"}, "things:id.invalid"),
-        (Group.THINGS, "/", {"policyId": "nope"}, "policies:id.invalid"),
-        (Group.THINGS, "/", {"foo": 1}, "protocoladapter:unknown.path"),
-        (Group.THINGS, "/", {"attributes": []}, "json.invalid"),
-        (Group.THINGS, "/", {"features": {"f": {"foo": 1}}}, "protocoladapter:unknown.path"),
-        (Group.THINGS, "/", {"_policy": []}, "json.invalid"),
-        (Group.THINGS, "/attributes", 5, "json.invalid"),
-        (Group.THINGS, "/attributes", {"a/b": 5}, "json.key.invalid"),
-        (Group.THINGS, "/attributes/a~1b", 5, "json.key.invalid"),
-        (Group.THINGS, "/attributes/a", {"x": [{"y\n": 1}]}, "json.key.invalid"),
-        (Group.THINGS, "/features", {"f/g": {}}, "json.key.invalid"),
-        (Group.THINGS, "/features/f", 1, "json.invalid"),
-        (Group.THINGS, "/features/f/properties", "x", "json.invalid"),
-        (Group.THINGS, "/features/f/definition", [], "json.invalid"),
-        (Group.THINGS, "/features/f/definition", "x", "json.invalid"),
-        (Group.THINGS, "/features/f/definition", [1], "json.invalid"),
-        (Group.THINGS, "/definition", 5, "json.invalid"),
-        (Group.THINGS, "/policyId", None, "json.invalid"),
-        (Group.THINGS, "/policyId", "x", "policies:id.invalid"),
-        (Group.POLICIES, "/", {"policyId": "x"}, "policies:id.invalid"),
-        (Group.POLICIES, "/", {"entries": []}, "json.invalid"),
-        (Group.POLICIES, "/entries", {"E": 5}, "json.invalid"),
-        (Group.POLICIES, "/entries/E", {"subjects": []}, "json.invalid"),
-        (Group.POLICIES, "/entries/E", {"resources": {"foo:/": {}}}, "json.invalid"),
-        (Group.POLICIES, "/entries/E", {"resources": {"thing:x": {}}}, "json.invalid"),
-        (Group.POLICIES, "/entries/E", {"resources": {"thing:/": {"grant": ["FLY"]}}}, "json.invalid"),
-        (Group.POLICIES, "/entries/E", {"resources": {"thing:/": {"revoke": "READ"}}}, "json.invalid"),
-        (Group.POLICIES, "/entries/E/subjects/x", 1, "json.invalid"),
-        (Group.POLICIES, "/entries/E/resources/foo:/", {"grant": []}, "json.invalid"),
-        (Group.POLICIES, "/entries/E/resources/thing:/a//b", {"grant": []}, "json.pointer.invalid"),
-        (Group.POLICIES, "/entries/E/resources/thing:/", {"grant": 5}, "json.invalid"),
-        (Group.POLICIES, "/entries/a~1b", {}, "json.key.invalid"),
-        (Group.POLICIES, "/entries", {"a/b": {}}, "json.key.invalid"),
-        (Group.THINGS, "/features/f~1g/properties", {}, "json.key.invalid"),
+        (EntityGroup.THINGS, "/", [], "json.invalid"),
+        (EntityGroup.THINGS, "/", None, "json.invalid"),
+        (EntityGroup.THINGS, "/", {"thingId": 5}, "json.invalid"),
+        (EntityGroup.THINGS, "/", {"thingId": "nope"}, "things:id.invalid"),
+        (EntityGroup.THINGS, "/", {"policyId": "nope"}, "policies:id.invalid"),
+        (EntityGroup.THINGS, "/", {"foo": 1}, "protocoladapter:unknown.path"),
+        (EntityGroup.THINGS, "/", {"attributes": []}, "json.invalid"),
+        (EntityGroup.THINGS, "/", {"features": {"f": {"foo": 1}}}, "protocoladapter:unknown.path"),
+        (EntityGroup.THINGS, "/", {"_policy": []}, "json.invalid"),
+        (EntityGroup.THINGS, "/attributes", 5, "json.invalid"),
+        (EntityGroup.THINGS, "/attributes", {"a/b": 5}, "json.key.invalid"),
+        (EntityGroup.THINGS, "/attributes/a~1b", 5, "json.key.invalid"),
+        (EntityGroup.THINGS, "/attributes/a", {"x": [{"y\n": 1}]}, "json.key.invalid"),
+        (EntityGroup.THINGS, "/features", {"f/g": {}}, "json.key.invalid"),
+        (EntityGroup.THINGS, "/features/f", 1, "json.invalid"),
+        (EntityGroup.THINGS, "/features/f/properties", "x", "json.invalid"),
+        (EntityGroup.THINGS, "/features/f/definition", [], "json.invalid"),
+        (EntityGroup.THINGS, "/features/f/definition", "x", "json.invalid"),
+        (EntityGroup.THINGS, "/features/f/definition", [1], "json.invalid"),
+        (EntityGroup.THINGS, "/definition", 5, "json.invalid"),
+        (EntityGroup.THINGS, "/policyId", None, "json.invalid"),
+        (EntityGroup.THINGS, "/policyId", "x", "policies:id.invalid"),
+        (EntityGroup.POLICIES, "/", {"policyId": "x"}, "policies:id.invalid"),
+        (EntityGroup.POLICIES, "/", {"entries": []}, "json.invalid"),
+        (EntityGroup.POLICIES, "/entries", {"E": 5}, "json.invalid"),
+        (EntityGroup.POLICIES, "/entries/E", {"subjects": []}, "json.invalid"),
+        (EntityGroup.POLICIES, "/entries/E", {"resources": {"foo:/": {}}}, "json.invalid"),
+        (EntityGroup.POLICIES, "/entries/E", {"resources": {"thing:x": {}}}, "json.invalid"),
+        (EntityGroup.POLICIES, "/entries/E", {"resources": {"thing:/": {"grant": ["FLY"]}}}, "json.invalid"),
+        (EntityGroup.POLICIES, "/entries/E", {"resources": {"thing:/": {"revoke": "READ"}}}, "json.invalid"),
+        (EntityGroup.POLICIES, "/entries/E/subjects/x", 1, "json.invalid"),
+        (EntityGroup.POLICIES, "/entries/E/resources/foo:/", {"grant": []}, "json.invalid"),
+        (EntityGroup.POLICIES, "/entries/E/resources/thing:/a//b", {"grant": []}, "json.pointer.invalid"),
+        (EntityGroup.POLICIES, "/entries/E/resources/thing:/", {"grant": 5}, "json.invalid"),
+        (EntityGroup.POLICIES, "/entries/a~1b", {}, "json.key.invalid"),
+        (EntityGroup.POLICIES, "/entries", {"a/b": {}}, "json.key.invalid"),
+        (EntityGroup.THINGS, "/features/f~1g/properties", {}, "json.key.invalid"),
     ],
 )
-def test_values_that_do_not_fit_are_error_400(group: Group, path: str, value: Any, code: str) -> None:
+def test_values_that_do_not_fit_are_error_400(group: EntityGroup, path: str, value: Any, code: str) -> None:
     with pytest.raises(DittoError) as caught:
         check_value(parse_resource(group, path), value)
     assert (caught.value.status, caught.value.code) == (400, code)

@@ -12,7 +12,7 @@ from penstock.wire.ditto.rql import (
     And,
     Comparison,
     Empty,
-    Exists,
+    FieldExists,
     In,
     Not,
     Or,
@@ -34,7 +34,7 @@ EXAMPLES: list[tuple[str, Query]] = [
     ('in(thingId,"A000","AB00","AZ99")', In("thingId", ("A000", "AB00", "AZ99"))),
     ('like(attributes/key1,"*known-chars-at-end")', Comparison("like", "attributes/key1", "*known-chars-at-end")),
     ('ilike(attributes/key1,"*known-CHARS-at-end")', Comparison("ilike", "attributes/key1", "*known-CHARS-at-end")),
-    ("exists(features/feature_1)", Exists("features/feature_1")),
+    ("exists(features/feature_1)", FieldExists("features/feature_1")),
     ("empty(attributes/tags)", Empty("attributes/tags")),
     (
         'or(empty(attributes/tags),eq(attributes/tags,"default"))',
@@ -51,7 +51,7 @@ EXAMPLES: list[tuple[str, Query]] = [
     ("in(attributes/x,true,false,null,0)", In("attributes/x", (True, False, None, 0))),
     ("gt(_modified,time:now)", Comparison("gt", "_modified", Placeholder("time:now"))),
     ('eq(topic:action,"modified")', Comparison("eq", "topic:action", "modified")),
-    ("and(exists(a))", And((Exists("a"),))),
+    ("and(exists(a))", And((FieldExists("a"),))),
 ]
 
 
@@ -68,7 +68,7 @@ def test_the_examples_of_the_documentation_are_read_and_written(text: str, query
         (r"eq(a,'it\'s')", Comparison("eq", "a", "it's")),
         (r'eq(a,"q\" b\\ s\/ \n\t\r\b\f ü")', Comparison("eq", "a", 'q" b\\ s/ \n\t\r\b\f ü')),
         (r'eq(a,"\ud83d\ude00")', Comparison("eq", "a", "😀")),
-        (r"exists(a\u002cb\u0029)", Exists("a,b)")),
+        (r"exists(a\u002cb\u0029)", FieldExists("a,b)")),
         (" and( eq(a,1) , eq(b,+2) ) ", And((Comparison("eq", "a", 1), Comparison("eq", "b", 2)))),
         ("eq( a , 1 )", Comparison("eq", "a", 1)),
         ("eq(a b,1)", Comparison("eq", "a b", 1)),
@@ -163,7 +163,7 @@ QUERIES: st.SearchStrategy[Query] = st.recursive(
     st.builds(Comparison, st.sampled_from(COMPARISONS[:6]), PROPERTIES, LITERALS)
     | st.builds(Comparison, st.sampled_from(COMPARISONS[6:]), PROPERTIES, TEXT)
     | st.builds(In, PROPERTIES, st.lists(LITERALS, min_size=1, max_size=3).map(tuple))
-    | st.builds(Exists, PROPERTIES)
+    | st.builds(FieldExists, PROPERTIES)
     | st.builds(Empty, PROPERTIES),
     lambda inner: (
         st.builds(Not, inner)

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from penstock.wire.ditto.document import MAX_LONG, MIN_LONG, encode
 from penstock.wire.ditto.envelope import parse_envelope, parse_item
 from penstock.wire.ditto.errors import DEMAND_NOT_POSITIVE, DittoError
-from penstock.wire.ditto.ranges import Selection
+from penstock.wire.ditto.ranges import HistoryRange
 from penstock.wire.ditto.streaming import (
     Cancel,
     Complete,
     Created,
-    Failed,
+    DemandRequest,
     Next,
     NextFrames,
-    Request,
+    StreamFailed,
     SubscribeForPersistedEvents,
     parse_command,
     parse_event,
@@ -41,12 +41,12 @@ COMMANDS = [
     (
         '{"topic":"org.eclipse.ditto/thing-2/things/twin/streaming/subscribeForPersistedEvents",'
         '"headers":{"correlation-id":"a"},"path":"/","value":{"fromHistoricalRevision":1,"toHistoricalRevision":10}}',
-        SubscribeForPersistedEvents(topic("subscribeForPersistedEvents"), {"correlation-id": "a"}, Selection(1, 10)),
+        SubscribeForPersistedEvents(topic("subscribeForPersistedEvents"), {"correlation-id": "a"}, HistoryRange(1, 10)),
     ),
     (
         '{"topic":"org.eclipse.ditto/thing-2/things/twin/streaming/request","headers":{"correlation-id":"b"},'
         '"path":"/","value":{"subscriptionId":"0","demand":1}}',
-        Request(topic("request"), {"correlation-id": "b"}, "0", 1),
+        DemandRequest(topic("request"), {"correlation-id": "b"}, "0", 1),
     ),
     (
         '{"topic":"org.eclipse.ditto/thing-2/things/twin/streaming/cancel","headers":{},"path":"/",'
@@ -60,7 +60,7 @@ COMMANDS = [
         SubscribeForPersistedEvents(
             topic("subscribeForPersistedEvents"),
             {},
-            Selection(after=1666611876000000000, before=1666611877500000000, filter="exists(features/bamboo)"),
+            HistoryRange(after=1666611876000000000, before=1666611877500000000, filter="exists(features/bamboo)"),
         ),
     ),
 ]
@@ -101,7 +101,7 @@ EVENTS = [
         '"headers":{"correlation-id":"b","content-type":"application/json"},"path":"/","value":{"subscriptionId":"0",'
         '"error":{"status":400,"error":"streaming.subscription.protocol.error","message":"The number of requested'
         ' elements must be > 0 (see reactive-streams specification, rule 3.9)"}}}',
-        Failed(topic("failed"), HEADERS, "0", DEMAND_NOT_POSITIVE.of()),
+        StreamFailed(topic("failed"), HEADERS, "0", DEMAND_NOT_POSITIVE.of()),
     ),
 ]
 
@@ -151,7 +151,7 @@ def read(action: str, value: Any, **members: Any) -> Any:
 
 
 def test_without_options_all_of_the_history_is_asked_for() -> None:
-    everything = Selection(0, 9223372036854775807, None, None, None)
+    everything = HistoryRange(0, 9223372036854775807, None, None, None)
     assert read("subscribeForPersistedEvents", {}).selection == everything
     assert read("subscribeForPersistedEvents", None).selection == everything
     absent = parse_envelope(json.dumps({"topic": f"{ENTITY}/subscribeForPersistedEvents", "path": "/"}))
@@ -284,7 +284,7 @@ def test_any_value_is_a_command_or_error_400(action: str, value: Any) -> None:
 
 
 OPTIONS = st.builds(
-    Selection,
+    HistoryRange,
     st.integers(MIN_LONG, MAX_LONG),
     st.integers(MIN_LONG, MAX_LONG),
     st.none() | st.integers(0, 4 * 10**18),
@@ -294,6 +294,6 @@ OPTIONS = st.builds(
 
 
 @given(OPTIONS)
-def test_any_selection_is_written_and_read(selection: Selection) -> None:
+def test_any_selection_is_written_and_read(selection: HistoryRange) -> None:
     command = SubscribeForPersistedEvents(topic("subscribeForPersistedEvents"), {}, selection)
     assert parse_command(parse_envelope(command.envelope().to_bytes())) == command

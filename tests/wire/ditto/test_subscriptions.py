@@ -10,9 +10,22 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from penstock.wire.ditto.document import MAX_LONG
 from penstock.wire.ditto.errors import THING_NOT_FOUND, DittoError
-from penstock.wire.ditto.ranges import Selection
-from penstock.wire.ditto.streaming import Cancel, Complete, Created, Failed, Next, Request, SubscribeForPersistedEvents
-from penstock.wire.ditto.subscriptions import MAX_REMEMBERED, State, Subscription, Subscriptions
+from penstock.wire.ditto.ranges import HistoryRange
+from penstock.wire.ditto.streaming import (
+    Cancel,
+    Complete,
+    Created,
+    DemandRequest,
+    Next,
+    StreamFailed,
+    SubscribeForPersistedEvents,
+)
+from penstock.wire.ditto.subscriptions import (
+    MAX_REMEMBERED,
+    HistorySubscription,
+    HistorySubscriptionState,
+    Subscriptions,
+)
 from penstock.wire.ditto.topic import Criterion, Topic, thing_topic
 
 THING = thing_topic("a", "b", Criterion.STREAMING, "subscribeForPersistedEvents")
@@ -22,28 +35,28 @@ NOT_POSITIVE = "The number of requested elements must be > 0 (see reactive-strea
 
 
 def subscribe(table: Subscriptions, now: float = 0.0, correlation: str = "a") -> Created:
-    return table.subscribe(SubscribeForPersistedEvents(THING, {"correlation-id": correlation}, Selection()), now)
+    return table.subscribe(SubscribeForPersistedEvents(THING, {"correlation-id": correlation}, HistoryRange()), now)
 
 
 def request(
     table: Subscriptions, number: str, demand: int, now: float = 0.0, correlation: str = "b", topic: Topic = THING
-) -> Subscription | Failed:
-    return table.request(Request(topic, {"correlation-id": correlation}, number, demand), now)
+) -> HistorySubscription | StreamFailed:
+    return table.request(DemandRequest(topic, {"correlation-id": correlation}, number, demand), now)
 
 
-def cancel(table: Subscriptions, number: str, now: float = 0.0) -> Subscription | Failed | None:
+def cancel(table: Subscriptions, number: str, now: float = 0.0) -> HistorySubscription | StreamFailed | None:
     return table.cancel(Cancel(OTHER, {"correlation-id": "c"}, number), now)
 
 
-def flowing(table: Subscriptions, demand: int, now: float = 0.0) -> Subscription:
+def flowing(table: Subscriptions, demand: int, now: float = 0.0) -> HistorySubscription:
     number = subscribe(table, now).subscription
     found = request(table, number, demand, now)
-    assert isinstance(found, Subscription)
+    assert isinstance(found, HistorySubscription)
     return found
 
 
 def failure(found: Any) -> tuple[int, str, str]:
-    assert isinstance(found, Failed)
+    assert isinstance(found, StreamFailed)
     return found.error.status, found.error.code, found.error.message
 
 
@@ -139,7 +152,7 @@ def test_a_demand_below_one_is_a_breach_that_ends_it(demand: int, before: tuple[
 def test_a_request_for_an_unknown_subscription_fails_on_the_topic_of_the_request() -> None:
     found = request(Subscriptions(), "17", 1, topic=OTHER)
     assert failure(found) == (404, "streaming.subscription.not.found", "No subscription with ID '17' exists.")
-    assert isinstance(found, Failed)
+    assert isinstance(found, StreamFailed)
     assert str(found.envelope().topic) == "c/d/things/twin/streaming/failed"
     assert found.subscription == "17"
     assert failure(cancel(Subscriptions(), "17"))[:2] == (404, "streaming.subscription.not.found")
@@ -155,7 +168,7 @@ def test_the_entity_of_a_request_does_not_matter() -> None:
     table = Subscriptions()
     subscribe(table)
     subscription = request(table, "0", 1, topic=OTHER)
-    assert isinstance(subscription, Subscription)
+    assert isinstance(subscription, HistorySubscription)
     assert str(subscription.next("item", 0.0).envelope().topic) == "a/b/things/twin/streaming/next"
 
 
@@ -178,8 +191,8 @@ def test_cancel_is_silent_and_final(before: tuple[int, ...]) -> None:
     for each in before:
         request(table, "0", each)
     found = cancel(table, "0")
-    assert isinstance(found, Subscription)
-    assert (found.state, found.wanted) == (State.ENDED, 0)
+    assert isinstance(found, HistorySubscription)
+    assert (found.state, found.wanted) == (HistorySubscriptionState.ENDED, 0)
     assert cancel(table, "0", 9.9) is None
     assert failure(request(table, "0", 1, 9.9)) == (400, "streaming.subscription.protocol.error", ENDED)
 
@@ -204,7 +217,7 @@ def test_a_subscription_that_nobody_ever_requests_from_times_out() -> None:
         "The subscription '0' stopped due to a lack of interaction.",
     )
     assert failed.headers == {"correlation-id": "a"}
-    assert subscription.state is State.ENDED
+    assert subscription.state is HistorySubscriptionState.ENDED
     assert table.deadline() == 70.0
     assert table.expire(70.0) == []
     assert table.deadline() is None
@@ -305,7 +318,7 @@ class SubscriptionsAgainstModel(RuleBasedStateMachine):
             assert failure(found)[2] == NOT_POSITIVE
             model.over = self.now
         else:
-            assert isinstance(found, Subscription)
+            assert isinstance(found, HistorySubscription)
             if model.history is None:
                 model.history = list(self.history)
             model.asked = min(MAX_LONG, model.asked + demand)
@@ -323,7 +336,7 @@ class SubscriptionsAgainstModel(RuleBasedStateMachine):
         if model is not None and found is not None and model.history is not None:
             self.deliver(connection, found, model)
 
-    def deliver(self, connection: int, found: Subscription, model: Naive) -> None:
+    def deliver(self, connection: int, found: HistorySubscription, model: Naive) -> None:
         assert model.history is not None
         if model.over is not None:
             assert found.wanted == 0
@@ -350,7 +363,7 @@ class SubscriptionsAgainstModel(RuleBasedStateMachine):
         elif model.over is not None:
             assert found is None
         else:
-            assert isinstance(found, Subscription)
+            assert isinstance(found, HistorySubscription)
             model.over = self.now
 
     @invariant()

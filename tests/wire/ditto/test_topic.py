@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.kinds import Action, Group
+from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.topic import (
     UNKNOWN,
-    Channel,
     Criterion,
     StreamingAction,
     Topic,
+    TopicChannel,
     parse_topic,
     policy_topic,
     thing_topic,
@@ -23,20 +23,29 @@ TOPICS = [
         Topic(
             "org.eclipse.ditto",
             "thing-2",
-            Group.THINGS,
-            Channel.TWIN,
+            EntityGroup.THINGS,
+            TopicChannel.TWIN,
             Criterion.STREAMING,
             "subscribeForPersistedEvents",
         ),
     ),
     ("a/b/things/twin/streaming/next", thing_topic("a", "b", Criterion.STREAMING, StreamingAction.NEXT)),
     ("a/b/policies/streaming/request", policy_topic("a", "b", Criterion.STREAMING, StreamingAction.REQUEST)),
-    ("_/conn/connections/streaming/cancel", Topic("_", "conn", Group.CONNECTIONS, None, Criterion.STREAMING, "cancel")),
-    ("a/b/things/live/commands/modify", Topic("a", "b", Group.THINGS, Channel.LIVE, Criterion.COMMANDS, "modify")),
+    (
+        "_/conn/connections/streaming/cancel",
+        Topic("_", "conn", EntityGroup.CONNECTIONS, None, Criterion.STREAMING, "cancel"),
+    ),
+    (
+        "a/b/things/live/commands/modify",
+        Topic("a", "b", EntityGroup.THINGS, TopicChannel.LIVE, Criterion.COMMANDS, "modify"),
+    ),
     ("a/b/policies/events/created", policy_topic("a", "b", Criterion.EVENTS, Action.CREATED)),
     ("a/b/things/twin/errors", thing_topic("a", "b", Criterion.ERRORS)),
     ("//things/twin/commands/retrieve", thing_topic("", "", Criterion.COMMANDS, "retrieve")),
-    ("a/b/things/live/messages/x/y", Topic("a", "b", Group.THINGS, Channel.LIVE, Criterion.MESSAGES, None, "x/y")),
+    (
+        "a/b/things/live/messages/x/y",
+        Topic("a", "b", EntityGroup.THINGS, TopicChannel.LIVE, Criterion.MESSAGES, None, "x/y"),
+    ),
     ("a/b/things/twin/search/subscribe", thing_topic("a", "b", Criterion.SEARCH, "subscribe")),
     ("a/b/things/twin/acks", thing_topic("a", "b", Criterion.ACKS)),
     ("unknown/unknown/things/twin/errors", UNKNOWN),

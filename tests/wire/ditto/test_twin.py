@@ -21,9 +21,9 @@ from penstock.wire.ditto.twin import (
     MAX_PATHS,
     MAX_RETRIEVED,
     Command,
-    Event,
     EventItems,
     RetrieveSeveral,
+    TwinEvent,
     created,
     done,
     parse_command,
@@ -239,9 +239,9 @@ EVENT = (
 )
 
 
-def event(action: Action, path: str, value: Any, revision: int = 1, timestamp: int = CREATED_AT) -> Event:
+def event(action: Action, path: str, value: Any, revision: int = 1, timestamp: int = CREATED_AT) -> TwinEvent:
     topic = thing_topic("org.eclipse.ditto", "thing-2", Criterion.EVENTS, action)
-    return Event(topic, path, value, revision, timestamp, {"content-type": "application/json"})
+    return TwinEvent(topic, path, value, revision, timestamp, {"content-type": "application/json"})
 
 
 def test_the_event_of_the_example_is_written_and_read() -> None:
@@ -366,7 +366,7 @@ def test_an_item_that_is_put_together_is_the_event_that_is_encoded(
     items = EventItems(topic, headers)
     text = None if kind == "deleted" else text_of(value)
     told = UNSET if text is None else value
-    encoded = Event(topic.event(Action(kind)), path, told, revision, timestamp, headers, kept)
+    encoded = TwinEvent(topic.event(Action(kind)), path, told, revision, timestamp, headers, kept)
     journaled = None if kept is None else text_of(kept)
     for _ in range(2):
         assert items.item(kind, path, text, revision, timestamp, journaled) == encoded.envelope().to_bytes()

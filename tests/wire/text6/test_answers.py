@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.testing.text6_reader import Accepted, PushReader
 from penstock.wire.text6 import answers
-from penstock.wire.text6.reader import Accepted, Reader
 
 SESSION = "S9cb4758037a95c01T0439915"
 
@@ -69,7 +69,7 @@ def test_the_preamble_is_whole_lines_of_at_least_the_size_asked_for(size: int) -
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_no_name_or_address_can_break_the_header(name: str, address: str) -> None:
     block = answers.header(SESSION, 1, None, True, control_address=address, server_name=name)
-    (found,) = Reader(stream=True).feed(block)
+    (found,) = PushReader(stream=True).feed(block)
     assert isinstance(found, Accepted)
     names = [line for line, _ in found.header]
     between = ["ControlAddress"] if address else []

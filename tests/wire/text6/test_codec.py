@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.kernel.ports import Codec
+from penstock.testing.text6_push import Update, parse_push
 from penstock.wire.text6.codec import Text6Codec
-from penstock.wire.text6.push import Update, parse_push
 from penstock.wire.text6.values import decode_values
 
 # Annotated: the type checker then compares it with what the kernel needs.

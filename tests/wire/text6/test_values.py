@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.wire.text6.errors import BadLine
+from penstock.wire.text6.errors import BadPush
 from penstock.wire.text6.values import (
     decode_values,
     encode_value,
@@ -252,13 +252,13 @@ def test_messages_keep_what_delimits_nothing_there() -> None:
 def test_what_does_not_describe_the_fields_is_a_bad_line(
     text: str, previous: Values | None, count: int, complaint: str
 ) -> None:
-    with pytest.raises(BadLine, match=complaint):
+    with pytest.raises(BadPush, match=complaint):
         decode_values(text, previous, count)
 
 
 @given(st.text("|#$\\uD834dE01", max_size=30), st.integers(1, 4))
 def test_any_text_is_values_or_a_bad_line(text: str, count: int) -> None:
     values: Values = ("",) * count
-    with suppress(BadLine):
+    with suppress(BadPush):
         values = decode_values(text, values, count)
     assert len(values) == count

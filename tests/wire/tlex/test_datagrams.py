@@ -11,14 +11,14 @@ from penstock.wire.tlex.datagrams import (
     RECONNECT_FRAME,
     Bye,
     Datagram,
+    DatagramKind,
     IdentifiedPayload,
     KeepAlive,
-    Kind,
     Payload,
     Reconnect,
     TimestampsRequest,
     TimestampsResponse,
-    Token,
+    TokenDatagram,
     Unknown,
     check_size,
     decode,
@@ -35,7 +35,7 @@ DATA = st.binary(max_size=300)
 DATAGRAM: st.SearchStrategy[Datagram] = st.one_of(
     st.just(KeepAlive()),
     st.just(Reconnect()),
-    ASCII.filter(bool).map(Token),
+    ASCII.filter(bool).map(TokenDatagram),
     ASCII.map(Bye),
     st.builds(Payload, BYTE, STAMP, DATA),
     st.builds(IdentifiedPayload, st.text(st.characters(max_codepoint=0x7F), min_size=8, max_size=8), BYTE, STAMP, DATA),
@@ -69,14 +69,14 @@ def test_what_is_written_is_read_again(datagram: Datagram) -> None:
 def test_any_frame_is_a_datagram_or_a_bad_one(data: bytes) -> None:
     found = attempt(data)
     if isinstance(found, BadDatagram):
-        assert found.datagram == Kind(data[0]).label
+        assert found.datagram == DatagramKind(data[0]).label
     else:
         # Only text that is not ASCII is not kept.
         assert "\ufffd" in repr(found) or found.encode() == frame(data)
 
 
 def test_every_kind_of_the_table_has_a_case() -> None:
-    assert {decode(whole).encode()[4] for whole, _ in CASES} >= set(Kind)
+    assert {decode(whole).encode()[4] for whole, _ in CASES} >= set(DatagramKind)
 
 
 def test_the_ready_frames_are_those_of_their_datagrams() -> None:
@@ -120,7 +120,9 @@ def test_a_datagram_cut_short_is_shorter_or_bad_but_nothing_else(whole: bytes, d
         data = whole[4 : 4 + size]
         found = attempt(data)
         if isinstance(found, BadDatagram):
-            assert isinstance(datagram, Token | Payload | IdentifiedPayload | TimestampsRequest | TimestampsResponse)
+            assert isinstance(
+                datagram, TokenDatagram | Payload | IdentifiedPayload | TimestampsRequest | TimestampsResponse
+            )
         else:
             assert type(found) is type(datagram)
             assert found.encode() == frame(data)
@@ -136,14 +138,14 @@ def test_an_identifier_that_is_not_ascii_is_nobodys_and_no_violation() -> None:
 
 
 def test_a_token_is_not_in_what_is_logged() -> None:
-    assert TOKEN not in repr(Token(TOKEN))
+    assert TOKEN not in repr(TokenDatagram(TOKEN))
 
 
 # Our own mistakes.
 WRONG: list[tuple[Datagram, str]] = [
-    (Token(""), "Token (0x01): the token is empty or not ASCII"),
-    (Token("caf\xe9"), "Token (0x01): the token is empty or not ASCII"),
-    (Token("x" * 65_535), "Token (0x01): 65536 bytes of data; a frame holds 1 to 65535"),
+    (TokenDatagram(""), "Token (0x01): the token is empty or not ASCII"),
+    (TokenDatagram("caf\xe9"), "Token (0x01): the token is empty or not ASCII"),
+    (TokenDatagram("x" * 65_535), "Token (0x01): 65536 bytes of data; a frame holds 1 to 65535"),
     (Bye("caf\xe9"), "Bye (0x02): the reason 'caf\xe9' is not ASCII"),
     (Payload(256, 0, b""), "Payload without TLC identifier (0x04): the payload type is 256; allowed are 0 to 255"),
     (

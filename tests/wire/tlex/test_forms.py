@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.wire.tlex.datagrams import IdentifiedPayload, Payload, decode
 from penstock.wire.tlex.forms import PayloadForms, for_monitor, restamped, with_identifier, without_identifier
-from penstock.wire.tlex.frames import PREAMBLE, FrameReader
+from penstock.wire.tlex.frames import PREAMBLE, TlexFrameReader
 from tests.wire.tlex.cases import LARGEST, LARGEST_IDENTIFIED, LATEST
 
 IDENTIFIER = "NLZH0023"
@@ -38,7 +38,7 @@ def test_a_payload_too_large_for_an_identifier_is_not_made_a_broken_frame() -> N
     largest = with_identifier(Payload(1, 2, b"x" * LARGEST_IDENTIFIED).encode(), IDENTIFIER.encode())
     assert largest is not None
     assert largest[:4] == bytes.fromhex("AA BB FF FF")
-    assert FrameReader().feed(PREAMBLE + largest) == [largest]
+    assert TlexFrameReader().feed(PREAMBLE + largest) == [largest]
     for size in (LARGEST_IDENTIFIED + 1, LARGEST):
         assert with_identifier(Payload(1, 2, b"x" * size).encode(), IDENTIFIER.encode()) is None
 

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.wire.tlex.datagrams import Datagram, decode
-from penstock.wire.tlex.errors import BadStream
-from penstock.wire.tlex.frames import MAX_SIZE, PREAMBLE, FrameReader, frame
+from penstock.wire.tlex.errors import BadTlexStream
+from penstock.wire.tlex.frames import MAX_SIZE, PREAMBLE, TlexFrameReader, frame
 from tests.wire.reading import one_by_one, pieces
 from tests.wire.tlex.cases import CASES
 
 KEEP_ALIVE = bytes.fromhex("AA BB 00 01 00")
 
 
-def read(data: bytes, sizes: Iterable[int] = (), max_size: int = MAX_SIZE) -> tuple[list[bytes], FrameReader]:
-    reader = FrameReader(max_size)
+def read(data: bytes, sizes: Iterable[int] = (), max_size: int = MAX_SIZE) -> tuple[list[bytes], TlexFrameReader]:
+    reader = TlexFrameReader(max_size)
     frames: list[bytes] = []
     for piece in pieces(data, sizes):
         frames += reader.feed(piece)
@@ -47,7 +47,7 @@ def test_ten_frames_at_once_are_ten_frames(whole: bytes, datagram: Datagram) -> 
 @pytest.mark.parametrize("cut", range(1, 13))
 def test_ten_frames_and_part_of_another_go_on_with_the_next_bytes(cut: int) -> None:
     part = frame(b"\x04" + b"z" * 20)
-    reader = FrameReader()
+    reader = TlexFrameReader()
     for data, frames, in_frame in (
         (PREAMBLE + KEEP_ALIVE * 10 + part[:cut], [KEEP_ALIVE] * 10, True),
         (part[cut:] + KEEP_ALIVE * 10 + part[:cut], [part, *[KEEP_ALIVE] * 10], True),
@@ -76,7 +76,7 @@ def test_the_stream_in_the_specifications_picture_is_two_frames() -> None:
 
 
 def test_the_version_is_known_with_the_first_byte() -> None:
-    reader = FrameReader()
+    reader = TlexFrameReader()
     for data, version in ((b"", None), (PREAMBLE, 1), (b"", 1)):
         assert reader.feed(data) == []
         assert reader.version == version
@@ -91,7 +91,7 @@ def test_another_version_ends_the_reading(version: int) -> None:
         assert frames == []
         assert reader.version == version
         assert str(reader.error) == f"Protocol version 0x{version:02x}, supported is 0x01"
-        assert isinstance(reader.error, BadStream)
+        assert isinstance(reader.error, BadTlexStream)
         assert reader.error.frame == 0
 
 
@@ -139,10 +139,10 @@ def test_no_frame_is_made_that_cannot_be_read(data: bytes) -> None:
 @pytest.mark.parametrize("max_size", [-1, 0, 65_536])
 def test_a_limit_that_makes_no_sense_is_refused(max_size: int) -> None:
     with pytest.raises(ValueError, match=f"max_size is {max_size}; allowed are 1 to 65535"):
-        FrameReader(max_size)
+        TlexFrameReader(max_size)
 
 
-class CountingReader(FrameReader):
+class CountingReader(TlexFrameReader):
     looks = 0
 
     def _frames(self, data: bytes, start: int) -> list[bytes]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.wire.tlex.datagrams import MONITOR_TYPE, IdentifiedPayload, Payload, decode
 from penstock.wire.tlex.errors import BadDatagram
 from penstock.wire.tlex.forms import for_monitor, restamped
-from penstock.wire.tlex.frames import PREAMBLE, FrameReader
+from penstock.wire.tlex.frames import PREAMBLE, TlexFrameReader
 from penstock.wire.tlex.monitor import MonitorPayload, decode_monitor_payload
 from tests.wire.tlex.cases import LARGEST_IDENTIFIED, LATEST, NOON, NOON_BYTES, TOKEN
 
@@ -89,7 +89,7 @@ def test_a_payload_too_large_for_a_monitor_is_not_made_a_broken_frame() -> None:
             found = for_monitor(whole, b"NLZH0023", TOKEN.encode(), 7, 9)
             assert (found is not None) is fits
             if found is not None:
-                assert FrameReader().feed(PREAMBLE + found) == [found]
+                assert TlexFrameReader().feed(PREAMBLE + found) == [found]
                 datagram = decode(found)
                 assert isinstance(datagram, IdentifiedPayload)
                 assert decode_monitor_payload(datagram.data).data == b"x" * size

@@ -47,7 +47,7 @@ Source = Callable[[], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class SigningKey:
     algorithm: str
     identifier: str | None
     material: Any
@@ -56,12 +56,12 @@ class Key:
         return f"Key({self.algorithm}, {self.identifier!r})"
 
 
-def secret_key(path: Path) -> Key:
+def secret_key(path: Path) -> SigningKey:
     """The content of a file, without the end of its last line, as the secret of HS256."""
     secret = _read_file(path).rstrip(b"\r\n")
     if len(secret) < LEAST_SECRET_BYTES:
         raise AccessError(f"{path}: expected a secret of at least {LEAST_SECRET_BYTES} bytes, not {len(secret)}")
-    return Key("HS256", None, secret)
+    return SigningKey("HS256", None, secret)
 
 
 class KeyStore:
@@ -80,7 +80,7 @@ class KeyStore:
         self._algorithms = algorithms
         self._refresh_seconds = refresh_seconds
         self._clock = clock
-        self._keys: tuple[Key, ...] = ()
+        self._keys: tuple[SigningKey, ...] = ()
         self._read_at = float("-inf")
         self._tried_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
@@ -91,7 +91,7 @@ class KeyStore:
         self._keys = parse(content, self._place, self._algorithms)
         self._read_at = self._clock()
 
-    async def find(self, algorithm: str, identifier: str | None) -> Key | None:
+    async def find(self, algorithm: str, identifier: str | None) -> SigningKey | None:
         """The key for a token; one that is not known is looked for where the keys come from, but not too often."""
         if self._clock() - self._read_at >= self._refresh_seconds:
             # Nobody has to wait for this: the keys at hand are good until others are there.
@@ -127,7 +127,7 @@ class KeyStore:
             self._reading = None
 
 
-def choose(keys: Sequence[Key], algorithm: str, identifier: str | None) -> Key | None:
+def choose(keys: Sequence[SigningKey], algorithm: str, identifier: str | None) -> SigningKey | None:
     """The key of that identifier; without one on either side, the only key of the algorithm."""
     fitting = [key for key in keys if key.algorithm == algorithm]
     if identifier is not None:
@@ -138,7 +138,7 @@ def choose(keys: Sequence[Key], algorithm: str, identifier: str | None) -> Key |
     return fitting[0] if len(fitting) == 1 else None
 
 
-def parse(content: bytes, place: str, algorithms: Collection[str]) -> tuple[Key, ...]:
+def parse(content: bytes, place: str, algorithms: Collection[str]) -> tuple[SigningKey, ...]:
     """The usable keys of a set; raises AccessError if there are none. Others are logged and left out."""
     expected = f"{place}: expected a JSON Web Key Set"
     try:
@@ -161,7 +161,7 @@ def parse(content: bytes, place: str, algorithms: Collection[str]) -> tuple[Key,
     return tuple(found)
 
 
-def _key(entry: object, algorithms: Collection[str]) -> Key:
+def _key(entry: object, algorithms: Collection[str]) -> SigningKey:
     """Raises ValueError, with nothing of the key in it."""
     if not isinstance(entry, dict):
         raise ValueError("not an object")
@@ -177,7 +177,9 @@ def _key(entry: object, algorithms: Collection[str]) -> Key:
     if identifier is not None and not isinstance(identifier, str):
         raise ValueError("kid is not text")
     # Only what is public of it, should the set hold private keys by mistake.
-    return Key(algorithm, identifier, _material({name: entry.get(name) for name in MEMBERS[str(kind)]}, algorithm))
+    return SigningKey(
+        algorithm, identifier, _material({name: entry.get(name) for name in MEMBERS[str(kind)]}, algorithm)
+    )
 
 
 def _material(public: Mapping[str, Any], algorithm: str) -> Any:

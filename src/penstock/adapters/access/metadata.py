@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.adapters.access.rules import Identity, Rule, Rules
+from penstock.adapters.access.rules import KnownUser, Rule, Rules
 from penstock.adapters.access.settings import AccessError
 from penstock.adapters.api import Maybe, MetadataAdapter
 from penstock.kernel.errors import Reason, Refusal
@@ -20,7 +20,7 @@ from penstock.kernel.ports import Admission, ClientFacts, SessionFacts
 from penstock.log import get
 
 if TYPE_CHECKING:
-    from penstock.adapters.access.tokens import Tokens
+    from penstock.adapters.access.tokens import TokenChecker
     from penstock.adapters.access.users import UserFile
 
 log = get(__name__)
@@ -55,16 +55,16 @@ class AccessMetadata(MetadataAdapter):
         self._anonymous = anonymous
         self.sessions_per_user = sessions_per_user
         self._users: UserFile | None = None
-        self._tokens: Tokens | None = None
+        self._tokens: TokenChecker | None = None
         # Both imported here: what they stand on takes its time to load, and the other may not be needed.
         if users is not None:
             from penstock.adapters.access.users import UserFile
 
             self._users = UserFile(str(users))
         if tokens is not None:
-            from penstock.adapters.access.tokens import Tokens
+            from penstock.adapters.access.tokens import TokenChecker
 
-            self._tokens = Tokens(tokens, directory)
+            self._tokens = TokenChecker(tokens, directory)
         self.knows_names = self._users is not None or self._tokens is not None
         self._rules = None if rules is None else Rules(rules, self.knows_names)
         if sessions_per_user is not None and sessions_per_user < 1:
@@ -114,9 +114,9 @@ class AccessMetadata(MetadataAdapter):
 
     async def _identify(
         self, user: str | None, password: str | None, client: ClientFacts
-    ) -> tuple[Identity, float | None]:
+    ) -> tuple[KnownUser, float | None]:
         """Who it is, and for how long; raises a Refusal."""
-        nobody = Identity(None, frozenset())
+        nobody = KnownUser(None, frozenset())
         if not self.knows_names:
             return nobody, None
         token = self._token(password, client)
@@ -124,11 +124,11 @@ class AccessMetadata(MetadataAdapter):
             bearer = await self._tokens.identify(token)
             # A name beside the token is not needed, but must not be somebody else's.
             if bearer is not None and user in (None, bearer.user):
-                return Identity(bearer.user, bearer.roles), bearer.time_to_live
+                return KnownUser(bearer.user, bearer.roles), bearer.time_to_live
         elif self._users is not None and user is not None and password is not None:
             found = await self._on_thread(self._users.check, user, password)
             if found is not None:
-                return Identity(found.name, frozenset(found.roles)), None
+                return KnownUser(found.name, frozenset(found.roles)), None
         elif self._anonymous and user is None and password is None:
             return nobody, None
         log.debug("client not admitted", by="password" if token is None else "token", address=client.address)
@@ -186,9 +186,9 @@ class AccessMetadata(MetadataAdapter):
     def _rule(self, session: SessionFacts, data_adapter: str, item: str) -> Rule | None:
         return None if self._rules is None else self._rules.grant(self._who(session), data_adapter, item)
 
-    def _who(self, session: SessionFacts) -> Identity:
+    def _who(self, session: SessionFacts) -> KnownUser:
         # Where nobody vouches for names, what a client calls itself means nothing.
-        return Identity(session.user or None if self.knows_names else None, session.roles)
+        return KnownUser(session.user or None if self.knows_names else None, session.roles)
 
     # -- messages -------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ A_PATTERN = "patterns of item names, in which * stands for any characters and {u
 MODES = ", ".join(f'"{mode.value}"' for mode in Mode)
 
 
-class Identity(NamedTuple):
+class KnownUser(NamedTuple):
     """Somebody, as far as rules care; no name means that nobody has vouched for one."""
 
     user: str | None
@@ -70,7 +70,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     manages_bandwidth: Annotated[bool | None, allowed(A_SWITCH)] = None
     may_send_messages: Annotated[bool | None, allowed(A_SWITCH)] = None
 
-    def is_for(self, who: Identity) -> bool:
+    def is_for(self, who: KnownUser) -> bool:
         if not self.users and not self.roles:
             return True
         named = who.user is not None and (ANY_USER in self.users or who.user in self.users)
@@ -117,15 +117,15 @@ class Rules:
     # -- subscriptions --------------------------------------------------------------------------------------------
 
     # `grant(who, data_adapter, item)` is the rule by which somebody may see an item; None if nothing allows it.
-    grant: Callable[[Identity, str, str], Rule | None]
+    grant: Callable[[KnownUser, str, str], Rule | None]
 
-    def _find_grant(self, who: Identity, data_adapter: str, item: str) -> Rule | None:
+    def _find_grant(self, who: KnownUser, data_adapter: str, item: str) -> Rule | None:
         for entry in self._of(who):
             if entry.fits(data_adapter, item, who.user):
                 return None if entry.rule.deny else entry.rule
         return None
 
-    def _find_entries(self, who: Identity) -> tuple[_Entry, ...]:
+    def _find_entries(self, who: KnownUser) -> tuple[_Entry, ...]:
         return tuple([entry for entry in self._entries if entry.rule.is_for(who)])
 
     def snapshot_length(self, data_adapter: str, item: str) -> int | None:
@@ -142,17 +142,17 @@ class Rules:
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
-    def max_bandwidth(self, who: Identity) -> float | None:
+    def max_bandwidth(self, who: KnownUser) -> float | None:
         return self._said_to(who, lambda rule: rule.max_bandwidth)
 
-    def manages_bandwidth(self, who: Identity) -> bool:
+    def manages_bandwidth(self, who: KnownUser) -> bool:
         found = self._said_to(who, lambda rule: rule.manages_bandwidth)
         return True if found is None else found
 
-    def may_send_messages(self, who: Identity) -> bool:
+    def may_send_messages(self, who: KnownUser) -> bool:
         return self._said_to(who, lambda rule: rule.may_send_messages) or False
 
-    def _said_to(self, who: Identity, said: Callable[[Rule], T | None]) -> T | None:
+    def _said_to(self, who: KnownUser, said: Callable[[Rule], T | None]) -> T | None:
         return next((found for entry in self._of(who) if (found := said(entry.rule)) is not None), None)
 
 

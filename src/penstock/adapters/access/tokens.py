@@ -16,7 +16,7 @@ import jwt
 from jwt.exceptions import PyJWTError
 from msgspec import Meta, Struct
 
-from penstock.adapters.access.keys import Key, KeyStore, choose, secret_key, source
+from penstock.adapters.access.keys import KeyStore, SigningKey, choose, secret_key, source
 from penstock.adapters.access.settings import AccessError, allowed, read
 from penstock.kernel.ports import ClientFacts
 from penstock.log import get
@@ -73,7 +73,7 @@ class _Wrong(Exception):
     """A token is not accepted; the text says why, and nothing of the token."""
 
 
-class Tokens:
+class TokenChecker:
     """Checks tokens. Lives on one event loop: a signature takes less time to check than a thread to hand it to."""
 
     def __init__(self, table: object, directory: Path, now: Callable[[], float] = time.time) -> None:
@@ -85,7 +85,7 @@ class Tokens:
             raise AccessError('tokens: algorithms with secret_file: expected none, or ["HS256"]')
         self._algorithms = ("HS256",) if settings.secret_file else settings.algorithms or DEFAULT_ALGORITHMS
         self._secret_path = directory / settings.secret_file
-        self._secret: Key | None = None
+        self._secret: SigningKey | None = None
         self._store = (
             KeyStore(source(settings.keys, directory), settings.keys, self._algorithms, settings.refresh_seconds)
             if settings.keys
@@ -147,7 +147,7 @@ class Tokens:
         lasts_until = int(claims["exp"]) + self.settings.leeway_seconds
         return Bearer(self._user(claims), self._roles(claims), max(0.0, lasts_until - self._now()))
 
-    async def _find(self, algorithm: str, identifier: str | None) -> Key | None:
+    async def _find(self, algorithm: str, identifier: str | None) -> SigningKey | None:
         if self._store is not None:
             return await self._store.find(algorithm, identifier)
         return None if self._secret is None else choose([self._secret], algorithm, identifier)

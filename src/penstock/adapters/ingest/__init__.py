@@ -4,6 +4,6 @@
 """
 
 from penstock.adapters.ingest.adapter import IngestAdapter
-from penstock.adapters.ingest.door import ingest_routes
+from penstock.adapters.ingest.event_routes import ingest_routes
 
 __all__ = ["IngestAdapter", "ingest_routes"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.adapters.ingest.draft import MAX_ERRORS
-from penstock.adapters.ingest.states import STATES, Event, State, Unfit
+from penstock.adapters.ingest.states import STATES, Event, ItemState, UnfitEvent
 from penstock.adapters.inside import InsideAdapter
 from penstock.kernel.feed import Feed
 from penstock.log import get
@@ -45,7 +45,7 @@ MAX_ECHO = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class IngestLimits:
     """Of one adapter. Beyond `body_bytes` the rest of a request is refused, beyond the others the line."""
 
     items: int
@@ -86,7 +86,7 @@ class IngestAdapter(InsideAdapter):
         for pattern, mode in modes.items():
             if mode not in STATES:
                 raise ValueError(f"items: {pattern} = {mode!r}: expected {', '.join(STATES)}")
-        self.limits = Limits(max_items, max_fields, max_rows, max_body_bytes, max_line_bytes)
+        self.limits = IngestLimits(max_items, max_fields, max_rows, max_body_bytes, max_line_bytes)
         for name in ("items", "fields", "rows", "body_bytes", "line_bytes"):
             if getattr(self.limits, name) < 1:
                 raise ValueError(f"max_{name} = {getattr(self.limits, name)!r}: expected 1 or more")
@@ -100,7 +100,7 @@ class IngestAdapter(InsideAdapter):
         self._token_file = None if token_file is None else str(token_file)
         if not tokens and token_file is None:
             raise ValueError("tokens is missing: name some, or a token_file with one in each line")
-        self._states: dict[str, State] = {}
+        self._states: dict[str, ItemState] = {}
         self.feed: Feed
         # Whoever changes states and waits in between holds it; and whoever must not come in between.
         self.lock = asyncio.Lock()
@@ -224,7 +224,7 @@ class IngestAdapter(InsideAdapter):
             self._changed = True
             log.error("state file of an adapter is not written", file=str(path), reason=str(error))
 
-    def _take_batch(self, states: dict[str, State], events: list[tuple[str, Event]]) -> None:
+    def _take_batch(self, states: dict[str, ItemState], events: list[tuple[str, Event]]) -> None:
         """A batch is on the disk."""
         self._changed = True
         self._states.update(states)
@@ -240,21 +240,21 @@ class IngestAdapter(InsideAdapter):
             admitted |= compare_digest(given, known)
         return admitted
 
-    def state(self, item: str) -> State:
+    def state(self, item: str) -> ItemState:
         """What is kept of an item, or would be: see `keep`. Raises Unfit if it may not be published."""
         state = self._states.get(item)
         return self.fresh(item, 0) if state is None else state
 
-    def fresh(self, item: str, more: int) -> State:
+    def fresh(self, item: str, more: int) -> ItemState:
         """A state for an item that has none, if there is room beside the others and so many more. Raises Unfit."""
         kind = next((kind for pattern, kind in self._patterns if pattern.match(item)), None)
         if kind is None:
-            raise Unfit(f"item {item[:MAX_ECHO]!r} is not declared")
+            raise UnfitEvent(f"item {item[:MAX_ECHO]!r} is not declared")
         if len(self._states) + more >= self.limits.items:
-            raise Unfit(f"item {item[:MAX_ECHO]!r} is one more than max_items = {self.limits.items}")
+            raise UnfitEvent(f"item {item[:MAX_ECHO]!r} is one more than max_items = {self.limits.items}")
         return kind(self.limits.fields, self.limits.rows)
 
-    def keep(self, item: str, state: State) -> None:
+    def keep(self, item: str, state: ItemState) -> None:
         self._changed = True
         self._states[item] = state
 
@@ -264,7 +264,7 @@ class IngestAdapter(InsideAdapter):
         self._states.pop(item, None)
 
 
-class Intake:
+class IngestIntake:
     """What one request publishes. Events go to the kernel in batches: call `flush` now and then, and at the end."""
 
     def __init__(self, adapter: IngestAdapter) -> None:
@@ -280,11 +280,11 @@ class Intake:
         """An event, from the line or row of this number."""
         try:
             if not event:
-                raise Unfit("an update without fields")
+                raise UnfitEvent("an update without fields")
             state = self._adapter.state(item)
             state.apply(event)
             self._adapter.keep(item, state)
-        except Unfit as unfit:
+        except UnfitEvent as unfit:
             self.refuse(number, str(unfit))
             return
         self.accepted += 1
@@ -298,7 +298,7 @@ class Intake:
     def clear(self, number: int, item: str) -> None:
         try:
             self._adapter.state(item)
-        except Unfit as unfit:
+        except UnfitEvent as unfit:
             self.refuse(number, str(unfit))
             return
         self._adapter.forget(item)
@@ -312,7 +312,7 @@ class Intake:
     def end_of_snapshot(self, number: int, item: str) -> None:
         try:
             state = self._adapter.state(item)
-        except Unfit as unfit:
+        except UnfitEvent as unfit:
             self.refuse(number, str(unfit))
             return
         state.complete = True

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.adapters.ingest.draft import MAX_ERRORS, Draft
-from penstock.adapters.ingest.errors import SMALLER, Busy, Refused, TooLarge, Unavailable, UnknownStage
-from penstock.adapters.ingest.states import Event, State
+from penstock.adapters.ingest.errors import SMALLER, Busy, RowsRefused, TooLarge, Unavailable, UnknownStage
+from penstock.adapters.ingest.states import Event, ItemState
 from penstock.journal.entity import batch_entity
 from penstock.journal.errors import BadRecord, JournalError
 from penstock.journal.record import Columns
@@ -49,7 +49,7 @@ MAX_QUERIES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """What became of a batch."""
 
     rows: int
@@ -70,9 +70,9 @@ class Batches:
     def __init__(
         self,
         recorder: AdapterRecorder,
-        known: dict[str, State],
-        fresh: Callable[[str, int], State],
-        publish: Callable[[dict[str, State], list[tuple[str, Event]]], None],
+        known: dict[str, ItemState],
+        fresh: Callable[[str, int], ItemState],
+        publish: Callable[[dict[str, ItemState], list[tuple[str, Event]]], None],
         lock: asyncio.Lock,
         max_staged_bytes: int,
         clock: Callable[[], float] = time.monotonic,
@@ -135,11 +135,11 @@ class Batches:
     def is_repeated(self, query: str, batch: int) -> bool:
         return batch <= self.queries.get(query, -1)
 
-    async def put(self, query: str, batch: int, mode: str, batches: Sequence[pyarrow.RecordBatch]) -> Outcome:
+    async def put(self, query: str, batch: int, mode: str, batches: Sequence[pyarrow.RecordBatch]) -> BatchOutcome:
         """Commit rows. Raises Refused, TooLarge, Unavailable: then nothing has changed."""
         return await _finished(self._commit(query, batch, mode, lambda: [(None, batches)]))
 
-    async def commit(self, query: str, batch: int, mode: str, names: Sequence[str]) -> Outcome:
+    async def commit(self, query: str, batch: int, mode: str, names: Sequence[str]) -> BatchOutcome:
         """Commit what was staged, in the order of these names. Raises what `put` raises, and UnknownStage."""
         return await _finished(self._commit(query, batch, mode, lambda: self._staged(query, batch, names)))
 
@@ -164,12 +164,12 @@ class Batches:
         batch: int,
         mode: str,
         stages: Callable[[], list[tuple[str | None, Sequence[pyarrow.RecordBatch]]]],
-    ) -> Outcome:
+    ) -> BatchOutcome:
         async with self._lock:
             if self._closed:
                 raise Unavailable("the server is going down")
             if self.is_repeated(query, batch):
-                return Outcome(0, 0, True)
+                return BatchOutcome(0, 0, True)
             draft = Draft(mode, self._known, self._fresh)
             columns = await self._write(draft, stages())
             marker = batch_entity(self.recorder.adapter_set, self.recorder.adapter, query)
@@ -181,7 +181,7 @@ class Batches:
             for other_query, other in list(self._stages):
                 if other_query == query and other <= batch:
                     self.drop(query, other)
-            return Outcome(draft.rows, draft.ignored, False)
+            return BatchOutcome(draft.rows, draft.ignored, False)
 
     async def _write(self, draft: Draft, stages: list[tuple[str | None, Sequence[pyarrow.RecordBatch]]]) -> Columns:
         """Draft the batch, and write it down as far as it is to be journaled."""
@@ -194,7 +194,7 @@ class Batches:
                 try:
                     draft.take(part)
                 except ValueError as error:
-                    raise Refused([{"row": draft.rows + 1, "error": str(error)}]) from error
+                    raise RowsRefused([{"row": draft.rows + 1, "error": str(error)}]) from error
                 timestamp = self._now()
                 for item, event in draft.events[written:]:
                     size += RECORD_BYTES
@@ -240,6 +240,6 @@ def _turns(batches: Sequence[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBat
             yield batch.slice(start, TURN)
 
 
-async def _finished(work: Coroutine[Any, Any, Outcome]) -> Outcome:
+async def _finished(work: Coroutine[Any, Any, BatchOutcome]) -> BatchOutcome:
     """Done to its end, also if the client goes away: what the journal has must be published."""
     return await asyncio.shield(asyncio.ensure_future(work))

@@ -25,7 +25,7 @@ _DICTIONARY_DATA = 1
 _BUFFERS, _COMPRESSION = 2, 3
 
 
-class BadBody(Exception):
+class BadArrowBody(Exception):
     """Not an Arrow stream of rows that can be events; the text says why."""
 
 
@@ -56,7 +56,7 @@ def read_stream(body: bytes | bytearray, limit: int) -> list[pyarrow.RecordBatch
                 batches.append(batch)
         return batches
     except (pyarrow.ArrowException, ValueError, OSError, struct.error, IndexError) as error:
-        raise BadBody(str(error)) from error
+        raise BadArrowBody(str(error)) from error
 
 
 def _unpacked_bytes(message: pyarrow.Message) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.adapters.ingest.errors import Refused
-from penstock.adapters.ingest.states import Event, State, Unfit
+from penstock.adapters.ingest.errors import RowsRefused
+from penstock.adapters.ingest.states import Event, ItemState, UnfitEvent
 
 # How many things that are wrong with a request its answer names.
 MAX_ERRORS = 10
@@ -20,17 +20,17 @@ class Draft:
     already, or raises Unfit if the item may not be.
     """
 
-    def __init__(self, mode: str, known: Mapping[str, State], fresh: Callable[[str, int], State]) -> None:
+    def __init__(self, mode: str, known: Mapping[str, ItemState], fresh: Callable[[str, int], ItemState]) -> None:
         self.rows = 0
         self.ignored = 0
         # What there is to publish, in order, and the items as they are then.
         self.events: list[tuple[str, Event]] = []
-        self.states: dict[str, State] = {}
+        self.states: dict[str, ItemState] = {}
         self.errors: list[dict[str, object]] = []
         self._mode = mode
         self._known = known
         self._fresh = fresh
-        self._touched: dict[str, State] = {}
+        self._touched: dict[str, ItemState] = {}
         self._new_items = 0
         # What the rows to come are a part of, and how many rows came before it.
         self._stage: str | None = None
@@ -52,9 +52,9 @@ class Draft:
             self.rows += 1
             try:
                 if item is None:
-                    raise Unfit(f"column {ITEM} has no value")
+                    raise UnfitEvent(f"column {ITEM} has no value")
                 if not event:
-                    raise Unfit("an update without fields")
+                    raise UnfitEvent("an update without fields")
                 state = touched.get(item)
                 if state is None:
                     state = self._touch(item)
@@ -63,7 +63,7 @@ class Draft:
                     self.ignored += 1
                     continue
                 state.apply(resolved)
-            except Unfit as unfit:
+            except UnfitEvent as unfit:
                 self._refuse(str(unfit))
                 continue
             if item not in self.states:
@@ -74,13 +74,13 @@ class Draft:
     def check(self) -> None:
         """Raises Refused if anything was wrong."""
         if self.errors:
-            raise Refused(self.errors)
+            raise RowsRefused(self.errors)
 
-    def _touch(self, item: str) -> State:
+    def _touch(self, item: str) -> ItemState:
         known = self._known.get(item)
         state = self._fresh(item, self._new_items) if known is None else known.copy()
         if state.mode != self._mode:
-            raise Unfit(f"item {item[:60]!r} is declared {state.mode}; the batch is {self._mode}")
+            raise UnfitEvent(f"item {item[:60]!r} is declared {state.mode}; the batch is {self._mode}")
         if known is None:
             self._new_items += 1
         self._touched[item] = state

@@ -23,7 +23,7 @@ class BatchError(Exception):
     status: int
 
 
-class Refused(BatchError):
+class RowsRefused(BatchError):
     """`errors` are the first reasons, with the numbers of their rows from 1."""
 
     status = 422

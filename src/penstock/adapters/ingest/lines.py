@@ -9,7 +9,7 @@ import msgspec
 from penstock.kernel.ports import Value
 
 
-class Line(msgspec.Struct, forbid_unknown_fields=True):
+class IngestLine(msgspec.Struct, forbid_unknown_fields=True):
     """One line of a request."""
 
     item: str
@@ -30,10 +30,10 @@ class BadLine(Exception):
     """A line that cannot be read; the text says why."""
 
 
-_decoder = msgspec.json.Decoder(Line)
+_decoder = msgspec.json.Decoder(IngestLine)
 
 
-def read(line: bytes) -> Line:
+def read(line: bytes) -> IngestLine:
     """Raises BadLine."""
     try:
         return _decoder.decode(line)

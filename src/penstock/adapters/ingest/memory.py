@@ -18,15 +18,15 @@ from zlib import crc32
 import msgspec
 
 from penstock.adapters.ingest.batches import remember
-from penstock.adapters.ingest.states import Event, State, Unfit
+from penstock.adapters.ingest.states import Event, ItemState, UnfitEvent
 from penstock.durable import OWNER_FILE, make_directory, sync_directory, sync_file
 from penstock.journal.damage import Damage
 from penstock.journal.disk import Disk
 from penstock.journal.entity import batch_entity, entity_of
 from penstock.journal.errors import Expired
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.recorder import BATCH, CLEAR
-from penstock.journal.selection import Selection
+from penstock.journal.selection import EventSelection
 from penstock.log import get
 
 log = get(__name__)
@@ -35,7 +35,7 @@ FORMAT = "penstock items"
 VERSION = 1
 
 # Makes a new state for an item, given how many there are; raises Unfit if the item may not be.
-Maker = Callable[[str, int], State]
+Maker = Callable[[str, int], ItemState]
 
 
 class Head(msgspec.Struct):
@@ -50,7 +50,7 @@ class Head(msgspec.Struct):
     queries: dict[str, int]
 
 
-class Entry(msgspec.Struct):
+class RememberedItem(msgspec.Struct):
     """An item."""
 
     item: str
@@ -66,7 +66,7 @@ class Tail(msgspec.Struct):
     crc32: int
 
 
-class Damaged(Exception):
+class DamagedMemory(Exception):
     """The file is not as it was written; the text says where."""
 
 
@@ -75,7 +75,7 @@ class Memory:
     """All that an adapter knows, as of a sequence of the journal."""
 
     sequence: int = 0
-    states: dict[str, State] = field(default_factory=dict)
+    states: dict[str, ItemState] = field(default_factory=dict)
     queries: dict[str, int] = field(default_factory=dict)
 
 
@@ -111,7 +111,7 @@ def save(path: Path, adapter_set: str, adapter: str, memory: Memory) -> None:
 def _lines(adapter_set: str, adapter: str, memory: Memory) -> Iterator[bytes]:
     yield _encode(Head(FORMAT, VERSION, adapter_set, adapter, memory.sequence, memory.queries))
     for item, state in memory.states.items():
-        yield _encode(Entry(item, state.mode, state.complete, list(state.events())))
+        yield _encode(RememberedItem(item, state.mode, state.complete, list(state.events())))
 
 
 def _encode(line: msgspec.Struct) -> bytes:
@@ -124,14 +124,14 @@ def load(path: Path, make: Maker) -> Memory | None:
         file = path.open("rb")
     except FileNotFoundError:
         return None
-    entries = msgspec.json.Decoder(Entry)
+    entries = msgspec.json.Decoder(RememberedItem)
     unfit: list[str] = []
     with file:
         try:
             line = file.readline()
             head = msgspec.json.decode(line, type=Head)
             if head.format != FORMAT:
-                raise Damaged(f"its format is {head.format[:60]!r}, not {FORMAT!r}")
+                raise DamagedMemory(f"its format is {head.format[:60]!r}, not {FORMAT!r}")
             if head.version > VERSION:
                 raise ValueError(f"{path} is of version {head.version}; this program knows {VERSION} and earlier")
             memory = Memory(head.sequence, {}, head.queries)
@@ -144,22 +144,22 @@ def load(path: Path, make: Maker) -> Memory | None:
                 _put_back(memory.states, entries.decode(line), make, unfit)
             tail = msgspec.json.decode(line, type=Tail)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Damaged(str(error)) from error
+            raise DamagedMemory(str(error)) from error
     if tail.crc32 != checksum:
-        raise Damaged("its checksum is wrong")
+        raise DamagedMemory("its checksum is wrong")
     if unfit:
         log.warning("items are not declared as they were, and forgotten", file=str(path), items=unfit[:10])
     return memory
 
 
-def _put_back(states: dict[str, State], entry: Entry, make: Maker, unfit: list[str]) -> None:
+def _put_back(states: dict[str, ItemState], entry: RememberedItem, make: Maker, unfit: list[str]) -> None:
     try:
         state = make(entry.item, len(states))
         if state.mode != entry.mode:
-            raise Unfit(f"declared {state.mode}")
+            raise UnfitEvent(f"declared {state.mode}")
         for event in entry.events:
             state.apply(event)
-    except Unfit:
+    except UnfitEvent:
         unfit.append(entry.item)
         return
     state.complete = entry.complete
@@ -171,10 +171,10 @@ def _put_back(states: dict[str, State], entry: Entry, make: Maker, unfit: list[s
 
 def recall(path: Path, disk: Disk, adapter_set: str, adapter: str, make: Maker) -> Memory:
     """What the adapter knew when the journal ended. Raises OSError, ValueError."""
-    reader = Reader(disk, _tell_damage)
+    reader = JournalReader(disk, _tell_damage)
     try:
         memory = load(path, make)
-    except Damaged as damaged:
+    except DamagedMemory as damaged:
         kept = path.with_name(f"{path.name}.damaged")
         path.replace(kept)
         log.error(
@@ -210,10 +210,10 @@ def recall(path: Path, disk: Disk, adapter_set: str, adapter: str, make: Maker) 
             memory.sequence = expired.earliest - 1
 
 
-def _replay(reader: Reader, memory: Memory, latest: int, adapter_set: str, adapter: str, make: Maker) -> None:
+def _replay(reader: JournalReader, memory: Memory, latest: int, adapter_set: str, adapter: str, make: Maker) -> None:
     """Apply what the journal holds of the adapter after the memory's sequence."""
     items, queries = entity_of(adapter_set, adapter, ""), batch_entity(adapter_set, adapter, "")
-    selection = Selection(entities=(f"{items}*", f"{queries}*"))
+    selection = EventSelection(entities=(f"{items}*", f"{queries}*"))
     for batch in reader.read(memory.sequence + 1, latest + 1, selection):
         for entity, kind, value in _records(batch):
             if entity.startswith(items):
@@ -236,12 +236,12 @@ def _records(batch: Any) -> Iterable[tuple[str, str, str | None]]:
 _decode_event = msgspec.json.Decoder(dict[str, str | None]).decode
 
 
-def _apply(states: dict[str, State], item: str, kind: str, value: str | None, make: Maker) -> None:
+def _apply(states: dict[str, ItemState], item: str, kind: str, value: str | None, make: Maker) -> None:
     if kind == CLEAR or value is None:
         states.pop(item, None)
         return
     # What does not fit is of an item that is not declared any more, or not as it was.
-    with suppress(Unfit):
+    with suppress(UnfitEvent):
         state = states.get(item) or make(item, len(states))
         state.apply(_decode_event(value))
         # Whoever has sent a part of a snapshot only has not lived longer than this server's last run: nobody would end

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 
 from penstock.adapters.api import DataAdapter
 from penstock.adapters.ingest.adapter import IngestAdapter
-from penstock.adapters.ingest.errors import Refused
+from penstock.adapters.ingest.errors import RowsRefused
 
 if TYPE_CHECKING:
     import pyarrow
@@ -98,7 +98,7 @@ async def read_arrow(adapter: IngestAdapter, request: Request) -> list[pyarrow.R
         body += chunk
         if len(body) > limit:
             raise large_body(adapter)
-    from penstock.adapters.ingest.body import BadBody, LargeBody, read_stream  # pyarrow takes its time to load
+    from penstock.adapters.ingest.body import BadArrowBody, LargeBody, read_stream  # pyarrow takes its time to load
 
     try:
         if len(body) > LARGE:
@@ -106,5 +106,5 @@ async def read_arrow(adapter: IngestAdapter, request: Request) -> list[pyarrow.R
         return read_stream(body, limit)
     except LargeBody as large:
         raise Problem(413, f"{large}: {SMALLER_BODY}") from large
-    except BadBody as bad:
-        raise Refused([{"row": 1, "error": str(bad)}]) from bad
+    except BadArrowBody as bad:
+        raise RowsRefused([{"row": 1, "error": str(bad)}]) from bad

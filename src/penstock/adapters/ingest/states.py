@@ -19,11 +19,11 @@ Event = dict[str, Value]
 HISTORY = 10
 
 
-class Unfit(Exception):
+class UnfitEvent(Exception):
     """An event that does not fit its item; the text says why."""
 
 
-class State:
+class ItemState:
     """The base. `complete` says whether what is kept is all of a snapshot, and not only the first part of it."""
 
     # Its name in the configuration.
@@ -58,10 +58,10 @@ class State:
 
     def _check(self, fields: int) -> None:
         if fields > self._max_fields:
-            raise Unfit(f"{fields} fields; max_fields = {self._max_fields}")
+            raise UnfitEvent(f"{fields} fields; max_fields = {self._max_fields}")
 
 
-class MergeState(State):
+class MergeState(ItemState):
     """The latest value of each field."""
 
     mode = "MERGE"
@@ -83,7 +83,7 @@ class MergeState(State):
         other._values = dict(self._values)
 
 
-class DistinctState(State):
+class DistinctState(ItemState):
     """The latest events."""
 
     mode = "DISTINCT"
@@ -103,7 +103,7 @@ class DistinctState(State):
         other._latest = self._latest.copy()
 
 
-class CommandState(State):
+class CommandState(ItemState):
     """The rows of a table."""
 
     mode = "COMMAND"
@@ -115,17 +115,17 @@ class CommandState(State):
     def apply(self, event: Event) -> None:
         key, command = event.get(KEY_FIELD), event.get(COMMAND_FIELD)
         if not key:
-            raise Unfit(f"no field {KEY_FIELD}, which a COMMAND item needs")
+            raise UnfitEvent(f"no field {KEY_FIELD}, which a COMMAND item needs")
         row = self._rows.get(key)
         if command == DELETE:
             if row is None:
-                raise Unfit(f"DELETE of key {key[:60]!r}, which is not there")
+                raise UnfitEvent(f"DELETE of key {key[:60]!r}, which is not there")
             del self._rows[key]
             return
         if command not in (ADD, UPDATE):
-            raise Unfit(f"{COMMAND_FIELD} {str(command)[:60]!r}: expected {ADD}, {UPDATE} or {DELETE}")
+            raise UnfitEvent(f"{COMMAND_FIELD} {str(command)[:60]!r}: expected {ADD}, {UPDATE} or {DELETE}")
         if row is None and len(self._rows) >= self._max_rows:
-            raise Unfit(f"key {key[:60]!r} is one more than max_rows = {self._max_rows}")
+            raise UnfitEvent(f"key {key[:60]!r} is one more than max_rows = {self._max_rows}")
         merged = {**(row or {}), **event, COMMAND_FIELD: ADD}
         self._check(len(merged))
         self._rows[key] = merged
@@ -140,12 +140,12 @@ class CommandState(State):
         """ADD or UPDATE by whether the row is there; a DELETE of one that is not comes to nothing."""
         key, command = event.get(KEY_FIELD), event.get(COMMAND_FIELD)
         if not key:
-            raise Unfit(f"no {KEY_FIELD}, which a COMMAND item needs")
+            raise UnfitEvent(f"no {KEY_FIELD}, which a COMMAND item needs")
         if command == DELETE:
             return {KEY_FIELD: key, COMMAND_FIELD: DELETE} if key in self._rows else None
         if command not in (None, ADD, UPDATE):
-            raise Unfit(f"{COMMAND_FIELD} {command[:60]!r}: expected {ADD}, {UPDATE}, {DELETE} or nothing")
+            raise UnfitEvent(f"{COMMAND_FIELD} {command[:60]!r}: expected {ADD}, {UPDATE}, {DELETE} or nothing")
         return {**event, COMMAND_FIELD: UPDATE if key in self._rows else ADD}
 
 
-STATES: dict[str, type[State]] = {kind.mode: kind for kind in (MergeState, DistinctState, CommandState)}
+STATES: dict[str, type[ItemState]] = {kind.mode: kind for kind in (MergeState, DistinctState, CommandState)}

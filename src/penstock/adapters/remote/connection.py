@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
-from penstock.wire.ari.errors import BadStream
+from penstock.wire.ari.errors import BadAriStream
 from penstock.wire.ari.lines import LineReader
-from penstock.wire.ari.packets import Stream
+from penstock.wire.ari.packets import AriStream
 from penstock.wire.ari.requests import close
 
 # Bytes that may wait to be sent to a peer that does not read them; with more it is given up.
@@ -21,20 +21,20 @@ MAX_UNSENT_BYTES = 64_000_000
 CLOSING_SECONDS = 1.0
 
 
-class Reader(Protocol):
+class ConnectionReader(Protocol):
     """Who hears of a connection: the link."""
 
-    def connected(self, connection: Connection) -> None: ...
-    def received(self, connection: Connection, lines: Sequence[str]) -> None: ...
-    def broken(self, connection: Connection, error: BadStream) -> None: ...
-    def stuck(self, connection: Connection) -> None: ...
-    def gone(self, connection: Connection, reason: str) -> None: ...
+    def connected(self, connection: RemoteConnection) -> None: ...
+    def received(self, connection: RemoteConnection, lines: Sequence[str]) -> None: ...
+    def broken(self, connection: RemoteConnection, error: BadAriStream) -> None: ...
+    def stuck(self, connection: RemoteConnection) -> None: ...
+    def gone(self, connection: RemoteConnection, reason: str) -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class RemoteConnection(asyncio.Protocol):
     """Made by the listener for each socket that comes in."""
 
-    def __init__(self, reader: Reader, stream: Stream, max_line_bytes: int) -> None:
+    def __init__(self, reader: ConnectionReader, stream: AriStream, max_line_bytes: int) -> None:
         self.stream = stream
         self.peer = ""
         self.address = ""

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from penstock.adapters.inside import InsideAdapter
-from penstock.adapters.remote.items import Items
-from penstock.adapters.remote.link import Link, Linked
+from penstock.adapters.remote.items import RemoteItems
+from penstock.adapters.remote.link import Linked, RemoteLink
 from penstock.adapters.remote.settings import ConnectionParameters, millis, optional_text, port, read_settings
 from penstock.adapters.remote.status import StatusItem
 from penstock.kernel.feed import Feed
 from penstock.wire.ari.notifications import ClearSnapshot, DeclareDifferences, EndOfSnapshot, Update
-from penstock.wire.ari.packets import Packet, Stream
+from penstock.wire.ari.packets import AriStream, Packet
 from penstock.wire.ari.replies import Reply
 from penstock.wire.ari.requests import InitData, Pairs, Request
 
@@ -40,23 +40,23 @@ class RemoteDataAdapter(Linked, InsideAdapter):
         **connection: Unpack[ConnectionParameters],
     ) -> None:
         self._settings = read_settings(connection, first_connection_timeout_millis=0)
-        self._wanted_ports = {Stream.DATA: self._settings.port}
+        self._wanted_ports = {AriStream.DATA: self._settings.port}
         if notify_port is not None:
             self._wanted_ports = {
-                Stream.DATA_REPLIES: self._settings.port,
-                Stream.DATA_NOTIFICATIONS: port("notify_port", notify_port),
+                AriStream.DATA_REPLIES: self._settings.port,
+                AriStream.DATA_NOTIFICATIONS: port("notify_port", notify_port),
             }
         self._status_name = optional_text("status_item", status_item)
         self._repair_seconds = millis("repair_timeout_millis", repair_timeout_millis, 1)
         self._retry_seconds = millis("retry_millis", retry_millis, 1)
         self._feed: Feed
-        self._items: Items
+        self._items: RemoteItems
         self._status: StatusItem | None = None
 
     def enter(self, feed: Feed) -> None:
         self._feed = feed
-        self.link = Link(self._settings, self._wanted_ports, self, feed.adapter_set, feed.name)
-        self._items = Items(self.link, feed, self._repair_seconds, self._retry_seconds)
+        self.link = RemoteLink(self._settings, self._wanted_ports, self, feed.adapter_set, feed.name)
+        self._items = RemoteItems(self.link, feed, self._repair_seconds, self._retry_seconds)
         if self._status_name is not None:
             self._status = StatusItem(self._status_name, feed)
 

@@ -21,13 +21,13 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from penstock.adapters.remote.calls import Outcome, Unanswered, Why
-from penstock.adapters.remote.link import Link, Phase
+from penstock.adapters.remote.link import Phase, RemoteLink
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Item, Mode
 from penstock.kernel.ports import Event
 from penstock.log import get
 from penstock.wire.ari.notifications import ClearSnapshot, DeclareDifferences, EndOfSnapshot, Update
-from penstock.wire.ari.replies import Done, Failed, Kind, Reply
+from penstock.wire.ari.replies import Done, ExceptionKind, Failed, Reply
 from penstock.wire.ari.requests import Subscribe, Unsubscribe
 from penstock.wire.ari.values import JSON_PATCH, TEXT_DIFFERENCE
 
@@ -37,7 +37,7 @@ log = get(__name__)
 _FORMATS = str.maketrans({JSON_PATCH: "P", TEXT_DIFFERENCE: "T"})
 
 
-class State(Enum):
+class RemoteItemState(Enum):
     IDLE = auto()
     SUBSCRIBING = auto()
     ACTIVE = auto()
@@ -45,7 +45,7 @@ class State(Enum):
     FAILED = auto()
 
 
-class Entry:
+class RemoteItem:
     """One item."""
 
     __slots__ = (
@@ -63,7 +63,7 @@ class Entry:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.state = State.IDLE
+        self.state = RemoteItemState.IDLE
         # What the kernel wants, None if nothing; and what the present SUB is for, under which identifier.
         self.item: Item | None = None
         self.served: Item | None = None
@@ -84,20 +84,20 @@ class Entry:
             self.timer = None
 
 
-class Items:
+class RemoteItems:
     """All of them."""
 
-    def __init__(self, link: Link, feed: Feed, repair_seconds: float, retry_seconds: float) -> None:
+    def __init__(self, link: RemoteLink, feed: Feed, repair_seconds: float, retry_seconds: float) -> None:
         # Notifications dropped because nobody wants the item any more.
         self.late_notifications = 0
         self._link = link
         self._feed = feed
         self._repair_seconds = repair_seconds
         self._retry_seconds = retry_seconds
-        self._entries: dict[str, Entry] = {}
-        self._by_identifier: dict[str, Entry] = {}
+        self._entries: dict[str, RemoteItem] = {}
+        self._by_identifier: dict[str, RemoteItem] = {}
         # By identifiers of SUBs that were not answered in time.
-        self._given_up: dict[str, Entry] = {}
+        self._given_up: dict[str, RemoteItem] = {}
         self._loop = asyncio.get_running_loop()
 
     # -- what the kernel wants ------------------------------------------------------------------------------------
@@ -105,19 +105,19 @@ class Items:
     def want(self, item: Item) -> None:
         entry = self._entries.get(item.name)
         if entry is None:
-            entry = self._entries[item.name] = Entry(item.name)
+            entry = self._entries[item.name] = RemoteItem(item.name)
         entry.item = item
         entry.sends_snapshots = False
-        if entry.state is State.IDLE and self._link.phase is Phase.READY:
+        if entry.state is RemoteItemState.IDLE and self._link.phase is Phase.READY:
             self._subscribe(entry, repair=False)
 
     def unwant(self, name: str) -> None:
         entry = self._entries[name]
         entry.item = None
         self._forget_identifier(entry)
-        if entry.state is State.ACTIVE:
+        if entry.state is RemoteItemState.ACTIVE:
             self._unsubscribe(entry)
-        elif entry.state in (State.IDLE, State.FAILED):
+        elif entry.state in (RemoteItemState.IDLE, RemoteItemState.FAILED):
             self._remove(entry)
 
     # -- what the link tells --------------------------------------------------------------------------------------
@@ -133,17 +133,17 @@ class Items:
             entry.cancel_timer()
             entry.gathers = entry.flows = False
             entry.events = []
-            entry.state = State.IDLE
+            entry.state = RemoteItemState.IDLE
             if entry.item is None:
                 del self._entries[entry.name]
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    def _subscribe(self, entry: Entry, repair: bool) -> None:
+    def _subscribe(self, entry: RemoteItem, repair: bool) -> None:
         """`repair`: the kernel's item has had events of a former subscription."""
         entry.cancel_timer()
         self._given_up.pop(entry.identifier, None)
-        entry.state = State.SUBSCRIBING
+        entry.state = RemoteItemState.SUBSCRIBING
         if not repair:
             # Known from the first notification on.
             entry.served = None
@@ -158,12 +158,12 @@ class Items:
         if repair:
             entry.timer = self._loop.call_later(self._repair_seconds, self._repair, entry, False)
 
-    def _subscribed(self, entry: Entry, item: Item | None, outcome: Outcome) -> None:
+    def _subscribed(self, entry: RemoteItem, item: Item | None, outcome: Outcome) -> None:
         if isinstance(outcome, Unanswered) and outcome.why is Why.LOST:
             return
         if isinstance(outcome, Done):
             if entry.item is item:
-                entry.state = State.ACTIVE
+                entry.state = RemoteItemState.ACTIVE
             else:
                 self._unsubscribe(entry)
             return
@@ -177,8 +177,8 @@ class Items:
         else:
             self._fail(entry, outcome)
 
-    def _fail(self, entry: Entry, outcome: Outcome) -> None:
-        entry.state = State.FAILED
+    def _fail(self, entry: RemoteItem, outcome: Outcome) -> None:
+        entry.state = RemoteItemState.FAILED
         reason = outcome.message if isinstance(outcome, Failed) else _why(outcome)
         log.warning(
             "remote adapter refused an item",
@@ -189,18 +189,18 @@ class Items:
         )
         if isinstance(outcome, Unanswered):
             self._given_up[entry.identifier] = entry
-        if not (isinstance(outcome, Failed) and outcome.kind is Kind.SUBSCRIPTION):
+        if not (isinstance(outcome, Failed) and outcome.kind is ExceptionKind.SUBSCRIPTION):
             entry.timer = self._loop.call_later(self._retry_seconds, self._retry, entry)
 
-    def _retry(self, entry: Entry) -> None:
+    def _retry(self, entry: RemoteItem) -> None:
         self._subscribe(entry, repair=entry.served is entry.item)
 
-    def _unsubscribe(self, entry: Entry) -> None:
-        entry.state = State.UNSUBSCRIBING
+    def _unsubscribe(self, entry: RemoteItem) -> None:
+        entry.state = RemoteItemState.UNSUBSCRIBING
         self._forget_identifier(entry)
         self._link.ask(Unsubscribe(entry.name), lambda outcome: self._unsubscribed(entry, outcome))
 
-    def _unsubscribed(self, entry: Entry, outcome: Outcome) -> None:
+    def _unsubscribed(self, entry: RemoteItem, outcome: Outcome) -> None:
         if isinstance(outcome, Unanswered) and outcome.why is Why.LOST:
             return
         if entry.item is None:
@@ -213,14 +213,14 @@ class Items:
         if not isinstance(reply, Done) or reply.method != Subscribe.method:
             return
         entry = self._given_up.pop(reply.request, None)
-        if entry is not None and entry.state is State.FAILED and entry.identifier == reply.request:
+        if entry is not None and entry.state is RemoteItemState.FAILED and entry.identifier == reply.request:
             entry.cancel_timer()
             self._unsubscribe(entry)
 
-    def _forget_identifier(self, entry: Entry) -> None:
+    def _forget_identifier(self, entry: RemoteItem) -> None:
         self._by_identifier.pop(entry.identifier, None)
 
-    def _remove(self, entry: Entry) -> None:
+    def _remove(self, entry: RemoteItem) -> None:
         entry.cancel_timer()
         self._given_up.pop(entry.identifier, None)
         del self._entries[entry.name]
@@ -241,7 +241,7 @@ class Items:
                 batch.append((item, event, snapshot))
         self._feed.publish(batch)
 
-    def _starts_to_flow(self, entry: Entry, snapshot: bool, event: Event) -> bool:
+    def _starts_to_flow(self, entry: RemoteItem, snapshot: bool, event: Event) -> bool:
         """Whether an update may go on; while a repair is being gathered, the snapshot may not."""
         if snapshot:
             entry.sends_snapshots = True
@@ -254,7 +254,7 @@ class Items:
         self._touch(entry)
         return True
 
-    def _touch(self, entry: Entry) -> None:
+    def _touch(self, entry: RemoteItem) -> None:
         """Something has come that is not of a repair."""
         if entry.gathers:
             self._repair(entry, True)
@@ -281,7 +281,7 @@ class Items:
             else:
                 self._feed.clear_snapshot(entry.name, serial)
 
-    def _repair(self, entry: Entry, ended: bool) -> None:
+    def _repair(self, entry: RemoteItem, ended: bool) -> None:
         """The new snapshot has ended, or there has been enough waiting for it."""
         entry.cancel_timer()
         events, entry.events = entry.events, []

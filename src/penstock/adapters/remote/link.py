@@ -20,14 +20,14 @@ from typing import Protocol
 
 from penstock.adapters.api import Adapter
 from penstock.adapters.remote.calls import Calls, Done, Outcome, Unanswered, Why
-from penstock.adapters.remote.connection import Connection
+from penstock.adapters.remote.connection import RemoteConnection
 from penstock.adapters.remote.settings import ConnectionSettings
 from penstock.certificates import Certificate
 from penstock.log import get
 from penstock.transport.listener import Listener
-from penstock.wire.ari.errors import BadPacket, BadStream
+from penstock.wire.ari.errors import BadAriStream, BadPacket
 from penstock.wire.ari.notifications import AdapterFailure, Update
-from penstock.wire.ari.packets import Credentials, KeepAlive, Packet, Stream, parse_packet
+from penstock.wire.ari.packets import AriKeepAlive, AriStream, Credentials, Packet, parse_packet
 from penstock.wire.ari.replies import Failed, Initialised, Reply
 from penstock.wire.ari.requests import Pairs, Request, encode_request
 from penstock.wire.ari.version import NEWEST, Version
@@ -76,11 +76,11 @@ class Owner(Protocol):
         """An answer that nobody waits for any more."""
 
 
-class Link:
+class RemoteLink:
     """Made on the event loop. The first of the streams is the one for requests."""
 
     def __init__(
-        self, settings: ConnectionSettings, ports: dict[Stream, int], owner: Owner, adapter_set: str, adapter: str
+        self, settings: ConnectionSettings, ports: dict[AriStream, int], owner: Owner, adapter_set: str, adapter: str
     ) -> None:
         self.phase = Phase.WAITING
         self.version: Version | None = None
@@ -96,9 +96,9 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._calls = Calls(settings.timeout, self._deaf)
         self._requests = next(iter(ports))
-        self._listeners: dict[Stream, Listener] = {}
-        self._connections: set[Connection] = set()
-        self._taken: dict[Stream, Connection] = {}
+        self._listeners: dict[AriStream, Listener] = {}
+        self._connections: set[RemoteConnection] = set()
+        self._taken: dict[AriStream, RemoteConnection] = {}
         self._closing = False
         self._watch: asyncio.TimerHandle | None = None
         self._first: asyncio.Future[None] = self._loop.create_future()
@@ -115,7 +115,7 @@ class Link:
         try:
             for stream, port in self._wanted_ports.items():
                 self._listeners[stream] = await Listener.listen(
-                    partial(Connection, self, stream, self._settings.max_line_bytes),
+                    partial(RemoteConnection, self, stream, self._settings.max_line_bytes),
                     self._settings.host,
                     port,
                     tls=None if certificate is None else certificate.context,
@@ -163,7 +163,7 @@ class Link:
 
     # -- peers ----------------------------------------------------------------------------------------------------
 
-    def connected(self, connection: Connection) -> None:
+    def connected(self, connection: RemoteConnection) -> None:
         self._connections.add(connection)
         if self._closing:
             self._drop(connection)
@@ -178,7 +178,7 @@ class Link:
         else:
             self._take(connection)
 
-    def received(self, connection: Connection, lines: Sequence[str]) -> None:
+    def received(self, connection: RemoteConnection, lines: Sequence[str]) -> None:
         """Lines, in order; updates are handed on together."""
         stream = connection.stream
         updates: list[Update] = []
@@ -203,8 +203,8 @@ class Link:
             self._owner.updated(updates)
             updates.clear()
 
-    def _handle(self, connection: Connection, packet: Packet) -> None:
-        if isinstance(packet, KeepAlive):
+    def _handle(self, connection: RemoteConnection, packet: Packet) -> None:
+        if isinstance(packet, AriKeepAlive):
             return
         if isinstance(packet, Credentials):
             self._introduce(connection, packet)
@@ -221,7 +221,7 @@ class Link:
         else:
             self._owner.notified(packet)
 
-    def _introduce(self, connection: Connection, given: Credentials) -> None:
+    def _introduce(self, connection: RemoteConnection, given: Credentials) -> None:
         if connection.introduced:
             return
         connection.introduced = True
@@ -235,7 +235,7 @@ class Link:
             connection.in_time()
             self._take(connection)
 
-    def _take(self, connection: Connection) -> None:
+    def _take(self, connection: RemoteConnection) -> None:
         present = self._taken.get(connection.stream)
         if present is not None:
             if present.silence() <= (self._settings.keepalive_hint or USUAL_KEEPALIVE_SECONDS):
@@ -256,7 +256,7 @@ class Link:
             self._log_refusal(connection, reason)
         self.lose(reason)
 
-    def _refuse(self, connection: Connection, reason: str) -> None:
+    def _refuse(self, connection: RemoteConnection, reason: str) -> None:
         """Close with a reason; a peer that may yet tell that it understands CLOSE is given the time."""
         if connection.introduced or connection.refused is not None:
             reason = connection.refused or reason
@@ -266,11 +266,11 @@ class Link:
             connection.refused = reason
             connection.within(GRACE_SECONDS, partial(self._refuse, connection, reason))
 
-    def _log_refusal(self, connection: Connection, reason: str) -> None:
+    def _log_refusal(self, connection: RemoteConnection, reason: str) -> None:
         self.connections_refused += 1
         log.warning("remote adapter refused", peer=connection.peer, reason=reason, **self._names)
 
-    def _drop(self, connection: Connection, reason: str | None = None) -> None:
+    def _drop(self, connection: RemoteConnection, reason: str | None = None) -> None:
         connection.close(reason)
         if connection.taken and self._taken.get(connection.stream) is connection:
             self.lose("one of its connections was refused")
@@ -356,7 +356,7 @@ class Link:
 
     # -- what goes wrong ------------------------------------------------------------------------------------------
 
-    def _complain(self, connection: Connection, bad: BadPacket) -> None:
+    def _complain(self, connection: RemoteConnection, bad: BadPacket) -> None:
         if not connection.taken:
             self._refuse(connection, f"it has sent what cannot be understood: {bad}")
             return
@@ -373,18 +373,18 @@ class Link:
             self._bad_count = 0
             self.lose(f"{MAX_BAD_LINES} lines within {BAD_LINES_SECONDS:.0f} s cannot be understood")
 
-    def broken(self, connection: Connection, error: BadStream) -> None:
+    def broken(self, connection: RemoteConnection, error: BadAriStream) -> None:
         self._fail(connection, str(error))
 
-    def stuck(self, connection: Connection) -> None:
+    def stuck(self, connection: RemoteConnection) -> None:
         # Not at once: whoever is sending is in the middle of something.
         self._loop.call_soon(self._fail, connection, "it does not read what it is sent")
 
-    def gone(self, connection: Connection, reason: str) -> None:
+    def gone(self, connection: RemoteConnection, reason: str) -> None:
         self._connections.discard(connection)
         self._fail(connection, reason)
 
-    def _fail(self, connection: Connection, reason: str) -> None:
+    def _fail(self, connection: RemoteConnection, reason: str) -> None:
         if self._taken.get(connection.stream) is connection:
             if self.phase is not Phase.READY:
                 self._log_refusal(connection, reason)
@@ -403,7 +403,7 @@ def _same(wanted: str | None, given: str | None) -> bool:
 class Linked(Adapter):
     """What both kinds of adapters do with their link."""
 
-    link: Link
+    link: RemoteLink
     _settings: ConnectionSettings
 
     async def start(self) -> None:

@@ -14,7 +14,7 @@ from typing import TypeVar, Unpack
 from penstock.adapters.api import MetadataAdapter
 from penstock.adapters.authority import shared_name
 from penstock.adapters.remote.calls import Outcome, Unanswered, Why
-from penstock.adapters.remote.link import Link, Linked
+from penstock.adapters.remote.link import Linked, RemoteLink
 from penstock.adapters.remote.refusals import refusal
 from penstock.adapters.remote.settings import ConnectionParameters, ParameterError, read_settings
 from penstock.adapters.server import ServerHandle
@@ -33,13 +33,13 @@ from penstock.kernel.ports import (
 from penstock.log import get
 from penstock.wire.ari import requests
 from penstock.wire.ari.notifications import Update
-from penstock.wire.ari.packets import ForceSessionEnd, ForceUnsubscription, Packet, Stream
+from penstock.wire.ari.packets import AriStream, ForceSessionEnd, ForceUnsubscription, Packet
 from penstock.wire.ari.replies import (
+    AriNames,
     Done,
+    ExceptionKind,
     Failed,
     ItemData,
-    Kind,
-    Names,
     Reply,
     SessionAdmitted,
     TablesAdmitted,
@@ -81,7 +81,9 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
 
     def attach(self, server: ServerHandle) -> None:
         super().attach(server)
-        self.link = Link(self._settings, {Stream.METADATA: self._settings.port}, self, self.adapter_set, "metadata")
+        self.link = RemoteLink(
+            self._settings, {AriStream.METADATA: self._settings.port}, self, self.adapter_set, "metadata"
+        )
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
@@ -114,7 +116,7 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
 
     async def _admit(self, request: requests.NotifySession) -> SessionAdmitted:
         outcome = await self._ask(request)
-        if isinstance(outcome, Failed) and outcome.kind is Kind.CONFLICTING_SESSION:
+        if isinstance(outcome, Failed) and outcome.kind is ExceptionKind.CONFLICTING_SESSION:
             # Once: an adapter that is not content then will not be.
             self.server.end_session(
                 outcome.conflicting_session or "",
@@ -141,10 +143,10 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
         """Items and fields one after the other, then what holds for all items at once."""
         if wish.selector is not None:
             raise Refusal(Reason.SELECTOR, f"{wish.selector[:60]} is not a selector here: remote adapters have none")
-        items = await self._answer(requests.GetItems(session.user, wish.group, session.id), Names)
+        items = await self._answer(requests.GetItems(session.user, wish.group, session.id), AriNames)
         names = tuple([shared_name(name) for name in items.names])
         schema = requests.GetSchema(session.user, wish.group, wish.schema, session.id)
-        fields = (await self._answer(schema, Names)).names
+        fields = (await self._answer(schema, AriNames)).names
         if not fields:
             raise Refusal(Reason.SCHEMA, "The schema has no fields")
         if not names:
@@ -297,8 +299,8 @@ def _context(client: ClientFacts) -> requests.Pairs:
     )
 
 
-def _table(subscription: SubscriptionFacts, statistics: Sequence[Statistics] = ()) -> requests.Table:
-    return requests.Table(
+def _table(subscription: SubscriptionFacts, statistics: Sequence[Statistics] = ()) -> requests.TableInfo:
+    return requests.TableInfo(
         index=subscription.number,
         mode=subscription.mode.value,
         group=subscription.group,

@@ -9,18 +9,21 @@ from penstock.adapters.authority import MESSAGE_ERROR
 from penstock.adapters.remote.calls import Outcome, Unanswered, Why
 from penstock.kernel.errors import Reason, Refusal
 from penstock.log import get
-from penstock.wire.ari.replies import Failed, Kind
+from penstock.wire.ari.replies import ExceptionKind, Failed
 
 log = get(__name__)
 
 # By method and kind of exception: the reason, and the words for it.
 _KINDS = {
-    ("NUS", Kind.ACCESS): (Reason.CREDENTIALS, "User/password check failed"),
-    ("NUS", Kind.RESOURCE_UNAVAILABLE): (Reason.AUTHORITY_UNAVAILABLE, "The metadata adapter lacks a resource"),
-    ("GIS", Kind.ITEMS): (Reason.GROUP, "The metadata adapter knows no such group"),
-    ("GSC", Kind.ITEMS): (Reason.GROUP_FOR_SCHEMA, "The metadata adapter knows no such group for this schema"),
-    ("GSC", Kind.SCHEMA): (Reason.SCHEMA, "The metadata adapter knows no such schema"),
-    ("NUM", Kind.NOTIFICATION): (Reason.MESSAGE_FAILED, "The metadata adapter has refused the message"),
+    ("NUS", ExceptionKind.ACCESS): (Reason.CREDENTIALS, "User/password check failed"),
+    ("NUS", ExceptionKind.RESOURCE_UNAVAILABLE): (
+        Reason.AUTHORITY_UNAVAILABLE,
+        "The metadata adapter lacks a resource",
+    ),
+    ("GIS", ExceptionKind.ITEMS): (Reason.GROUP, "The metadata adapter knows no such group"),
+    ("GSC", ExceptionKind.ITEMS): (Reason.GROUP_FOR_SCHEMA, "The metadata adapter knows no such group for this schema"),
+    ("GSC", ExceptionKind.SCHEMA): (Reason.SCHEMA, "The metadata adapter knows no such schema"),
+    ("NUM", ExceptionKind.NOTIFICATION): (Reason.MESSAGE_FAILED, "The metadata adapter has refused the message"),
 }
 
 # By method: the reason when the adapter chooses code and text for the client.
@@ -46,7 +49,7 @@ def refusal(outcome: Outcome, adapter_set: str) -> Refusal:
             kind=outcome.kind.name,
             reason=outcome.message,
         )
-        if outcome.kind in (Kind.CREDITS, Kind.CONFLICTING_SESSION) and method in _CREDITS:
+        if outcome.kind in (ExceptionKind.CREDITS, ExceptionKind.CONFLICTING_SESSION) and method in _CREDITS:
             return Refusal(_CREDITS[method], outcome.client_message or "", _client_code(outcome, adapter_set))
         if (method, outcome.kind) in _KINDS:
             return Refusal(*_KINDS[method, outcome.kind])

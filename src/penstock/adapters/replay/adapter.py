@@ -13,11 +13,11 @@ from itertools import islice
 from pathlib import Path
 
 from penstock.adapters.api import DataAdapter
-from penstock.adapters.replay.pace import Pace
+from penstock.adapters.replay.pace import ReplayPace
 from penstock.adapters.replay.rows import (
     FORMATS,
     TIME_UNITS,
-    BadRow,
+    BadReplayRow,
     MissingColumn,
     Row,
     as_seconds,
@@ -88,7 +88,7 @@ class ReplayAdapter(DataAdapter):
         self._fields = None if fields is None else list(fields)
         self._loops = loop
         self._max_items = max_items
-        self._pace = Pace(speed, rate)
+        self._pace = ReplayPace(speed, rate)
         self._task: asyncio.Task[None] | None = None
         self._latest: dict[str, dict[str, Value]] = {}
         self._complained: float | None = None
@@ -123,13 +123,13 @@ class ReplayAdapter(DataAdapter):
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    def _open(self) -> Iterator[Row | BadRow]:
+    def _open(self) -> Iterator[Row | BadReplayRow]:
         needed = _NAME.findall(self._template)
         if self._time_column is not None:
             needed.append(self._time_column)
         return read(self._path, self._format, self._delimiter, [*needed, *(self._fields or [])])
 
-    def _first(self, rows: Iterator[Row | BadRow]) -> list[Row | BadRow]:
+    def _first(self, rows: Iterator[Row | BadReplayRow]) -> list[Row | BadReplayRow]:
         """The first rows: what is wrong with the file as a whole shows here, before the server opens."""
         try:
             return list(islice(rows, CHUNK_ROWS))
@@ -140,7 +140,7 @@ class ReplayAdapter(DataAdapter):
 
     # -- publishing -----------------------------------------------------------------------------------------------
 
-    async def _run(self, rows: Iterator[Row | BadRow], chunk: list[Row | BadRow]) -> None:
+    async def _run(self, rows: Iterator[Row | BadReplayRow], chunk: list[Row | BadReplayRow]) -> None:
         try:
             while True:
                 published = self.published
@@ -156,7 +156,7 @@ class ReplayAdapter(DataAdapter):
             log.exception("replay has failed", file=str(self._path), rows=self.published, skipped=self.bad_rows)
             self.fail(f"{self._path}: {error}")
 
-    async def _play(self, rows: Iterator[Row | BadRow], chunk: list[Row | BadRow]) -> None:
+    async def _play(self, rows: Iterator[Row | BadReplayRow], chunk: list[Row | BadReplayRow]) -> None:
         """The whole file, once; `chunk` is what has been read of it already."""
         self._pace.begin(self.clock())
         while chunk := chunk or await asyncio.to_thread(lambda: list(islice(rows, CHUNK_ROWS))):
@@ -173,8 +173,8 @@ class ReplayAdapter(DataAdapter):
             # A row that is due need not wait for the file, but everybody else may be waiting for this loop.
             await self.sleep(0)
 
-    def _prepared(self, row: Row | BadRow) -> tuple[str, float | None, dict[str, Value]] | None:
-        if isinstance(row, BadRow):
+    def _prepared(self, row: Row | BadReplayRow) -> tuple[str, float | None, dict[str, Value]] | None:
+        if isinstance(row, BadReplayRow):
             self._complain(row.line, row.reason)
             return None
         try:

@@ -6,7 +6,7 @@ The times themselves are read in `rows`.
 from __future__ import annotations
 
 
-class Pace:
+class ReplayPace:
     """As recorded, times a speed; or so many rows a second; or, with neither, at once."""
 
     def __init__(self, speed: float, rate: float | None) -> None:

@@ -1,6 +1,6 @@
 """The rows of a CSV, Parquet or JSON-lines file, one by one, so that memory is bounded by the longest row.
 
-A row that cannot be read is handed on as a `BadRow` with its line number; what is done about it is decided in
+A row that cannot be read is handed on as a `BadReplayRow` with its line number; what is done about it is decided in
 `adapter`.
 """
 
@@ -41,7 +41,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class BadRow:
+class BadReplayRow:
     """A row that makes no sense."""
 
     line: int
@@ -52,7 +52,7 @@ class MissingColumn(Exception):
     """The file does not have a column that it should have."""
 
 
-def read(path: Path, format: str, delimiter: str, needed: Sequence[str]) -> Iterator[Row | BadRow]:
+def read(path: Path, format: str, delimiter: str, needed: Sequence[str]) -> Iterator[Row | BadReplayRow]:
     """The rows in their order. Raises OSError, or MissingColumn, before the first one."""
     if format == "csv":
         return _csv_rows(path, delimiter, needed)
@@ -70,7 +70,7 @@ def _require(needed: Sequence[str], found: Sequence[str]) -> None:
 # -- lines --------------------------------------------------------------------------------------------------------
 
 
-class Lines:
+class FileLines:
     """The lines of a file; one that is too long is cut off and remembered."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -97,9 +97,9 @@ class Lines:
 TOO_LONG = f"longer than {MAX_LINE_BYTES} bytes"
 
 
-def _csv_rows(path: Path, delimiter: str, needed: Sequence[str]) -> Iterator[Row | BadRow]:
+def _csv_rows(path: Path, delimiter: str, needed: Sequence[str]) -> Iterator[Row | BadReplayRow]:
     with path.open("rb") as file:
-        lines = Lines(file)
+        lines = FileLines(file)
         reader = csv.reader(lines.text(), delimiter=delimiter, strict=True)
         try:
             header = [name.strip().removeprefix("\ufeff") for name in next(reader, [])]
@@ -110,22 +110,22 @@ def _csv_rows(path: Path, delimiter: str, needed: Sequence[str]) -> Iterator[Row
             try:
                 cells = next(reader, None)
             except csv.Error as error:
-                yield BadRow(lines.number, str(error))
+                yield BadReplayRow(lines.number, str(error))
                 continue
             if cells is None:
                 return
             if lines.too_long:
                 lines.too_long = False
-                yield BadRow(lines.number, TOO_LONG)
+                yield BadReplayRow(lines.number, TOO_LONG)
             elif cells:
                 yield _csv_row(lines.number, header, cells)
 
 
-def _csv_row(line: int, header: list[str], cells: list[str]) -> Row | BadRow:
+def _csv_row(line: int, header: list[str], cells: list[str]) -> Row | BadReplayRow:
     if len(cells) != len(header):
-        return BadRow(line, f"{len(cells)} cells; the header has {len(header)}")
+        return BadReplayRow(line, f"{len(cells)} cells; the header has {len(header)}")
     if not _is_unicode("".join(cells)):
-        return BadRow(line, "not UTF-8")
+        return BadReplayRow(line, "not UTF-8")
     return Row(line, dict(zip(header, cells, strict=True)))
 
 
@@ -139,22 +139,22 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _json_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadRow]:
+def _json_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadReplayRow]:
     decoder = msgspec.json.Decoder(dict[str, str | int | float | bool | None])
     checked = False
     with path.open("rb") as file:
-        lines = Lines(file)
+        lines = FileLines(file)
         for line in lines:
             if lines.too_long:
                 lines.too_long = False
-                yield BadRow(lines.number, TOO_LONG)
+                yield BadReplayRow(lines.number, TOO_LONG)
                 continue
             if not line.strip():
                 continue
             try:
                 values = decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                yield BadRow(lines.number, str(error))
+                yield BadReplayRow(lines.number, str(error))
                 continue
             if not checked:
                 # There is no header: what the first row lacks is most likely misspelt.
@@ -163,7 +163,7 @@ def _json_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadRow]:
             yield Row(lines.number, values)
 
 
-def _parquet_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadRow]:
+def _parquet_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadReplayRow]:
     import pyarrow  # takes its time to load
     import pyarrow.parquet
 

@@ -16,7 +16,7 @@ from penstock.twins.registry import Twins
 from penstock.twins.told import Told
 from penstock.twins.twin import Twin
 from penstock.wire.ditto.document import Json
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 
 # Differences of JSON documents are sent as JSON Patch; of texts none are, for one may look like JSON and be none.
 PATCH = "P"
@@ -79,7 +79,7 @@ class ThingsAdapter(DataAdapter):
 
     def _hear(self, told: Told) -> None:
         thing = told.key.id
-        if told.key.group is not Group.THINGS or thing not in self._subscribed:
+        if told.key.group is not EntityGroup.THINGS or thing not in self._subscribed:
             return
         if told.after is None:
             self.clear_snapshot(thing)

@@ -11,9 +11,8 @@ from penstock.twins.preconditions import special_fields
 from penstock.twins.twin import Twin
 from penstock.wire.ditto.document import Json, text_of
 from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.pointer import Missing, get, parse_pointer, print_pointer
+from penstock.wire.ditto.pointer import Absent, get, parse_pointer, print_pointer
 
-WHOLE = "/"
 SPECIAL = ("_revision", "_created", "_modified")
 
 
@@ -41,7 +40,7 @@ def value_of(twin: Twin | None, field: str) -> Json:
     if field in SPECIAL:
         return special_fields(twin)[field]
     found = get(twin.document, parse_pointer(field))
-    return None if isinstance(found, Missing) else found
+    return None if isinstance(found, Absent) else found
 
 
 def written(value: Json) -> str | None:

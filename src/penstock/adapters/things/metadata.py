@@ -20,7 +20,7 @@ from penstock.twins.names import DEFAULT_SET, THINGS, thing_key
 from penstock.twins.registry import Twins
 from penstock.twins.told import Told
 from penstock.twins.twin import Twin
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 
 # Finds out who a client is; raises a Refusal. The roles of the admission are the subjects that policies know.
 Admit = Callable[[str | None, str | None, ClientFacts], Awaitable[Admission]]
@@ -77,7 +77,7 @@ class ThingsMetadata(MetadataAdapter):
     def items(self, session: SessionFacts, data_adapter: str, group: str) -> Sequence[str]:
         things = [thing_named(name) for name in group.split()]
         for thing in things:
-            if not readable(Group.THINGS, self._twins.rights(thing_key(thing), session.roles)).touches(()):
+            if not readable(EntityGroup.THINGS, self._twins.rights(thing_key(thing), session.roles)).touches(()):
                 # The same words for one that does not exist: which do is nobody's business.
                 raise Refusal(Reason.GROUP, f"{thing[:ITEM_SHOWN]} is not among the things of this user")
         return things
@@ -95,7 +95,7 @@ class ThingsMetadata(MetadataAdapter):
         return fields
 
     def _may_read(self, subjects: Subjects, things: Sequence[str], fields: Sequence[str]) -> bool:
-        scopes = [readable(Group.THINGS, self._twins.rights(thing_key(thing), subjects)) for thing in things]
+        scopes = [readable(EntityGroup.THINGS, self._twins.rights(thing_key(thing), subjects)) for thing in things]
         return all(may_read(scope, field) for scope in scopes for field in fields)
 
     def allows_mode(self, session: SessionFacts, data_adapter: str, item: str, mode: Mode) -> bool:
@@ -125,7 +125,7 @@ class ThingsMetadata(MetadataAdapter):
 
     def _hear(self, told: Told) -> None:
         """End what is no longer allowed. A thing that is gone has nothing to be seen, until somebody makes it again."""
-        if told.key.group is Group.POLICIES:
+        if told.key.group is EntityGroup.POLICIES:
             self._check(lambda thing: _policy_id(self._twins.thing(thing)) == told.key.id)
         elif _policy_id(told.before) != _policy_id(told.after) and told.after is not None:
             self._check(lambda thing: thing == told.key.id)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.adapters.api import DataAdapter
-from penstock.adapters.loading import Plan
+from penstock.adapters.loading import SetPlan
 from penstock.adapters.tlex.adapter import TlexAdapter
 from penstock.exchange.ports import PayloadBatch
 from penstock.exchange.registry import Controller, Registry
@@ -107,11 +107,11 @@ class Board:
                 log.exception("the adapter of the TLEX hub fails")
 
 
-def introduced(plan: Plan, board: Board) -> Plan:
+def introduced(plan: SetPlan, board: Board) -> SetPlan:
     """The same plan, whose TLEX adapters know the board; also those that are made later."""
     for adapter in plan.adapter_set.data.values():
         _introduce(adapter, board)
-    return Plan(plan.adapter_set, {name: partial(_made, make, board) for name, make in plan.optional.items()})
+    return SetPlan(plan.adapter_set, {name: partial(_made, make, board) for name, make in plan.optional.items()})
 
 
 def _made(make: Callable[[], DataAdapter], board: Board) -> DataAdapter:

@@ -24,7 +24,7 @@ from penstock.wire.ditto.instant import print_instant
 from penstock.wire.ditto.pointer import print_pointer
 from penstock.wire.ditto.resource import Part, Resource
 from penstock.wire.ditto.topic import Criterion, policy_topic, thing_topic
-from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, Event, RetrieveSeveral
+from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral, TwinEvent
 
 RETRIEVED = 200
 CREATED = 201
@@ -61,12 +61,12 @@ def answer_of(result: Result, kept_headers: Json | None = None) -> DittoAnswer:
     return DittoAnswer(STATUS[result.effect], result.value, result.tag, kept_headers)
 
 
-def event_of(told: Told, change: Change) -> Event:
+def event_of(told: Told, change: Change) -> TwinEvent:
     """The message of a change, or of what a listener may know of it."""
     namespace, _, name = told.key.id.partition(":")
     topic = (policy_topic if told.key.is_policy else thing_topic)(namespace, name, Criterion.EVENTS)
     headers = {} if told.correlation is None else {"correlation-id": told.correlation}
-    return Event(topic.event(change.kind), change.path, change.value, told.revision, told.timestamp, headers)
+    return TwinEvent(topic.event(change.kind), change.path, change.value, told.revision, told.timestamp, headers)
 
 
 def error_of(refusal: TwinRefusal) -> DittoError:

@@ -13,12 +13,12 @@ from dataclasses import replace
 from penstock.doors.ditto.answers import DittoAnswer
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition, Watch
-from penstock.doors.ditto.ports import Channel, Service, Work
+from penstock.doors.ditto.ports import DittoChannel, TwinServicePort, Work
 from penstock.doors.ditto.service import as_answer
 from penstock.doors.ditto.streaming import HistoryStreams, answer_to
 from penstock.wire.ditto import streaming, twin
-from penstock.wire.ditto.control import Control, RenewToken, Signals, Start, parse_control
-from penstock.wire.ditto.envelope import Envelope, Headers, Refused, error_response, parse_envelope
+from penstock.wire.ditto.control import Control, RenewToken, Signals, StartSending, parse_control
+from penstock.wire.ditto.envelope import Envelope, Headers, UnreadableMessage, error_response, parse_envelope
 from penstock.wire.ditto.errors import (
     AUTHENTICATION_FAILED,
     UNKNOWN_TOPIC,
@@ -35,15 +35,15 @@ MAX_UNANSWERED = 100
 POLICY_VIOLATION = 1008
 
 
-class Connection:
+class DittoConversation:
     """Give it messages with `received`, say what becomes of the socket, and call `run` when it is `due`."""
 
     def __init__(
         self,
-        service: Service,
+        service: TwinServicePort,
         edition: Edition,
         login: Login,
-        channel: Channel,
+        channel: DittoChannel,
         work: Work,
         clock: Callable[[], float],
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
@@ -76,7 +76,7 @@ class Connection:
                 self._take(parse_envelope(text))
             else:
                 self._obey(control)
-        except Refused as refused:
+        except UnreadableMessage as refused:
             self._refuse(refused.error, refused.topic, refused.headers)
         except DittoError as error:
             self._refuse(error, UNKNOWN, {})
@@ -154,7 +154,7 @@ class Connection:
             self._work.run(self._service.renew(self._login, control.token), self._renewed)
             return
         if control.signals is Signals.EVENTS:
-            if isinstance(control, Start):
+            if isinstance(control, StartSending):
                 self._watch.start(self._login, control)
             else:
                 self._watch.stop()

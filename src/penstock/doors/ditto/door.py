@@ -17,20 +17,20 @@ from fastapi import APIRouter
 from penstock.config import Config
 from penstock.doors.ditto.change_log import JournalChangeLog
 from penstock.doors.ditto.http import ditto_routes
-from penstock.doors.ditto.identity import Identity, Judge
+from penstock.doors.ditto.identity import DittoIdentity, Judge
 from penstock.doors.ditto.items import Items, Sets
 from penstock.doors.ditto.locality import Locality
 from penstock.doors.ditto.past import HistoryReader
 from penstock.doors.ditto.saved_state import load_state, records_after, save_state
-from penstock.doors.ditto.service import DittoService
+from penstock.doors.ditto.service import TwinService
 from penstock.doors.ditto.websocket import Sockets
 from penstock.journal.errors import Expired
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.recorder import Recording
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.transport.http import HttpConnection
-from penstock.twins.names import EntityKey, Names
+from penstock.twins.names import EntityKey, TwinNames
 from penstock.twins.registry import RegistrySettings, Twins
 from penstock.twins.state import rebuilt
 from penstock.wire.http1 import HttpRequest
@@ -44,7 +44,7 @@ SAVE_PAUSE = 60.0
 HISTORY_THREADS = 4
 
 
-class DoorError(Exception):
+class DittoDoorError(Exception):
     """The door cannot open; the text says why."""
 
 
@@ -81,7 +81,7 @@ class DittoDoor:
         self._save_lock = asyncio.Lock()
         # The last record that the saved state has.
         self._saved = -1
-        names = Names()
+        names = TwinNames()
         kept = tuple([name.lower() for name in self._config.historical_headers])
         known = Sets(sets.judge_of, sets.has_adapter, names.adapter_set)
         self.twins = Twins(
@@ -91,9 +91,9 @@ class DittoDoor:
             RegistrySettings(names=names, reserved=known.is_reserved),
         )
         locality = Locality((config.stream.host, config.api.host), ports)
-        self.identity = Identity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
+        self.identity = DittoIdentity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
         items = Items(known, self.identity, recording, history, self._executor)
-        self.service = DittoService(self.twins, names, self.identity, items, history, self._executor, ledger, kept)
+        self.service = TwinService(self.twins, names, self.identity, items, history, self._executor, ledger, kept)
         self._sockets = Sockets(self.service)
         self._names = names
 
@@ -102,7 +102,7 @@ class DittoDoor:
         try:
             await asyncio.to_thread(self._restore)
         except Expired as expired:
-            raise DoorError(
+            raise DittoDoorError(
                 f"the saved state of things is too old: {expired}; put twins.state back into the journal's directory"
             ) from expired
         self._saving = asyncio.get_running_loop().create_task(self._save_often())
@@ -112,7 +112,7 @@ class DittoDoor:
         state = load_state(journal.disk)
         self._saved = state.sequence
         try:
-            self.twins.restore(state, records_after(Reader(journal.disk), self._names, state.sequence))
+            self.twins.restore(state, records_after(JournalReader(journal.disk), self._names, state.sequence))
         except Expired as expired:
             log.warning("the saved state of things is lost or too old: made again from the lake", reason=str(expired))
             found = rebuilt(self._history, self._names, state, journal.committed)
@@ -174,7 +174,7 @@ def check_users(name: str, judge_of: Callable[[str], Judge | None]) -> None:
     """Raise DoorError if the adapter set of this name is there and does not find out who clients are."""
     judge = judge_of(name) if name else None
     if judge is not None and not judge.vouches:
-        raise DoorError(
+        raise DittoDoorError(
             f"ditto.adapter_set = {name}: expected a set whose metadata adapter finds out who clients are, such as"
             ' "access" with users or tokens'
         )

@@ -28,7 +28,7 @@ from penstock.doors.ditto.http_request import (
     several_of,
 )
 from penstock.doors.ditto.identity import Login
-from penstock.doors.ditto.service import DittoService, as_answer
+from penstock.doors.ditto.service import TwinService, as_answer
 from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
 from penstock.wire.ditto.document import encode
 from penstock.wire.ditto.envelope import JSON_TYPE, boolean_header
@@ -40,7 +40,7 @@ from penstock.wire.ditto.errors import (
     ROUTE_UNKNOWN,
     DittoError,
 )
-from penstock.wire.ditto.kinds import Action, Group
+from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral
 
 # How clients may say who they are.
@@ -59,7 +59,7 @@ _ABOUT = {
 }
 
 
-def ditto_routes(service: DittoService, default_namespace: str) -> APIRouter:
+def ditto_routes(service: TwinService, default_namespace: str) -> APIRouter:
     """All of the HTTP API."""
     router = APIRouter(prefix=ROOT, tags=["Ditto"])
     door = _Door(service, default_namespace)
@@ -121,7 +121,7 @@ class _Elsewhere:
 
 
 class _Door:
-    def __init__(self, service: DittoService, default_namespace: str) -> None:
+    def __init__(self, service: TwinService, default_namespace: str) -> None:
         self._service = service
         self._default_namespace = default_namespace
         # Commands that nobody waits for.
@@ -156,24 +156,24 @@ class _Door:
             as_answer(error, str(command.topic))
 
     async def create_thing(self, request: Request, login: Login) -> Response:
-        return await self._create(request, login, Group.THINGS)
+        return await self._create(request, login, EntityGroup.THINGS)
 
     async def create_policy(self, request: Request, login: Login) -> Response:
-        return await self._create(request, login, Group.POLICIES)
+        return await self._create(request, login, EntityGroup.POLICIES)
 
-    async def _create(self, request: Request, login: Login, group: Group) -> Response:
+    async def _create(self, request: Request, login: Login, group: EntityGroup) -> Response:
         command = await creation_of(request, group, self._default_namespace, self._service.kept_headers)
         return _answer(await self._submit(command, login), command)
 
     async def thing(self, request: Request, login: Login) -> Response:
         if request.method == "GET" and _wants_events(request):
             return await past_stream(self._service, request, login)
-        return await self._one(request, login, Group.THINGS)
+        return await self._one(request, login, EntityGroup.THINGS)
 
     async def policy(self, request: Request, login: Login) -> Response:
-        return await self._one(request, login, Group.POLICIES)
+        return await self._one(request, login, EntityGroup.POLICIES)
 
-    async def _one(self, request: Request, login: Login, group: Group) -> Response:
+    async def _one(self, request: Request, login: Login, group: EntityGroup) -> Response:
         command = await command_of(request, group, self._service.kept_headers)
         try:
             return _answer(await self._submit(command, login), command)
@@ -196,7 +196,7 @@ class _Door:
 
     async def connection(self, request: Request, login: Login) -> Response:
         """Said to be missing, whichever it is: there is nothing that connects this server to others."""
-        id = "/".join(segments_of(request, Group.CONNECTIONS))
+        id = "/".join(segments_of(request, EntityGroup.CONNECTIONS))
         headers = headers_of(request)
         if "at-historical-revision" in headers:
             raise CONNECTION_REVISION_NOT_FOUND.of(id, headers["at-historical-revision"])

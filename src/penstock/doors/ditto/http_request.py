@@ -30,7 +30,7 @@ from penstock.wire.ditto.errors import (
     too_large,
 )
 from penstock.wire.ditto.ids import EntityId, parse_policy_id, parse_thing_id
-from penstock.wire.ditto.kinds import Action, Group
+from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.topic import Criterion, Topic, policy_topic, thing_topic
 from penstock.wire.ditto.twin import Command, RetrieveSeveral, parse_command
 
@@ -93,7 +93,7 @@ def _fits_header(text: str) -> bool:
     return all(" " <= letter <= "~" or "\xa0" <= letter <= "\xff" for letter in text)
 
 
-def segments_of(request: Request, group: Group) -> list[str]:
+def segments_of(request: Request, group: EntityGroup) -> list[str]:
     """What follows the group in the path, each part on its own: a slash that is escaped belongs to its part."""
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     rest = raw.partition(b"?")[0].removeprefix(f"{ROOT}/{group.value}".encode()).strip(b"/")
@@ -103,24 +103,24 @@ def segments_of(request: Request, group: Group) -> list[str]:
         raise UNKNOWN_PATH.of(request.url.path, description="The path is not UTF-8.") from None
 
 
-def entity_of(group: Group, text: str) -> EntityId:
+def entity_of(group: EntityGroup, text: str) -> EntityId:
     """Raises that the ID is invalid."""
-    return parse_policy_id(text) if group is Group.POLICIES else parse_thing_id(text)
+    return parse_policy_id(text) if group is EntityGroup.POLICIES else parse_thing_id(text)
 
 
-def topic_of(group: Group, entity: EntityId, action: Action) -> Topic:
-    topic = policy_topic if group is Group.POLICIES else thing_topic
+def topic_of(group: EntityGroup, entity: EntityId, action: Action) -> Topic:
+    topic = policy_topic if group is EntityGroup.POLICIES else thing_topic
     return topic(entity.namespace, entity.name, Criterion.COMMANDS, action)
 
 
-def path_of(group: Group, parts: list[str]) -> str:
+def path_of(group: EntityGroup, parts: list[str]) -> str:
     """The path inside the entity. In that of a policy slashes are part of the last key; in things they are not."""
-    if group is Group.POLICIES:
+    if group is EntityGroup.POLICIES:
         return "/" + "/".join(parts)
     return "/" + "/".join([part.replace("/", "~1") for part in parts])
 
 
-async def body_of(request: Request, action: Action, group: Group) -> Json | UnsetType:
+async def body_of(request: Request, action: Action, group: EntityGroup) -> Json | UnsetType:
     """The value that a request brings; raises 413 before all of a body is read that is too large, and 415."""
     if action not in (Action.CREATE, Action.MODIFY, Action.MERGE):
         return UNSET
@@ -137,9 +137,9 @@ async def body_of(request: Request, action: Action, group: Group) -> Json | Unse
     return decode(bytes(body))
 
 
-def _check_length(size: int, group: Group) -> None:
+def _check_length(size: int, group: EntityGroup) -> None:
     if size > MAX_BODY_BYTES:
-        raise too_large(size, MAX_ENTITY_BYTES, group is Group.POLICIES)
+        raise too_large(size, MAX_ENTITY_BYTES, group is EntityGroup.POLICIES)
 
 
 def _check_type(request: Request, action: Action) -> None:
@@ -151,7 +151,7 @@ def _check_type(request: Request, action: Action) -> None:
     raise media_type_unsupported(given or "", ", ".join(allowed))
 
 
-async def command_of(request: Request, group: Group, kept: tuple[str, ...] = ()) -> Command:
+async def command_of(request: Request, group: EntityGroup, kept: tuple[str, ...] = ()) -> Command:
     """The command to one entity that a request is; raises what is wrong with it."""
     action = ACTIONS[request.method]
     id, *parts = segments_of(request, group)
@@ -167,12 +167,14 @@ async def command_of(request: Request, group: Group, kept: tuple[str, ...] = ())
         raise
 
 
-async def creation_of(request: Request, group: Group, default_namespace: str, kept: tuple[str, ...] = ()) -> Command:
+async def creation_of(
+    request: Request, group: EntityGroup, default_namespace: str, kept: tuple[str, ...] = ()
+) -> Command:
     """The command of a POST: the identifier is made here."""
     value = expect(await body_of(request, Action.CREATE, group), dict, "/")
-    if group is Group.THINGS and "thingId" in value:
+    if group is EntityGroup.THINGS and "thingId" in value:
         raise THING_ID_IN_POST.of()
-    if group is Group.POLICIES and "policyId" in value:
+    if group is EntityGroup.POLICIES and "policyId" in value:
         raise POLICY_ID_IN_MESSAGE.of()
     namespace = parameters_of(request).get("namespace", default_namespace)
     entity = entity_of(group, f"{namespace}:{uuid4()}")

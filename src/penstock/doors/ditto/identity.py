@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.ports import Admission, ClientFacts, Grant, SessionFacts, Wish
 from penstock.twins.command import Caller
-from penstock.wire.ditto.errors import AUTHENTICATION_FAILED, DittoError, Entry
+from penstock.wire.ditto.errors import AUTHENTICATION_FAILED, DittoError, ErrorEntry
 
 # What subjects with a password are called in policies: upstream has nginx check them.
 BASIC_ISSUER = "nginx"
@@ -35,7 +35,7 @@ MAX_REMEMBERED = 1024
 # The one answer to whoever may not come in: it does not say what was wrong.
 NOT_ADMITTED = "The credentials are missing or wrong."
 
-UNAVAILABLE: Final = Entry(
+UNAVAILABLE: Final = ErrorEntry(
     503,
     "gateway:authentication.provider.unavailable",
     "The authentication provider is not available.",
@@ -85,7 +85,7 @@ class Login:
     time_to_live: float | None = None
 
 
-class Identity:
+class DittoIdentity:
     """`judge_of` finds the metadata adapter of a set that is being served.
 
     Without an adapter set there is one user, that of the demo, and only for clients on this machine (`is_local`).

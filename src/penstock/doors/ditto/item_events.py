@@ -22,7 +22,7 @@ from penstock.twins.record import Record
 from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.items import ItemName, item_of_thing, thing_of_item
 from penstock.wire.ditto.topic import Criterion, Topic, thing_topic
-from penstock.wire.ditto.twin import Event
+from penstock.wire.ditto.twin import TwinEvent
 
 log = get(__name__)
 
@@ -44,7 +44,7 @@ class ItemEvents:
         self,
         login: Login,
         namespaces: Collection[str],
-        take: Callable[[Event], None],
+        take: Callable[[TwinEvent], None],
         miss: Callable[[int], None],
     ) -> Callable[[], None]:
         """Be told of the events of items in these namespaces, and how many were lost. Returns what ends it."""
@@ -123,7 +123,7 @@ class _Follower:
         items: Items,
         login: Login,
         prefixes: tuple[str, ...],
-        take: Callable[[Event], None],
+        take: Callable[[TwinEvent], None],
         miss: Callable[[int], None],
     ) -> None:
         self.prefixes = prefixes
@@ -200,9 +200,9 @@ class _Follower:
             log.exception("an event of an item was not taken", entity=record.entity)
 
 
-def event_of_item(topic: Topic, record: Record) -> Event | None:
+def event_of_item(topic: Topic, record: Record) -> TwinEvent | None:
     """The event that a record of an item is; `topic` is any of the thing's. None if it is none."""
     change = change_of_item(topic.entity, record)
     if change is None:
         return None
-    return Event(topic.event(change.kind), change.path, change.value, record.revision, record.timestamp, {})
+    return TwinEvent(topic.event(change.kind), change.path, change.value, record.revision, record.timestamp, {})

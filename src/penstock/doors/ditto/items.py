@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from penstock.doors.ditto.answers import error_of
-from penstock.doors.ditto.identity import Identity, Judge, Login
+from penstock.doors.ditto.identity import DittoIdentity, Judge, Login
 from penstock.doors.ditto.past import HistoryReader, PastEvents, PastRow
 from penstock.journal.entity import entity_of
 from penstock.journal.errors import JournalError
@@ -93,7 +93,7 @@ class Items:
     """What this door knows of items. Belongs to the event loop."""
 
     sets: Sets
-    identity: Identity
+    identity: DittoIdentity
     recording: Recording
     reader: HistoryReader
     executor: Executor

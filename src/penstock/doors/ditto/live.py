@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.doors.ditto.identity import Login
-from penstock.doors.ditto.ports import Heard, Service
+from penstock.doors.ditto.ports import Heard, TwinServicePort
 from penstock.doors.ditto.waiting_events import Losses, WaitingEvents
-from penstock.wire.ditto.control import Start
+from penstock.wire.ditto.control import StartSending
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import error_response
 from penstock.wire.ditto.errors import TOO_MANY_REQUESTS
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.topic import UNKNOWN
-from penstock.wire.ditto.twin import Event
+from penstock.wire.ditto.twin import TwinEvent
 
 
 class Edition:
@@ -25,10 +25,10 @@ class Edition:
 
     def __init__(self, losses: Losses) -> None:
         self.losses = losses
-        self._event: Event | None = None
+        self._event: TwinEvent | None = None
         self._message = b""
 
-    def message(self, event: Event) -> bytes:
+    def message(self, event: TwinEvent) -> bytes:
         if event is not self._event:
             self._event, self._message = event, event.envelope().to_bytes()
         return self._message
@@ -39,7 +39,7 @@ class Watch:
 
     def __init__(
         self,
-        service: Service,
+        service: TwinServicePort,
         edition: Edition,
         reader: str,
         say: Callable[[list[bytes]], None],
@@ -49,12 +49,12 @@ class Watch:
         self._edition = edition
         self._say = say
         self._new_id = new_id
-        self._wish: Start | None = None
+        self._wish: StartSending | None = None
         self._end: Callable[[], None] | None = None
         self._writable = True
         self._waiting = WaitingEvents(edition.losses, reader)
 
-    def start(self, login: Login, wish: Start) -> None:
+    def start(self, login: Login, wish: StartSending) -> None:
         """Send events from now on; what was wished before does not count any more."""
         self._leave()
         self._wish = wish
@@ -85,7 +85,7 @@ class Watch:
 
     def _hear(self, heard: Heard) -> None:
         wish, event = self._wish, heard.event
-        if wish is None or event.topic.group is not Group.THINGS or not wish.wants(event.topic.namespace):
+        if wish is None or event.topic.group is not EntityGroup.THINGS or not wish.wants(event.topic.namespace):
             return
         extra: Json = None if wish.extra_fields is None else wish.extra_fields.select(heard.entity())
         if wish.filter is not None and not event.fits(wish.filter, self._service.now(), extra):
@@ -103,7 +103,7 @@ class Watch:
         if self._writable:
             self._flush()
 
-    def _message(self, event: Event, extra: Json) -> bytes:
+    def _message(self, event: TwinEvent, extra: Json) -> bytes:
         return self._edition.message(event) if extra is None else event.envelope(extra).to_bytes()
 
     def _complaint(self, lost: int) -> bytes:

@@ -25,7 +25,7 @@ from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.ranges import Range
 from penstock.wire.ditto.rql import Query
 from penstock.wire.ditto.topic import Topic
-from penstock.wire.ditto.twin import Event
+from penstock.wire.ditto.twin import TwinEvent
 
 # Events handed out at once, and about how many bytes of them at most: a thing may be 100 kB, and so may its events.
 BATCH = 512
@@ -59,11 +59,11 @@ class PastRow(NamedTuple):
     # The headers that were journaled with it and are to be shown, as JSON.
     kept: str | None = None
 
-    def event(self, topic: Topic, headers: Headers) -> Event:
+    def event(self, topic: Topic, headers: Headers) -> TwinEvent:
         """The same as an object; `topic` is any of its entity's."""
         value = UNSET if self.value is None else Raw(self.value.encode())
         kept = None if self.kept is None else Raw(self.kept.encode())
-        return Event(topic.event(Action(self.kind)), self.path, value, self.revision, self.timestamp, headers, kept)
+        return TwinEvent(topic.event(Action(self.kind)), self.path, value, self.revision, self.timestamp, headers, kept)
 
 
 class PastEvents:

@@ -1,7 +1,7 @@
 """What a WebSocket without its socket needs of the world around it: Protocols.
 
-Things, policies and histories are behind `Service`, which is `service`; the rest is implemented by `websocket`, and all
-of it by the tests. Nothing here knows of a socket or a thread.
+Things, policies and histories are behind `TwinServicePort`, which is `service`; the rest is implemented by `websocket`,
+and all of it by the tests. Nothing here knows of a socket or a thread.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from penstock.doors.ditto.answers import DittoAnswer
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.past import PastRow
 from penstock.wire.ditto.document import Json
-from penstock.wire.ditto.ranges import Selection
+from penstock.wire.ditto.ranges import HistoryRange
 from penstock.wire.ditto.topic import Topic
-from penstock.wire.ditto.twin import Command, Event, RetrieveSeveral
+from penstock.wire.ditto.twin import Command, RetrieveSeveral, TwinEvent
 
 T = TypeVar("T")
 
@@ -34,19 +34,19 @@ class Heard(Protocol):
     """A live event, as far as its listener may know it."""
 
     @property
-    def event(self) -> Event: ...
+    def event(self) -> TwinEvent: ...
 
     def entity(self) -> Json:
         """The thing as it is now, as far as the listener may read it."""
 
 
-class Service(Protocol):
+class TwinServicePort(Protocol):
     """What a connection asks for. All of it raises DittoError, which is the answer then."""
 
     async def submit(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer:
         """What a command comes to, once that is on the disk."""
 
-    async def history_of(self, topic: Topic, selection: Selection, login: Login) -> Past:
+    async def history_of(self, topic: Topic, selection: HistoryRange, login: Login) -> Past:
         """The history of the topic's entity as it is now; 404 where there is none, or none for this caller."""
 
     def now(self) -> int:
@@ -78,7 +78,7 @@ class Work(Protocol):
         """What is begun in some order goes its first steps in that order. `done` is called once, after this returns."""
 
 
-class Channel(Protocol):
+class DittoChannel(Protocol):
     """The way to a client. No call may raise, whatever has become of it."""
 
     def send(self, messages: list[bytes]) -> None:

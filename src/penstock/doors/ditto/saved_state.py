@@ -14,10 +14,10 @@ import pyarrow as pa
 from penstock import log
 from penstock.journal.arrays import numbers, text
 from penstock.journal.disk import Disk
-from penstock.journal.reader import Reader
-from penstock.journal.selection import Selection
+from penstock.journal.reader import JournalReader
+from penstock.journal.selection import EventSelection
 from penstock.journal.sidecar import SidecarDamaged, read_sidecar, write_sidecar
-from penstock.twins.names import Names
+from penstock.twins.names import TwinNames
 from penstock.twins.record import Record, records_of
 from penstock.twins.state import TwinsState
 from penstock.twins.twin import Twin
@@ -87,11 +87,11 @@ def _twins(table: Any) -> Iterator[tuple[str, Twin]]:
         yield from zip(entities, map(Twin, map(parse, documents), *rest), strict=True)
 
 
-def records_after(reader: Reader, names: Names, sequence: int) -> Iterator[Record]:
+def records_after(reader: JournalReader, names: TwinNames, sequence: int) -> Iterator[Record]:
     """What happened to things and policies after a saved state, a batch in memory at a time.
 
     Raises Expired when retention has dropped some of it: then a reader over the lake must be used.
     """
     # And few others: a reader skips what holds none of these.
-    selection = Selection(names.patterns(), tuple(kind.value for kind in EVENTS))
+    selection = EventSelection(names.patterns(), tuple(kind.value for kind in EVENTS))
     return records_of(reader.read(sequence + 1, None, selection))

@@ -21,7 +21,7 @@ from functools import partial
 
 from penstock.doors.ditto.answers import RETRIEVED, DittoAnswer, answer_of, error_of, event_of
 from penstock.doors.ditto.commands import moment_of, things_asked_for, twin_command
-from penstock.doors.ditto.identity import Identity, Login, ShownCredentials
+from penstock.doors.ditto.identity import DittoIdentity, Login, ShownCredentials
 from penstock.doors.ditto.item_events import ItemEvents
 from penstock.doors.ditto.items import READ_ALL, ItemPast, Items, fields_of
 from penstock.doors.ditto.past import HistoryReader, PastEvents, kept_in
@@ -34,7 +34,7 @@ from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Result
 from penstock.twins.enforcement import enforce, not_found
 from penstock.twins.history import PastMoment
-from penstock.twins.names import EntityKey, Names, policy_key, thing_key
+from penstock.twins.names import EntityKey, TwinNames, policy_key, thing_key
 from penstock.twins.preconditions import check_condition
 from penstock.twins.reasons import TwinRefusal
 from penstock.twins.record import records_of
@@ -53,12 +53,12 @@ from penstock.wire.ditto.errors import (
 )
 from penstock.wire.ditto.ids import EntityId, entity_id
 from penstock.wire.ditto.items import ItemName
-from penstock.wire.ditto.kinds import Action, Group
-from penstock.wire.ditto.ranges import Selection, resolve
+from penstock.wire.ditto.kinds import Action, EntityGroup
+from penstock.wire.ditto.ranges import HistoryRange, resolve
 from penstock.wire.ditto.resource import Part, Resource
 from penstock.wire.ditto.rql import parse_rql
 from penstock.wire.ditto.topic import Criterion, Topic, thing_topic
-from penstock.wire.ditto.twin import Command, Event, RetrieveSeveral
+from penstock.wire.ditto.twin import Command, RetrieveSeveral, TwinEvent
 
 log = get(__name__)
 
@@ -70,7 +70,7 @@ class HeardEvent:
     `told` is None for an event of an item.
     """
 
-    event: Event
+    event: TwinEvent
     told: Told | None
     _login: Login
 
@@ -90,7 +90,7 @@ class HeardEvent:
 Listener = Callable[[HeardEvent], None]
 
 
-class DittoService:
+class TwinService:
     """`now` gives microseconds since 1970; `executor` is where histories are read.
 
     `kept_headers` names the headers of commands that are journaled with their events, in lower case.
@@ -99,8 +99,8 @@ class DittoService:
     def __init__(
         self,
         twins: Twins,
-        names: Names,
-        identity: Identity,
+        names: TwinNames,
+        identity: DittoIdentity,
         items: Items,
         reader: HistoryReader,
         executor: Executor,
@@ -120,7 +120,7 @@ class DittoService:
         # Live events that slow readers did not get; a figure for the monitor.
         self.losses = Losses(ledger)
         # The event of the latest change, for those who may know all of it.
-        self._latest: tuple[Told, Event] | None = None
+        self._latest: tuple[Told, TwinEvent] | None = None
         # The server goes down: what has no end of its own is to end.
         self.is_closing = False
 
@@ -167,7 +167,7 @@ class DittoService:
         try:
             if isinstance(command, RetrieveSeveral):
                 return await self._retrieve_several(command, login)
-            item = self.items.sets.item(command.entity) if command.topic.group is Group.THINGS else None
+            item = self.items.sets.item(command.entity) if command.topic.group is EntityGroup.THINGS else None
             if item is not None:
                 return await self._submit_to_item(command, item, login)
             moment = moment_of(command.headers) if command.action is Action.RETRIEVE else None
@@ -212,14 +212,14 @@ class DittoService:
             return found, next((record.headers for record in records), None)
 
         past, headers = await asyncio.get_running_loop().run_in_executor(self._executor, fold)
-        if key.group is Group.THINGS:
+        if key.group is EntityGroup.THINGS:
             check_condition(command.conditions.condition, past, readable(key.group, rights), self._now())
-        policy = None if key.group is Group.POLICIES else self._twin(policy_key(twin.document["policyId"]))
+        policy = None if key.group is EntityGroup.POLICIES else self._twin(policy_key(twin.document["policyId"]))
         result = retrieve(command, past, rights, None if policy is None else policy.document)
         return answer_of(result, kept_in(headers, self.kept_headers))
 
     def _twin(self, key: EntityKey) -> Twin | None:
-        return self.twins.policy(key.id) if key.group is Group.POLICIES else self.twins.thing(key.id)
+        return self.twins.policy(key.id) if key.group is EntityGroup.POLICIES else self.twins.thing(key.id)
 
     # -- items as things -------------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class DittoService:
         enforce(asked, READ_ALL)
         moment = moment_of(command.headers)
         if moment is not None:
-            key = EntityKey(Group.THINGS, id)
+            key = EntityKey(EntityGroup.THINGS, id)
             moment.check(key, twin.revision, self._now())
             past = await self.items.at(item, id, moment)
             if past is None:
@@ -241,7 +241,7 @@ class DittoService:
             if not await self.items.may_read(item, login, fields_of(past)):
                 raise not_found(key.group, key.id)
             twin = past
-        check_condition(asked.conditions.condition, twin, readable(Group.THINGS, READ_ALL), self._now())
+        check_condition(asked.conditions.condition, twin, readable(EntityGroup.THINGS, READ_ALL), self._now())
         return answer_of(retrieve(asked, twin, READ_ALL, None))
 
     async def _read_item(self, item: ItemName, thing_id: str, login: Login) -> Twin | None:
@@ -255,21 +255,21 @@ class DittoService:
 
     # -- history ---------------------------------------------------------------------------------------------------
 
-    async def history_of(self, topic: Topic, selection: Selection, login: Login) -> PastEvents | ItemPast:
+    async def history_of(self, topic: Topic, selection: HistoryRange, login: Login) -> PastEvents | ItemPast:
         """The events of one entity that a selection means now; raises 404, and 400 for a filter that does not parse.
 
         `topic` is any of the entity's. Events that come later are not among them. The filter of a policy's history is
         ignored.
         """
-        if topic.group is Group.CONNECTIONS:
+        if topic.group is EntityGroup.CONNECTIONS:
             raise CONNECTION_NOT_FOUND.of(topic.entity)
         entity = entity_id(topic.namespace, topic.name)
         if entity is None:
             raise error_of(not_found(topic.group, topic.entity))
         query = None
-        if selection.filter is not None and topic.group is Group.THINGS:
+        if selection.filter is not None and topic.group is EntityGroup.THINGS:
             query = parse_rql(selection.filter)
-        item = self.items.sets.item(entity) if topic.group is Group.THINGS else None
+        item = self.items.sets.item(entity) if topic.group is EntityGroup.THINGS else None
         if item is not None:
             fields = await self.items.open_fields(item, login)
             if fields is None:
@@ -332,7 +332,7 @@ class DittoService:
 
         return end
 
-    def _event(self, told: Told, change: Change) -> Event:
+    def _event(self, told: Told, change: Change) -> TwinEvent:
         """One object for all who may know all of a change: it is encoded once for them."""
         if change is not told.change:
             return event_of(told, change)

@@ -17,17 +17,17 @@ from penstock.doors.ditto.http_request import entity_of, headers_of, parameters_
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.items import ItemPast
 from penstock.doors.ditto.past import PastEvents
-from penstock.doors.ditto.service import DittoService, HeardEvent, as_answer
+from penstock.doors.ditto.service import HeardEvent, TwinService, as_answer
 from penstock.doors.ditto.waiting_events import WaitingEvents
 from penstock.wire.ditto.document import MAX_LONG, Json, encode
 from penstock.wire.ditto.errors import HEADER_UNSUPPORTED
 from penstock.wire.ditto.fields import Fields, parse_fields
-from penstock.wire.ditto.kinds import Action, Group
-from penstock.wire.ditto.pointer import Missing, Pointer, get
-from penstock.wire.ditto.ranges import Selection, parse_revision, parse_timestamp
+from penstock.wire.ditto.kinds import Action, EntityGroup
+from penstock.wire.ditto.pointer import Absent, Pointer, get
+from penstock.wire.ditto.ranges import HistoryRange, parse_revision, parse_timestamp
 from penstock.wire.ditto.resource import parse_resource
 from penstock.wire.ditto.rql import Query, parse_rql
-from penstock.wire.ditto.twin import Event
+from penstock.wire.ditto.twin import TwinEvent
 from penstock.wire.ditto.unsupported import check_headers, check_plain
 
 EVENT_STREAM = "text/event-stream"
@@ -47,12 +47,12 @@ class Shape:
     pointer: Pointer
     fields: Fields | None
 
-    def data(self, event: Event) -> bytes | None:
+    def data(self, event: TwinEvent) -> bytes | None:
         """The event as text; None if it has nothing of that."""
         value: Json = event.partial()
         if self.pointer:
             value = get(value, self.pointer)
-            if isinstance(value, Missing):
+            if isinstance(value, Absent):
                 return None
         if self.fields is not None:
             if not self.pointer and self.fields.names("_context"):
@@ -63,7 +63,7 @@ class Shape:
         return b"data:" + encode(value) + b"\n\n"
 
 
-def _context(event: Event) -> Json:
+def _context(event: TwinEvent) -> Json:
     message = event.envelope().to_json()
     return {name: message[name] for name in ("topic", "path", "value", "headers") if name in message}
 
@@ -71,7 +71,7 @@ def _context(event: Event) -> Json:
 def shape_of(request: Request, parts: list[str]) -> Shape:
     """Raises what is wrong with the path or the fields."""
     text = parameters_of(request).get("fields")
-    pointer = parse_resource(Group.THINGS, path_of(Group.THINGS, parts)).pointer
+    pointer = parse_resource(EntityGroup.THINGS, path_of(EntityGroup.THINGS, parts)).pointer
     return Shape(pointer, None if text is None else parse_fields(text))
 
 
@@ -85,7 +85,7 @@ def check_stream(request: Request) -> None:
         raise HEADER_UNSUPPORTED.of(extra, "extraFields", description="Extra fields come with events of a WebSocket.")
 
 
-def selection_of(request: Request) -> Selection | None:
+def selection_of(request: Request) -> HistoryRange | None:
     """The part of a history that is asked for; None if none is. Where both are given, revisions win over times."""
     parameters = parameters_of(request)
 
@@ -97,31 +97,31 @@ def selection_of(request: Request) -> Selection | None:
     after, before = given(_TIMES, parse_timestamp)
     text = parameters.get("filter")
     if first is not None or last is not None:
-        return Selection(first or 0, MAX_LONG if last is None else last, filter=text)
+        return HistoryRange(first or 0, MAX_LONG if last is None else last, filter=text)
     if after is not None or before is not None:
-        return Selection(after=after, before=before, filter=text)
+        return HistoryRange(after=after, before=before, filter=text)
     return None
 
 
-async def past_stream(service: DittoService, request: Request, login: Login) -> StreamingResponse:
+async def past_stream(service: TwinService, request: Request, login: Login) -> StreamingResponse:
     """The events of one thing: of its history if a part of that is asked for, else from now on.
 
     Raises what is wrong before anything is sent.
     """
     check_stream(request)
-    id, *parts = segments_of(request, Group.THINGS)
-    entity = entity_of(Group.THINGS, id)
+    id, *parts = segments_of(request, EntityGroup.THINGS)
+    entity = entity_of(EntityGroup.THINGS, id)
     shape = shape_of(request, parts)
     selection = selection_of(request)
     if selection is None:
         await service.check_readable(entity, login)
         query, id = query_of(request), str(entity)
         return _live(service, login, shape, query, {entity.namespace}, lambda heard: heard.event.topic.entity == id)
-    past = await service.history_of(topic_of(Group.THINGS, entity, Action.RETRIEVE), selection, login)
+    past = await service.history_of(topic_of(EntityGroup.THINGS, entity, Action.RETRIEVE), selection, login)
     return _stream(_past_events(service, past, shape))
 
 
-async def _past_events(service: DittoService, past: PastEvents | ItemPast, shape: Shape) -> AsyncIterator[bytes]:
+async def _past_events(service: TwinService, past: PastEvents | ItemPast, shape: Shape) -> AsyncIterator[bytes]:
     try:
         coming: asyncio.Future[list[bytes] | None]
         while not service.is_closing:
@@ -157,7 +157,7 @@ def query_of(request: Request) -> Query | None:
     return None if text is None else parse_rql(text)
 
 
-def live_stream(service: DittoService, request: Request, login: Login) -> StreamingResponse:
+def live_stream(service: TwinService, request: Request, login: Login) -> StreamingResponse:
     """What happens to things from now on: to all that the client may read, or to those in `ids` and `namespaces`."""
     check_stream(request)
     parameters = parameters_of(request)
@@ -178,7 +178,7 @@ def _names(text: str | None) -> frozenset[str] | None:
 
 
 def _live(
-    service: DittoService,
+    service: TwinService,
     login: Login,
     shape: Shape,
     query: Query | None,
@@ -188,7 +188,7 @@ def _live(
     queue = _Queue(WaitingEvents(service.losses, login.caller.names[0]))
 
     def hear(heard: HeardEvent) -> None:
-        if heard.event.topic.group is not Group.THINGS or not is_wanted(heard):
+        if heard.event.topic.group is not EntityGroup.THINGS or not is_wanted(heard):
             return
         if query is not None and not heard.event.fits(query, service.now()):
             return
@@ -233,7 +233,7 @@ class _Queue:
 
 
 async def _live_events(
-    service: DittoService, login: Login, queue: _Queue, listen: Callable[[], Callable[[], None]]
+    service: TwinService, login: Login, queue: _Queue, listen: Callable[[], Callable[[], None]]
 ) -> AsyncIterator[bytes]:
     """Until the client goes, its token expires or the server stops."""
     loop = asyncio.get_running_loop()

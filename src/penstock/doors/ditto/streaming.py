@@ -12,12 +12,12 @@ from functools import partial
 
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.past import PastRow
-from penstock.doors.ditto.ports import Past, Service, Work
+from penstock.doors.ditto.ports import Past, TwinServicePort, Work
 from penstock.doors.ditto.service import as_answer
 from penstock.wire.ditto.envelope import Headers, duration_header
 from penstock.wire.ditto.errors import INTERNAL, DittoError
-from penstock.wire.ditto.streaming import Cancel, Command, Event, Request, SubscribeForPersistedEvents
-from penstock.wire.ditto.subscriptions import Subscription, Subscriptions
+from penstock.wire.ditto.streaming import Cancel, Command, DemandRequest, Event, SubscribeForPersistedEvents
+from penstock.wire.ditto.subscriptions import HistorySubscription, Subscriptions
 from penstock.wire.ditto.twin import EventItems
 
 # Seconds that a history may take to be found, and then its first events unless they are filtered; or it is error 500.
@@ -34,7 +34,7 @@ class HistoryStreams:
 
     def __init__(
         self,
-        service: Service,
+        service: TwinServicePort,
         login: Login,
         say: Callable[[list[bytes]], None],
         work: Work,
@@ -57,14 +57,14 @@ class HistoryStreams:
         if isinstance(command, SubscribeForPersistedEvents):
             _patience(command.headers)
             self._tell(self._subscriptions.subscribe(command, now))
-        elif isinstance(command, Request):
+        elif isinstance(command, DemandRequest):
             self._request(command, now)
         else:
             self._cancel(command, now)
 
-    def _request(self, command: Request, now: float) -> None:
+    def _request(self, command: DemandRequest, now: float) -> None:
         found = self._subscriptions.request(command, now)
-        if not isinstance(found, Subscription):
+        if not isinstance(found, HistorySubscription):
             self._close(found.subscription)
             self._tell(found)
             return
@@ -77,7 +77,7 @@ class HistoryStreams:
 
     def _cancel(self, command: Cancel, now: float) -> None:
         found = self._subscriptions.cancel(command, now)
-        if isinstance(found, Subscription):
+        if isinstance(found, HistorySubscription):
             self._close(found.id)
         elif found is not None:
             self._tell(found)
@@ -199,7 +199,7 @@ class HistoryStreams:
 class _Stream:
     """A subscription and how far its history has been read."""
 
-    def __init__(self, subscription: Subscription, now: float) -> None:
+    def __init__(self, subscription: HistorySubscription, now: float) -> None:
         self.subscription = subscription
         self.patience = _patience(subscription.origin)
         # When the history, and then its first events, must be there; None when they are, or nobody looks for them.

@@ -1,4 +1,4 @@
-"""The socket of `/ws/2` on the API port: who may open one, and what passes between it and its `Connection`.
+"""The socket of `/ws/2` on the API port: who may open one, and what passes between it and its `DittoConversation`.
 
 The socket itself is in `transport.websocket`; what messages mean is in `connection`. Read next: docs/ditto.md, "The
 socket".
@@ -13,10 +13,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from penstock.doors.ditto.connection import Connection
+from penstock.doors.ditto.connection import DittoConversation
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition
-from penstock.doors.ditto.service import DittoService
+from penstock.doors.ditto.service import TwinService
 from penstock.doors.ditto.streaming import answer_to
 from penstock.doors.facts import API, request_id
 from penstock.kernel.ports import ClientFacts
@@ -45,7 +45,7 @@ SERVICE_RESTART = 1012
 class Sockets:
     """What the sockets share: the service, who is connected, and figures for the monitor."""
 
-    def __init__(self, service: DittoService) -> None:
+    def __init__(self, service: TwinService) -> None:
         self.service = service
         self.edition = Edition(service.losses)
         self.open: set[Socket] = set()
@@ -166,7 +166,7 @@ class Socket(WebSocket):
         super().__init__(connection, acceptance, MAX_MESSAGE_BYTES)
         self.sockets = sockets
         self._loop = asyncio.get_running_loop()
-        self._connection = Connection(
+        self._connection = DittoConversation(
             sockets.service,
             sockets.edition,
             login,

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from penstock.certificates import Certificate, CertificateFiles
 from penstock.config import Config
-from penstock.config.schema import Tls
+from penstock.config.schema import TlsSection
 from penstock.doors.stream.http import StreamConnection
 from penstock.doors.stream.pages import Pages
 from penstock.doors.stream.turns import Turns
@@ -92,11 +92,11 @@ def _names_protocol(query: str) -> bool:
     return any(unquote(pair.partition("=")[0]) == "LS_protocol" for pair in query.split("&"))
 
 
-def certificate_files(settings: Tls) -> CertificateFiles:
+def certificate_files(settings: TlsSection) -> CertificateFiles:
     return CertificateFiles(settings.certificate, settings.private_key, settings.client_ca or None)
 
 
-def tls_context(settings: Tls, files: CertificateFiles) -> ssl.SSLContext:
+def tls_context(settings: TlsSection, files: CertificateFiles) -> ssl.SSLContext:
     """TLS 1.2 and 1.3, server side."""
     context = server_context(files)
     if settings.ciphers:

@@ -9,7 +9,7 @@ from penstock.kernel.recovery import Batch
 from penstock.kernel.session import Session
 
 
-class Link(Protocol):
+class StreamLink(Protocol):
     """A kernel channel that also answers requests."""
 
     @property

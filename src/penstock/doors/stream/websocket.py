@@ -16,7 +16,7 @@ from penstock.wire.websocket import Acceptance, text_frames
 if TYPE_CHECKING:
     from penstock.doors.stream.door import StreamDoor
     from penstock.doors.stream.http import StreamConnection
-    from penstock.doors.tlcp.intake import Intake
+    from penstock.doors.tlcp.intake import SocketIntake
     from penstock.kernel.recovery import Batch
     from penstock.kernel.session import Session
 
@@ -51,7 +51,7 @@ class WebSocketConnection(WebSocket):
         # Requests that name no session mean this one.
         self.last_session: str | None = None
         # Only while there are requests without an answer: most sockets are silent, and its queues take memory.
-        self._intake: Intake | None = None
+        self._intake: SocketIntake | None = None
         self._lines: list[bytes] = []
         self._queued = False
         # The code and reason of a close that has to wait for what goes before it.

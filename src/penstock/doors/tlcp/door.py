@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
 from penstock.doors.reception import Reception, check_open, destroy, incident
-from penstock.doors.stream.link import Link
+from penstock.doors.stream.link import StreamLink
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.tlcp.asked import REQUESTS_PER_TURN, Asked
-from penstock.doors.tlcp.intake import Intake
+from penstock.doors.tlcp.intake import SocketIntake
 from penstock.doors.tlcp.order import Order, Subject, is_awaited, subject
 from penstock.doors.tlcp.refusals import control_error, session_error
 from penstock.kernel.errors import Reason, Refusal
@@ -152,9 +152,9 @@ class TlcpDoor:
             for task in waiting:
                 task.cancel()
 
-    def new_intake(self, socket: WebSocketConnection) -> Intake:
+    def new_intake(self, socket: WebSocketConnection) -> SocketIntake:
         """For the requests of a WebSocket that had none under way."""
-        return Intake(self, socket, self._config.limits.max_unanswered_requests)
+        return SocketIntake(self, socket, self._config.limits.max_unanswered_requests)
 
     def read_message(self, subprotocol: str, message: str) -> Iterator[Asked]:
         """The requests of one WebSocket message, read as they are asked for."""
@@ -209,7 +209,7 @@ class TlcpDoor:
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    def answer(self, link: Link, asked: Asked) -> asyncio.Task[None] | None:
+    def answer(self, link: StreamLink, asked: Asked) -> asyncio.Task[None] | None:
         """Answer a request; one that has to wait is answered by the task that is returned."""
         unfinished = self._begin(link, asked)
         if unfinished is None:
@@ -218,7 +218,7 @@ class TlcpDoor:
         self._order.add(unfinished.about, task)
         return task
 
-    def _begin(self, link: Link, asked: Asked) -> Unfinished | None:
+    def _begin(self, link: StreamLink, asked: Asked) -> Unfinished | None:
         """Answer a request, or find out what is left to do."""
         request = asked.request
         try:
@@ -234,7 +234,7 @@ class TlcpDoor:
             self._refuse(link, asked.name, _unexpected(asked.name, asked.request_id))
         return None
 
-    async def _finish(self, link: Link, asked: Asked, later: Later) -> None:
+    async def _finish(self, link: StreamLink, asked: Asked, later: Later) -> None:
         try:
             await later()
         except RequestError as error:
@@ -242,7 +242,7 @@ class TlcpDoor:
         except Exception:
             self._refuse(link, asked.name, _unexpected(asked.name, asked.request_id))
 
-    def _refuse(self, link: Link, name: str, error: RequestError) -> None:
+    def _refuse(self, link: StreamLink, name: str, error: RequestError) -> None:
         log.debug("request refused", request=shown_name(name), code=int(error.code), reason=error.message)
         if name in SESSION_REQUESTS:
             link.write([lines.conerr(error.code, error.message)])
@@ -253,7 +253,7 @@ class TlcpDoor:
         if request.unknown:
             log.debug("unknown parameters ignored", names=",".join(request.unknown)[:200])
 
-    def _session_request(self, link: Link, asked: Asked, request: Request) -> Unfinished | None:
+    def _session_request(self, link: StreamLink, asked: Asked, request: Request) -> Unfinished | None:
         if isinstance(request, WebSocketCheck):
             if not link.websocket:
                 raise malformed("wsok is allowed on a WebSocket only")
@@ -275,7 +275,7 @@ class TlcpDoor:
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
-    async def _create_session(self, link: Link, request: CreateSession, version: Version) -> None:
+    async def _create_session(self, link: StreamLink, request: CreateSession, version: Version) -> None:
         """Within the time that the client waits, if it says how long that is."""
         millis = request.ttl_millis
         try:
@@ -284,7 +284,7 @@ class TlcpDoor:
         except TimeoutError:
             raise RequestError(int(SessionCode.OVERLOADED), f"No answer within LS_ttl_millis={millis}") from None
 
-    async def _open_session(self, link: Link, request: CreateSession, version: Version) -> None:
+    async def _open_session(self, link: StreamLink, request: CreateSession, version: Version) -> None:
         try:
             chosen = self.reception.find_set(request.adapter_set)
             codec = self._codec(version, request.supported_diffs)
@@ -334,7 +334,7 @@ class TlcpDoor:
         if session.closed:
             raise RequestError(int(SessionCode.COMBO), "The control request has destroyed the session")
 
-    def _bind_session(self, link: Link, request: BindSession, version: Version) -> None:
+    def _bind_session(self, link: StreamLink, request: BindSession, version: Version) -> None:
         _check_not_streaming(link)
         session_id = request.session or (link.last_session if link.websocket else None)
         if not session_id:
@@ -360,7 +360,7 @@ class TlcpDoor:
         return session
 
     def _bind(
-        self, link: Link, session: Session, options: StreamOptions, recovery_from: int | None, is_new: bool
+        self, link: StreamLink, session: Session, options: StreamOptions, recovery_from: int | None, is_new: bool
     ) -> None:
         binding = Binding(
             polling=options.polling,
@@ -388,7 +388,7 @@ class TlcpDoor:
             raise session_error(refusal) from None
 
     def _head(
-        self, link: Link, session: Session, options: StreamOptions, binding: Binding, is_new: bool
+        self, link: StreamLink, session: Session, options: StreamOptions, binding: Binding, is_new: bool
     ) -> list[bytes]:
         """CONOK and what introduces the connection; on a rebind only what has changed."""
         head: list[bytes] = []
@@ -406,7 +406,7 @@ class TlcpDoor:
 
     # -- control --------------------------------------------------------------------------------------------------
 
-    def _heartbeat(self, link: Link, request: Heartbeat) -> None:
+    def _heartbeat(self, link: StreamLink, request: Heartbeat) -> None:
         session_id = request.session or link.last_session
         if session_id:
             # The specification wants no error for an unknown session here.
@@ -415,7 +415,7 @@ class TlcpDoor:
         if not link.websocket:
             link.write([lines.HEARTBEAT_OK])
 
-    def _control_request(self, link: Link, asked: Asked, request: Control) -> Unfinished | None:
+    def _control_request(self, link: StreamLink, asked: Asked, request: Control) -> Unfinished | None:
         session_id = request.session or link.last_session
         if not session_id:
             raise RequestError(int(ControlCode.UNKNOWN_SESSION), "LS_session is missing", request.request_id)
@@ -444,14 +444,14 @@ class TlcpDoor:
         if later is not None:
             await later()
 
-    async def _acknowledge_after(self, link: Link, request: Control, later: Later) -> None:
+    async def _acknowledge_after(self, link: StreamLink, request: Control, later: Later) -> None:
         try:
             await later()
         except Refusal as refusal:
             raise control_error(refusal, request.request_id) from None
         self._acknowledge(link, request)
 
-    def _acknowledge(self, link: Link, request: Control) -> None:
+    def _acknowledge(self, link: StreamLink, request: Control) -> None:
         if not link.websocket or _wants_ack(request):
             link.write([lines.reqok(request.request_id)])
 
@@ -488,7 +488,7 @@ def _unexpected(name: str, request_id: str | None) -> RequestError:
     return RequestError(int(code), incident(name), request_id)
 
 
-def _check_not_streaming(link: Link) -> None:
+def _check_not_streaming(link: StreamLink) -> None:
     if link.websocket and link.session is not None:
         raise RequestError(int(SessionCode.ALREADY_STREAMING), "A session is already bound to this WebSocket")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.doors.tlcp.door import TlcpDoor
 
 
-class Intake:
+class SocketIntake:
     """Made when messages come, dropped by its socket when all of them are answered."""
 
     __slots__ = ("_batch", "_door", "_held", "_inbox", "_is_scheduled", "_limit", "_opening", "_socket", "_under_way")

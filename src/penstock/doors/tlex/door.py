@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 from penstock.certificates import Certificate, CertificateFiles
 from penstock.config import Config
 from penstock.config.checks import EVERY_INTERFACE
-from penstock.config.schema import Tlex, TlexLimits
+from penstock.config.schema import TlexLimitsSection, TlexSection
 from penstock.doors.tlex.listener import Listeners, instant, tls_context
 from penstock.doors.tlex.messages import TlexMessages
 from penstock.doors.tlex.rest import Rest
@@ -58,7 +58,7 @@ LAST_BYES = 1.0
 OPENING_FAILED = (StoreError, SQLAlchemyError, ImportError, OSError)
 
 
-class DoorError(Exception):
+class TlexDoorError(Exception):
     """The door cannot be opened; the text is for the person who starts the server."""
 
 
@@ -123,7 +123,7 @@ class TlexDoor:
         """Open the database and the ports; raises DoorError. `max_strangers` wins over that of the configuration."""
         url = store_url(config, data_dir)
         if url is None:
-            raise DoorError("tlex.store: expected a database URL, for there is no data directory")
+            raise TlexDoorError("tlex.store: expected a database URL, for there is no data directory")
         try:
             store = StoreThread(await asyncio.to_thread(_opened, url, data_dir if is_own(config) else None))
         except OPENING_FAILED as error:
@@ -134,7 +134,7 @@ class TlexDoor:
             await door._listen()
         except (ListenError, SQLAlchemyError) as error:
             await door._abandon()
-            raise DoorError(_reason(error)) from error
+            raise TlexDoorError(_reason(error)) from error
         except BaseException:
             await door._abandon()
             raise
@@ -266,11 +266,11 @@ def check_store(config: Config, data_dir: Path) -> None:
         raise _unopened(error) from error
 
 
-def _unopened(error: Exception) -> DoorError:
-    return DoorError(f"tlex.store: the database cannot be opened: {_reason(error)}")
+def _unopened(error: Exception) -> TlexDoorError:
+    return TlexDoorError(f"tlex.store: the database cannot be opened: {_reason(error)}")
 
 
-def certificate_files(tlex: Tlex) -> CertificateFiles:
+def certificate_files(tlex: TlexSection) -> CertificateFiles:
     return CertificateFiles(tlex.certificate, tlex.private_key)
 
 
@@ -284,7 +284,7 @@ def _opened(url: str, data_dir: Path | None) -> Store:
     return store
 
 
-def settings_of(tlex: Tlex) -> HubSettings:
+def settings_of(tlex: TlexSection) -> HubSettings:
     """The hub's settings, in its units."""
     return HubSettings(
         tlc=_limits(tlex.tlc),
@@ -299,7 +299,7 @@ def settings_of(tlex: Tlex) -> HubSettings:
     )
 
 
-def _limits(limits: TlexLimits) -> HubLimits:
+def _limits(limits: TlexLimitsSection) -> HubLimits:
     return HubLimits(
         keep_alive_seconds=limits.keep_alive_millis / 1000,
         clock_difference_millis=limits.clock_difference_millis,

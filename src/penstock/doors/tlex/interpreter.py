@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from penstock.wire.tlex.datagrams import Kind, TimestampsRequest, TimestampsResponse, Token, check_size, decode
+from penstock.wire.tlex.datagrams import (
+    DatagramKind,
+    TimestampsRequest,
+    TimestampsResponse,
+    TokenDatagram,
+    check_size,
+    decode,
+)
 from penstock.wire.tlex.errors import BadDatagram
-from penstock.wire.tlex.frames import MAX_SIZE, PREAMBLE, FrameReader
+from penstock.wire.tlex.frames import MAX_SIZE, PREAMBLE, TlexFrameReader
 from penstock.wire.tlex.payloads import KIND_AT
 
 if TYPE_CHECKING:
@@ -35,7 +42,7 @@ class Interpreter:
     ) -> None:
         """`max_frame` is the most data of a frame; a longer one ends the conversation."""
         self.conversation = hub.accept(channel, security, now)
-        self._reader = FrameReader(max_frame)
+        self._reader = TlexFrameReader(max_frame)
         # The kind of payload datagram that it may send, and how many bytes come before the payload.
         self._kind = _NO_KIND
         self._head = 0
@@ -83,16 +90,16 @@ class Interpreter:
             conversation.violate(str(error), now)
         return conversation.open
 
-    def _authenticate(self, kind: Kind | None, frame: bytes, now: Instant) -> None:
-        if kind is not Kind.TOKEN:
+    def _authenticate(self, kind: DatagramKind | None, frame: bytes, now: Instant) -> None:
+        if kind is not DatagramKind.TOKEN:
             self.conversation.violate("the token must come first", now)
             return
         datagram = decode(frame)
-        assert isinstance(datagram, Token)
+        assert isinstance(datagram, TokenDatagram)
         self.conversation.show(datagram.token, now)
         session = self.conversation.session
         if session is not None and session.may_publish:
-            self._kind = int(Kind.PAYLOAD if session.is_singleplex else Kind.IDENTIFIED_PAYLOAD)
+            self._kind = int(DatagramKind.PAYLOAD if session.is_singleplex else DatagramKind.IDENTIFIED_PAYLOAD)
             self._head = session.layout.head
 
     # -- datagrams of who has shown a token -----------------------------------------------------------------------
@@ -102,7 +109,7 @@ class Interpreter:
 
     def _refuse(self, session: HubSession, frame: bytes, now: Instant) -> None:
         who = f"a {session.type.value} session with {session.protocol.value}"
-        raise BadDatagram(Kind(frame[KIND_AT]).label, f"not allowed here, in {who}")
+        raise BadDatagram(DatagramKind(frame[KIND_AT]).label, f"not allowed here, in {who}")
 
     def _leave(self, session: HubSession, frame: bytes, now: Instant) -> None:
         self.conversation.leave(now)
@@ -118,14 +125,14 @@ class Interpreter:
         self.conversation.compare(answer.request_sent, answer.request_received, answer.response_sent, now)
 
 
-_MEANINGS: dict[Kind, Callable[[Interpreter, HubSession, bytes, Instant], None]] = {
-    Kind.KEEP_ALIVE: Interpreter._ignore,
-    Kind.TOKEN: Interpreter._refuse,
-    Kind.BYE: Interpreter._leave,
-    Kind.RECONNECT: Interpreter._refuse,
+_MEANINGS: dict[DatagramKind, Callable[[Interpreter, HubSession, bytes, Instant], None]] = {
+    DatagramKind.KEEP_ALIVE: Interpreter._ignore,
+    DatagramKind.TOKEN: Interpreter._refuse,
+    DatagramKind.BYE: Interpreter._leave,
+    DatagramKind.RECONNECT: Interpreter._refuse,
     # Those that the session may send do not come this way.
-    Kind.PAYLOAD: Interpreter._refuse,
-    Kind.IDENTIFIED_PAYLOAD: Interpreter._refuse,
-    Kind.TIMESTAMPS_REQUEST: Interpreter._answer,
-    Kind.TIMESTAMPS_RESPONSE: Interpreter._compare,
+    DatagramKind.PAYLOAD: Interpreter._refuse,
+    DatagramKind.IDENTIFIED_PAYLOAD: Interpreter._refuse,
+    DatagramKind.TIMESTAMPS_REQUEST: Interpreter._answer,
+    DatagramKind.TIMESTAMPS_RESPONSE: Interpreter._compare,
 }

@@ -43,10 +43,10 @@ from penstock.exchange.rights import (
 )
 from penstock.exchange.session import SessionOrder
 from penstock.log import get
-from penstock.store.errors import Closed, Exists, Missing, Unfit
+from penstock.store.errors import AlreadyExists, BadName, Closed, NoSuchRecord
 from penstock.store.records import SessionLog
 from penstock.wire.tlex.errors import BadRequest
-from penstock.wire.tlex.rest import Session, parse_details, parse_session_request, parse_tlc_request
+from penstock.wire.tlex.rest import SessionBody, parse_details, parse_session_request, parse_tlc_request
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Rest:
         self._hub.delete(authorization, _named(request, "token"), instant())
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
-    def _described(self, session: HubSession, request: Request) -> Session:
+    def _described(self, session: HubSession, request: Request) -> SessionBody:
         return described(session, self._door.host_for(request.url.hostname), self._door.port_for(session.security))
 
     # -- controllers ----------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class Rest:
             made: Tlc = await self._store.call(
                 self._store.store.add_tlc, domain, wanted.identifier, wanted.type, authorization.account
             )
-        except (Exists, Missing, Unfit) as error:
+        except (AlreadyExists, NoSuchRecord, BadName) as error:
             raise bad_request(str(error)) from None
         await self._door.synchronize()
         return _answer(made, HTTPStatus.CREATED)
@@ -187,7 +187,7 @@ class Rest:
         uuid = self._hub.own_tlc(authorization, _named(request, "uuid")).uuid
         try:
             await self._store.call(self._store.store.remove_tlc, uuid)
-        except Missing:
+        except NoSuchRecord:
             raise unknown() from None
         await self._door.synchronize()
         return Response(status_code=HTTPStatus.NO_CONTENT)

@@ -19,9 +19,9 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline.events import counted, item_of, number, stream_events
-from penstock.pipeline.ledger import Ledger
+from penstock.pipeline.ledger import BatchLedger
 from penstock.pipeline.place import Place
-from penstock.pipeline.publish import ONCE, Publisher, query_id, start_query
+from penstock.pipeline.publish import ONCE, BatchPublisher, query_id, start_query
 from penstock.pipeline.target import Target
 from penstock.pipeline.windows import SIZE, START, with_windows
 
@@ -54,7 +54,7 @@ _ROWS = pa.schema(
 )
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MoversSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[pipeline.jobs.movers]`; the defaults are for the demo."""
 
     entities: tuple[str, ...] = ("WELCOME/STOCKS/*",)
@@ -73,7 +73,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_events: int = 100_000
 
 
-def transform(events: DataFrame, settings: Settings) -> DataFrame:
+def transform(events: DataFrame, settings: MoversSettings) -> DataFrame:
     """A row for each stock and window: its name, last price, and change in percent since the window's first price.
 
     What has no price, or one that is no number, not positive or huge, is dropped and counted (`observedMetrics`).
@@ -103,7 +103,7 @@ def transform(events: DataFrame, settings: Settings) -> DataFrame:
     return figures.select("stock", "name", fn.col("window.start").alias(START), "price", change.alias("change"))
 
 
-def start(spark: SparkSession, place: Place, settings: Settings, *, once: bool = False) -> StreamingQuery:
+def start(spark: SparkSession, place: Place, settings: MoversSettings, *, once: bool = False) -> StreamingQuery:
     """The query runs until it is stopped; `once`: until it has what the journal holds now."""
     events = stream_events(spark, place, settings.entities, ("update",), settings.starting, settings.max_events)
     checkpoint = place.checkpoints(NAME)
@@ -112,7 +112,7 @@ def start(spark: SparkSession, place: Place, settings: Settings, *, once: bool =
     return start_query(transform(events, settings), publisher, checkpoint, trigger=trigger, query_name=NAME)
 
 
-def target(place: Place, settings: Settings) -> Target:
+def target(place: Place, settings: MoversSettings) -> Target:
     return Target.at(
         place,
         settings.adapter_set,
@@ -124,7 +124,7 @@ def target(place: Place, settings: Settings) -> Target:
     )
 
 
-def outputs(result: pa.Table, place: Place, settings: Settings) -> list[tuple[Target, pa.Table]]:
+def outputs(result: pa.Table, place: Place, settings: MoversSettings) -> list[tuple[Target, pa.Table]]:
     """What `backfill` publishes of a batch's result: the table as of the range's last window."""
     return [(target(place, settings), stand(None, result, settings.count)[0])]
 
@@ -170,7 +170,7 @@ class MoversPublisher:
     checkpoint: str
     count: int
     target: Target
-    _publisher: Publisher | None = field(default=None, init=False, repr=False)
+    _publisher: BatchPublisher | None = field(default=None, init=False, repr=False)
     _query: str | None = field(default=None, init=False, repr=False)
 
     def __call__(self, df: DataFrame, batch: int) -> None:
@@ -181,9 +181,9 @@ class MoversPublisher:
 
     def take(self, query: str, batch: int, updated: pa.Table) -> None:
         """Publish what follows from the batch; run again with the same rows it publishes the same."""
-        ledger = Ledger(Path(self.checkpoint) / "standings")
+        ledger = BatchLedger(Path(self.checkpoint) / "standings")
         changes, left = stand(ledger.before(batch), updated, self.count)
         if self._publisher is None:
-            self._publisher = Publisher(self.target, self.checkpoint)
+            self._publisher = BatchPublisher(self.target, self.checkpoint)
         self._publisher.send(query, batch, changes)
         ledger.leave(batch, left)

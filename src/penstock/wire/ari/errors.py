@@ -6,7 +6,7 @@ They never repeat a value: it could be a password, and it could be long.
 from __future__ import annotations
 
 
-class BadStream(Exception):
+class BadAriStream(Exception):
     """The bytes are not lines of this protocol, and nothing after them can be read: the connection is of no use."""
 
     def __init__(self, line: int, message: str) -> None:

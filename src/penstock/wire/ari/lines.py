@@ -5,7 +5,7 @@ What a line says is read in `packets`.
 
 from __future__ import annotations
 
-from penstock.wire.ari.errors import BadStream
+from penstock.wire.ari.errors import BadAriStream
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -17,7 +17,7 @@ class LineReader:
     """
 
     def __init__(self, max_length: int) -> None:
-        self.error: BadStream | None = None
+        self.error: BadAriStream | None = None
         # Complete lines so far.
         self.count = 0
         self._max_length = max_length
@@ -100,5 +100,5 @@ class LineReader:
         return f"longer than {self._max_length} bytes"
 
     def _fail(self, line: int, message: str) -> None:
-        self.error = BadStream(line, message)
+        self.error = BadAriStream(line, message)
         self._rest.clear()

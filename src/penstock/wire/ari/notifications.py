@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.wire.ari.errors import BadPacket
-from penstock.wire.ari.values import Tokens, unescape_line
+from penstock.wire.ari.values import TokenReader, unescape_line
 
 # The types of an update with so many fields; one with more is read the slow way.
 MAX_FAST_FIELDS = 128
@@ -108,7 +108,7 @@ def parse_unusual_update(parts: list[str]) -> Update:
     then say where.
     """
     timestamp = parse_timestamp(parts, "UD3")
-    tokens = Tokens(parts, "UD3")
+    tokens = TokenReader(parts, "UD3")
     item, subscription, snapshot = tokens.name(), tokens.name(), tokens.boolean()
     tokens.skip_empty_list()
     fields: dict[str, str | None] = {}
@@ -139,7 +139,7 @@ def _clear_snapshot(parts: list[str]) -> ClearSnapshot:
 
 def _about_item(parts: list[str], method: str) -> tuple[int, str, str]:
     timestamp = parse_timestamp(parts, method)
-    tokens = Tokens(parts, method)
+    tokens = TokenReader(parts, method)
     item, subscription = tokens.name(), tokens.name()
     tokens.end()
     return timestamp, item, subscription
@@ -147,7 +147,7 @@ def _about_item(parts: list[str], method: str) -> tuple[int, str, str]:
 
 def _declare_differences(parts: list[str]) -> DeclareDifferences:
     timestamp = parse_timestamp(parts, "DFD")
-    tokens = Tokens(parts, "DFD")
+    tokens = TokenReader(parts, "DFD")
     item, subscription = tokens.name(), tokens.name()
     tokens.skip_empty_list()
     orders: dict[str, str | None] = {}
@@ -161,7 +161,7 @@ def _declare_differences(parts: list[str]) -> DeclareDifferences:
 
 def parse_failure(parts: list[str]) -> AdapterFailure:
     parse_timestamp(parts, "FAL")
-    tokens = Tokens(parts, "FAL")
+    tokens = TokenReader(parts, "FAL")
     if tokens.type != "E":
         raise tokens.bad("expected type E")
     tokens.raw()

@@ -13,7 +13,7 @@ from enum import Enum
 from penstock.wire.ari.errors import BadPacket
 from penstock.wire.ari.notifications import NOTIFICATION_PARSERS, Notification, parse_timestamp, parse_update
 from penstock.wire.ari.replies import REPLY_PARSERS, Reply, parse_parameters, parse_reply
-from penstock.wire.ari.values import Tokens
+from penstock.wire.ari.values import TokenReader
 from penstock.wire.ari.version import UNNAMED, Version
 
 # Only what looks like a method is repeated in an error.
@@ -25,7 +25,7 @@ _DATA_REPLIES = ("DPI", "SUB", "USB")
 _METADATA_REPLIES = tuple([method for method in REPLY_PARSERS if method not in _DATA_REPLIES])
 
 
-class Stream(Enum):
+class AriStream(Enum):
     """The connections of adapters, each with the methods that may come on it."""
 
     def __init__(self, methods: frozenset[str]) -> None:
@@ -47,7 +47,7 @@ _SINCE = {"DFD": Version(1, 9, 0), "FST": Version(1, 9, 0), "FUS": Version(1, 9,
 
 
 @dataclass(frozen=True, slots=True)
-class KeepAlive:
+class AriKeepAlive:
     """The adapter has had nothing else to say."""
 
 
@@ -81,10 +81,10 @@ class ForceUnsubscription:
     table: int
 
 
-Packet = KeepAlive | Credentials | Reply | Notification | ForceSessionEnd | ForceUnsubscription
+Packet = AriKeepAlive | Credentials | Reply | Notification | ForceSessionEnd | ForceUnsubscription
 
 
-def parse_packet(line: str, stream: Stream, version: Version | None) -> Packet:
+def parse_packet(line: str, stream: AriStream, version: Version | None) -> Packet:
     """Read one line; without a version none is agreed on yet. Raises BadPacket for what cannot be understood."""
     parts = line.split("|")
     method = parts[1] if len(parts) > 1 else line
@@ -95,7 +95,7 @@ def parse_packet(line: str, stream: Stream, version: Version | None) -> Packet:
     if method == "UD3":
         return parse_update(line, parts)
     if method == "KEEPALIVE":
-        return KeepAlive()
+        return AriKeepAlive()
     if method == "RAC":
         return _credentials(parts)
     if not parts[0]:
@@ -110,7 +110,7 @@ def parse_packet(line: str, stream: Stream, version: Version | None) -> Packet:
     return _session_end(parts) if method == "FST" else _unsubscription(parts)
 
 
-def _unexpected(line: str, parts: list[str], stream: Stream) -> BadPacket:
+def _unexpected(line: str, parts: list[str], stream: AriStream) -> BadPacket:
     if not line:
         return BadPacket("an empty line")
     if len(parts) == 1:
@@ -125,7 +125,7 @@ def _unexpected(line: str, parts: list[str], stream: Stream) -> BadPacket:
 def _credentials(parts: list[str]) -> Credentials:
     # 1; on a connection for notifications it is a time.
     parse_timestamp(parts, "RAC")
-    tokens = Tokens(parts, "RAC")
+    tokens = TokenReader(parts, "RAC")
     parameters = parse_parameters(tokens)
     return Credentials(
         user=parameters.get("user"),
@@ -136,7 +136,7 @@ def _credentials(parts: list[str]) -> Credentials:
 
 
 def _session_end(parts: list[str]) -> ForceSessionEnd:
-    tokens = Tokens(parts, "FST", parts[0])
+    tokens = TokenReader(parts, "FST", parts[0])
     session = tokens.name()
     if tokens.type == "V":
         tokens.void()
@@ -147,7 +147,7 @@ def _session_end(parts: list[str]) -> ForceSessionEnd:
 
 
 def _unsubscription(parts: list[str]) -> ForceUnsubscription:
-    tokens = Tokens(parts, "FUS", parts[0])
+    tokens = TokenReader(parts, "FUS", parts[0])
     session, table = tokens.name(), tokens.integer()
     tokens.end()
     return ForceUnsubscription(parts[0], session, table)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.wire.ari.values import Tokens
+from penstock.wire.ari.values import TokenReader
 from penstock.wire.ari.version import SUPPORTED, UNNAMED, Version, find_version
 
 VERSION_PARAMETER = "ARI.version"
 
 
-class Kind(Enum):
+class ExceptionKind(Enum):
     """The exceptions of adapters, by the letter behind the E."""
 
     GENERIC = ""
@@ -32,7 +32,7 @@ class Kind(Enum):
     NOTIFICATION = "N"
 
 
-_KINDS = {f"E{kind.value}": kind for kind in Kind}
+_KINDS = {f"E{kind.value}": kind for kind in ExceptionKind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Done(Reply):
 
 @dataclass(frozen=True, slots=True)
 class Failed(Reply):
-    kind: Kind
+    kind: ExceptionKind
     message: str
     # Only of CREDITS and CONFLICTING_SESSION: what the client is to be told. Codes are zero or negative by agreement.
     code: int | None = None
@@ -76,7 +76,7 @@ class SessionAdmitted(Reply):
 
 
 @dataclass(frozen=True, slots=True)
-class Names(Reply):
+class AriNames(Reply):
     """Items or fields."""
 
     names: tuple[str, ...]
@@ -121,7 +121,7 @@ class TablesAdmitted(Reply):
 def parse_reply(parts: list[str], version: Version) -> Reply:
     """An answer, from the tokens of its line; the method must be one of `REPLY_PARSERS`."""
     request, method = parts[0], parts[1]
-    tokens = Tokens(parts, method, request)
+    tokens = TokenReader(parts, method, request)
     kind = _KINDS.get(tokens.type)
     if kind is not None:
         return _failed(request, method, kind, tokens)
@@ -130,19 +130,19 @@ def parse_reply(parts: list[str], version: Version) -> Reply:
     return reply
 
 
-def _failed(request: str, method: str, kind: Kind, tokens: Tokens) -> Failed:
+def _failed(request: str, method: str, kind: ExceptionKind, tokens: TokenReader) -> Failed:
     tokens.raw()
     message = tokens.bare_text() or ""
-    if kind not in (Kind.CREDITS, Kind.CONFLICTING_SESSION):
+    if kind not in (ExceptionKind.CREDITS, ExceptionKind.CONFLICTING_SESSION):
         tokens.end()
         return Failed(request, method, kind, message)
     code, client_message = tokens.bare_integer(), tokens.bare_text()
-    session = tokens.bare_text() if kind is Kind.CONFLICTING_SESSION else None
+    session = tokens.bare_text() if kind is ExceptionKind.CONFLICTING_SESSION else None
     tokens.end()
     return Failed(request, method, kind, message, code, client_message, session)
 
 
-def parse_parameters(tokens: Tokens) -> dict[str, str | None]:
+def parse_parameters(tokens: TokenReader) -> dict[str, str | None]:
     """Pairs of names and values up to the end."""
     tokens.skip_empty_list()
     parameters: dict[str, str | None] = {}
@@ -154,7 +154,7 @@ def parse_parameters(tokens: Tokens) -> dict[str, str | None]:
     return parameters
 
 
-def _initialised(request: str, method: str, tokens: Tokens, version: Version) -> Initialised:
+def _initialised(request: str, method: str, tokens: TokenReader, version: Version) -> Initialised:
     if tokens.type == "V":
         tokens.void()
         return Initialised(request, method, UNNAMED, {})
@@ -166,31 +166,31 @@ def _initialised(request: str, method: str, tokens: Tokens, version: Version) ->
     return Initialised(request, method, named, parameters)
 
 
-def _done(request: str, method: str, tokens: Tokens, version: Version) -> Done:
+def _done(request: str, method: str, tokens: TokenReader, version: Version) -> Done:
     tokens.void()
     return Done(request, method)
 
 
-def _user_admitted(request: str, method: str, tokens: Tokens, version: Version) -> UserAdmitted:
+def _user_admitted(request: str, method: str, tokens: TokenReader, version: Version) -> UserAdmitted:
     return UserAdmitted(request, method, tokens.double(), tokens.boolean())
 
 
-def _session_admitted(request: str, method: str, tokens: Tokens, version: Version) -> SessionAdmitted:
+def _session_admitted(request: str, method: str, tokens: TokenReader, version: Version) -> SessionAdmitted:
     if version.has_time_to_live:
         return SessionAdmitted(request, method, tokens.integer())
     tokens.void()
     return SessionAdmitted(request, method, None)
 
 
-def _names(request: str, method: str, tokens: Tokens, version: Version) -> Names:
+def _names(request: str, method: str, tokens: TokenReader, version: Version) -> AriNames:
     tokens.skip_empty_list()
     names: list[str] = []
     while tokens.more:
         names.append(tokens.name())
-    return Names(request, method, tuple(names))
+    return AriNames(request, method, tuple(names))
 
 
-def _item_data(request: str, method: str, tokens: Tokens, version: Version) -> ItemData:
+def _item_data(request: str, method: str, tokens: TokenReader, version: Version) -> ItemData:
     tokens.skip_empty_list()
     items: list[ItemFacts] = []
     while tokens.more:
@@ -198,7 +198,7 @@ def _item_data(request: str, method: str, tokens: Tokens, version: Version) -> I
     return ItemData(request, method, tuple(items))
 
 
-def _user_item_data(request: str, method: str, tokens: Tokens, version: Version) -> UserItemData:
+def _user_item_data(request: str, method: str, tokens: TokenReader, version: Version) -> UserItemData:
     tokens.skip_empty_list()
     items: list[UserItemFacts] = []
     while tokens.more:
@@ -206,14 +206,14 @@ def _user_item_data(request: str, method: str, tokens: Tokens, version: Version)
     return UserItemData(request, method, tuple(items))
 
 
-def _tables_admitted(request: str, method: str, tokens: Tokens, version: Version) -> TablesAdmitted:
+def _tables_admitted(request: str, method: str, tokens: TokenReader, version: Version) -> TablesAdmitted:
     if version.has_rich_tables:
         return TablesAdmitted(request, method, tokens.boolean(), tokens.boolean())
     tokens.void()
     return TablesAdmitted(request, method, None, None)
 
 
-REPLY_PARSERS: dict[str, Callable[[str, str, Tokens, Version], Reply]] = {
+REPLY_PARSERS: dict[str, Callable[[str, str, TokenReader, Version], Reply]] = {
     "MPI": _initialised,
     "DPI": _initialised,
     "SUB": _done,

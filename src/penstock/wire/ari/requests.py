@@ -197,7 +197,7 @@ class Statistics:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableInfo:
     """A subscription. Before 1.9.0 data adapter, items and statistics are not told."""
 
     index: int
@@ -238,7 +238,7 @@ class NotifyTables(Request):
     method: ClassVar[str] = "NNT"
     user: str | None
     session: str
-    tables: tuple[Table, ...]
+    tables: tuple[TableInfo, ...]
 
     def arguments(self, encode: Encoder, version: Version) -> list[str]:
         tokens = _text(encode, self.user, self.session)
@@ -251,7 +251,7 @@ class NotifyTables(Request):
 class NotifyTablesEnd(Request):
     method: ClassVar[str] = "NTC"
     session: str
-    tables: tuple[Table, ...]
+    tables: tuple[TableInfo, ...]
 
     def arguments(self, encode: Encoder, version: Version) -> list[str]:
         tokens = _text(encode, self.session)

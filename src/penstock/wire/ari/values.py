@@ -134,7 +134,7 @@ def encode_modes(modes: Sequence[str]) -> str:
     return "".join([MODES[mode] for mode in modes]) or EMPTY
 
 
-class Tokens:
+class TokenReader:
     """Reads the tokens of one packet from left to right; what does not fit raises BadPacket with its place.
 
     For packets that are not many: `notifications` has a faster way for updates.

@@ -26,7 +26,7 @@ class Signals(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartSending:
     """Send these from now on. No namespaces are all of them. Send `acknowledgement` first."""
 
     signals: Signals
@@ -61,7 +61,7 @@ class RenewToken:
     token: str = field(repr=False)
 
 
-Control = Start | Stop | RenewToken
+Control = StartSending | Stop | RenewToken
 
 _TOKEN = "JWT-TOKEN"
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -82,9 +82,9 @@ def parse_control(text: str) -> Control | None:
     return None
 
 
-def _start(signals: Signals, parameters: dict[str, str]) -> Start:
+def _start(signals: Signals, parameters: dict[str, str]) -> StartSending:
     namespaces, expression, extra = (parameters.get(name) for name in ("namespaces", "filter", "extraFields"))
-    return Start(
+    return StartSending(
         signals,
         tuple(namespaces.split(",")) if namespaces else (),
         parse_rql(expression) if expression else None,

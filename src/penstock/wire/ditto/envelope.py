@@ -86,7 +86,7 @@ class Envelope:
         return message
 
 
-class Refused(Exception):
+class UnreadableMessage(Exception):
     """A message that could not be read: the error, and topic and headers to answer with, as far as they are known."""
 
     def __init__(self, error: DittoError, topic: Topic = UNKNOWN, headers: Headers | None = None) -> None:
@@ -134,7 +134,7 @@ def parse_envelope(text: str | bytes) -> Envelope:
             _object(message, "metadata"),
         )
     except DittoError as error:
-        raise Refused(error, topic, headers) from None
+        raise UnreadableMessage(error, topic, headers) from None
 
 
 def parse_item(message: Json) -> Envelope:

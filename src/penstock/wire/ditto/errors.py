@@ -50,7 +50,7 @@ class DittoError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ErrorEntry:
     """One line of the catalogue; `{0}` and so on in its message are filled in by `of`."""
 
     status: int
@@ -78,95 +78,95 @@ def shown(text: str) -> str:
 
 # -- what is wrong with the message itself -----------------------------------------------------------------------------
 
-JSON_INVALID: Final = Entry(
+JSON_INVALID: Final = ErrorEntry(
     400,
     "json.invalid",
     "{0}",
     "Check if the JSON was valid (e.g. on https://jsonlint.com) and if it was in required format.",
 )
-FIELD_MISSING: Final = Entry(
+FIELD_MISSING: Final = ErrorEntry(
     400,
     "json.field.missing",
     "JSON did not include required <{0}> field!",
     "Check if all required JSON fields were set.",
 )
-POINTER_INVALID: Final = Entry(
+POINTER_INVALID: Final = ErrorEntry(
     400,
     "json.pointer.invalid",
     "The JSON pointer <{0}> is invalid!",
     "Consecutive slashes in JSON pointers are not supported.",
 )
-KEY_INVALID: Final = Entry(
+KEY_INVALID: Final = ErrorEntry(
     400,
     "json.key.invalid",
     "The JSON key <{0}> is invalid!",
     "Neither slashes nor any control characters are allowed as part of the JSON key.",
 )
-FIELD_SELECTOR_INVALID: Final = Entry(
+FIELD_SELECTOR_INVALID: Final = ErrorEntry(
     400,
     "json.fieldselector.invalid",
     "The field selector <{0}> is invalid!",
     "Check, for example, if the amount of opening parentheses '(' matches the amount of closing ones ')'.",
 )
-UNKNOWN_TOPIC: Final = Entry(
+UNKNOWN_TOPIC: Final = ErrorEntry(
     400,
     "protocoladapter:unknown.topicpath",
     "The topic path '{0}' is not supported.",
     "Check if the topic path is correct.",
 )
-UNKNOWN_PATH: Final = Entry(
+UNKNOWN_PATH: Final = ErrorEntry(
     400,
     "protocoladapter:unknown.path",
     "The path '{0}' does not correspond to any known command, response or event.",
     "Check if the path is correct.",
 )
-UNKNOWN_SIGNAL: Final = Entry(
+UNKNOWN_SIGNAL: Final = ErrorEntry(
     400,
     "protocoladapter:unknown.signal",
     "The signal '{0}' is not supported by the adapter.",
     "Check if the signal is correct.",
 )
-UNSUPPORTED_SIGNAL: Final = Entry(
+UNSUPPORTED_SIGNAL: Final = ErrorEntry(
     400,
     "signal.unsupported",
     "The provided signal '{0}' is not supported.",
     "Check if you specified the correct resource/path and payload.",
 )
-HEADER_INVALID: Final = Entry(
+HEADER_INVALID: Final = ErrorEntry(
     400,
     "header.invalid",
     "The value '{0}' of the header '{1}' is not a valid {2}.",
     "Verify that the header has the correct syntax and try again.",
 )
-HEADER_UNSUPPORTED: Final = Entry(
+HEADER_UNSUPPORTED: Final = ErrorEntry(
     400,
     "header.notsupported",
     "The value '{0}' of the header '{1}' is not supported.",
     "Leave the header out.",
 )
-ROUTE_UNKNOWN: Final = Entry(
+ROUTE_UNKNOWN: Final = ErrorEntry(
     404,
     "gateway:route.notfound",
     "There is nothing at '{0}'.",
     "Check if the path of the address is correct.",
 )
-METHOD_NOT_ALLOWED: Final = Entry(
+METHOD_NOT_ALLOWED: Final = ErrorEntry(
     405,
     "gateway:method.notallowed",
     "The method '{0}' is not allowed at '{1}'.",
 )
-COMMAND_TIMEOUT: Final = Entry(
+COMMAND_TIMEOUT: Final = ErrorEntry(
     408,
     "command.timeout",
     "The command was not answered within {0} seconds.",
     "Whether it was carried out is not known. Retrieve the entity to find out.",
 )
-MEDIA_TYPE_UNSUPPORTED: Final = Entry(
+MEDIA_TYPE_UNSUPPORTED: Final = ErrorEntry(
     415,
     "mediatype.unsupported",
     "The Content-Type '{0}' is not supported for this resource.",
 )
-RQL_INVALID: Final = Entry(
+RQL_INVALID: Final = ErrorEntry(
     400,
     "rql.expression.invalid",
     "The given RQL expression was invalid: {0}",
@@ -175,24 +175,26 @@ RQL_INVALID: Final = Entry(
 
 # -- the server and who may use it -------------------------------------------------------------------------------------
 
-INTERNAL: Final = Entry(500, "internalerror", "There was a rare case of an unexpected internal error.")
-TOO_MANY_REQUESTS: Final = Entry(429, "too.many.requests", "{0}")
-AUTHENTICATION_FAILED: Final = Entry(
+INTERNAL: Final = ErrorEntry(500, "internalerror", "There was a rare case of an unexpected internal error.")
+TOO_MANY_REQUESTS: Final = ErrorEntry(429, "too.many.requests", "{0}")
+AUTHENTICATION_FAILED: Final = ErrorEntry(
     401, "gateway:authentication.failed", "{0}", "Check if your credentials were correct."
 )
 
 # -- streaming subscriptions -------------------------------------------------------------------------------------------
 
-SUBSCRIPTION_NOT_FOUND: Final = Entry(404, "streaming.subscription.not.found", "No subscription with ID '{0}' exists.")
-SUBSCRIPTION_TIMEOUT: Final = Entry(
+SUBSCRIPTION_NOT_FOUND: Final = ErrorEntry(
+    404, "streaming.subscription.not.found", "No subscription with ID '{0}' exists."
+)
+SUBSCRIPTION_TIMEOUT: Final = ErrorEntry(
     408, "streaming.subscription.timeout", "The subscription '{0}' stopped due to a lack of interaction."
 )
-DEMAND_NOT_POSITIVE: Final = Entry(
+DEMAND_NOT_POSITIVE: Final = ErrorEntry(
     400,
     "streaming.subscription.protocol.error",
     "The number of requested elements must be > 0 (see reactive-streams specification, rule 3.9)",
 )
-SUBSCRIPTION_ENDED: Final = Entry(
+SUBSCRIPTION_ENDED: Final = ErrorEntry(
     400,
     "streaming.subscription.protocol.error",
     "This subscription is considered cancelled. No more messages are processed.",
@@ -200,126 +202,126 @@ SUBSCRIPTION_ENDED: Final = Entry(
 
 # -- things ------------------------------------------------------------------------------------------------------------
 
-THING_ID_INVALID: Final = Entry(
+THING_ID_INVALID: Final = ErrorEntry(
     400,
     "things:id.invalid",
     "Thing ID '{0}' is not valid!",
     "It must conform to the namespaced entity ID notation (see Ditto documentation)",
     _NOTATION,
 )
-THING_ID_IN_POST: Final = Entry(
+THING_ID_IN_POST: Final = ErrorEntry(
     400,
     "things:id.notsettable",
     "It is not allowed to provide a Thing ID in the request body for method POST. The method POST will generate the"
     " Thing ID by itself.",
     "To provide your own Thing ID use a PUT request instead.",
 )
-THING_ID_IN_PUT: Final = Entry(
+THING_ID_IN_PUT: Final = ErrorEntry(
     400,
     "things:id.notsettable",
     "The Thing ID in the request body is not equal to the Thing ID in the request URL.",
     "Either delete the Thing ID from the request body or use the same Thing ID as in the request URL.",
 )
-THING_ID_IN_MESSAGE: Final = Entry(
+THING_ID_IN_MESSAGE: Final = ErrorEntry(
     400,
     "things:id.notsettable",
     "The Thing ID in the thing JSON is not equal to the Thing ID in the topic path.",
     "Either delete the Thing ID from the thing JSON or use the same Thing ID as in the topic path.",
 )
-DEFINITION_INVALID: Final = Entry(
+DEFINITION_INVALID: Final = ErrorEntry(
     400,
     "things:definition.identifier.invalid",
     "Definition identifier <{0}> is invalid!",
     "An identifier string is expected to have the structure 'namespace:name:version' where each segment must contain at"
     " least one char of [_a-zA-Z0-9\\-.] OR it must be a valid HTTP(s) URL.",
 )
-THING_NOT_FOUND: Final = Entry(
+THING_NOT_FOUND: Final = ErrorEntry(
     404,
     "things:thing.notfound",
     "The Thing with ID '{0}' could not be found or requester had insufficient permissions to access it.",
     _CHECK.format("Thing"),
 )
-THING_CONFLICT: Final = Entry(
+THING_CONFLICT: Final = ErrorEntry(
     409, "things:thing.conflict", "The Thing with ID '{0}' already exists", "Choose another Thing ID"
 )
-THING_NOT_MODIFIABLE: Final = Entry(
+THING_NOT_MODIFIABLE: Final = ErrorEntry(
     403,
     "things:thing.notmodifiable",
     f"The Thing with ID '{{0}}' could not be modified as the requester {_WRITE}",
     _CHECK.format("Thing"),
 )
-THING_NOT_DELETABLE: Final = Entry(
+THING_NOT_DELETABLE: Final = ErrorEntry(
     403,
     "things:thing.notdeletable",
     "The Thing with ID '{0}' could not be deleted as the requester had insufficient permissions"
     " ( 'WRITE' on root resource is required).",
     _CHECK.format("Thing"),
 )
-THING_NOT_CREATABLE: Final = Entry(
+THING_NOT_CREATABLE: Final = ErrorEntry(
     400,
     "things:thing.notcreatable",
     "The Thing with ID '{0}' could not be created as the Policy with ID '{1}' is not existing.",
     "Check if the ID of the Policy you created the Thing with is correct and that the Policy is existing.",
 )
-THING_TOO_LARGE: Final = Entry(
+THING_TOO_LARGE: Final = ErrorEntry(
     413,
     "things:thing.toolarge",
     "The size of '{0}' kB exceeds the maximal allowed Thing size of '{1}' kB.",
     "Reduce the Thing size in the bounds of the specified limit",
 )
-THING_REVISION_NOT_FOUND: Final = Entry(
+THING_REVISION_NOT_FOUND: Final = ErrorEntry(
     404,
     "things:thing.history.notfound",
     "The Thing with ID '{0}' at revision '{1}' could not be found or requester had insufficient permissions to access"
     " it.",
     _HISTORY.format("Thing"),
 )
-THING_TIMESTAMP_NOT_FOUND: Final = Entry(
+THING_TIMESTAMP_NOT_FOUND: Final = ErrorEntry(
     404,
     "things:thing.history.notfound",
     "The Thing with ID '{0}' at timestamp '{1}' could not be found or requester had insufficient permissions to access"
     " it.",
     _HISTORY.format("Thing"),
 )
-THING_POLICY_EXISTS: Final = Entry(
+THING_POLICY_EXISTS: Final = ErrorEntry(
     400,
     "things:thing.notcreatable",
     "The Thing with ID '{0}' could not be created because creation of its implicit Policy ID '{1}' failed.",
     "If you want to use an existing Policy, specify it as 'policyId' in the Thing JSON you create.",
 )
-THING_RESERVED: Final = Entry(
+THING_RESERVED: Final = ErrorEntry(
     400,
     "things:thing.notcreatable",
     "The Thing with ID '{0}' could not be created as its namespace is the one of a data adapter.",
     "The items of a data adapter are Things already. Choose another namespace.",
 )
-THING_UNAVAILABLE: Final = Entry(
+THING_UNAVAILABLE: Final = ErrorEntry(
     503,
     "things:thing.unavailable",
     "The Thing with ID '{0}' is not available, please try again later.",
     "The requested Thing is temporarily not available, please retry the performed action in order to improve"
     " resiliency.",
 )
-CONDITION_FAILED: Final = Entry(
+CONDITION_FAILED: Final = ErrorEntry(
     412,
     "things:condition.failed",
     "The specified condition does not match the state of the requested Thing.",
     "The provided condition did not match the actual Thing state. Please check your provided condition.",
 )
-CONDITION_NOT_READABLE: Final = Entry(
+CONDITION_NOT_READABLE: Final = ErrorEntry(
     412,
     "things:condition.failed",
     "The specified resource in the condition could not be found or the requester had insufficient permissions to"
     " access it.",
     "Check if you have sufficient permissions to access the specified resource (READ permission is required).",
 )
-MERGE_INVALID: Final = Entry(
+MERGE_INVALID: Final = ErrorEntry(
     400,
     "things:merge.invalid",
     "The provided JSON Merge Patch is invalid, it must conform to RFC7396.",
     "The provided JSON Merge Patch cannot be applied at the given path.",
 )
-INLINE_POLICY_NOT_ALLOWED: Final = Entry(
+INLINE_POLICY_NOT_ALLOWED: Final = ErrorEntry(
     400,
     "things:policy.id.notallowed",
     "The Thing with ID '{0}' could not be modified as it contained an inline Policy for a Thing that exists, or a"
@@ -327,7 +329,7 @@ INLINE_POLICY_NOT_ALLOWED: Final = Entry(
     "If you want to use an existing Policy, specify it as 'policyId' in the Thing JSON. If you want to create a Thing"
     " with inline Policy, it is created with the ID in '_policy/policyId', or with the Thing ID if there is none.",
 )
-PRECONDITION_FAILED: Final = Entry(
+PRECONDITION_FAILED: Final = ErrorEntry(
     412,
     "things:precondition.failed",
     "The comparison of precondition header '{0}' for the requested Thing resource evaluated to false."
@@ -335,7 +337,7 @@ PRECONDITION_FAILED: Final = Entry(
     "The comparison of the provided precondition header with the current ETag value of the requested Thing resource"
     " evaluated to false. Check the value of your conditional header value.",
 )
-NOT_MODIFIED: Final = Entry(
+NOT_MODIFIED: Final = ErrorEntry(
     304,
     "things:precondition.notmodified",
     "The comparison of precondition header 'if-none-match' for the requested Thing resource evaluated to false."
@@ -348,13 +350,13 @@ _EQUAL: Final = (
     "The previous value was equal to the new value and the 'if-equal' header was set to 'skip'.",
     "Your changes were not applied, which is probably the expected outcome.",
 )
-THING_EQUAL: Final = Entry(412, "things:precondition.failed", *_EQUAL)
+THING_EQUAL: Final = ErrorEntry(412, "things:precondition.failed", *_EQUAL)
 
 # -- parts of a thing: what is missing or may not be read, and what may not be written ---------------------------------
 
 
-def _missing(part: str, text: str) -> Entry:
-    return Entry(
+def _missing(part: str, text: str) -> ErrorEntry:
+    return ErrorEntry(
         404,
         f"things:{part}.notfound",
         text + " could not be found or the requester had insufficient permissions to access it.",
@@ -363,8 +365,8 @@ def _missing(part: str, text: str) -> Entry:
     )
 
 
-def _unwritable(part: str, text: str) -> Entry:
-    return Entry(
+def _unwritable(part: str, text: str) -> ErrorEntry:
+    return ErrorEntry(
         403,
         f"things:{part}.notmodifiable",
         f"{text} could not be modified as the requester {_WRITE}",
@@ -392,62 +394,62 @@ PART_NOT_MODIFIABLE: Final = {part: _unwritable(part, text) for part, text in _P
 
 # -- policies and connections ------------------------------------------------------------------------------------------
 
-POLICY_ID_INVALID: Final = Entry(
+POLICY_ID_INVALID: Final = ErrorEntry(
     400,
     "policies:id.invalid",
     "Policy ID '{0}' is not valid!",
     "It must conform to the namespaced entity ID notation (see Ditto documentation)",
     _NOTATION,
 )
-POLICY_ID_IN_MESSAGE: Final = Entry(
+POLICY_ID_IN_MESSAGE: Final = ErrorEntry(
     400,
     "policies:id.notsettable",
     "The Policy ID in the policy JSON is not equal to the Policy ID in the topic path.",
     "Either delete the Policy ID from the policy JSON or use the same Policy ID as in the topic path.",
 )
-POLICY_NOT_FOUND: Final = Entry(
+POLICY_NOT_FOUND: Final = ErrorEntry(
     404,
     "policies:policy.notfound",
     "The Policy with ID '{0}' could not be found or requester had insufficient permissions to access it.",
     _CHECK.format("Policy"),
 )
-POLICY_CONFLICT: Final = Entry(
+POLICY_CONFLICT: Final = ErrorEntry(
     409, "policies:policy.conflict", "The Policy with ID '{0}' already exists", "Choose another Policy ID"
 )
-POLICY_NOT_MODIFIABLE: Final = Entry(
+POLICY_NOT_MODIFIABLE: Final = ErrorEntry(
     403,
     "policies:policy.notmodifiable",
     "The Policy with ID '{0}' could not be modified as the requester had insufficient permissions.",
     _CHECK.format("Policy"),
 )
-POLICY_TOO_LARGE: Final = Entry(
+POLICY_TOO_LARGE: Final = ErrorEntry(
     413,
     "policies:policy.toolarge",
     "The size of '{0}' kB exceeds the maximal allowed Policy size of '{1}' kB.",
     "Reduce the Policy size in the bounds of the specified limit",
 )
-POLICY_REVISION_NOT_FOUND: Final = Entry(
+POLICY_REVISION_NOT_FOUND: Final = ErrorEntry(
     404,
     "policies:policy.history.notfound",
     "The Policy with ID '{0}' at revision '{1}' could not be found or requester had insufficient permissions to access"
     " it.",
     _HISTORY.format("Policy"),
 )
-POLICY_TIMESTAMP_NOT_FOUND: Final = Entry(
+POLICY_TIMESTAMP_NOT_FOUND: Final = ErrorEntry(
     404,
     "policies:policy.history.notfound",
     "The Policy with ID '{0}' at timestamp '{1}' could not be found or requester had insufficient permissions to access"
     " it.",
     _HISTORY.format("Policy"),
 )
-POLICY_ENTRY_INVALID: Final = Entry(
+POLICY_ENTRY_INVALID: Final = ErrorEntry(
     403,
     "policies:entry.modificationinvalid",
     "The PolicyEntry with Label '{0}' on the Policy with ID '{1}' could not be modified as the resulting Policy would"
     " be invalid.",
     "There must always be at least one PolicyEntry with 'WRITE' permissions on resource 'policy:/'.",
 )
-POLICY_ENTRY_NOT_FOUND: Final = Entry(
+POLICY_ENTRY_NOT_FOUND: Final = ErrorEntry(
     404,
     "policies:entry.notfound",
     "The PolicyEntry with Label '{0}' on the Policy with ID '{1}' could not be found or requester had insufficient"
@@ -455,13 +457,13 @@ POLICY_ENTRY_NOT_FOUND: Final = Entry(
     "Check if the ID of the Policy and the Label of your requested PolicyEntry was correct and you have sufficient"
     " permissions.",
 )
-POLICY_INVALID: Final = Entry(
+POLICY_INVALID: Final = ErrorEntry(
     403,
     "policies:policy.modificationinvalid",
     "The Policy with ID '{0}' could not be modified as the resulting Policy would be invalid.",
     "There must always be at least one PolicyEntry with 'WRITE' permissions on resource 'policy:/'.",
 )
-SUBJECT_NOT_FOUND: Final = Entry(
+SUBJECT_NOT_FOUND: Final = ErrorEntry(
     404,
     "policies:subject.notfound",
     "The Subject with ID '{0}' of the PolicyEntry with Label '{1}' on the Policy with ID '{2}' could not be found or"
@@ -469,7 +471,7 @@ SUBJECT_NOT_FOUND: Final = Entry(
     "Check if the ID of the Policy, the Label of the PolicyEntry and ID of your requested Subject was correct and you"
     " have sufficient permissions.",
 )
-RESOURCE_NOT_FOUND: Final = Entry(
+RESOURCE_NOT_FOUND: Final = ErrorEntry(
     404,
     "policies:resource.notfound",
     "The Resource '{0}' of the PolicyEntry with Label '{1}' on the Policy with ID '{2}' could not be found or requester"
@@ -477,42 +479,42 @@ RESOURCE_NOT_FOUND: Final = Entry(
     "Check if the ID of the Policy, the Label of the PolicyEntry and the path of your requested Resource was correct"
     " and you have sufficient permissions.",
 )
-POLICY_UNAVAILABLE: Final = Entry(
+POLICY_UNAVAILABLE: Final = ErrorEntry(
     503,
     "policies:policy.unavailable",
     "The Policy with ID '{0}' is not available, please try again later.",
     "The requested Policy is temporarily not available, please retry the performed action in order to improve"
     " resiliency.",
 )
-POLICY_PRECONDITION_FAILED: Final = Entry(
+POLICY_PRECONDITION_FAILED: Final = ErrorEntry(
     412,
     "policies:precondition.failed",
     PRECONDITION_FAILED.message.replace("Thing", "Policy"),
     "The comparison of the provided precondition header with the current ETag value of the requested Policy resource"
     " evaluated to false. Check the value of your conditional header value.",
 )
-POLICY_NOT_MODIFIED: Final = Entry(
+POLICY_NOT_MODIFIED: Final = ErrorEntry(
     304,
     "policies:precondition.notmodified",
     NOT_MODIFIED.message.replace("Thing", "Policy"),
     "The comparison of the provided precondition header 'if-none-match' with the current ETag value of the requested"
     " Policy resource evaluated to false. Check the value of your conditional header value.",
 )
-POLICY_EQUAL: Final = Entry(412, "policies:precondition.failed", *_EQUAL)
-CONNECTION_NOT_FOUND: Final = Entry(
+POLICY_EQUAL: Final = ErrorEntry(412, "policies:precondition.failed", *_EQUAL)
+CONNECTION_NOT_FOUND: Final = ErrorEntry(
     404,
     "connectivity:connection.notfound",
     "The Connection with ID '{0}' could not be found or requester had insufficient permissions to access it.",
     _CHECK.format("Connection"),
 )
-CONNECTION_REVISION_NOT_FOUND: Final = Entry(
+CONNECTION_REVISION_NOT_FOUND: Final = ErrorEntry(
     404,
     "connectivity:connection.history.notfound",
     "The Connection with ID '{0}' at revision '{1}' could not be found or requester had insufficient permissions to"
     " access it.",
     _HISTORY.format("Connection"),
 )
-CONNECTION_TIMESTAMP_NOT_FOUND: Final = Entry(
+CONNECTION_TIMESTAMP_NOT_FOUND: Final = ErrorEntry(
     404,
     "connectivity:connection.history.notfound",
     "The Connection with ID '{0}' at timestamp '{1}' could not be found or requester had insufficient permissions to"
@@ -529,7 +531,7 @@ def wrong_type(value: str, pointer: str, expected: str) -> DittoError:
 
 def too_large(size: int, limit: int, is_policy: bool = False) -> DittoError:
     """A thing or a policy whose compact text has more bytes than allowed (413)."""
-    entry: Entry = POLICY_TOO_LARGE if is_policy else THING_TOO_LARGE
+    entry: ErrorEntry = POLICY_TOO_LARGE if is_policy else THING_TOO_LARGE
     return entry.of(_kilobytes(size), _kilobytes(limit))
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Group(StrEnum):
+class EntityGroup(StrEnum):
     THINGS = "things"
     POLICIES = "policies"
     CONNECTIONS = "connections"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from penstock.wire.ditto.document import Json
-from penstock.wire.ditto.pointer import MISSING, Missing, Pointer, delete, get, put
+from penstock.wire.ditto.pointer import MISSING, Absent, Pointer, delete, get, put
 
 
-def merge(target: Json | Missing, patch: Json) -> Json:
+def merge(target: Json | Absent, patch: Json) -> Json:
     """The target with the patch applied. Neither is changed; what the patch does not touch is shared."""
     if type(patch) is not dict:
         return patch
@@ -19,7 +19,7 @@ def merge(target: Json | Missing, patch: Json) -> Json:
     return result
 
 
-def merge_at(document: Json, pointer: Pointer, patch: Json) -> Json | Missing:
+def merge_at(document: Json, pointer: Pointer, patch: Json) -> Json | Absent:
     """The document with the patch applied at a pointer, where null deletes; MISSING if nothing is left at all."""
     if patch is None:
         return delete(document, pointer)

@@ -20,11 +20,11 @@ ROOT: Pointer = ()
 _NOT_IN_KEYS = frozenset([*map(chr, range(0x20)), "\x7f", *map(chr, range(0x80, 0xA0)), "/"])
 
 
-class Missing:
+class Absent:
     """The type of `MISSING`: there is no value at a pointer, not even null."""
 
 
-MISSING = Missing()
+MISSING = Absent()
 
 
 def parse_pointer(text: str) -> Pointer:
@@ -58,7 +58,7 @@ def unescape(key: str) -> str:
     return key.replace("~1", "/").replace("~0", "~")
 
 
-def get(document: Json, pointer: Pointer) -> Json | Missing:
+def get(document: Json, pointer: Pointer) -> Json | Absent:
     """The value at a pointer, or MISSING."""
     for key in pointer:
         if type(document) is not dict or key not in document:
@@ -79,7 +79,7 @@ def put(document: Json, pointer: Pointer, value: Json) -> Json:
     return copy
 
 
-def delete(document: Json, pointer: Pointer) -> Json | Missing:
+def delete(document: Json, pointer: Pointer) -> Json | Absent:
     """A document without what is at the pointer; the same document if there is nothing, MISSING for the root."""
     if not pointer:
         return MISSING
@@ -87,7 +87,7 @@ def delete(document: Json, pointer: Pointer) -> Json | Missing:
         return document
     rest = delete(document[pointer[0]], pointer[1:])
     copy = dict(document)
-    if isinstance(rest, Missing):
+    if isinstance(rest, Absent):
         del copy[pointer[0]]
     else:
         copy[pointer[0]] = rest

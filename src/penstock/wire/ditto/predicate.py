@@ -14,7 +14,7 @@ from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, NANOS_PER_MILLI, parse_instant
 from penstock.wire.ditto.placeholder import Moment, moment_of
 from penstock.wire.ditto.pointer import Pointer, parse_pointer
-from penstock.wire.ditto.rql import And, Comparison, Empty, Exists, In, Literal, Not, Placeholder, Query
+from penstock.wire.ditto.rql import And, Comparison, Empty, FieldExists, In, Literal, Not, Placeholder, Query
 
 # What is known beside the document when an expression is asked: `topic:action`, `resource:path` and so on.
 Known = Mapping[str, Json]
@@ -37,7 +37,7 @@ def matches(query: Query, document: Json, now: int, known: Known = _NOTHING) -> 
         wanted = [_resolved(value, now) for value in query.values]
         values = _values(query.property, document, known)
         return any(_equal(each, value) for each in values for value in wanted)
-    if isinstance(query, Exists):
+    if isinstance(query, FieldExists):
         return bool(_found(query.property, document, known))
     if isinstance(query, Empty):
         return all(each is None or each in ("", [], {}) for each in _found(query.property, document, known))

@@ -16,7 +16,7 @@ _MAX_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class HistoryRange:
     """What a client asks for. All of it holds at once.
 
     Revisions are inclusive. A negative `from_revision` counts from the end: -1 is the last one, -5 the last five; a
@@ -62,7 +62,7 @@ class Range:
         return self.until is not None and timestamp >= self.until
 
 
-def resolve(selection: Selection, latest: int) -> Range:
+def resolve(selection: HistoryRange, latest: int) -> Range:
     """The range within a history whose latest revision is given; 0 for one that has no events."""
     first, last = selection.from_revision, selection.to_revision
     if first < 0:

@@ -12,7 +12,7 @@ from penstock.wire.ditto.definition import check_definition
 from penstock.wire.ditto.document import Json, expect, text_of
 from penstock.wire.ditto.errors import UNKNOWN_PATH, DittoError, wrong_type
 from penstock.wire.ditto.ids import parse_policy_id, parse_thing_id
-from penstock.wire.ditto.kinds import Group
+from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.pointer import Pointer, check_key, check_keys, parse_pointer, print_pointer
 
 
@@ -68,18 +68,18 @@ class Resource:
 _OF_POLICIES = (Part.POLICY, Part.ENTRIES, Part.ENTRY, Part.SUBJECTS, Part.SUBJECT, Part.RESOURCES, Part.RESOURCE)
 
 
-def parse_resource(group: Group, path: str) -> Resource:
+def parse_resource(group: EntityGroup, path: str) -> Resource:
     """Raises `protocoladapter:unknown.path`, or `json.pointer.invalid` where it is no path at all."""
-    if group is Group.POLICIES:
+    if group is EntityGroup.POLICIES:
         return _policy_resource(path)
     pointer = parse_pointer(path)
     part = _thing_part(pointer)
-    if part is None or group is not Group.THINGS:
+    if part is None or group is not EntityGroup.THINGS:
         raise UNKNOWN_PATH.of(path)
     return Resource(part, pointer)
 
 
-def known_resource(group: Group, path: str) -> Resource | None:
+def known_resource(group: EntityGroup, path: str) -> Resource | None:
     """The same for a path that was stored; None for one that names nothing known here."""
     try:
         return parse_resource(group, path)

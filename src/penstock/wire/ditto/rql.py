@@ -52,7 +52,7 @@ class In:
 
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class FieldExists:
     property: str
 
 
@@ -76,7 +76,7 @@ class Not:
     query: Query
 
 
-Query = Comparison | In | Exists | Empty | And | Or | Not
+Query = Comparison | In | FieldExists | Empty | And | Or | Not
 
 _SPACE = re.compile(r"[ \n\r\t\f]*")
 _NAME = re.compile(r"[a-z]+")
@@ -128,7 +128,7 @@ class _Parser:
         path = self._property()
         if name in ("exists", "empty"):
             self._take(")")
-            return Exists(path) if name == "exists" else Empty(path)
+            return FieldExists(path) if name == "exists" else Empty(path)
         values = [self._value()]
         while name == "in" and self._peek() == ",":
             values.append(self._value())
@@ -284,7 +284,7 @@ def print_rql(query: Query) -> str:
         return f"{query.operator}({_print_property(query.property)},{_print_value(query.value)})"
     if isinstance(query, In):
         return f"in({_print_property(query.property)},{','.join(map(_print_value, query.values))})"
-    if isinstance(query, Exists):
+    if isinstance(query, FieldExists):
         return f"exists({_print_property(query.property)})"
     if isinstance(query, Empty):
         return f"empty({_print_property(query.property)})"

@@ -23,8 +23,8 @@ from penstock.wire.ditto.errors import (
 )
 from penstock.wire.ditto.ids import entity_id
 from penstock.wire.ditto.instant import parse_instant, print_instant
-from penstock.wire.ditto.kinds import Group
-from penstock.wire.ditto.ranges import Selection
+from penstock.wire.ditto.kinds import EntityGroup
+from penstock.wire.ditto.ranges import HistoryRange
 from penstock.wire.ditto.topic import Criterion, StreamingAction, Topic
 from penstock.wire.ditto.unsupported import check_headers
 
@@ -37,7 +37,7 @@ class SubscribeForPersistedEvents:
 
     topic: Topic
     headers: Headers
-    selection: Selection
+    selection: HistoryRange
 
     def envelope(self) -> Envelope:
         chosen = self.selection
@@ -56,7 +56,7 @@ class SubscribeForPersistedEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DemandRequest:
     """The client can take `demand` items more. It may be less than one, for which the subscription fails."""
 
     topic: Topic
@@ -79,7 +79,7 @@ class Cancel:
         return _envelope(self.topic, StreamingAction.CANCEL, self.headers, {"subscriptionId": self.subscription})
 
 
-Command = SubscribeForPersistedEvents | Request | Cancel
+Command = SubscribeForPersistedEvents | DemandRequest | Cancel
 
 # -- what the server says ----------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Complete:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class StreamFailed:
     topic: Topic
     headers: Headers
     subscription: str
@@ -132,7 +132,7 @@ class Failed:
         return _envelope(self.topic, StreamingAction.FAILED, answer_headers(self.headers), value)
 
 
-Event = Created | Next | Complete | Failed
+Event = Created | Next | Complete | StreamFailed
 
 
 def _envelope(topic: Topic, action: StreamingAction, headers: Headers, value: Json) -> Envelope:
@@ -170,7 +170,7 @@ def parse_command(envelope: Envelope) -> Command:
     if action is StreamingAction.CANCEL:
         return Cancel(topic, envelope.headers, subscription)
     demand = value.get("demand")
-    return Request(topic, envelope.headers, subscription, 0 if demand is None else expect_long(demand, "/demand"))
+    return DemandRequest(topic, envelope.headers, subscription, 0 if demand is None else expect_long(demand, "/demand"))
 
 
 def parse_event(envelope: Envelope) -> Event:
@@ -194,7 +194,7 @@ def parse_event(envelope: Envelope) -> Event:
         if "item" not in value:
             raise FIELD_MISSING.of("/item")
         return Next(topic, headers, subscription, value["item"])
-    return Failed(topic, headers, subscription, _error(value))
+    return StreamFailed(topic, headers, subscription, _error(value))
 
 
 def _action(topic: Topic) -> StreamingAction:
@@ -207,8 +207,8 @@ def _check(envelope: Envelope) -> None:
     topic = envelope.topic
     if envelope.path not in ("/", ""):
         raise UNKNOWN_PATH.of(envelope.path, description="The path of a streaming message is '/'.")
-    if topic.group is not Group.CONNECTIONS and entity_id(topic.namespace, topic.name) is None:
-        raise (POLICY_ID_INVALID if topic.group is Group.POLICIES else THING_ID_INVALID).of(topic.entity)
+    if topic.group is not EntityGroup.CONNECTIONS and entity_id(topic.namespace, topic.name) is None:
+        raise (POLICY_ID_INVALID if topic.group is EntityGroup.POLICIES else THING_ID_INVALID).of(topic.entity)
 
 
 def _object(envelope: Envelope) -> dict[str, Json]:
@@ -226,14 +226,14 @@ def _subscription(value: dict[str, Json]) -> str:
     return str(expect(value["subscriptionId"], str, "/subscriptionId"))
 
 
-def _selection(envelope: Envelope) -> Selection:
+def _selection(envelope: Envelope) -> HistoryRange:
     value = _object(envelope)
     first, last, text = (
         value.get("fromHistoricalRevision"),
         value.get("toHistoricalRevision"),
         value.get("filter"),
     )
-    return Selection(
+    return HistoryRange(
         0 if first is None else expect_long(first, "/fromHistoricalRevision"),
         MAX_LONG if last is None else expect_long(last, "/toHistoricalRevision"),
         _instant(value, "fromHistoricalTimestamp"),

@@ -23,15 +23,15 @@ from penstock.wire.ditto.errors import (
     TOO_MANY_REQUESTS,
     DittoError,
 )
-from penstock.wire.ditto.ranges import Selection
+from penstock.wire.ditto.ranges import HistoryRange
 from penstock.wire.ditto.streaming import (
     Cancel,
     Complete,
     Created,
-    Failed,
+    DemandRequest,
     Next,
     NextFrames,
-    Request,
+    StreamFailed,
     SubscribeForPersistedEvents,
 )
 from penstock.wire.ditto.topic import Topic
@@ -49,25 +49,25 @@ MAX_REMEMBERED = 1000
 MAX_SUBSCRIPTIONS = 100
 
 
-class State(Enum):
+class HistorySubscriptionState(Enum):
     WAITING = "waiting"  # Created; nothing has been looked up, and nothing but silence can end it but the client
     FLOWING = "flowing"  # Items go out as the client asks for them
     ENDED = "ended"  # Completed, failed or cancelled
 
 
-class Subscription:
+class HistorySubscription:
     """One subscription. It is made by `Subscriptions.subscribe`."""
 
     def __init__(self, owner: Subscriptions, number: str, command: SubscribeForPersistedEvents, now: float) -> None:
         self._owner = owner
         self.id = number
         self.topic: Topic = command.topic
-        self.selection: Selection = command.selection
+        self.selection: HistoryRange = command.selection
         # Those of the last command: they tell the client what an event is the answer to.
         self.headers: Headers = command.headers
         # Those of the subscription itself, which the items carry.
         self.origin: Headers = command.headers
-        self.state = State.WAITING
+        self.state = HistorySubscriptionState.WAITING
         self.demand = 0
         # When something was last said; once it is over, when it ended.
         self.since = now
@@ -76,7 +76,7 @@ class Subscription:
     @property
     def wanted(self) -> int:
         """How many items may be sent now."""
-        return self.demand if self.state is State.FLOWING else 0
+        return self.demand if self.state is HistorySubscriptionState.FLOWING else 0
 
     def next(self, item: Json, now: float) -> Next:
         """Send one item. Only as many as are wanted."""
@@ -97,11 +97,11 @@ class Subscription:
             return None
         return Complete(self.topic, self.headers, self.id)
 
-    def fail(self, error: DittoError, now: float) -> Failed | None:
+    def fail(self, error: DittoError, now: float) -> StreamFailed | None:
         """The history cannot be read, or not by this client. None if the subscription is over already."""
         if not self._end(now):
             return None
-        return Failed(self.topic, self.headers, self.id, error)
+        return StreamFailed(self.topic, self.headers, self.id, error)
 
     def _take(self, count: int, now: float) -> None:
         if count > self.wanted:
@@ -110,9 +110,9 @@ class Subscription:
         self.since = now
 
     def _end(self, now: float) -> bool:
-        if self.state is State.WAITING:
+        if self.state is HistorySubscriptionState.WAITING:
             raise ValueError(f"subscription {self.id}: nothing may end before the first request")
-        if self.state is State.ENDED:
+        if self.state is HistorySubscriptionState.ENDED:
             return False
         self._over(now)
         return True
@@ -125,7 +125,7 @@ class Subscription:
         self.since = now
 
     def _over(self, now: float) -> None:
-        self.state = State.ENDED
+        self.state = HistorySubscriptionState.ENDED
         self.demand = 0
         self.since = now
         self._frames = None
@@ -144,8 +144,8 @@ class Subscriptions:
         self._idle_seconds = idle_seconds
         self._remembered_seconds = remembered_seconds
         self._limit = limit
-        self._alive: dict[str, Subscription] = {}
-        self._ended: dict[str, Subscription] = {}  # In the order in which they ended
+        self._alive: dict[str, HistorySubscription] = {}
+        self._ended: dict[str, HistorySubscription] = {}  # In the order in which they ended
         self._count = 0  # Numbers are never used again on a connection
 
     def subscribe(self, command: SubscribeForPersistedEvents, now: float) -> Created:
@@ -154,12 +154,12 @@ class Subscriptions:
             raise TOO_MANY_REQUESTS.of(
                 f"No more than {self._limit} streaming subscriptions of one connection are allowed."
             )
-        subscription = Subscription(self, str(self._count), command, now)
+        subscription = HistorySubscription(self, str(self._count), command, now)
         self._count += 1
         self._alive[subscription.id] = subscription
         return Created(subscription.topic, subscription.headers, subscription.id)
 
-    def request(self, command: Request, now: float) -> Subscription | Failed:
+    def request(self, command: DemandRequest, now: float) -> HistorySubscription | StreamFailed:
         """The subscription that may send more, or what to send instead.
 
         If it has no source of items yet, this is the first request: look now whether the client may read the history,
@@ -171,12 +171,12 @@ class Subscriptions:
         found._heard(command.headers, now)
         if command.demand <= 0:
             found._over(now)
-            return Failed(found.topic, command.headers, found.id, DEMAND_NOT_POSITIVE.of())
-        found.state = State.FLOWING
+            return StreamFailed(found.topic, command.headers, found.id, DEMAND_NOT_POSITIVE.of())
+        found.state = HistorySubscriptionState.FLOWING
         found.demand = min(MAX_LONG, found.demand + command.demand)
         return found
 
-    def cancel(self, command: Cancel, now: float) -> Subscription | Failed | None:
+    def cancel(self, command: Cancel, now: float) -> HistorySubscription | StreamFailed | None:
         """The subscription whose source can be closed, or what to send; None if it was over already.
 
         Nothing is sent to say that it is cancelled.
@@ -189,14 +189,14 @@ class Subscriptions:
         found._over(now)
         return found
 
-    def expire(self, now: float) -> list[tuple[Subscription, Failed]]:
+    def expire(self, now: float) -> list[tuple[HistorySubscription, StreamFailed]]:
         """The subscriptions that have been silent for too long, whose sources can be closed, each with what to send."""
         self._forget(now)
         silent = [each for each in self._alive.values() if now >= each.since + self._idle_seconds]
         expired = []
         for each in silent:
             each._over(now)
-            expired.append((each, Failed(each.topic, each.headers, each.id, SUBSCRIPTION_TIMEOUT.of(each.id))))
+            expired.append((each, StreamFailed(each.topic, each.headers, each.id, SUBSCRIPTION_TIMEOUT.of(each.id))))
         return expired
 
     def deadline(self) -> float | None:
@@ -205,20 +205,20 @@ class Subscriptions:
         times.extend([each.since + self._remembered_seconds for each in self._oldest()])
         return min(times, default=None)
 
-    def _refuse(self, command: Request, now: float) -> Failed:
+    def _refuse(self, command: DemandRequest, now: float) -> StreamFailed:
         self._forget(now)
         ended = self._ended.get(command.subscription)
         if ended is None:
             return _unknown(command)
-        return Failed(ended.topic, command.headers, ended.id, SUBSCRIPTION_ENDED.of())
+        return StreamFailed(ended.topic, command.headers, ended.id, SUBSCRIPTION_ENDED.of())
 
-    def _bury(self, subscription: Subscription) -> None:
+    def _bury(self, subscription: HistorySubscription) -> None:
         del self._alive[subscription.id]
         self._ended[subscription.id] = subscription
         if len(self._ended) > MAX_REMEMBERED:
             del self._ended[next(iter(self._ended))]
 
-    def _oldest(self) -> list[Subscription]:
+    def _oldest(self) -> list[HistorySubscription]:
         """Of those that are over, the one that ended first, if there is one."""
         return [next(iter(self._ended.values()))] if self._ended else []
 
@@ -228,6 +228,6 @@ class Subscriptions:
             del self._ended[next(iter(self._ended))]
 
 
-def _unknown(command: Request | Cancel) -> Failed:
+def _unknown(command: DemandRequest | Cancel) -> StreamFailed:
     error = SUBSCRIPTION_NOT_FOUND.of(command.subscription)
-    return Failed(command.topic, command.headers, command.subscription, error)
+    return StreamFailed(command.topic, command.headers, command.subscription, error)

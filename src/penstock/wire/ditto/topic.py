@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.wire.ditto.errors import UNKNOWN_TOPIC, DittoError
-from penstock.wire.ditto.kinds import Action, Group
+from penstock.wire.ditto.kinds import Action, EntityGroup
 
 
-class Channel(StrEnum):
+class TopicChannel(StrEnum):
     TWIN = "twin"
     LIVE = "live"
 
@@ -67,8 +67,8 @@ class Topic:
 
     namespace: str
     name: str
-    group: Group
-    channel: Channel | None
+    group: EntityGroup
+    channel: TopicChannel | None
     criterion: Criterion
     action: str | None = None
     subject: str | None = None
@@ -87,7 +87,7 @@ class Topic:
     @property
     def entity(self) -> str:
         """The identifier of the entity as error texts write it. Connections have no namespace."""
-        return self.name if self.group is Group.CONNECTIONS else f"{self.namespace}:{self.name}"
+        return self.name if self.group is EntityGroup.CONNECTIONS else f"{self.namespace}:{self.name}"
 
     @property
     def is_about_several(self) -> bool:
@@ -109,19 +109,19 @@ class Topic:
         return replace(self, criterion=Criterion.ERRORS, action=None, subject=None)
 
     def _on_twin(self) -> Topic:
-        return replace(self, channel=Channel.TWIN) if self.group is Group.THINGS else self
+        return replace(self, channel=TopicChannel.TWIN) if self.group is EntityGroup.THINGS else self
 
 
 # Where errors go that are about a message whose topic is not known.
-UNKNOWN = Topic("unknown", "unknown", Group.THINGS, Channel.TWIN, Criterion.ERRORS)
+UNKNOWN = Topic("unknown", "unknown", EntityGroup.THINGS, TopicChannel.TWIN, Criterion.ERRORS)
 
 
 def thing_topic(namespace: str, name: str, criterion: Criterion, action: str | None = None) -> Topic:
-    return Topic(namespace, name, Group.THINGS, Channel.TWIN, criterion, action)
+    return Topic(namespace, name, EntityGroup.THINGS, TopicChannel.TWIN, criterion, action)
 
 
 def policy_topic(namespace: str, name: str, criterion: Criterion, action: str | None = None) -> Topic:
-    return Topic(namespace, name, Group.POLICIES, None, criterion, action)
+    return Topic(namespace, name, EntityGroup.POLICIES, None, criterion, action)
 
 
 def parse_topic(text: str) -> Topic:
@@ -143,8 +143,8 @@ class _Parts:
 
     def topic(self) -> Topic:
         namespace, name = self._take("namespace"), self._take("entity name")
-        group = Group(self._one_of(Group, "group"))
-        channel = Channel(self._one_of(Channel, "channel")) if group is Group.THINGS else None
+        group = EntityGroup(self._one_of(EntityGroup, "group"))
+        channel = TopicChannel(self._one_of(TopicChannel, "channel")) if group is EntityGroup.THINGS else None
         criterion = Criterion(self._one_of(Criterion, "criterion"))
         action = subject = None
         if criterion in _ACTIONS:

@@ -29,13 +29,13 @@ from penstock.wire.ditto.errors import (
 from penstock.wire.ditto.fields import Fields, parse_fields
 from penstock.wire.ditto.ids import EntityId, entity_id, parse_thing_id
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, parse_instant, print_instant
-from penstock.wire.ditto.kinds import COMMANDS, EVENTS, Action, Group
+from penstock.wire.ditto.kinds import COMMANDS, EVENTS, Action, EntityGroup
 from penstock.wire.ditto.merge import merge
 from penstock.wire.ditto.pointer import parse_pointer, put
 from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.resource import Part, Resource, check_value, parse_resource
 from penstock.wire.ditto.rql import Query
-from penstock.wire.ditto.topic import Channel, Criterion, Topic
+from penstock.wire.ditto.topic import Criterion, Topic, TopicChannel
 from penstock.wire.ditto.unsupported import check_headers, check_plain, check_present, check_unconditional
 
 # How many things one command may retrieve.
@@ -83,7 +83,7 @@ def parse_command(envelope: Envelope) -> Command | RetrieveSeveral:
     topic = envelope.topic
     if topic.criterion is not Criterion.COMMANDS or topic.action not in COMMANDS:
         raise UNKNOWN_TOPIC.of(topic, description="The topic is not one of a command that a client can send.")
-    if topic.channel is Channel.LIVE or topic.group is Group.CONNECTIONS:
+    if topic.channel is TopicChannel.LIVE or topic.group is EntityGroup.CONNECTIONS:
         raise UNSUPPORTED_SIGNAL.of(topic)
     action = Action(topic.action)
     check_headers(envelope.headers)
@@ -91,13 +91,13 @@ def parse_command(envelope: Envelope) -> Command | RetrieveSeveral:
     if topic.is_about_several:
         check_plain(envelope.headers)
         return _retrieve_several(envelope, action, fields)
-    if topic.group is Group.POLICIES:
+    if topic.group is EntityGroup.POLICIES:
         check_unconditional(envelope.headers)
     if action is not Action.RETRIEVE:
         check_present(envelope.headers)
     entity = entity_id(topic.namespace, topic.name)
     if entity is None:
-        raise (POLICY_ID_INVALID if topic.group is Group.POLICIES else THING_ID_INVALID).of(topic.entity)
+        raise (POLICY_ID_INVALID if topic.group is EntityGroup.POLICIES else THING_ID_INVALID).of(topic.entity)
     resource = parse_resource(topic.group, envelope.path)
     value: Json | UnsetType = UNSET
     if action in (Action.CREATE, Action.MODIFY, Action.MERGE):
@@ -112,7 +112,7 @@ def parse_command(envelope: Envelope) -> Command | RetrieveSeveral:
 
 def _retrieve_several(envelope: Envelope, action: Action, fields: Fields | None) -> RetrieveSeveral:
     topic = envelope.topic
-    if action is not Action.RETRIEVE or topic.group is not Group.THINGS:
+    if action is not Action.RETRIEVE or topic.group is not EntityGroup.THINGS:
         raise THING_ID_INVALID.of(topic.entity)
     value: Json = envelope.value
     if value is UNSET or value is None or expect(value, dict, "/value").get("thingIds") is None:
@@ -128,7 +128,7 @@ def _check(action: Action, topic: Topic, entity: EntityId, resource: Resource, v
     if action is Action.CREATE and resource.pointer:
         raise UNKNOWN_PATH.of("/".join(("", *resource.pointer)), description="Only the whole can be created: path '/'.")
     if action is Action.MERGE:
-        if topic.group is Group.POLICIES:
+        if topic.group is EntityGroup.POLICIES:
             raise UNSUPPORTED_SIGNAL.of(topic)
         check_patch(resource, value)
     else:
@@ -197,7 +197,7 @@ def _response(command: Command | RetrieveSeveral, status: int, value: Json | Raw
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class TwinEvent:
     """One change, as it is journaled: `timestamp` is in microseconds since 1970, a value that is missing is UNSET.
 
     A `Raw` is JSON already, as the journal has it. `kept` are the headers that were journaled with it, if any.
@@ -273,7 +273,7 @@ class Event:
         }
 
 
-def parse_event(envelope: Envelope) -> Event:
+def parse_event(envelope: Envelope) -> TwinEvent:
     """An event, as a client reads it; raises an error for what is none."""
     topic = envelope.topic
     if topic.criterion is not Criterion.EVENTS or topic.action not in EVENTS:
@@ -288,7 +288,9 @@ def parse_event(envelope: Envelope) -> Event:
     if envelope.value is UNSET and topic.action != Action.DELETED:
         raise FIELD_MISSING.of("/value")
     parse_resource(topic.group, envelope.path)
-    return Event(topic, envelope.path, envelope.value, envelope.revision, instant // NANOS_PER_MICRO, envelope.headers)
+    return TwinEvent(
+        topic, envelope.path, envelope.value, envelope.revision, instant // NANOS_PER_MICRO, envelope.headers
+    )
 
 
 _BEFORE_PATH: Final = b',"path":'

@@ -47,7 +47,7 @@ class RequestError(Exception):
         self.message = message
 
 
-class BadLine(Exception):
+class BadPush(Exception):
     """What a server has sent is not of this protocol; the text says where."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from penstock.wire.text6.errors import BadLine
+from penstock.wire.text6.errors import BadPush
 
 # Everything but printable ASCII; and of that the delimiters of both modes of the protocol, the double quote (as in the
 # example of 4.5.1) and the backslash.
@@ -48,7 +48,7 @@ def unescape(text: str) -> str:
         return text
     bare = _BARE_BACKSLASH.search(text)
     if bare is not None:
-        raise BadLine(f"A backslash without four hexadecimal digits at character {bare.start() + 1}: {text[:60]!r}")
+        raise BadPush(f"A backslash without four hexadecimal digits at character {bare.start() + 1}: {text[:60]!r}")
     return _ESCAPES.sub(_unescaped, text)
 
 
@@ -79,10 +79,10 @@ def decode_values(text: str, previous: Sequence[str | None] | None, count: int) 
     """
     tokens = text.split("|")
     if len(tokens) != count:
-        raise BadLine(f"Expected {count} values, found {len(tokens)}")
+        raise BadPush(f"Expected {count} values, found {len(tokens)}")
     if previous is None:
         if "" in tokens:
-            raise BadLine(f"Unchanged field at value {tokens.index('') + 1} of a first update")
+            raise BadPush(f"Unchanged field at value {tokens.index('') + 1} of a first update")
         return tuple([_decode_value(token) for token in tokens])
     return tuple([_decode_value(token) if token else before for token, before in zip(tokens, previous, strict=True)])
 

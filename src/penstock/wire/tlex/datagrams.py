@@ -23,7 +23,7 @@ FIRST_RESERVED_TYPE = 0xF0
 MONITOR_TYPE = 0xF0
 
 
-class Kind(IntEnum):
+class DatagramKind(IntEnum):
     """The first byte of a datagram."""
 
     KEEP_ALIVE = 0x00
@@ -44,7 +44,7 @@ class Kind(IntEnum):
 class _Shape(NamedTuple):
     """How few and how many bytes a datagram can have, its kind included."""
 
-    kind: Kind
+    kind: DatagramKind
     name: str
     least: int
     most: int
@@ -53,14 +53,14 @@ class _Shape(NamedTuple):
 _SHAPES: dict[int, _Shape] = {
     shape.kind: shape
     for shape in (
-        _Shape(Kind.KEEP_ALIVE, "KeepAlive", 1, 1),
-        _Shape(Kind.TOKEN, "Token", 2, MAX_SIZE),
-        _Shape(Kind.BYE, "Bye", 1, MAX_SIZE),
-        _Shape(Kind.RECONNECT, "Reconnect", 1, 1),
-        _Shape(Kind.PAYLOAD, "Payload without TLC identifier", 10, MAX_SIZE),
-        _Shape(Kind.IDENTIFIED_PAYLOAD, "Payload with TLC identifier", 18, MAX_SIZE),
-        _Shape(Kind.TIMESTAMPS_REQUEST, "Timestamps request", 9, 9),
-        _Shape(Kind.TIMESTAMPS_RESPONSE, "Timestamps response", 25, 25),
+        _Shape(DatagramKind.KEEP_ALIVE, "KeepAlive", 1, 1),
+        _Shape(DatagramKind.TOKEN, "TokenDatagram", 2, MAX_SIZE),
+        _Shape(DatagramKind.BYE, "Bye", 1, MAX_SIZE),
+        _Shape(DatagramKind.RECONNECT, "Reconnect", 1, 1),
+        _Shape(DatagramKind.PAYLOAD, "Payload without TLC identifier", 10, MAX_SIZE),
+        _Shape(DatagramKind.IDENTIFIED_PAYLOAD, "Payload with TLC identifier", 18, MAX_SIZE),
+        _Shape(DatagramKind.TIMESTAMPS_REQUEST, "Timestamps request", 9, 9),
+        _Shape(DatagramKind.TIMESTAMPS_RESPONSE, "Timestamps response", 25, 25),
     )
 }
 
@@ -74,17 +74,17 @@ _RESPONSE = Struct(">BQQQ")
 class KeepAlive:
     """Nothing else was to be sent."""
 
-    kind: ClassVar[Kind] = Kind.KEEP_ALIVE
+    kind: ClassVar[DatagramKind] = DatagramKind.KEEP_ALIVE
 
     def encode(self) -> bytes:
         return KEEP_ALIVE_FRAME
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Token:
+class TokenDatagram:
     """The first datagram of a client: which session this connection is of. Its `repr` keeps the secret."""
 
-    kind: ClassVar[Kind] = Kind.TOKEN
+    kind: ClassVar[DatagramKind] = DatagramKind.TOKEN
     token: str
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class Token:
 class Bye:
     """The last datagram; the connection will be closed. The words of this server are in `doors.tlex.messages`."""
 
-    kind: ClassVar[Kind] = Kind.BYE
+    kind: ClassVar[DatagramKind] = DatagramKind.BYE
     reason: str = ""
 
     def encode(self) -> bytes:
@@ -113,7 +113,7 @@ class Bye:
 class Reconnect:
     """The client is to open a new session as soon as possible. Only a server sends it."""
 
-    kind: ClassVar[Kind] = Kind.RECONNECT
+    kind: ClassVar[DatagramKind] = DatagramKind.RECONNECT
 
     def encode(self) -> bytes:
         return RECONNECT_FRAME
@@ -123,7 +123,7 @@ class Reconnect:
 class Payload:
     """A payload in a session of one controller. `origin` is when the publisher sent it, on its clock."""
 
-    kind: ClassVar[Kind] = Kind.PAYLOAD
+    kind: ClassVar[DatagramKind] = DatagramKind.PAYLOAD
     type: int
     origin: int
     data: bytes
@@ -140,7 +140,7 @@ class IdentifiedPayload:
     An identifier that is not ASCII is read with replacement characters: it is in nobody's scope, which is no violation.
     """
 
-    kind: ClassVar[Kind] = Kind.IDENTIFIED_PAYLOAD
+    kind: ClassVar[DatagramKind] = DatagramKind.IDENTIFIED_PAYLOAD
     identifier: str
     type: int
     origin: int
@@ -160,7 +160,7 @@ class IdentifiedPayload:
 class TimestampsRequest:
     """To be answered before anything else is sent."""
 
-    kind: ClassVar[Kind] = Kind.TIMESTAMPS_REQUEST
+    kind: ClassVar[DatagramKind] = DatagramKind.TIMESTAMPS_REQUEST
     sent: int
 
     def encode(self) -> bytes:
@@ -172,7 +172,7 @@ class TimestampsRequest:
 class TimestampsResponse:
     """The request's timestamp (t0), when it came (t1) and when this was sent (t2), both on the answering clock."""
 
-    kind: ClassVar[Kind] = Kind.TIMESTAMPS_RESPONSE
+    kind: ClassVar[DatagramKind] = DatagramKind.TIMESTAMPS_RESPONSE
     request_sent: int
     request_received: int
     response_sent: int
@@ -195,14 +195,22 @@ class Unknown:
 
 
 Datagram = (
-    KeepAlive | Token | Bye | Reconnect | Payload | IdentifiedPayload | TimestampsRequest | TimestampsResponse | Unknown
+    KeepAlive
+    | TokenDatagram
+    | Bye
+    | Reconnect
+    | Payload
+    | IdentifiedPayload
+    | TimestampsRequest
+    | TimestampsResponse
+    | Unknown
 )
 
-KEEP_ALIVE_FRAME = frame(bytes((Kind.KEEP_ALIVE,)))
-RECONNECT_FRAME = frame(bytes((Kind.RECONNECT,)))
+KEEP_ALIVE_FRAME = frame(bytes((DatagramKind.KEEP_ALIVE,)))
+RECONNECT_FRAME = frame(bytes((DatagramKind.RECONNECT,)))
 
 
-def check_size(whole: bytes) -> Kind | None:
+def check_size(whole: bytes) -> DatagramKind | None:
     """The kind of a frame's datagram, None if unknown. Raises BadDatagram for a size that its kind cannot have."""
     shape = _SHAPES.get(whole[HEADER_SIZE])
     if shape is None:
@@ -220,44 +228,44 @@ def decode(whole: bytes) -> Datagram:
     kind = check_size(whole)
     if kind is None:
         return Unknown(whole[HEADER_SIZE], whole[HEADER_SIZE + 1 :])
-    if kind is Kind.IDENTIFIED_PAYLOAD:
+    if kind is DatagramKind.IDENTIFIED_PAYLOAD:
         _, identifier, type_, origin = _IDENTIFIED_PAYLOAD.unpack_from(whole, HEADER_SIZE)
         data = whole[HEADER_SIZE + _IDENTIFIED_PAYLOAD.size :]
         return IdentifiedPayload(identifier.decode("ascii", "replace"), type_, origin, data)
-    if kind is Kind.PAYLOAD:
+    if kind is DatagramKind.PAYLOAD:
         _, type_, origin = _PAYLOAD.unpack_from(whole, HEADER_SIZE)
         return Payload(type_, origin, whole[HEADER_SIZE + _PAYLOAD.size :])
-    if kind is Kind.KEEP_ALIVE:
+    if kind is DatagramKind.KEEP_ALIVE:
         return KeepAlive()
-    if kind is Kind.TIMESTAMPS_REQUEST:
+    if kind is DatagramKind.TIMESTAMPS_REQUEST:
         return TimestampsRequest(_REQUEST.unpack_from(whole, HEADER_SIZE)[1])
-    if kind is Kind.TIMESTAMPS_RESPONSE:
+    if kind is DatagramKind.TIMESTAMPS_RESPONSE:
         return TimestampsResponse(*_RESPONSE.unpack_from(whole, HEADER_SIZE)[1:])
-    if kind is Kind.RECONNECT:
+    if kind is DatagramKind.RECONNECT:
         return Reconnect()
     text = whole[HEADER_SIZE + 1 :]
-    if kind is Kind.BYE:
+    if kind is DatagramKind.BYE:
         # The peer leaves in any case; a strange reason is better than none.
         return Bye(text.decode("ascii", "replace"))
     if not text.isascii():
         raise BadDatagram(kind.label, "the token is not ASCII")
-    return Token(text.decode())
+    return TokenDatagram(text.decode())
 
 
-def _frame(kind: Kind, data: bytes) -> bytes:
+def _frame(kind: DatagramKind, data: bytes) -> bytes:
     try:
         return frame(data)
     except ValueError as error:
         raise ValueError(f"{kind.label}: {error}") from None
 
 
-def _check_payload(kind: Kind, type_: int, origin: int) -> None:
+def _check_payload(kind: DatagramKind, type_: int, origin: int) -> None:
     if not 0 <= type_ <= 0xFF:
         raise ValueError(f"{kind.label}: the payload type is {type_}; allowed are 0 to 255")
     _check_timestamps(kind, origin=origin)
 
 
-def _check_timestamps(kind: Kind, **timestamps: int) -> None:
+def _check_timestamps(kind: DatagramKind, **timestamps: int) -> None:
     for name, value in timestamps.items():
         if not 0 <= value <= MAX_TIMESTAMP:
             raise ValueError(f"{kind.label}: {name} is {value}; allowed are 0 to 2**64 - 1 milliseconds")

@@ -6,7 +6,7 @@ What a connection or a request is then answered is decided by the door. Specific
 from __future__ import annotations
 
 
-class BadStream(Exception):
+class BadTlexStream(Exception):
     """The bytes are not frames of this protocol, and nothing after them can be read: the connection must be closed.
 
     `frame` counts from 1; it is 0 for the version byte before them.

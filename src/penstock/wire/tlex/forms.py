@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from struct import Struct
 
-from penstock.wire.tlex.datagrams import FIRST_RESERVED_TYPE, IDENTIFIER_SIZE, MONITOR_TYPE, Kind
+from penstock.wire.tlex.datagrams import FIRST_RESERVED_TYPE, IDENTIFIER_SIZE, MONITOR_TYPE, DatagramKind
 from penstock.wire.tlex.frames import HEADER, HEADER_SIZE, MAX_SIZE, PREFIX
 from penstock.wire.tlex.monitor import LENGTH, STAMP, TAIL
 from penstock.wire.tlex.payloads import BODY_AT, BODY_HEAD_SIZE, IDENTIFIED_BODY_AT, IDENTIFIER_AT, body_at
@@ -19,8 +19,8 @@ _PLAIN_HEAD = Struct(">HHB")
 assert _PLAIN_HEAD.size == HEADER.size + 1
 _MONITOR_HEAD = Struct(">HHB8sB")
 
-_IDENTIFIED = int(Kind.IDENTIFIED_PAYLOAD)
-_PLAIN = int(Kind.PAYLOAD)
+_IDENTIFIED = int(DatagramKind.IDENTIFIED_PAYLOAD)
+_PLAIN = int(DatagramKind.PAYLOAD)
 
 # The longest frame with a payload that can be given an identifier.
 _MAX_PLAIN = HEADER_SIZE + MAX_SIZE - IDENTIFIER_SIZE

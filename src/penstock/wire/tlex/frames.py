@@ -10,7 +10,7 @@ from struct import Struct
 
 from mypy_extensions import mypyc_attr
 
-from penstock.wire.tlex.errors import BadStream
+from penstock.wire.tlex.errors import BadTlexStream
 
 VERSION = 0x01
 # What both sides send before their first frame.
@@ -35,7 +35,7 @@ def frame(data: bytes) -> bytes:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class FrameReader:
+class TlexFrameReader:
     """Feed it bytes, take the frames they complete, then look at `error`: from there on nothing is read.
 
     `max_size` is the most data a frame may have; more is refused by its header, before the data is there.
@@ -44,7 +44,7 @@ class FrameReader:
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         if not 0 < max_size <= MAX_SIZE:
             raise ValueError(f"max_size is {max_size}; allowed are 1 to {MAX_SIZE}")
-        self.error: BadStream | None = None
+        self.error: BadTlexStream | None = None
         # The peer's, once its first byte is there.
         self.version: int | None = None
         # Complete frames so far.
@@ -121,5 +121,5 @@ class FrameReader:
             self._fail(self.count + 1, f"{size} bytes of data, allowed are 1 to {self._max_size}")
 
     def _fail(self, number: int, message: str) -> None:
-        self.error = BadStream(number, message)
+        self.error = BadTlexStream(number, message)
         self._rest.clear()

@@ -6,7 +6,7 @@ Everything here is about frames whose size `datagrams.check_size` has found righ
 
 from __future__ import annotations
 
-from penstock.wire.tlex.datagrams import IDENTIFIER_SIZE, Kind
+from penstock.wire.tlex.datagrams import IDENTIFIER_SIZE, DatagramKind
 from penstock.wire.tlex.frames import HEADER_SIZE
 
 # Where things are in a frame, its header included.
@@ -19,7 +19,7 @@ IDENTIFIED_BODY_AT = IDENTIFIER_AT + IDENTIFIER_SIZE
 # Payload type and origin timestamp.
 BODY_HEAD_SIZE = 9
 
-_IDENTIFIED = int(Kind.IDENTIFIED_PAYLOAD)
+_IDENTIFIED = int(DatagramKind.IDENTIFIED_PAYLOAD)
 
 
 def body_at(frame: bytes) -> int:

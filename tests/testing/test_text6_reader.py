@@ -6,10 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.text6 import answers
-from penstock.wire.text6.codec import Text6Codec
-from penstock.wire.text6.errors import BadLine
-from penstock.wire.text6.push import (
+from penstock.testing.text6_push import (
     End,
     EndOfSnapshot,
     Loop,
@@ -21,7 +18,10 @@ from penstock.wire.text6.push import (
     Update,
     parse_push,
 )
-from penstock.wire.text6.reader import Accepted, Answer, OutOfSync, Reader, Refused
+from penstock.testing.text6_reader import Accepted, Answer, OutOfSync, PushReader, RefusedRequest
+from penstock.wire.text6 import answers
+from penstock.wire.text6.codec import Text6Codec
+from penstock.wire.text6.errors import BadPush
 from tests.wire.reading import one_by_one, pieces
 
 CODEC = Text6Codec()
@@ -63,7 +63,7 @@ def test_a_line_with_something_behind_it_is_not_the_same_message(line: str, push
         # These end in text: it has become longer.
         assert parse_push(line + tail) != push
     else:
-        with pytest.raises(BadLine, match="Not a push message"):
+        with pytest.raises(BadPush, match="Not a push message"):
             parse_push(line + tail)
 
 
@@ -94,7 +94,7 @@ def test_a_line_with_something_behind_it_is_not_the_same_message(line: str, push
     ],
 )
 def test_what_is_no_push_message_is_a_bad_line(line: str) -> None:
-    with pytest.raises(BadLine, match="Not a push message") as caught:
+    with pytest.raises(BadPush, match="Not a push message") as caught:
         parse_push(line)
     assert len(str(caught.value)) < 200
 
@@ -113,22 +113,22 @@ CONNECTIONS: list[tuple[bytes, bool, Events, bool]] = [
     (HEADER + PUSHES + CODEC.loop(0), True, [OPENED, *PUSHED, Loop(0)], True),
     (HEADER + CODEC.loop(500), True, [OPENED, Loop(500)], True),
     (HEADER + CODEC.end(31, ""), True, [OPENED, End(31)], True),
-    (answers.error(2, "no such set"), True, [Refused(2, "no such set")], True),
+    (answers.error(2, "no such set"), True, [RefusedRequest(2, "no such set")], True),
     (answers.SYNC_ERROR, True, [OutOfSync()], True),
     (answers.ended(48), True, [End(48)], True),
     (answers.OK, False, [Accepted()], False),
-    (answers.error(-7, "no\r\nno"), False, [Refused(-7, "no\r\nno")], False),
+    (answers.error(-7, "no\r\nno"), False, [RefusedRequest(-7, "no\r\nno")], False),
     (
         answers.OK + answers.error(19, "OK") + answers.SYNC_ERROR + answers.OK,
         False,
-        [Accepted(), Refused(19, "OK"), OutOfSync(), Accepted()],
+        [Accepted(), RefusedRequest(19, "OK"), OutOfSync(), Accepted()],
         False,
     ),
 ]
 
 
-def read(data: bytes, stream: bool, sizes: Iterable[int]) -> tuple[Events, Reader]:
-    reader = Reader(stream)
+def read(data: bytes, stream: bool, sizes: Iterable[int]) -> tuple[Events, PushReader]:
+    reader = PushReader(stream)
     found: Events = []
     for piece in pieces(data, sizes):
         found += reader.feed(piece)
@@ -162,7 +162,7 @@ def test_bytes_behind_the_last_line_are_ignored(
 def test_a_connection_that_is_cut_off_gives_what_was_complete_and_says_so(
     data: bytes, stream: bool, events: Events, finished: bool
 ) -> None:
-    growing = Reader(stream)
+    growing = PushReader(stream)
     complete: Events = []
     for length in range(1, len(data)):
         ended = growing.feed(data[length - 1 : length])
@@ -174,7 +174,7 @@ def test_a_connection_that_is_cut_off_gives_what_was_complete_and_says_so(
         elif ended:
             assert reader.close() == []
         else:
-            with pytest.raises(BadLine, match="Cut off"):
+            with pytest.raises(BadPush, match="Cut off"):
                 reader.close()
 
 
@@ -218,5 +218,5 @@ def test_lines_of_a_header_are_found_by_name() -> None:
 )
 def test_what_is_not_of_this_protocol_is_a_bad_line(data: bytes, stream: bool) -> None:
     for sizes in ([], one_by_one(data)):
-        with pytest.raises(BadLine):
+        with pytest.raises(BadPush):
             read(data, stream, sizes)

@@ -15,12 +15,12 @@ from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
 
 from penstock.adapters.ingest.adapter import IngestAdapter
-from penstock.adapters.ingest.errors import BatchError, Refused
+from penstock.adapters.ingest.errors import BatchError, RowsRefused
 from penstock.adapters.ingest.requests import ARROW, PATH, Answer, Finder, Problem, admitted, kind_of, read_arrow
 from penstock.adapters.ingest.states import STATES
 
 if TYPE_CHECKING:
-    from penstock.adapters.ingest.batches import Batches, Outcome
+    from penstock.adapters.ingest.batches import Batches, BatchOutcome
 
 ADAPTER = PATH + "/{adapter_set}/{adapter}"
 QUERY = ADAPTER + "/queries/{query}"
@@ -40,7 +40,7 @@ class Commit(msgspec.Struct, forbid_unknown_fields=True):
     stages: list[str]
 
 
-def sink_routes(finder: Finder) -> APIRouter:
+def batch_routes(finder: Finder) -> APIRouter:
     """To be included in those of `door`."""
     router = APIRouter()
 
@@ -108,7 +108,7 @@ async def _answer(work: Callable[[], Awaitable[dict[str, object]]]) -> Answer:
     """What the work comes to, with the status that tells what to do about it."""
     try:
         return Answer(await work())
-    except Refused as refused:
+    except RowsRefused as refused:
         return Answer({"errors": refused.errors}, 422)
     except Problem as problem:
         return _turned_down(problem)
@@ -168,5 +168,5 @@ async def _stages(request: Request) -> list[str]:
     return stages
 
 
-def _told(outcome: Outcome) -> dict[str, object]:
+def _told(outcome: BatchOutcome) -> dict[str, object]:
     return {"rows": outcome.rows, "ignored": outcome.ignored, "repeated": outcome.repeated}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from penstock.wire.text6.errors import BadLine
+from penstock.wire.text6.errors import BadPush
 from penstock.wire.text6.values import unescape
 
 _ITEM = re.compile(r"([0-9]{1,15}),([0-9]{1,15})(?:\|(.*)|,EOS|,OV([0-9]{1,15}))", re.ASCII)
@@ -88,7 +88,7 @@ def parse_push(line: str) -> Push:
     found = _END.fullmatch(line)
     if found is not None:
         return End(None if found[1] is None else int(found[1]))
-    raise BadLine(f"Not a push message: {line[:60]!r}")
+    raise BadPush(f"Not a push message: {line[:60]!r}")
 
 
 def _about_item(found: re.Match[str]) -> Update | EndOfSnapshot | Overflow:

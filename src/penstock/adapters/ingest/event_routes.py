@@ -1,7 +1,7 @@
 """The way in over HTTP, on the API port: `POST /api/ingest/{set}/{adapter}` with JSON lines or an Arrow stream.
 
 JSON lines are taken in as they come; the sender waits while the kernel is busy. What a line means is in `lines`.
-Batches of pipelines come in by `sink`.
+Batches of pipelines come in by `batch_routes`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
 
 from penstock.adapters.api import DataAdapter
-from penstock.adapters.ingest.adapter import IngestAdapter, Intake
-from penstock.adapters.ingest.errors import Refused
+from penstock.adapters.ingest.adapter import IngestAdapter, IngestIntake
+from penstock.adapters.ingest.batch_routes import batch_routes
+from penstock.adapters.ingest.errors import RowsRefused
 from penstock.adapters.ingest.lines import BadLine, Splitter, read
 from penstock.adapters.ingest.requests import (
     ARROW,
@@ -27,7 +28,6 @@ from penstock.adapters.ingest.requests import (
     large_body,
     read_arrow,
 )
-from penstock.adapters.ingest.sink import sink_routes
 
 # What JSON lines are called; the last is what curl says when it is not told otherwise.
 JSON_LINES = (
@@ -49,7 +49,7 @@ def ingest_routes(
     """`find` looks a data adapter up by the names of its set and its own; `is_ready` says whether all are there."""
     finder = Finder(find, is_ready)
     router = APIRouter()
-    router.include_router(sink_routes(finder))
+    router.include_router(batch_routes(finder))
 
     @router.post(
         PATH + "/{adapter_set}/{adapter}", summary="Publish JSON lines or an Arrow stream", response_class=Answer
@@ -62,7 +62,7 @@ def ingest_routes(
         except Problem as problem:
             return _problem(problem)
         lost = 0 if found.recorder is None else found.recorder.recording.lost_records
-        intake = Intake(found)
+        intake = IngestIntake(found)
         status, headers = 200, None
         try:
             await (_take_arrow if kind == ARROW else _take_lines)(found, intake, request)
@@ -118,7 +118,7 @@ async def _wait_for_journal(adapter: IngestAdapter, lost: int) -> None:
 # -- JSON lines ---------------------------------------------------------------------------------------------------
 
 
-async def _take_lines(adapter: IngestAdapter, intake: Intake, request: Request) -> None:
+async def _take_lines(adapter: IngestAdapter, intake: IngestIntake, request: Request) -> None:
     splitter = Splitter(adapter.limits.line_bytes)
     size = number = 0
     async for chunk in request.stream():
@@ -132,14 +132,14 @@ async def _take_lines(adapter: IngestAdapter, intake: Intake, request: Request) 
     await _take(adapter, intake, number, splitter.end())
 
 
-async def _take(adapter: IngestAdapter, intake: Intake, number: int, lines: Iterable[bytes | None]) -> int:
+async def _take(adapter: IngestAdapter, intake: IngestIntake, number: int, lines: Iterable[bytes | None]) -> int:
     """Take in some lines, the first of which follows the one of this number; returns the number of the last."""
     _check_journal(adapter)
     async with adapter.lock:
         return _take_now(adapter, intake, number, lines)
 
 
-def _take_now(adapter: IngestAdapter, intake: Intake, number: int, lines: Iterable[bytes | None]) -> int:
+def _take_now(adapter: IngestAdapter, intake: IngestIntake, number: int, lines: Iterable[bytes | None]) -> int:
     for text in lines:
         number += 1
         if text is None:
@@ -165,11 +165,11 @@ def _take_now(adapter: IngestAdapter, intake: Intake, number: int, lines: Iterab
 # -- Arrow --------------------------------------------------------------------------------------------------------
 
 
-async def _take_arrow(adapter: IngestAdapter, intake: Intake, request: Request) -> None:
+async def _take_arrow(adapter: IngestAdapter, intake: IngestIntake, request: Request) -> None:
     """The whole body first: Arrow's reader cannot wait for more of it."""
     try:
         batches = await read_arrow(adapter, request)
-    except Refused as refused:
+    except RowsRefused as refused:
         intake.refuse(1, str(refused.errors[0]["error"]))
         return
     from penstock.adapters.arrow import split  # pyarrow takes its time to load

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from penstock.wire.text6.errors import BadLine
-from penstock.wire.text6.push import End, Loop, Push, parse_push
+from penstock.testing.text6_push import End, Loop, Push, parse_push
+from penstock.wire.text6.errors import BadPush
 from penstock.wire.text6.values import unescape
 
 _CODE = re.compile(r"-?[0-9]{1,15}", re.ASCII)
@@ -27,7 +27,7 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedRequest:
     code: int
     message: str
 
@@ -37,10 +37,10 @@ class OutOfSync:
     """The server does not know the session."""
 
 
-Answer = Accepted | Refused | OutOfSync | End
+Answer = Accepted | RefusedRequest | OutOfSync | End
 
 
-class Reader:
+class PushReader:
     """Feed it bytes, take what they complete; `close` when there are no more.
 
     On a stream connection, the answer to a create or bind request, an OK opens a header, and push contents follow. Else
@@ -65,9 +65,9 @@ class Reader:
             try:
                 event = self._read(line.decode("ascii"))
             except UnicodeDecodeError:
-                raise BadLine(f"Not ASCII: {line[:60]!r}") from None
+                raise BadPush(f"Not ASCII: {line[:60]!r}") from None
             if event is not None:
-                self.finished = self._stream and isinstance(event, Loop | End | Refused | OutOfSync)
+                self.finished = self._stream and isinstance(event, Loop | End | RefusedRequest | OutOfSync)
                 found.append(event)
         return found
 
@@ -79,7 +79,7 @@ class Reader:
             self.finished = True
             return [End(None)]
         if self._block or self._rest:
-            raise BadLine(f"Cut off after {[*self._block, self._rest.decode('ascii', 'replace')]}"[:120])
+            raise BadPush(f"Cut off after {[*self._block, self._rest.decode('ascii', 'replace')]}"[:120])
         return []
 
     def _read(self, line: str) -> Answer | Push | None:
@@ -105,20 +105,20 @@ class Reader:
         if first == "SYNC ERROR":
             return OutOfSync()
         if first == "ERROR":
-            return Refused(_code(block[1]), unescape(last)) if len(block) == 3 else None
+            return RefusedRequest(_code(block[1]), unescape(last)) if len(block) == 3 else None
         if first == "END" and self._stream:
             return End(_code(last)) if len(block) == 2 else None
-        raise BadLine(f"Not an answer: {first[:60]!r}")
+        raise BadPush(f"Not an answer: {first[:60]!r}")
 
 
 def _header_line(line: str) -> tuple[str, str]:
     name, separator, value = line.partition(":")
     if not separator:
-        raise BadLine(f"Not a line of a header: {line[:60]!r}")
+        raise BadPush(f"Not a line of a header: {line[:60]!r}")
     return name, unescape(value)
 
 
 def _code(line: str) -> int:
     if _CODE.fullmatch(line) is None:
-        raise BadLine(f"Not a code: {line[:60]!r}")
+        raise BadPush(f"Not a code: {line[:60]!r}")
     return int(line)

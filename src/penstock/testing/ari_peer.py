@@ -14,12 +14,12 @@ from penstock.wire.ari.errors import BadPacket
 from penstock.wire.ari.packets import Credentials, ForceSessionEnd, ForceUnsubscription
 from penstock.wire.ari.replies import (
     VERSION_PARAMETER,
+    AriNames,
     Done,
+    ExceptionKind,
     Failed,
     Initialised,
     ItemData,
-    Kind,
-    Names,
     Reply,
     SessionAdmitted,
     TablesAdmitted,
@@ -46,10 +46,10 @@ from penstock.wire.ari.requests import (
     Request,
     Statistics,
     Subscribe,
-    Table,
+    TableInfo,
     Unsubscribe,
 )
-from penstock.wire.ari.values import Encoder, Tokens, encode_compatible, encode_modes, encoder
+from penstock.wire.ari.values import Encoder, TokenReader, encode_compatible, encode_modes, encoder
 from penstock.wire.ari.version import NEWEST, UNNAMED, Version
 
 
@@ -79,7 +79,7 @@ def parse_request(line: str, version: Version) -> tuple[str, Request] | Close | 
     identifier, method = parts[0], parts[1]
     if version < (1, 9, 0) and not line.isascii():
         raise BadPacket(f"not ASCII, as it must be in version {version}", method)
-    tokens = Tokens(parts, method, identifier)
+    tokens = TokenReader(parts, method, identifier)
     if method == "CLOSE" and identifier == CLOSE_ID:
         return Close(parse_parameters(tokens).get("reason"))
     if method in ("FST", "FUS"):
@@ -91,7 +91,7 @@ def parse_request(line: str, version: Version) -> tuple[str, Request] | Close | 
     return identifier, request
 
 
-def _forced_reply(identifier: str, method: str, tokens: Tokens) -> ForcedReply:
+def _forced_reply(identifier: str, method: str, tokens: TokenReader) -> ForcedReply:
     done, error = True, None
     if tokens.type == "E":
         tokens.raw()
@@ -104,27 +104,27 @@ def _forced_reply(identifier: str, method: str, tokens: Tokens) -> ForcedReply:
     return ForcedReply(identifier, method, done, error)
 
 
-def _pairs(tokens: Tokens) -> Pairs:
+def _pairs(tokens: TokenReader) -> Pairs:
     pairs: list[tuple[str, str | None]] = []
     while tokens.more:
         pairs.append((tokens.text() or "", tokens.text()))
     return tuple(pairs)
 
 
-def _texts(tokens: Tokens, count: int | None = None) -> tuple[str, ...]:
+def _texts(tokens: TokenReader, count: int | None = None) -> tuple[str, ...]:
     texts: list[str] = []
     while len(texts) != count if count is not None else tokens.more:
         texts.append(tokens.text() or "")
     return tuple(texts)
 
 
-def _init(tokens: Tokens, kind: type[InitMetadata] | type[InitData]) -> Request:
+def _init(tokens: TokenReader, kind: type[InitMetadata] | type[InitData]) -> Request:
     if (tokens.text(), tokens.text()) != (VERSION_PARAMETER, str(NEWEST)):
         raise tokens.bad(f"expected {VERSION_PARAMETER} {NEWEST}", 1)
     return kind(_pairs(tokens))
 
 
-def _table(tokens: Tokens, version: Version, final: bool) -> Table:
+def _table(tokens: TokenReader, version: Version, final: bool) -> TableInfo:
     rich = version.has_rich_tables
     index, modes = tokens.integer(), tokens.modes()
     if len(modes) != 1:
@@ -136,17 +136,17 @@ def _table(tokens: Tokens, version: Version, final: bool) -> Table:
     statistics: list[Statistics] = []
     for _ in range(tokens.integer() if rich and final else 0):
         statistics.append(Statistics(tokens.integer("L"), tokens.integer("L"), tokens.integer("L")))
-    return Table(index, modes[0], group, schema, first, last, selector, data_adapter, items, tuple(statistics))
+    return TableInfo(index, modes[0], group, schema, first, last, selector, data_adapter, items, tuple(statistics))
 
 
-def _tables(tokens: Tokens, version: Version, final: bool) -> tuple[Table, ...]:
-    tables: list[Table] = []
+def _tables(tokens: TokenReader, version: Version, final: bool) -> tuple[TableInfo, ...]:
+    tables: list[TableInfo] = []
     while tokens.more:
         tables.append(_table(tokens, version, final))
     return tuple(tables)
 
 
-_REQUESTS: dict[str, Callable[[Tokens, Version], Request]] = {
+_REQUESTS: dict[str, Callable[[TokenReader, Version], Request]] = {
     "MPI": lambda tokens, version: _init(tokens, InitMetadata),
     "DPI": lambda tokens, version: _init(tokens, InitData),
     "SUB": lambda tokens, version: Subscribe(tokens.text() or ""),
@@ -203,7 +203,7 @@ def _reply_tokens(reply: Reply, encode: Encoder, version: Version) -> list[str]:
         return ["I", str(reply.time_to_live or 0)]
     if isinstance(reply, TablesAdmitted) and version.has_rich_tables:
         return ["B", _bit(reply.enable_unsubscription), "B", _bit(reply.wants_statistics)]
-    if isinstance(reply, Names):
+    if isinstance(reply, AriNames):
         return [token for name in reply.names for token in ("S", encode(name))]
     tokens: list[str] = []
     if isinstance(reply, ItemData):
@@ -223,9 +223,9 @@ def _reply_tokens(reply: Reply, encode: Encoder, version: Version) -> list[str]:
 
 def _failed_tokens(reply: Failed, encode: Encoder) -> list[str]:
     tokens = [f"E{reply.kind.value}", encode(reply.message)]
-    if reply.kind in (Kind.CREDITS, Kind.CONFLICTING_SESSION):
+    if reply.kind in (ExceptionKind.CREDITS, ExceptionKind.CONFLICTING_SESSION):
         tokens += [str(reply.code or 0), encode(reply.client_message)]
-    if reply.kind is Kind.CONFLICTING_SESSION:
+    if reply.kind is ExceptionKind.CONFLICTING_SESSION:
         tokens.append(encode(reply.conflicting_session))
     return tokens
 
