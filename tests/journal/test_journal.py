@@ -240,6 +240,30 @@ def test_what_a_failed_sync_leaves_behind_is_never_read(
     assert damages == []
 
 
+def test_a_disk_that_fails_again_and_again_is_tried_until_it_works(journal: Journal, disk: FakeDisk) -> None:
+    acknowledge(journal, columns(1))
+    failures = 0
+    often = threading.Event()
+
+    def fault(operation: Operation) -> int | None:
+        nonlocal failures
+        if operation.kind != "sync":
+            return None
+        failures += 1
+        if failures == 5:
+            often.set()
+        return errno.EIO
+
+    disk.fault = fault
+    journal.append(columns(1), Policy.ACK)
+    assert often.wait(WAIT)
+    room = journal.room()
+    disk.fault = None
+    room.result(WAIT)
+    assert acknowledge(journal, columns(1)) == 3
+    assert sequences(disk) == [1, 3]
+
+
 def test_what_queues_behind_a_failed_group_fails_with_it(disk: FakeDisk) -> None:
     journal = Journal(disk, STILL)
     syncing, go_on = threading.Event(), threading.Event()

@@ -123,6 +123,18 @@ def test_what_follows_in_one_segment_is_one_slice_of_a_share(monkeypatch: pytest
     assert (share[0].first, share[-1].last) == (truth[0][0], truth[-1][0])
 
 
+def test_the_salt_of_a_sequence_tells_one_journal_from_another() -> None:
+    disk, truth = filled()
+    latest = truth[-1][0]
+    other, _ = filled()
+    salts = {Reader(disk).salt_at(sequence) for sequence in (1, latest)}
+    assert len(salts) == 2
+    assert None not in salts
+    assert {Reader(disk).salt_at(sequence) for sequence in (1, latest)} == salts
+    assert not salts & {Reader(other).salt_at(sequence) for sequence in (1, latest)}
+    assert (Reader(disk).salt_at(0), Reader(FakeDisk()).salt_at(1)) == (None, None)
+
+
 def test_a_plan_needs_at_least_one_part() -> None:
     with pytest.raises(ValueError, match="parts is 0"):
         JournalReader(FakeDisk()).plan(None, None, 0)
