@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -10,9 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.kernel.item import Mode
+from penstock.kernel.lane import MergeLane
 from penstock.kernel.limits import SessionLimits
+from penstock.kernel.outbox import Outbox
 from penstock.kernel.session import Binding, Session
 from penstock.kernel.sharing import CALM, MAX_JOINS, MAX_LANES
+from penstock.kernel.stream import OwnStream, SharedStream
 from penstock.testing import Harness, MemoryChannel
 
 QUIET = Binding(send_sync=False, keepalive_millis=30_000)
@@ -73,6 +78,27 @@ def test_sessions_that_want_the_same_are_served_by_the_lanes_of_one(mode: Mode) 
     first, *others = company.take()
     assert len(first) == 1
     assert others == [first] * 4
+
+
+def test_of_streams_that_have_become_one_nothing_is_left_but_that_one() -> None:
+    """Freed as they go, without the garbage collector: a server that holds many thousands lets it look seldom."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = alive()
+        company = Company(5)
+        assert alive() - before == Counter({SharedStream: 1, Outbox: 1, MergeLane: 2})
+        company.sessions[0].notify(b"MSGDONE,*,1,\r\n")
+        assert alive() - before == Counter({SharedStream: 1, OwnStream: 1, Outbox: 2, MergeLane: 4})
+        company.settle()
+        assert alive() - before == Counter({SharedStream: 1, Outbox: 1, MergeLane: 2})
+    finally:
+        gc.enable()
+
+
+def alive() -> Counter[type]:
+    kinds = (OwnStream, SharedStream, Outbox, MergeLane)
+    return Counter(type(thing) for thing in gc.get_objects() if type(thing) in kinds)
 
 
 def test_a_session_that_has_only_just_begun_goes_alone_until_it_has_been_calm_for_a_while() -> None:
