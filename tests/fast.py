@@ -22,7 +22,7 @@ SLOW = (
     "tests/adapters/access/test_metadata.py::test_checking_passwords_leaves_the_event_loop_free",
     "tests/adapters/ingest/test_kill.py",
     "tests/adapters/ingest/test_model.py",
-    "tests/adapters/ingest/test_sink.py",
+    "tests/adapters/ingest/test_batch_routes.py",
     "tests/adapters/test_intake_bench.py",
     "tests/bench",
     "tests/build",

@@ -127,12 +127,12 @@ def test_the_salt_of_a_sequence_tells_one_journal_from_another() -> None:
     disk, truth = filled()
     latest = truth[-1][0]
     other, _ = filled()
-    salts = {Reader(disk).salt_at(sequence) for sequence in (1, latest)}
+    salts = {JournalReader(disk).salt_at(sequence) for sequence in (1, latest)}
     assert len(salts) == 2
     assert None not in salts
-    assert {Reader(disk).salt_at(sequence) for sequence in (1, latest)} == salts
-    assert not salts & {Reader(other).salt_at(sequence) for sequence in (1, latest)}
-    assert (Reader(disk).salt_at(0), Reader(FakeDisk()).salt_at(1)) == (None, None)
+    assert {JournalReader(disk).salt_at(sequence) for sequence in (1, latest)} == salts
+    assert not salts & {JournalReader(other).salt_at(sequence) for sequence in (1, latest)}
+    assert (JournalReader(disk).salt_at(0), JournalReader(FakeDisk()).salt_at(1)) == (None, None)
 
 
 def test_a_plan_needs_at_least_one_part() -> None:
