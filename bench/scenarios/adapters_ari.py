@@ -32,8 +32,8 @@ from penstock.kernel.recovery import Batch
 from penstock.kernel.session import Binding
 from penstock.kernel.subscription import SubscriptionRequest
 from penstock.log import configure
+from penstock.testing import ari_peer
 from penstock.testing.hands import HandHandler
-from penstock.wire.ari import peer
 from penstock.wire.ari.notifications import Update
 from penstock.wire.ari.packets import Credentials
 from penstock.wire.ari.replies import Done, Initialised
@@ -234,17 +234,17 @@ async def _send_to(port: int, updates: int, form: str, cores: Cores, meter: Mete
 def send(port: int, updates: int, version: Version) -> None:
     """The adapter: initialised, it answers all subscriptions and then sends as fast as it can."""
     with socket.create_connection(("127.0.0.1", port)) as connection, connection.makefile("rb") as lines:
-        connection.sendall(peer.credentials(Credentials(None, None, True, None)))
+        connection.sendall(ari_peer.credentials(Credentials(None, None, True, None)))
         identifiers: dict[str, str] = {}
         while len(identifiers) < ITEMS:
-            request = peer.parse_request(next(lines).decode().rstrip(), version)
+            request = ari_peer.parse_request(next(lines).decode().rstrip(), version)
             assert isinstance(request, tuple)
             identifier, asked = request
             if isinstance(asked, Subscribe):
                 identifiers[asked.item] = identifier
-                connection.sendall(peer.encode_reply(Done(identifier, "SUB"), version))
+                connection.sendall(ari_peer.encode_reply(Done(identifier, "SUB"), version))
             else:
-                connection.sendall(peer.encode_reply(Initialised(identifier, "DPI", version, {}), version))
+                connection.sendall(ari_peer.encode_reply(Initialised(identifier, "DPI", version, {}), version))
         block = [_line(number, identifiers, version) for number in range(PERIOD)]
         left = updates
         while left:
@@ -259,7 +259,7 @@ def _line(number: int, identifiers: dict[str, str], version: Version) -> bytes:
     for position, name in enumerate(FIELDS):
         is_time = position < 3 and version is not NEWEST
         fields[name] = f"12:{number % 60:02}:{position:02}" if is_time else f"{number % 89}.{number // ITEMS}{position}"
-    return peer.update(1_794_743_665_602, item, identifiers[item], False, fields, version)
+    return ari_peer.update(1_794_743_665_602, item, identifiers[item], False, fields, version)
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""One batch at a time, what comes in between, stages and their time. HTTP is in test_sink, chance in test_model."""
+"""One batch at a time, what comes in between, stages and their time.
+
+HTTP is in test_batch_routes, random batches in test_model.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.server import Server
-from penstock.wire.ari import peer
+from penstock.testing import ari_peer
 from penstock.wire.ari.packets import Credentials
 from penstock.wire.ari.replies import Done, Initialised, Reply
 from penstock.wire.ari.requests import InitData, InitMetadata, Request, Subscribe, Unsubscribe
@@ -125,10 +125,10 @@ class RemotePeer:
         self.socket.sendall(data)
 
     def introduce(self, user: str | None = None, password: str | None = None, closes: bool = True) -> None:
-        self.send(peer.credentials(Credentials(user, password, closes, "by hand")))
+        self.send(ari_peer.credentials(Credentials(user, password, closes, "by hand")))
 
     def reply(self, reply: Reply) -> None:
-        self.send(peer.encode_reply(reply, self.version))
+        self.send(ari_peer.encode_reply(reply, self.version))
 
     def initialise(self, kind: type[InitData] | type[InitMetadata] = InitData) -> dict[str, str | None]:
         """Answer the first request; its parameters."""
@@ -137,10 +137,10 @@ class RemotePeer:
         return dict(request.parameters)
 
     def update(self, item: str, subscription: str, snapshot: bool = False, **fields: str | None) -> None:
-        self.send(peer.update(1, item, subscription, snapshot, fields, self.version))
+        self.send(ari_peer.update(1, item, subscription, snapshot, fields, self.version))
 
     def end_of_snapshot(self, item: str, subscription: str) -> None:
-        self.send(peer.end_of_snapshot(1, item, subscription, self.version))
+        self.send(ari_peer.end_of_snapshot(1, item, subscription, self.version))
 
     # -- in -------------------------------------------------------------------------------------------------------
 
@@ -153,8 +153,8 @@ class RemotePeer:
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode().removesuffix("\r")
 
-    def read(self) -> tuple[str, Request] | peer.Close | peer.ForcedReply:
-        return peer.parse_request(self.read_line(), self.version)
+    def read(self) -> tuple[str, Request] | ari_peer.Close | ari_peer.ForcedReply:
+        return ari_peer.parse_request(self.read_line(), self.version)
 
     def expect(self, kind: type[R]) -> tuple[str, R]:
         """The next line, which must be such a request."""
@@ -177,7 +177,7 @@ class RemotePeer:
 
     def expect_close(self) -> str | None:
         """The reason that the server gives, after which it closes."""
-        while not isinstance(read := self.read(), peer.Close):
+        while not isinstance(read := self.read(), ari_peer.Close):
             pass
         self.expect_end()
         return read.reason

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.adapters.remote import RemoteDataAdapter
-from penstock.wire.ari import peer
+from penstock.testing import ari_peer
 from penstock.wire.ari.replies import Done, ExceptionKind, Failed
 from penstock.wire.ari.requests import Subscribe, Unsubscribe
 from penstock.wire.ari.version import NEWEST, SUPPORTED, Version
@@ -190,7 +190,7 @@ def test_a_line_that_makes_no_sense_harms_nothing_else(
     with server.client() as client:
         client.subscribe(1, "a", "x")
         identifier = remote.subscribe("a")
-        line = peer.update(1, "a", identifier, False, {"x": "1"}, NEWEST)
+        line = ari_peer.update(1, "a", identifier, False, {"x": "1"}, NEWEST)
         # The next line in halves.
         remote.send(garbage + line[:20])
         remote.send(line[20:])
@@ -223,12 +223,12 @@ def test_clearing_and_difference_formats_are_passed_on(server: RemoteServer, rem
     with server.client() as client:
         client.subscribe(1, "a", "x", "DISTINCT")
         identifier = remote.subscribe("a")
-        remote.send(peer.declare_differences(1, "a", identifier, {"x": "J", "y": None}, NEWEST))
+        remote.send(ari_peer.declare_differences(1, "a", identifier, {"x": "J", "y": None}, NEWEST))
         remote.update("a", identifier, True, x='{"one":1,"long":"%s"}' % ("z" * 80))
         remote.update("a", identifier, x='{"one":2,"long":"%s"}' % ("z" * 80))
         client.values()
         assert client.values() == ['^P[{"op":"replace","path":"/one","value":2}]']
-        remote.send(peer.clear_snapshot(1, "a", identifier, NEWEST))
+        remote.send(ari_peer.clear_snapshot(1, "a", identifier, NEWEST))
         assert client.read("CS") == "CS,1,1"
 
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from penstock.adapters.remote import RemoteDataAdapter
-from penstock.wire.ari import peer
+from penstock.testing import ari_peer
 from penstock.wire.ari.version import NEWEST
 from tests.adapters.remote.support import RemoteServer, ready, wait_until
 
@@ -19,16 +19,16 @@ LINES = 60
 def lines(random: Random, identifier: str) -> bytes:
     """Good ones, most of them with a few bytes changed, cut out or put in."""
     good = [
-        peer.update(1, "a", identifier, False, {"x": "1", "y": None}, NEWEST),
-        peer.update(1, "a", identifier, True, {"x": b"\xff"}, NEWEST),
-        peer.end_of_snapshot(1, "a", identifier, NEWEST),
-        peer.clear_snapshot(1, "a", identifier, NEWEST),
-        peer.declare_differences(1, "a", identifier, {"x": "JM"}, NEWEST),
+        ari_peer.update(1, "a", identifier, False, {"x": "1", "y": None}, NEWEST),
+        ari_peer.update(1, "a", identifier, True, {"x": b"\xff"}, NEWEST),
+        ari_peer.end_of_snapshot(1, "a", identifier, NEWEST),
+        ari_peer.clear_snapshot(1, "a", identifier, NEWEST),
+        ari_peer.declare_differences(1, "a", identifier, {"x": "JM"}, NEWEST),
         f"{identifier}|SUB|V\r\n".encode(),
         f"{identifier}|USB|EF|no\r\n".encode(),
         b"1|RAC|S|user|S|me\r\n",
         b"100|DPI|S|ARI.version|S|1.9.1\r\n",
-        peer.KEEPALIVE,
+        ari_peer.KEEPALIVE,
     ]
     made = bytearray()
     for _ in range(LINES):

@@ -13,8 +13,7 @@ import pytest
 
 from penstock.adapters.remote import RemoteDataAdapter, RemoteMetadataAdapter, connection, link
 from penstock.services.errors import StartError
-from penstock.testing import Harness
-from penstock.wire.ari import peer
+from penstock.testing import Harness, ari_peer
 from penstock.wire.ari.packets import Credentials
 from penstock.wire.ari.replies import ExceptionKind, Failed, Initialised
 from penstock.wire.ari.requests import InitData, InitMetadata, Subscribe
@@ -158,7 +157,7 @@ def _silence(adapter: RemoteDataAdapter) -> float:
 def test_an_adapter_with_two_connections_is_complete_when_both_are_there() -> None:
     adapter, server = serve(notify_port=0)
     with server, RemotePeer(adapter.ports[1]) as notify, RemotePeer(adapter.ports[0]) as remote:
-        notify.send(peer.credentials(Credentials(None, None, True, None), "1794743665602"))
+        notify.send(ari_peer.credentials(Credentials(None, None, True, None), "1794743665602"))
         remote.introduce()
         remote.initialise()
         with server.client() as client:
@@ -321,7 +320,7 @@ def test_silence_beyond_the_limit_is_the_end_and_a_sign_of_life_is_not_silence()
         until = time.monotonic() + 0.6
 
         def has_lived() -> bool:
-            remote.send(peer.KEEPALIVE)
+            remote.send(ari_peer.KEEPALIVE)
             return time.monotonic() > until
 
         wait_until(has_lived, "time stands still")
@@ -336,7 +335,7 @@ def test_an_adapter_that_shows_life_but_answers_nothing_is_deaf() -> None:
         client.subscribe(1, "a b c", "x")
         for _ in range(3):
             remote.expect(Subscribe)
-            remote.send(peer.KEEPALIVE)
+            remote.send(ari_peer.KEEPALIVE)
         assert remote.expect_close() == "it has left several requests in a row unanswered"
 
 
@@ -360,7 +359,7 @@ def test_a_failure_that_the_adapter_reports_is_the_end_of_its_connection(caplog:
     adapter, server = serve()
     with server:
         with ready(adapter.ports[0]) as remote:
-            remote.send(peer.failure("1", "the market is closed", NEWEST))
+            remote.send(ari_peer.failure("1", "the market is closed", NEWEST))
             assert remote.expect_close() == "the adapter has reported a failure"
         with ready(adapter.ports[0]):
             connected(adapter)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.adapters.remote import RemoteDataAdapter
-from penstock.wire.ari import peer
+from penstock.testing import ari_peer
 from penstock.wire.ari.replies import ExceptionKind, Failed
 from penstock.wire.ari.requests import Subscribe
 from penstock.wire.ari.version import NEWEST
@@ -151,7 +151,7 @@ def test_a_clearing_during_the_repair_voids_what_came_before_it(scene: Scene) ->
     with scene.connect() as second:
         again = second.subscribe("a")
         second.update("a", again, True, key="two", command="ADD")
-        second.send(peer.clear_snapshot(1, "a", again, NEWEST))
+        second.send(ari_peer.clear_snapshot(1, "a", again, NEWEST))
         second.end_of_snapshot("a", again)
         assert scene.client.read("U", "CS") == "CS,1,1"
 

@@ -12,7 +12,8 @@ import pytest
 
 from penstock.adapters.remote import RemoteDataAdapter, RemoteMetadataAdapter
 from penstock.kernel.ports import ClientFacts
-from penstock.wire.ari import peer, requests
+from penstock.testing import ari_peer
+from penstock.wire.ari import requests
 from penstock.wire.ari.packets import ForceSessionEnd, ForceUnsubscription
 from penstock.wire.ari.replies import (
     AriNames,
@@ -43,7 +44,7 @@ class Decider(RemotePeer):
         super().__init__(port, version=version)
         self.answers: dict[str, Handler] = {}
         self.asked: list[requests.Request] = []
-        self.forced: list[peer.ForcedReply] = []
+        self.forced: list[ari_peer.ForcedReply] = []
         self.reason: str | None = None
         self.introduce()
         self.initialise(requests.InitMetadata)
@@ -55,10 +56,10 @@ class Decider(RemotePeer):
             while True:
                 self._hear(self.read())
 
-    def _hear(self, read: tuple[str, requests.Request] | peer.Close | peer.ForcedReply) -> None:
-        if isinstance(read, peer.Close):
+    def _hear(self, read: tuple[str, requests.Request] | ari_peer.Close | ari_peer.ForcedReply) -> None:
+        if isinstance(read, ari_peer.Close):
             self.reason = read.reason
-        elif isinstance(read, peer.ForcedReply):
+        elif isinstance(read, ari_peer.ForcedReply):
             self.forced.append(read)
         else:
             identifier, request = read
@@ -385,11 +386,11 @@ def test_the_adapter_can_end_a_session_and_is_told_whether_there_was_one(
     server: RemoteServer, decider: Decider
 ) -> None:
     with server.client() as client, server.client() as other:
-        decider.send(peer.force(ForceSessionEnd("100", client.socket.session, -5, "enough"), NEWEST))
+        decider.send(ari_peer.force(ForceSessionEnd("100", client.socket.session, -5, "enough"), NEWEST))
         assert client.read("END") == "END,-5,enough"
-        decider.send(peer.force(ForceSessionEnd("101", other.socket.session, None, None), NEWEST))
+        decider.send(ari_peer.force(ForceSessionEnd("101", other.socket.session, None, None), NEWEST))
         assert other.read("END").startswith("END,32")
-        decider.send(peer.force(ForceSessionEnd("102", "nobody", None, None), NEWEST))
+        decider.send(ari_peer.force(ForceSessionEnd("102", "nobody", None, None), NEWEST))
         wait_until(lambda: len(decider.forced) == 3, "not all are answered")
     assert [(reply.request, reply.done) for reply in decider.forced] == [("100", True), ("101", True), ("102", False)]
 
@@ -405,7 +406,7 @@ def test_the_adapter_can_end_a_subscription_if_it_has_reserved_the_right(
         client.read("SUBOK")
         for number in (1, 2, 3):
             force = ForceUnsubscription(f"10{number}", client.socket.session, number)
-            decider.send(peer.force(force, NEWEST))
+            decider.send(ari_peer.force(force, NEWEST))
         assert client.read("UNSUB") == "UNSUB,1"
         wait_until(lambda: len(decider.forced) == 3, "not all are answered")
     assert [(reply.done, reply.error is None) for reply in decider.forced] == [
@@ -468,7 +469,7 @@ def test_requests_under_way_are_answered_when_the_adapter_is_lost(server: Remote
 def test_a_failure_that_the_adapter_reports_is_the_end_of_its_connection(
     server: RemoteServer, decider: Decider
 ) -> None:
-    decider.send(peer.failure("2", "no database", NEWEST))
+    decider.send(ari_peer.failure("2", "no database", NEWEST))
     wait_until(lambda: decider.reason is not None, "it is not closed")
     assert decider.reason == "the adapter has reported a failure"
 

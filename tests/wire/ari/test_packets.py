@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.ari import peer
+from penstock.testing import ari_peer
 from penstock.wire.ari.errors import BadPacket
 from penstock.wire.ari.lines import LineReader
 from penstock.wire.ari.notifications import (
@@ -438,7 +438,7 @@ def line_of(data: bytes) -> str:
 def test_any_update_comes_back(
     time: int, item: str, subscription: str, snapshot: bool, fields: dict[str, str | bytes | None], version: Version
 ) -> None:
-    line = line_of(peer.update(time, item, subscription, snapshot, fields, version))
+    line = line_of(ari_peer.update(time, item, subscription, snapshot, fields, version))
     expected = {name: value.decode("latin-1") if isinstance(value, bytes) else value for name, value in fields.items()}
     assert parse_packet(line, DATA, version) == Update(time, item, subscription, snapshot, expected)
 
@@ -447,7 +447,7 @@ def test_any_update_comes_back(
 def test_an_update_may_have_any_number_of_fields(count: int) -> None:
     fields: dict[str, str | bytes | None] = {f"field {number}": f"{number}:00" for number in range(count)}
     for version in (OLD, NEW):
-        line = line_of(peer.update(5, "i", "9", False, fields, version))
+        line = line_of(ari_peer.update(5, "i", "9", False, fields, version))
         assert parse_packet(line, DATA, version) == Update(5, "i", "9", False, dict(fields))  # type: ignore[arg-type]
 
 
@@ -455,13 +455,13 @@ def test_an_update_may_have_any_number_of_fields(count: int) -> None:
 def test_any_other_notification_comes_back(
     item: str, subscription: str, orders: dict[str, str | None], message: str, version: Version
 ) -> None:
-    line = line_of(peer.end_of_snapshot(5, item, subscription, version))
+    line = line_of(ari_peer.end_of_snapshot(5, item, subscription, version))
     assert parse_packet(line, DATA, version) == EndOfSnapshot(5, item, subscription)
-    line = line_of(peer.clear_snapshot(5, item, subscription, version))
+    line = line_of(ari_peer.clear_snapshot(5, item, subscription, version))
     assert parse_packet(line, DATA, version) == ClearSnapshot(5, item, subscription)
-    line = line_of(peer.declare_differences(5, item, subscription, orders, NEW))
+    line = line_of(ari_peer.declare_differences(5, item, subscription, orders, NEW))
     assert parse_packet(line, DATA, NEW) == DeclareDifferences(5, item, subscription, orders)
-    assert parse_packet(line_of(peer.failure("5", message, version)), DATA, version) == AdapterFailure(message)
+    assert parse_packet(line_of(ari_peer.failure("5", message, version)), DATA, version) == AdapterFailure(message)
 
 
 MODES = st.lists(st.sampled_from(ALL_MODES), unique=True).map(tuple)
@@ -505,27 +505,27 @@ def replies(version: Version) -> st.SearchStrategy[Reply]:
 @given(st.data(), VERSIONS)
 def test_any_answer_comes_back(data: st.DataObject, version: Version) -> None:
     reply = data.draw(replies(version))
-    assert parse_packet(line_of(peer.encode_reply(reply, version)), META, version) == reply
+    assert parse_packet(line_of(ari_peer.encode_reply(reply, version)), META, version) == reply
 
 
 @given(IDS, VERSIONS | st.just(UNNAMED), st.dictionaries(NAME, st.none() | TEXT))
 def test_any_initialisation_comes_back(request: str, version: Version, parameters: dict[str, str | None]) -> None:
     parameters.pop("ARI.version", None)
     reply = Initialised(request, "DPI", version, {} if version == UNNAMED else parameters)
-    assert parse_packet(line_of(peer.encode_reply(reply, version)), DATA, None) == reply
+    assert parse_packet(line_of(ari_peer.encode_reply(reply, version)), DATA, None) == reply
 
 
 @given(st.none() | TEXT, st.none() | TEXT, st.booleans(), st.none() | TEXT)
 def test_any_credentials_come_back(user: str | None, password: str | None, close: bool, sdk: str | None) -> None:
     given = Credentials(user, password, close, sdk)
-    assert peer.credentials(given).isascii()
-    assert parse_packet(line_of(peer.credentials(given)), META, None) == given
+    assert ari_peer.credentials(given).isascii()
+    assert parse_packet(line_of(ari_peer.credentials(given)), META, None) == given
 
 
 @given(NAME, st.none() | st.tuples(INTEGERS, st.none() | TEXT), INTEGERS)
 def test_any_request_of_an_adapter_comes_back(session: str, outcome: tuple[int, str | None] | None, table: int) -> None:
     code, message = (None, None) if outcome is None else outcome
     end = ForceSessionEnd("100", session, code, message)
-    assert parse_packet(line_of(peer.force(end, NEW)), META, NEW) == end
+    assert parse_packet(line_of(ari_peer.force(end, NEW)), META, NEW) == end
     unsubscription = ForceUnsubscription("101", session, table)
-    assert parse_packet(line_of(peer.force(unsubscription, NEW)), META, NEW) == unsubscription
+    assert parse_packet(line_of(ari_peer.force(unsubscription, NEW)), META, NEW) == unsubscription
