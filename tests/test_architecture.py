@@ -18,7 +18,8 @@ SOURCE = ROOT / "src" / "penstock"
 PAGE = ROOT / "docs" / "architecture.md"
 
 # Words that two protocols have for the same thing, or its two ends: requests and notifications of TLCP, of the older
-# text protocol and of remote adapters; what client and server make of a subscription.
+# text protocol and of remote adapters; what client and server make of a subscription. Every job of the pipeline has its
+# `Settings`.
 SAME_MEANING = {
     "BindSession",
     "Constrain",
@@ -34,6 +35,7 @@ SAME_MEANING = {
     "Request",
     "RequestError",
     "SendMessage",
+    "Settings",
     "Statistics",
     "StreamOptions",
     "Subscribe",

@@ -103,7 +103,7 @@ class Ways:
     def history(self) -> None:
         """Into a lake of its own each time."""
         shutil.rmtree(self._place.lake, ignore_errors=True)
-        history.start(self._spark, self._place, history.HistorySettings(max_events=SHARE), once=True).awaitTermination()
+        history.start(self._spark, self._place, history.Settings(max_events=SHARE), once=True).awaitTermination()
 
     def write_plain(self) -> None:
         """No commit, no exactly once, nothing synced: one job over everything."""

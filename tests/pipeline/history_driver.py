@@ -22,7 +22,7 @@ def main(data: Path, point: str, nth: int) -> None:
         print(here, flush=True)
         dying(here)
 
-    settings = history.HistorySettings(max_events=4_000, max_small_files=3)
+    settings = history.Settings(max_events=4_000, max_small_files=3)
     query = history.start(spark, Place(data, "http://127.0.0.1:1"), settings, once=True, crash=crash)
     print("started", flush=True)
     query.awaitTermination()

@@ -34,11 +34,11 @@ def test_a_job_is_run_over_a_past_range_of_lake_and_journal_and_published_once(
     from penstock.pipeline.backfill import backfill, publish_backfill
     from penstock.pipeline.jobs import candles, history
 
-    settings = candles.CandlesSettings(adapter_set="SET", adapter="OUT", sizes=("10s",))
+    settings = candles.Settings(adapter_set="SET", adapter="OUT", sizes=("10s",))
     with SinkServer() as sink, journal(tmp_path / "journal") as opened:
         place = Place(tmp_path, sink.url, TOKEN)
         append(opened, [trade(number) for number in range(40)])
-        history.start(spark, place, history.HistorySettings(), once=True).awaitTermination()
+        history.start(spark, place, history.Settings(), once=True).awaitTermination()
         others: list[Event] = [
             ("WELCOME/STOCKS/axb/other", "snapshot", '{"last_price":"9"}', NOON),
             ("WELCOME/OTHER/a", "update", '{"last_price":"9"}', NOON),
@@ -74,7 +74,7 @@ def test_what_cannot_be_is_named(spark: SparkSession, tmp_path: Path) -> None:
     from penstock.pipeline.jobs import candles
 
     place = Place(tmp_path, "http://127.0.0.1:1", TOKEN)
-    settings = candles.CandlesSettings()
+    settings = candles.Settings()
     with pytest.raises(BadOption, match="job is 'history'; those that can be run over a range are candles, movers, tr"):
         backfill(spark, place, "history", settings, moment(0), moment(1))
     with pytest.raises(BadOption, match="is not before until"):

@@ -140,7 +140,7 @@ def test_candles_of_a_batch_are_those_that_pandas_computes_from_the_journal(
     from penstock.pipeline.jobs import candles
 
     path = make_journal(tmp_path / "journal", market(3_000, too_late=True))
-    settings = candles.CandlesSettings()
+    settings = candles.Settings()
     events = spark.read.format("penstock").option("entities", "WELCOME/STOCKS/*").option("kinds", "update")
     result = candles.transform(events.load(str(path)), settings).toArrow()
     wanted = expected(trades(path))
@@ -157,7 +157,7 @@ def test_candles_of_a_stream_are_published_once_each_over_failures_and_restarts(
     from penstock.pipeline.jobs import candles
 
     path = make_journal(tmp_path / "journal", market(3_200, too_late=True))
-    settings = candles.CandlesSettings(adapter_set="SET", adapter="OUT", delay_seconds=DELAY, max_events=BATCH)
+    settings = candles.Settings(adapter_set="SET", adapter="OUT", delay_seconds=DELAY, max_events=BATCH)
     faults: Iterator[Fault] = chain(["", "lost", "", "", 500], repeat(""))
     with SinkServer(faults) as sink:
         place = place_of(tmp_path, sink)
@@ -212,18 +212,16 @@ def test_settings_are_checked_before_anything_runs(spark: SparkSession, tmp_path
     path = make_journal(tmp_path / "journal", market(10, too_late=False))
     events = spark.read.format("penstock").load(str(path))
     with pytest.raises(BadOption, match="window size is '7 weeks'"):
-        candles.transform(events, candles.CandlesSettings(sizes=("7 weeks",)))
+        candles.transform(events, candles.Settings(sizes=("7 weeks",)))
     with pytest.raises(BadOption, match="sizes is empty"):
-        candles.transform(events, candles.CandlesSettings(sizes=()))
+        candles.transform(events, candles.Settings(sizes=()))
     with pytest.raises(BadOption, match="it cannot be negative"):
-        candles.transform(events, candles.CandlesSettings(delay_seconds=-1))
+        candles.transform(events, candles.Settings(delay_seconds=-1))
 
 
 def test_times_before_1970_are_in_the_window_they_belong_to(spark: SparkSession, tmp_path: Path) -> None:
     from penstock.pipeline.jobs import candles
 
     path = make_journal(tmp_path / "journal", [("WELCOME/STOCKS/a", "update", '{"last_price":"1"}', -1)])
-    rows = candles.transform(
-        spark.read.format("penstock").load(str(path)), candles.CandlesSettings(sizes=("1m",))
-    ).toArrow()
+    rows = candles.transform(spark.read.format("penstock").load(str(path)), candles.Settings(sizes=("1m",))).toArrow()
     assert rows.column("end").to_pylist() == [datetime(1970, 1, 1, tzinfo=UTC)]

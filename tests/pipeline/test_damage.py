@@ -106,5 +106,5 @@ def test_jobs_leave_notes_where_the_runner_looks_for_them(spark: SparkSession, t
     path = make_journal(tmp_path / "journal", [("a", "update", f"value-{n}-") for n in range(1, 31)], frame=10)
     damage(path, 15)
     place = Place(tmp_path, "http://127.0.0.1:1")
-    history.start(spark, place, history.HistorySettings(), once=True).awaitTermination()
+    history.start(spark, place, history.Settings(), once=True).awaitTermination()
     assert [(note.first, note.last) for note in reports.told(place.damage)] == [(11, 20)]

@@ -41,7 +41,7 @@ def run(spark: SparkSession, world: World, crash: Callable[[str], None] | None =
     from penstock.pipeline.jobs import history
 
     more: dict[str, Any] = {} if crash is None else {"crash": crash}
-    query = history.start(spark, place(world), history.HistorySettings(**settings), once=True, **more)
+    query = history.start(spark, place(world), history.Settings(**settings), once=True, **more)
     # Raises what the query died of.
     query.awaitTermination()
 
@@ -123,10 +123,10 @@ def test_a_second_job_on_the_same_lake_says_so(
             reached.set()
             go_on.wait(250)
 
-    first = history.start(spark, place(world), history.HistorySettings(), once=True, crash=crash)
+    first = history.start(spark, place(world), history.Settings(), once=True, crash=crash)
     assert reached.wait(250)
     with pytest.raises(LakeInUse, match="another job writes the lake"):
-        history.start(spark, place(world), history.HistorySettings(), once=True)
+        history.start(spark, place(world), history.Settings(), once=True)
     go_on.set()
     first.awaitTermination()
     same(world)
@@ -136,7 +136,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(spark: SparkSession, w
     from penstock.pipeline.jobs import history
 
     with pytest.raises(BadOption, match="there is no journal in"):
-        history.start(spark, Place(tmp_path / "nowhere", "http://127.0.0.1:1"), history.HistorySettings())
+        history.start(spark, Place(tmp_path / "nowhere", "http://127.0.0.1:1"), history.Settings())
     world.fill(100)
     run(spark, world)
     world.journal.close()
@@ -182,7 +182,7 @@ def test_a_damaged_segment_is_told_in_the_lake_and_stops_nothing(spark: SparkSes
 
 
 def test_settings_that_make_no_sense_are_refused_by_name() -> None:
-    from penstock.pipeline.jobs.history import HistorySettings
+    from penstock.pipeline.jobs.history import Settings
 
     for wrong, text in (
         ({"partitions": 0}, "partitions is 0; it must be at least 1"),
@@ -191,7 +191,7 @@ def test_settings_that_make_no_sense_are_refused_by_name() -> None:
         ({"max_event": 1}, "max_event"),
     ):
         with pytest.raises(msgspec.ValidationError, match=text):
-            msgspec.convert(wrong, HistorySettings)
+            msgspec.convert(wrong, Settings)
 
 
 def test_old_events_are_dropped_and_small_files_merged_as_the_job_goes(spark: SparkSession, world: World) -> None:

@@ -89,7 +89,7 @@ def test_what_subscribers_have_at_the_end_is_what_a_batch_computes(spark: SparkS
     events += [quote("a", "11", 3, None), quote("b", "20", 0.5), quote("b", "5", 4), quote("c", "9", 5)]
     events += [quote("c", "20", 6), quote("a", "12", 6, None)]
     make_journal(tmp_path / "journal", events, frame=3)
-    settings = movers.MoversSettings(adapter_set="SET", adapter="OUT", count=1, max_events=4)
+    settings = movers.Settings(adapter_set="SET", adapter="OUT", count=1, max_events=4)
     with SinkServer() as sink:
         place = Place(tmp_path, sink.url, TOKEN)
         query = movers.start(spark, place, settings, once=True)
@@ -120,4 +120,4 @@ def test_a_setting_that_is_not_known_is_named() -> None:
     from penstock.pipeline.jobs import movers
 
     with pytest.raises(msgspec.ValidationError, match="unknown field `colour`"):
-        msgspec.convert({"colour": "red"}, movers.MoversSettings)
+        msgspec.convert({"colour": "red"}, movers.Settings)

@@ -54,7 +54,7 @@ def test_rates_latencies_and_silences_are_those_of_the_payloads(spark: SparkSess
 
     with journal(tmp_path / "journal") as opened:
         opened.append(payloads(), Policy.ACK)
-    settings = traffic.TrafficSettings(adapter_set="SET", adapter="OUT", max_events=90)
+    settings = traffic.Settings(adapter_set="SET", adapter="OUT", max_events=90)
     with SinkServer() as sink:
         place = Place(tmp_path, sink.url, TOKEN)
         query = traffic.start(spark, place, settings, once=True)

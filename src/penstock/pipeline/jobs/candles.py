@@ -26,7 +26,7 @@ KEYS = ("stock",)
 FIELDS = ("stock", SIZE, START, END, "open", "high", "low", "close", "volume", "vwap", "trades")
 
 
-class CandlesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[pipeline.jobs.candles]`; the defaults are for the demo."""
 
     entities: tuple[str, ...] = ("WELCOME/STOCKS/*",)
@@ -47,7 +47,7 @@ class CandlesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return timedelta(seconds=self.delay_seconds)
 
 
-def transform(events: DataFrame, settings: CandlesSettings) -> DataFrame:
+def transform(events: DataFrame, settings: Settings) -> DataFrame:
     """A row for each stock, size and window; the same for a stream, in update or append mode, and for a batch.
 
     An event without a price, or with a price or a quantity that is no number, negative or huge, is dropped and counted
@@ -82,7 +82,7 @@ def transform(events: DataFrame, settings: CandlesSettings) -> DataFrame:
     )
 
 
-def start(spark: SparkSession, place: Place, settings: CandlesSettings, *, once: bool = False) -> StreamingQuery:
+def start(spark: SparkSession, place: Place, settings: Settings, *, once: bool = False) -> StreamingQuery:
     """The query runs until it is stopped; `once`: until it has what the journal holds now."""
     events = stream_events(spark, place, settings.entities, ("update",), settings.starting, settings.max_events)
     checkpoint = place.checkpoints(NAME)
@@ -92,7 +92,7 @@ def start(spark: SparkSession, place: Place, settings: CandlesSettings, *, once:
     return start_query(transform(events, settings), publisher, checkpoint, trigger=trigger, query_name=NAME)
 
 
-def targets(place: Place, settings: CandlesSettings) -> tuple[Target, Target]:
+def targets(place: Place, settings: Settings) -> tuple[Target, Target]:
     """For candles as they grow, and for closed ones."""
 
     def target(name: str, mode: str) -> Target:
@@ -108,7 +108,7 @@ def targets(place: Place, settings: CandlesSettings) -> tuple[Target, Target]:
     return target("candle", "MERGE"), target("candles", "DISTINCT")
 
 
-def outputs(result: pa.Table, place: Place, settings: CandlesSettings) -> list[tuple[Target, pa.Table]]:
+def outputs(result: pa.Table, place: Place, settings: Settings) -> list[tuple[Target, pa.Table]]:
     """What `backfill` publishes of a batch's result: every candle is closed."""
     closed = targets(place, settings)[1]
     return [(closed, result.sort_by([(END, "ascending"), (SIZE, "ascending"), ("stock", "ascending")]))]

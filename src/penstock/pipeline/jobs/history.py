@@ -39,7 +39,7 @@ _UPKEEP_SECONDS = 600.0
 _PATIENCE_SECONDS = 3.0
 
 
-class HistorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[pipeline.jobs.history]`."""
 
     # The journal serves what the lake has not yet: waiting makes files larger and costs readers nothing.
@@ -65,7 +65,7 @@ class HistorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def start(
     spark: SparkSession,
     place: Place,
-    settings: HistorySettings,
+    settings: Settings,
     *,
     once: bool = False,
     crash: Crash = nowhere,
@@ -89,7 +89,7 @@ def start(
 
 
 def _start(
-    spark: SparkSession, place: Place, settings: HistorySettings, lake: Lake, once: bool, crash: Crash
+    spark: SparkSession, place: Place, settings: Settings, lake: Lake, once: bool, crash: Crash
 ) -> StreamingQuery:
     lake.check_journal(place.journal)
     gap = lake.check_gap(place.journal)
@@ -120,7 +120,7 @@ def _start(
 class _Write:
     """What happens to a batch. A class, not a closure: under Spark Connect it travels to the server."""
 
-    def __init__(self, lake: Lake, journal: Path, settings: HistorySettings, crash: Crash) -> None:
+    def __init__(self, lake: Lake, journal: Path, settings: Settings, crash: Crash) -> None:
         self._lake = lake
         self._journal = journal
         self._settings = settings

@@ -54,7 +54,7 @@ _ROWS = pa.schema(
 )
 
 
-class MoversSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[pipeline.jobs.movers]`; the defaults are for the demo."""
 
     entities: tuple[str, ...] = ("WELCOME/STOCKS/*",)
@@ -73,7 +73,7 @@ class MoversSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_events: int = 100_000
 
 
-def transform(events: DataFrame, settings: MoversSettings) -> DataFrame:
+def transform(events: DataFrame, settings: Settings) -> DataFrame:
     """A row for each stock and window: its name, last price, and change in percent since the window's first price.
 
     What has no price, or one that is no number, not positive or huge, is dropped and counted (`observedMetrics`).
@@ -103,7 +103,7 @@ def transform(events: DataFrame, settings: MoversSettings) -> DataFrame:
     return figures.select("stock", "name", fn.col("window.start").alias(START), "price", change.alias("change"))
 
 
-def start(spark: SparkSession, place: Place, settings: MoversSettings, *, once: bool = False) -> StreamingQuery:
+def start(spark: SparkSession, place: Place, settings: Settings, *, once: bool = False) -> StreamingQuery:
     """The query runs until it is stopped; `once`: until it has what the journal holds now."""
     events = stream_events(spark, place, settings.entities, ("update",), settings.starting, settings.max_events)
     checkpoint = place.checkpoints(NAME)
@@ -112,7 +112,7 @@ def start(spark: SparkSession, place: Place, settings: MoversSettings, *, once: 
     return start_query(transform(events, settings), publisher, checkpoint, trigger=trigger, query_name=NAME)
 
 
-def target(place: Place, settings: MoversSettings) -> Target:
+def target(place: Place, settings: Settings) -> Target:
     return Target.at(
         place,
         settings.adapter_set,
@@ -124,7 +124,7 @@ def target(place: Place, settings: MoversSettings) -> Target:
     )
 
 
-def outputs(result: pa.Table, place: Place, settings: MoversSettings) -> list[tuple[Target, pa.Table]]:
+def outputs(result: pa.Table, place: Place, settings: Settings) -> list[tuple[Target, pa.Table]]:
     """What `backfill` publishes of a batch's result: the table as of the range's last window."""
     return [(target(place, settings), stand(None, result, settings.count)[0])]
 

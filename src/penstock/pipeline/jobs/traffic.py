@@ -53,7 +53,7 @@ FIELDS = (
 SLOTS = 60
 
 
-class TrafficSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`[pipeline.jobs.traffic]`."""
 
     entities: tuple[str, ...] = ("TLEX/TLEX/*",)
@@ -71,7 +71,7 @@ class TrafficSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_events: int = 100_000
 
 
-def transform(events: DataFrame, settings: TrafficSettings) -> DataFrame:
+def transform(events: DataFrame, settings: Settings) -> DataFrame:
     """A row for each controller, size and window; the same for a stream in update mode and for a batch.
 
     rate: payloads a second over the whole window. bytes: of the values as journaled. latency_*: milliseconds, over
@@ -132,7 +132,7 @@ def transform(events: DataFrame, settings: TrafficSettings) -> DataFrame:
     )
 
 
-def start(spark: SparkSession, place: Place, settings: TrafficSettings, *, once: bool = False) -> StreamingQuery:
+def start(spark: SparkSession, place: Place, settings: Settings, *, once: bool = False) -> StreamingQuery:
     """The query runs until it is stopped; `once`: until it has what the journal holds now."""
     events = stream_events(spark, place, settings.entities, settings.kinds, settings.starting, settings.max_events)
     checkpoint = place.checkpoints(NAME)
@@ -142,7 +142,7 @@ def start(spark: SparkSession, place: Place, settings: TrafficSettings, *, once:
     return start_query(transform(events, settings), publisher, checkpoint, trigger=trigger, query_name=NAME)
 
 
-def target(place: Place, settings: TrafficSettings) -> Target:
+def target(place: Place, settings: Settings) -> Target:
     return Target.at(
         place,
         settings.adapter_set,
@@ -152,7 +152,7 @@ def target(place: Place, settings: TrafficSettings) -> Target:
     )
 
 
-def outputs(result: pa.Table, place: Place, settings: TrafficSettings) -> list[tuple[Target, pa.Table]]:
+def outputs(result: pa.Table, place: Place, settings: Settings) -> list[tuple[Target, pa.Table]]:
     """What `backfill` publishes of a batch's result: every window, the newest last."""
     return [(target(place, settings), result.sort_by([(END, "ascending"), ("controller", "ascending")]))]
 
