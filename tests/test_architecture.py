@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 
 # Words that two protocols have for the same thing, or its two ends: requests and notifications of TLCP, of the older
 # text protocol and of remote adapters; what client and server make of a subscription. Every job of the pipeline has its
-# `Settings`.
+# `Settings`, and the documents of TLEX's REST API are named as in its description, which clients are made from.
 SAME_MEANING = {
     "BindSession",
     "Constrain",
@@ -27,6 +27,7 @@ SAME_MEANING = {
     "Destroy",
     "EndOfSnapshot",
     "ForceRebind",
+    "Listener",
     "MessageDone",
     "MessageFailed",
     "Overflow",
@@ -35,6 +36,8 @@ SAME_MEANING = {
     "Request",
     "RequestError",
     "SendMessage",
+    "Session",
+    "SessionRequest",
     "Settings",
     "Statistics",
     "StreamOptions",

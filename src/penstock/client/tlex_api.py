@@ -18,7 +18,7 @@ from penstock.client.address import server_parts
 from penstock.client.errors import ClientError
 from penstock.client.obstacles import obstacle
 from penstock.client.trust import trusting
-from penstock.wire.tlex.rest import ErrorBody, RequestDetails, SessionBody, SessionRequestBody
+from penstock.wire.tlex.rest import ErrorBody, RequestDetails, Session, SessionRequest
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
 
 BASE = "/api/v1"
@@ -68,27 +68,27 @@ class TlexApi:
         *,
         singleplex: bool = False,
         security: SecurityMode = SecurityMode.NONE,
-    ) -> SessionBody:
+    ) -> Session:
         """A new session; connect to it within seconds."""
         if singleplex:
             details = RequestDetails(security_mode=security, tlc_identifier=identifiers[0])
         else:
             details = RequestDetails(security_mode=security, tlc_identifiers=tuple(identifiers))
         protocol = Protocol.SINGLEPLEX if singleplex else Protocol.MULTIPLEX
-        body = SessionRequestBody(domain=domain, type=type, protocol=protocol, details=details)
-        return await self._ask("POST", "/sessions", SessionBody, body)
+        body = SessionRequest(domain=domain, type=type, protocol=protocol, details=details)
+        return await self._ask("POST", "/sessions", Session, body)
 
-    async def sessions(self, **filters: str) -> list[SessionBody]:
+    async def sessions(self, **filters: str) -> list[Session]:
         query = f"?{urlencode(filters)}" if filters else ""
-        return await self._ask("GET", f"/sessions{query}", list[SessionBody])
+        return await self._ask("GET", f"/sessions{query}", list[Session])
 
-    async def session(self, token: str) -> SessionBody:
-        return await self._ask("GET", f"/sessions/{quote(token, safe='')}", SessionBody)
+    async def session(self, token: str) -> Session:
+        return await self._ask("GET", f"/sessions/{quote(token, safe='')}", Session)
 
-    async def update(self, session: SessionBody, identifiers: Sequence[str]) -> SessionBody:
+    async def update(self, session: Session, identifiers: Sequence[str]) -> Session:
         """Other controllers for a session, from now on."""
         body = RequestDetails(security_mode=session.details.security_mode, tlc_identifiers=tuple(identifiers))
-        return await self._ask("PUT", f"/sessions/{quote(session.token, safe='')}", SessionBody, body)
+        return await self._ask("PUT", f"/sessions/{quote(session.token, safe='')}", Session, body)
 
     async def delete(self, token: str) -> None:
         await self._ask("DELETE", f"/sessions/{quote(token, safe='')}", None)

@@ -11,15 +11,15 @@ from msgspec import UNSET
 
 from penstock.exchange.session import HubSession
 from penstock.store.records import SessionLog
-from penstock.wire.tlex.rest import SessionBody, SessionDetails, TlexEndpoint
+from penstock.wire.tlex.rest import Listener, Session, SessionDetails
 
 
-def described(session: HubSession, host: str, port: int) -> SessionBody:
+def described(session: HubSession, host: str, port: int) -> Session:
     """As clients see it."""
     limits = session.limits
     # A whole second, the next one: clients must not give up too early.
     expiration = datetime.fromtimestamp(-(-session.expires // 1000), UTC)
-    return SessionBody(
+    return Session(
         token=session.token,
         domain=session.domain,
         type=session.type,
@@ -28,7 +28,7 @@ def described(session: HubSession, host: str, port: int) -> SessionBody:
             security_mode=session.security,
             tlc_identifier=session.identifiers[0] if session.is_singleplex else UNSET,
             tlc_identifiers=UNSET if session.is_singleplex else session.identifiers,
-            listener=TlexEndpoint(host=host, port=port, expiration=expiration),
+            listener=Listener(host=host, port=port, expiration=expiration),
             keep_alive_timeout=timedelta(seconds=limits.keep_alive_seconds),
             clock_diff_limit=timedelta(milliseconds=limits.clock_difference_millis),
             clock_diff_limit_duration=timedelta(seconds=limits.clock_difference_window_seconds),

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from penstock import __version__
-from penstock.wire.tlex.rest import ErrorBody, RequestDetails, SessionBody, SessionRequestBody, TlcRequest
+from penstock.wire.tlex.rest import ErrorBody, RequestDetails, Session, SessionRequest, TlcRequest
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
 
 HEADER = "X-Authorization"
@@ -77,7 +77,7 @@ _IDENTIFIERS = ("NLZH0023", "NLZH0024")
 
 # In which way a session can be asked for: by type and protocol.
 SESSION_EXAMPLES = {
-    f"{type_.value}_{protocol.value.rpartition('_')[2]}": SessionRequestBody(
+    f"{type_.value}_{protocol.value.rpartition('_')[2]}": SessionRequest(
         domain="test",
         type=type_,
         protocol=protocol,
@@ -96,9 +96,9 @@ OPERATIONS = (
         "/sessions",
         "Create a session",
         200,
-        SessionBody,
+        Session,
         (400, 413),
-        SessionRequestBody,
+        SessionRequest,
         examples=SESSION_EXAMPLES,
         leads_to=("/sessions/{token}", "token"),
     ),
@@ -107,20 +107,20 @@ OPERATIONS = (
         "/sessions",
         "The active sessions of one's account",
         200,
-        list[SessionBody],
+        list[Session],
         (400,),
         query=(
             ("type", _choice(SessionType), "Only those of this type."),
             ("protocol", _choice(Protocol), "Only those with this protocol."),
         ),
     ),
-    ApiOperation("get", "/sessions/{token}", "One active session", 200, SessionBody, (404,)),
+    ApiOperation("get", "/sessions/{token}", "One active session", 200, Session, (404,)),
     ApiOperation(
         "put",
         "/sessions/{token}",
         "Other controllers for a session, at once",
         200,
-        SessionBody,
+        Session,
         (400, 404, 413),
         RequestDetails,
         examples={
@@ -166,7 +166,7 @@ def _asks_for(name: str, **values: str) -> dict[str, Any]:
 # What types cannot say: a session is of one controller, if it is one's own, or of several.
 ALTERNATIVES = {
     RequestDetails.__name__: [{"required": ["tlcIdentifier"]}, {"required": ["tlcIdentifiers"]}],
-    SessionRequestBody.__name__: [
+    SessionRequest.__name__: [
         _asks_for("tlcIdentifier", type=SessionType.TLC.value, protocol=Protocol.SINGLEPLEX.value),
         _asks_for("tlcIdentifiers", protocol=Protocol.MULTIPLEX.value),
     ],

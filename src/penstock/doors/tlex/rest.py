@@ -46,7 +46,7 @@ from penstock.log import get
 from penstock.store.errors import AlreadyExists, BadName, Closed, NoSuchRecord
 from penstock.store.records import SessionLog
 from penstock.wire.tlex.errors import BadRequest
-from penstock.wire.tlex.rest import SessionBody, parse_details, parse_session_request, parse_tlc_request
+from penstock.wire.tlex.rest import Session, parse_details, parse_session_request, parse_tlc_request
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Rest:
         self._hub.delete(authorization, _named(request, "token"), instant())
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
-    def _described(self, session: HubSession, request: Request) -> SessionBody:
+    def _described(self, session: HubSession, request: Request) -> Session:
         return described(session, self._door.host_for(request.url.hostname), self._door.port_for(session.security))
 
     # -- controllers ----------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class RequestDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_def
         return () if self.tlc_identifier is UNSET else (self.tlc_identifier,)
 
 
-class SessionRequestBody(Struct, frozen=True, kw_only=True):
+class SessionRequest(Struct, frozen=True, kw_only=True):
     """The body of POST /sessions. Domains are the same in upper and lower case; here they are in lower."""
 
     domain: Domain
@@ -58,7 +58,7 @@ class SessionRequestBody(Struct, frozen=True, kw_only=True):
     details: RequestDetails
 
 
-class TlexEndpoint(Struct, frozen=True, kw_only=True):
+class Listener(Struct, frozen=True, kw_only=True):
     """Where to connect to, and until when."""
 
     host: str
@@ -72,7 +72,7 @@ class SessionDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_def
     security_mode: SecurityMode
     tlc_identifier: str | UnsetType = UNSET
     tlc_identifiers: tuple[str, ...] | UnsetType = UNSET
-    listener: TlexEndpoint
+    listener: Listener
     keep_alive_timeout: timedelta
     clock_diff_limit: timedelta
     clock_diff_limit_duration: timedelta
@@ -82,7 +82,7 @@ class SessionDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_def
     payload_throughput_limit_duration: timedelta
 
 
-class SessionBody(Struct, frozen=True, kw_only=True):
+class Session(Struct, frozen=True, kw_only=True):
     """The answer to POST, GET and PUT. The token is a secret until it is used."""
 
     token: str
@@ -107,7 +107,7 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
     status: int
 
 
-_REQUEST = Decoder(SessionRequestBody)
+_REQUEST = Decoder(SessionRequest)
 _DETAILS = Decoder(RequestDetails)
 _TLC = Decoder(TlcRequest)
 
@@ -122,7 +122,7 @@ _ALLOWED = {
 _ALLOWED_OF_TLC = {"type": ", ".join([each.value for each in TlcType])}
 
 
-def parse_session_request(body: bytes, max_identifiers: int = MAX_IDENTIFIERS) -> SessionRequestBody:
+def parse_session_request(body: bytes, max_identifiers: int = MAX_IDENTIFIERS) -> SessionRequest:
     """The body of POST /sessions; fields that are not known are ignored. Raises BadRequest, naming the field."""
     request = _parse(_REQUEST, body)
     request = replace(request, domain=request.domain.lower())
