@@ -26,7 +26,7 @@ from bench.rig.tlex_peers import MAX_CONTROLLERS, SIZE, Bursts, Peer, Taker
 from bench.rig.tlex_relay import BROKER, CONTROLLER
 from penstock.exchange.authorization import Role
 from penstock.store.store import Store
-from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, TokenDatagram
+from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, Token
 from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.vocabulary import TlcType
 
@@ -137,7 +137,7 @@ class Hub:
         content = answer.read()
         if answer.status != 200:
             raise ChildError(f"the hub refuses a session: {content.decode()}")
-        return PREAMBLE + TokenDatagram(json.loads(content)["token"]).encode()
+        return PREAMBLE + Token(json.loads(content)["token"]).encode()
 
     def done(self) -> None:
         """Nothing more is asked for now."""

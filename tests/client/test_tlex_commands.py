@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
-from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, TokenDatagram
+from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, Token
 from penstock.wire.tlex.frames import PREAMBLE
 from tests.support.forge import Forked
 
@@ -257,7 +257,7 @@ def stubborn(place: Place, token: str) -> Iterator[None]:
     answer = httpx.post(f"{place.api}/api/v1/sessions", json=body, headers={"X-Authorization": token}, trust_env=False)
     listener = answer.json()["details"]["listener"]
     with socket.create_connection((listener["host"], listener["port"]), 20) as connection:
-        connection.sendall(PREAMBLE + TokenDatagram(answer.json()["token"]).encode())
+        connection.sendall(PREAMBLE + Token(answer.json()["token"]).encode())
         stop = threading.Event()
 
         def keep_alive() -> None:

@@ -8,7 +8,7 @@ from penstock.exchange.authorization import Authorization, Role
 from penstock.exchange.refusals import HubReason, HubRefusal
 from penstock.exchange.session import NEXT, SessionState
 from penstock.exchange.settings import HubLimits, HubSettings
-from penstock.wire.tlex.datagrams import TokenDatagram
+from penstock.wire.tlex.datagrams import Token
 from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.vocabulary import EndReason, SecurityMode, SessionType, Tlc, TlcType
 from tests.exchange.world import BROKER, MONITOR, MULTIPLEX, NOON, SINGLEPLEX, TLC, A, B, C, D, World, named
@@ -167,7 +167,7 @@ def test_who_is_connected_in_time_may_show_the_token_a_little_later(world: World
     world.move(4.9)
     peer = world.accept()
     world.wait(4.75)
-    peer.send_bytes(PREAMBLE + TokenDatagram(session.token).encode())
+    peer.send_bytes(PREAMBLE + Token(session.token).encode())
     assert session.state is SessionState.LIVE
 
 
@@ -177,7 +177,7 @@ def test_who_is_connected_too_late_cannot_use_the_token_even_while_another_is_at
     world.accept()
     world.move(0.1)
     late = world.accept()
-    late.send_bytes(PREAMBLE + TokenDatagram(session.token).encode())
+    late.send_bytes(PREAMBLE + Token(session.token).encode())
     assert late.closed
     assert session.state is SessionState.PENDING
     world.wait(5.0)
@@ -355,7 +355,7 @@ def test_a_deleted_session_that_was_not_connected_cannot_be_connected_to(world: 
     session = world.open(BROKER, A)
     world.hub.delete(world.authorization(BROKER), session.token, world.now)
     peer = world.accept()
-    peer.send_bytes(PREAMBLE + TokenDatagram(session.token).encode())
+    peer.send_bytes(PREAMBLE + Token(session.token).encode())
     assert peer.closed
 
 

@@ -22,7 +22,7 @@ from penstock.wire.tlex.datagrams import (
     Reconnect,
     TimestampsRequest,
     TimestampsResponse,
-    TokenDatagram,
+    Token,
     decode,
 )
 from penstock.wire.tlex.forms import PayloadForms
@@ -250,7 +250,7 @@ class World:
 
     def connect(self, session: HubSession) -> Peer:
         peer = self.accept(session.security)
-        peer.send_bytes(PREAMBLE + TokenDatagram(session.token).encode())
+        peer.send_bytes(PREAMBLE + Token(session.token).encode())
         assert peer.session is session
         return peer
 

@@ -28,7 +28,7 @@ from penstock.wire.tlex.datagrams import (
     Reconnect,
     TimestampsRequest,
     TimestampsResponse,
-    TokenDatagram,
+    Token,
     decode,
 )
 from penstock.wire.tlex.errors import BadDatagram, BadTlexStream
@@ -93,7 +93,7 @@ async def _introduce(session: Session, reader: asyncio.StreamReader, writer: asy
     # Not before: with another version there is nothing more to say.
     if await reader.readexactly(len(PREAMBLE)) != PREAMBLE:
         raise TlexError("the hub speaks another version of the protocol")
-    writer.write(TokenDatagram(session.token).encode())
+    writer.write(Token(session.token).encode())
     await writer.drain()
 
 

@@ -15,7 +15,7 @@ from penstock.wire.tlex.datagrams import (
     Reconnect,
     TimestampsRequest,
     TimestampsResponse,
-    TokenDatagram,
+    Token,
     Unknown,
 )
 from penstock.wire.tlex.frames import PREAMBLE, frame
@@ -96,7 +96,7 @@ def test_a_token_is_of_no_use_at_the_port_of_the_other_security_mode(site: Site,
         (plain_session, site.dial(site.door.tls_port, trusting(certificates))),
         (tls_session, site.dial(site.door.port)),
     ):
-        peer.send_bytes(PREAMBLE + TokenDatagram(session["token"]).encode())
+        peer.send_bytes(PREAMBLE + Token(session["token"]).encode())
         assert peer.rest() == []
 
 
@@ -118,7 +118,7 @@ def test_the_hub_sends_its_version_before_the_client_has_said_anything(site: Sit
 @pytest.mark.conformance("tlex.version.other")
 def test_another_version_is_refused_without_a_word(site: Site) -> None:
     peer = site.dial()
-    peer.send_bytes(b"\x02" + TokenDatagram("x").encode())
+    peer.send_bytes(b"\x02" + Token("x").encode())
     assert peer.rest() == []
 
 
@@ -141,7 +141,7 @@ def test_a_token_without_a_token_is_refused_without_a_word(site: Site) -> None:
 def test_an_unknown_token_is_refused_without_a_word(site: Site) -> None:
     for token in ("x", "x" * 43, "x" * 65_534):
         peer = site.dial()
-        peer.send_bytes(PREAMBLE + TokenDatagram(token).encode())
+        peer.send_bytes(PREAMBLE + Token(token).encode())
         assert peer.rest() == []
 
 
@@ -150,7 +150,7 @@ def test_a_token_is_good_for_one_connection_which_a_second_one_does_not_disturb(
     (a,) = site.tlcs(1)
     first = site.join("Broker", a)
     second = site.dial()
-    second.send_bytes(PREAMBLE + TokenDatagram(first.token).encode())
+    second.send_bytes(PREAMBLE + Token(first.token).encode())
     assert second.rest() == []
     first.synchronize()
 
@@ -162,7 +162,7 @@ def test_the_token_of_a_session_that_has_ended_is_of_no_use(site: Site) -> None:
     peer.send(Bye())
     assert peer.bye() is None
     again = site.dial()
-    again.send_bytes(PREAMBLE + TokenDatagram(peer.token).encode())
+    again.send_bytes(PREAMBLE + Token(peer.token).encode())
     assert again.rest() == []
 
 
@@ -175,7 +175,7 @@ def test_a_token_expires_and_its_controllers_are_free_again(strict: Site) -> Non
     while strict.http.get(path, headers={"X-Authorization": _broker(strict)}).status_code == 200:
         pass
     peer = strict.dial()
-    peer.send_bytes(PREAMBLE + TokenDatagram(session["token"]).encode())
+    peer.send_bytes(PREAMBLE + Token(session["token"]).encode())
     assert peer.rest() == []
     assert strict.post("Broker", a).status_code == 200
 
@@ -189,7 +189,7 @@ def _broker(site: Site) -> str:
 @pytest.mark.conformance("tlex.token.late")
 def test_whoever_says_nothing_is_sent_away(strict: Site) -> None:
     silent, half = strict.dial(), strict.dial()
-    half.send_bytes(PREAMBLE + TokenDatagram("x" * 43).encode()[:-1])
+    half.send_bytes(PREAMBLE + Token("x" * 43).encode()[:-1])
     assert silent.rest() == half.rest() == []
 
 
@@ -197,7 +197,7 @@ def test_whoever_says_nothing_is_sent_away(strict: Site) -> None:
 def test_a_second_token_is_a_violation(site: Site) -> None:
     (a,) = site.tlcs(1)
     peer = site.join("Broker", a)
-    peer.send(TokenDatagram(peer.token))
+    peer.send(Token(peer.token))
     assert (peer.bye() or "").startswith("protocol violation: Token (0x01)")
 
 
@@ -207,7 +207,7 @@ def test_what_comes_together_with_the_token_is_served(site: Site) -> None:
     broker = site.join("Broker", a)
     session = site.session("TLC", a, protocol="TCPStreaming_Singleplex")
     controller = site.dial()
-    controller.send_bytes(PREAMBLE + TokenDatagram(session["token"]).encode() + plain("at once").encode())
+    controller.send_bytes(PREAMBLE + Token(session["token"]).encode() + plain("at once").encode())
     assert broker.payload() == named(a, "at once")
 
 
@@ -408,7 +408,7 @@ def test_the_hub_asks_for_timestamps_as_soon_as_a_session_is_connected_and_then_
     (a,) = strict.tlcs(1)
     session = strict.session("Broker", a)
     peer = strict.dial()
-    peer.send_bytes(PREAMBLE + TokenDatagram(session["token"]).encode())
+    peer.send_bytes(PREAMBLE + Token(session["token"]).encode())
     first = peer.next()
     assert isinstance(first, TimestampsRequest)
     assert first.sent < peer.expect(TimestampsRequest).sent < peer.expect(TimestampsRequest).sent
@@ -429,7 +429,7 @@ def test_an_answer_tells_the_hub_latency_and_clock_difference(site: Site) -> Non
     (a,) = site.tlcs(1)
     session = site.session("Broker", a)
     peer = site.dial()
-    peer.send_bytes(PREAMBLE + TokenDatagram(session["token"]).encode())
+    peer.send_bytes(PREAMBLE + Token(session["token"]).encode())
     request = peer.expect(TimestampsRequest)
     # A clock that is 700 ms ahead, of somebody who answers at once.
     peer.send(TimestampsResponse(request.sent, request.sent + 700, request.sent + 700))

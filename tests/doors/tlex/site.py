@@ -23,7 +23,7 @@ from penstock.wire.tlex.datagrams import (
     Payload,
     TimestampsRequest,
     TimestampsResponse,
-    TokenDatagram,
+    Token,
     decode,
 )
 from penstock.wire.tlex.frames import PREAMBLE, TlexFrameReader
@@ -149,7 +149,7 @@ class Site:
     def connect(self, session: dict[str, Any], context: ssl.SSLContext | None = None) -> Peer:
         """The connection of a session, when the hub has admitted it."""
         peer = self.dial(session["details"]["listener"]["port"], context)
-        peer.send_bytes(PREAMBLE + TokenDatagram(session["token"]).encode())
+        peer.send_bytes(PREAMBLE + Token(session["token"]).encode())
         peer.token = session["token"]
         peer.synchronize()
         return peer

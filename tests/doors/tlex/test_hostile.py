@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.wire.tlex.datagrams import KeepAlive, TimestampsRequest, TokenDatagram
+from penstock.wire.tlex.datagrams import KeepAlive, TimestampsRequest, Token
 from penstock.wire.tlex.frames import PREAMBLE, frame
 from penstock.wire.tlex.vocabulary import EndReason
 from tests.exchange.world import BROKER, MONITOR, SINGLEPLEX, TLC, A, B, C, Peer, World, named, plain
@@ -66,7 +66,7 @@ IMPOSSIBLE = {
     "Timestamps request of 10 bytes": frame(b"\x06" + bytes(9)),
     "Timestamps response of 24 bytes": frame(b"\x07" + bytes(23)),
     "Timestamps response of 26 bytes": frame(b"\x07" + bytes(25)),
-    "a second Token": TokenDatagram("x" * 43).encode(),
+    "a second Token": Token("x" * 43).encode(),
 }
 
 SPLITS = {"whole": 0, "byte by byte": 1, "ten at once": 10}

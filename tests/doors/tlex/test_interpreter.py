@@ -14,7 +14,7 @@ from penstock.wire.tlex.datagrams import (
     Reconnect,
     TimestampsRequest,
     TimestampsResponse,
-    TokenDatagram,
+    Token,
     Unknown,
 )
 from penstock.wire.tlex.frames import PREAMBLE
@@ -45,9 +45,7 @@ def test_a_right_token_is_answered_with_a_request_for_timestamps(world: World) -
 def test_version_token_and_payloads_may_come_in_any_pieces(world: World, pieces: str) -> None:
     broker = world.join(BROKER, A)
     session = world.open(TLC, A, protocol=SINGLEPLEX)
-    data = PREAMBLE + b"".join(
-        [each.encode() for each in (TokenDatagram(session.token), plain("1"), KeepAlive(), plain("2"))]
-    )
+    data = PREAMBLE + b"".join([each.encode() for each in (Token(session.token), plain("1"), KeepAlive(), plain("2"))])
     peer = world.accept()
     for piece in [data] if pieces == "whole" else [data[at : at + 1] for at in range(len(data))]:
         peer.send_bytes(piece)
@@ -64,7 +62,7 @@ def test_version_token_and_payloads_may_come_in_any_pieces(world: World, pieces:
         named(A, "x"),
         TimestampsRequest(1),
         Unknown(8, b""),
-        TokenDatagram("x"),
+        Token("x"),
     ],
     ids=lambda each: type(each).__name__,
 )
@@ -72,7 +70,7 @@ def test_who_does_not_begin_with_a_right_token_is_closed_without_a_word(world: W
     broker = world.join(BROKER, A)
     session = world.open(TLC, A)
     peer = world.accept()
-    peer.send_bytes(PREAMBLE + first.encode() + TokenDatagram(session.token).encode())
+    peer.send_bytes(PREAMBLE + first.encode() + Token(session.token).encode())
     assert peer.closed
     assert peer.writes == [PREAMBLE]
     assert broker.take() == []
@@ -92,13 +90,13 @@ def test_a_token_can_be_used_once_and_the_first_connection_does_not_notice(world
     session = world.open(TLC, A)
     first = world.connect(session)
     second = world.accept()
-    second.send_bytes(PREAMBLE + TokenDatagram(session.token).encode())
+    second.send_bytes(PREAMBLE + Token(session.token).encode())
     assert second.closed
     assert second.writes == [PREAMBLE]
     assert not first.closed
     first.conversation.lost(False, world.now)
     third = world.accept()
-    third.send_bytes(PREAMBLE + TokenDatagram(session.token).encode())
+    third.send_bytes(PREAMBLE + Token(session.token).encode())
     assert third.closed
 
 
@@ -107,12 +105,12 @@ def test_a_token_is_only_good_on_the_kind_of_connection_it_was_asked_for(world: 
     session = world.open(TLC, A, security=wanted)
     other = next(each for each in SecurityMode if each is not wanted)
     wrong = world.accept(other)
-    wrong.send_bytes(PREAMBLE + TokenDatagram(session.token).encode())
+    wrong.send_bytes(PREAMBLE + Token(session.token).encode())
     assert wrong.closed
     assert world.connect(session).session.state is SessionState.LIVE
 
 
-@pytest.mark.parametrize("sent", [b"", PREAMBLE, PREAMBLE + TokenDatagram("x" * 43).encode()[:20]])
+@pytest.mark.parametrize("sent", [b"", PREAMBLE, PREAMBLE + Token("x" * 43).encode()[:20]])
 def test_who_does_not_show_a_token_in_time_is_closed(world: World, sent: bytes) -> None:
     peer = world.accept()
     peer.send_bytes(sent)
@@ -125,7 +123,7 @@ def test_who_does_not_show_a_token_in_time_is_closed(world: World, sent: bytes) 
 
 def test_a_byte_now_and_then_does_not_prolong_the_handshake(world: World) -> None:
     peer = world.accept()
-    for byte in (PREAMBLE + TokenDatagram("x" * 43).encode())[:20]:
+    for byte in (PREAMBLE + Token("x" * 43).encode())[:20]:
         peer.send_bytes(bytes((byte,)))
         world.wait(0.25)
     assert peer.closed
@@ -154,7 +152,7 @@ STAYS, ENDS, LEAVES = "stays", "ends", "leaves"
 # What becomes of the connection in the four modes, in their order above.
 DATAGRAMS: list[tuple[Datagram, tuple[str, str, str, str]]] = [
     (KeepAlive(), (STAYS, STAYS, STAYS, STAYS)),
-    (TokenDatagram("x"), (ENDS, ENDS, ENDS, ENDS)),
+    (Token("x"), (ENDS, ENDS, ENDS, ENDS)),
     (Bye(), (LEAVES, LEAVES, LEAVES, LEAVES)),
     (Bye("had enough"), (LEAVES, LEAVES, LEAVES, LEAVES)),
     (Reconnect(), (ENDS, ENDS, ENDS, ENDS)),

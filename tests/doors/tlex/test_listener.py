@@ -7,7 +7,7 @@ import time
 import pytest
 
 from penstock.doors.tlex import listener
-from penstock.wire.tlex.datagrams import IdentifiedPayload, TokenDatagram
+from penstock.wire.tlex.datagrams import IdentifiedPayload, Token
 from penstock.wire.tlex.frames import PREAMBLE
 from tests.doors.tlex.site import PATIENCE, Site, named, plain
 
@@ -106,7 +106,7 @@ def test_an_accepted_connection_may_show_its_token_in_the_last_moment(site: Site
     (a,) = site.tlcs(1)
     peer = site.dial()
     session = site.session("Broker", a)
-    for byte in PREAMBLE + TokenDatagram(session["token"]).encode():
+    for byte in PREAMBLE + Token(session["token"]).encode():
         peer.send_bytes(bytes([byte]))
     peer.synchronize()
 

@@ -30,7 +30,7 @@ from penstock.wire.tlex.datagrams import (
     Reconnect,
     TimestampsRequest,
     TimestampsResponse,
-    TokenDatagram,
+    Token,
 )
 from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.vocabulary import SessionType
@@ -230,7 +230,7 @@ class Crowd:
 
     def is_turned_away(self, token: str) -> None:
         stranger = self.site.dial()
-        stranger.send_bytes(PREAMBLE + TokenDatagram(token).encode())
+        stranger.send_bytes(PREAMBLE + Token(token).encode())
         assert stranger.rest() == []
 
     # -- payloads -------------------------------------------------------------------------------------------------

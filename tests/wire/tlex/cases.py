@@ -11,7 +11,7 @@ from penstock.wire.tlex.datagrams import (
     Reconnect,
     TimestampsRequest,
     TimestampsResponse,
-    TokenDatagram,
+    Token,
     Unknown,
 )
 
@@ -28,8 +28,8 @@ LARGEST_IDENTIFIED = 65_517
 
 CASES: list[tuple[bytes, Datagram]] = [
     (bytes.fromhex("AA BB 00 01 00"), KeepAlive()),
-    (bytes.fromhex("AA BB 00 2C 01") + TOKEN.encode(), TokenDatagram(TOKEN)),
-    (bytes.fromhex("AA BB 00 02 01 41"), TokenDatagram("A")),
+    (bytes.fromhex("AA BB 00 2C 01") + TOKEN.encode(), Token(TOKEN)),
+    (bytes.fromhex("AA BB 00 02 01 41"), Token("A")),
     (bytes.fromhex("AA BB 00 01 02"), Bye()),
     (bytes.fromhex("AA BB 00 10 02") + b"normal shutdown", Bye("normal shutdown")),
     (bytes.fromhex("AA BB 00 01 03"), Reconnect()),

@@ -18,7 +18,7 @@ from penstock.wire.tlex.datagrams import (
     Reconnect,
     TimestampsRequest,
     TimestampsResponse,
-    TokenDatagram,
+    Token,
     Unknown,
     check_size,
     decode,
@@ -35,7 +35,7 @@ DATA = st.binary(max_size=300)
 DATAGRAM: st.SearchStrategy[Datagram] = st.one_of(
     st.just(KeepAlive()),
     st.just(Reconnect()),
-    ASCII.filter(bool).map(TokenDatagram),
+    ASCII.filter(bool).map(Token),
     ASCII.map(Bye),
     st.builds(Payload, BYTE, STAMP, DATA),
     st.builds(IdentifiedPayload, st.text(st.characters(max_codepoint=0x7F), min_size=8, max_size=8), BYTE, STAMP, DATA),
@@ -120,9 +120,7 @@ def test_a_datagram_cut_short_is_shorter_or_bad_but_nothing_else(whole: bytes, d
         data = whole[4 : 4 + size]
         found = attempt(data)
         if isinstance(found, BadDatagram):
-            assert isinstance(
-                datagram, TokenDatagram | Payload | IdentifiedPayload | TimestampsRequest | TimestampsResponse
-            )
+            assert isinstance(datagram, Token | Payload | IdentifiedPayload | TimestampsRequest | TimestampsResponse)
         else:
             assert type(found) is type(datagram)
             assert found.encode() == frame(data)
@@ -138,14 +136,14 @@ def test_an_identifier_that_is_not_ascii_is_nobodys_and_no_violation() -> None:
 
 
 def test_a_token_is_not_in_what_is_logged() -> None:
-    assert TOKEN not in repr(TokenDatagram(TOKEN))
+    assert TOKEN not in repr(Token(TOKEN))
 
 
 # Our own mistakes.
 WRONG: list[tuple[Datagram, str]] = [
-    (TokenDatagram(""), "Token (0x01): the token is empty or not ASCII"),
-    (TokenDatagram("caf\xe9"), "Token (0x01): the token is empty or not ASCII"),
-    (TokenDatagram("x" * 65_535), "Token (0x01): 65536 bytes of data; a frame holds 1 to 65535"),
+    (Token(""), "Token (0x01): the token is empty or not ASCII"),
+    (Token("caf\xe9"), "Token (0x01): the token is empty or not ASCII"),
+    (Token("x" * 65_535), "Token (0x01): 65536 bytes of data; a frame holds 1 to 65535"),
     (Bye("caf\xe9"), "Bye (0x02): the reason 'caf\xe9' is not ASCII"),
     (Payload(256, 0, b""), "Payload without TLC identifier (0x04): the payload type is 256; allowed are 0 to 255"),
     (

@@ -13,7 +13,7 @@ from penstock.wire.tlex.datagrams import (
     DatagramKind,
     TimestampsRequest,
     TimestampsResponse,
-    TokenDatagram,
+    Token,
     check_size,
     decode,
 )
@@ -95,7 +95,7 @@ class Interpreter:
             self.conversation.violate("the token must come first", now)
             return
         datagram = decode(frame)
-        assert isinstance(datagram, TokenDatagram)
+        assert isinstance(datagram, Token)
         self.conversation.show(datagram.token, now)
         session = self.conversation.session
         if session is not None and session.may_publish:

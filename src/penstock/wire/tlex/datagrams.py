@@ -54,7 +54,7 @@ _SHAPES: dict[int, _Shape] = {
     shape.kind: shape
     for shape in (
         _Shape(DatagramKind.KEEP_ALIVE, "KeepAlive", 1, 1),
-        _Shape(DatagramKind.TOKEN, "TokenDatagram", 2, MAX_SIZE),
+        _Shape(DatagramKind.TOKEN, "Token", 2, MAX_SIZE),
         _Shape(DatagramKind.BYE, "Bye", 1, MAX_SIZE),
         _Shape(DatagramKind.RECONNECT, "Reconnect", 1, 1),
         _Shape(DatagramKind.PAYLOAD, "Payload without TLC identifier", 10, MAX_SIZE),
@@ -81,7 +81,7 @@ class KeepAlive:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TokenDatagram:
+class Token:
     """The first datagram of a client: which session this connection is of. Its `repr` keeps the secret."""
 
     kind: ClassVar[DatagramKind] = DatagramKind.TOKEN
@@ -195,15 +195,7 @@ class Unknown:
 
 
 Datagram = (
-    KeepAlive
-    | TokenDatagram
-    | Bye
-    | Reconnect
-    | Payload
-    | IdentifiedPayload
-    | TimestampsRequest
-    | TimestampsResponse
-    | Unknown
+    KeepAlive | Token | Bye | Reconnect | Payload | IdentifiedPayload | TimestampsRequest | TimestampsResponse | Unknown
 )
 
 KEEP_ALIVE_FRAME = frame(bytes((DatagramKind.KEEP_ALIVE,)))
@@ -249,7 +241,7 @@ def decode(whole: bytes) -> Datagram:
         return Bye(text.decode("ascii", "replace"))
     if not text.isascii():
         raise BadDatagram(kind.label, "the token is not ASCII")
-    return TokenDatagram(text.decode())
+    return Token(text.decode())
 
 
 def _frame(kind: DatagramKind, data: bytes) -> bytes:
