@@ -105,9 +105,3 @@ class Connection:
             self.last_write = batch.time
             channel.send(batch)
         return True
-
-    def say(self, batch: Batch, now: float) -> None:
-        """Send a word about the connection itself."""
-        assert self.channel is not None
-        self.channel.send(batch)
-        self.last_write = now

@@ -231,7 +231,9 @@ class Session(Timed):
         if connection.channel is None:
             return
         if connection.fits(len(line)):
-            connection.say(self.kernel.said(line), self.kernel.clock())
+            connection.channel.send(self.kernel.said(line))
+            # Asked for after the write, which may have taken its time.
+            connection.last_write = self.kernel.clock()
         else:
             self.rebind()
 
