@@ -99,9 +99,10 @@ class Connection:
         channel = self.channel
         # It may have gone while the others were sent theirs.
         if channel is not None:
-            if self._is_limited and not self.fits(len(batch.payload)):
-                return False
-            self._fresh = False
+            if self._is_limited:
+                if not self.fits(len(batch.payload)):
+                    return False
+                self._fresh = False
             self.last_write = batch.time
             channel.send(batch)
         return True
