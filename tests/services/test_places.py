@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from penstock.adapters.loading import DATA_ADAPTERS, METADATA_ADAPTERS
 from penstock.config.keys import all_keys
 from penstock.kernel.limits import SessionLimits
+from penstock.pipeline.jobs import JOBS
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
@@ -32,6 +34,15 @@ def test_every_ready_made_adapter_has_a_folder_of_tests(target: str) -> None:
     # The one that decides nothing is the base class itself.
     if room != "api":
         assert list((ROOT / "tests" / "adapters" / room).glob("test_*.py"))
+
+
+@pytest.mark.parametrize("job", sorted(path.stem for path in (SOURCE / "pipeline" / "jobs").glob("[a-z]*.py")))
+def test_every_job_is_in_the_list_and_has_settings_a_start_and_tests(job: str) -> None:
+    assert job in JOBS
+    module = ast.parse((SOURCE / "pipeline" / "jobs" / f"{job}.py").read_text("utf-8"))
+    defined = {node.name for node in module.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    assert {"Settings", "start"} <= defined
+    assert list((ROOT / "tests" / "pipeline").glob(f"test_{job}*.py"))
 
 
 def test_every_key_of_the_configuration_is_read_somewhere() -> None:
