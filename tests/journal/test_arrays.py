@@ -45,16 +45,16 @@ CODE = """
 import sys
 from pathlib import Path
 from penstock.journal.journal import Journal, Policy
-from penstock.journal.reader import Reader
+from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
-from penstock.journal.selection import Selection
+from penstock.journal.selection import EventSelection
 for _ in range(2):
     journal = Journal(Path(sys.argv[1]))
     columns = Columns(["a", "b"], [1, 2], ["update"] * 2, [""] * 2, ["{}", None], [None] * 2)
     journal.append(columns, Policy.ACK).done.result(20)
     journal.close()
-selection = Selection(entities=("a",), kinds=("update",))
-assert sum(batch.num_rows for batch in Reader(Path(sys.argv[1])).read(selection=selection)) == 2
+selection = EventSelection(entities=("a",), kinds=("update",))
+assert sum(batch.num_rows for batch in JournalReader(Path(sys.argv[1])).read(selection=selection)) == 2
 print("pandas" in sys.modules)
 """
 

@@ -13,10 +13,10 @@ ROUNDS = 3
 WRITER = """
 import sys
 from pathlib import Path
-from penstock.journal.journal import Journal, Policy, Settings
+from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.record import Columns
 
-journal = Journal(Path(sys.argv[1]), Settings(segment_bytes=30_000, interval_millis=1))
+journal = Journal(Path(sys.argv[1]), JournalSettings(segment_bytes=30_000, interval_millis=1))
 while True:
     columns = Columns()
     for number in range(5):

@@ -140,7 +140,7 @@ def test_a_status_whose_process_was_killed_says_that_it_is_gone(tmp_path: Path) 
     script = (
         "import os, sys; from pathlib import Path; from penstock.pipeline.status import *; d = Path(sys.argv[1])\n"
         "with held(d, ['movers']):\n"
-        "    write(d, Status(name='movers', state='running', pid=os.getpid(), updated=now()))\n"
+        "    write(d, QueryStatus(name='movers', state='running', pid=os.getpid(), updated=now()))\n"
         "    print(flush=True)\n"
         "    sys.stdin.read()\n"
     )
