@@ -78,8 +78,7 @@ def test_the_page_has_every_option_of_the_sink_and_every_argument_of_publish_str
     assert told == [*target.OPTIONS.values(), "checkpointLocation"]
     parameters = dict(inspect.signature(publish_stream).parameters)
     arguments = {name: row[2] for row in here for name in names(row[1])}
-    # The DataFrame itself, and what stands in for `server`.
-    assert set(arguments) == set(parameters) - {"df", "place"}
+    assert set(arguments) == set(parameters)
     for name in ("mode", "trigger", "output_mode"):
         assert arguments[name] == f"`{parameters[name].default}`"
 

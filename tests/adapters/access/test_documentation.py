@@ -100,12 +100,12 @@ def play(port: int, user: str, password: str, item: str, mode: str) -> str:
 def test_the_tables_name_all_parameters_and_keys() -> None:
     parameters = list(inspect.signature(AccessMetadata).parameters)
     assert first_cells(section("Parameters")) == parameters
-    assert first_cells(section("TokenChecker")) == [field.name for field in msgspec.structs.fields(TokenSettings)]
+    assert first_cells(section("Tokens")) == [field.name for field in msgspec.structs.fields(TokenSettings)]
     assert first_cells(section("Rules")) == [field.name for field in msgspec.structs.fields(Rule)]
 
 
 def test_the_defaults_are_those_of_the_code() -> None:
-    tokens = section("TokenChecker")
+    tokens = section("Tokens")
     for field in msgspec.structs.fields(TokenSettings):
         if field.name in ("leeway_seconds", "refresh_seconds"):
             assert re.search(rf"^\| `{field.name}` .* Default: {field.default:g}\. \|$", tokens, re.MULTILINE)
