@@ -151,8 +151,12 @@ class RemoteProcess(Backend):
     def do(self, command: str, **arguments: object) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
+        known = len(self.reports.find("state"))
         self._process.stdin.write(json.dumps({"do": command, **arguments}) + "\n")
         self._process.stdin.flush()
+        if command == "state":
+            # A subscription comes by another way, and might be there before it.
+            wait_until(lambda: len(self.reports.find("state")) > known, "the adapter did not take its state")
 
 
 def _python() -> list[str]:

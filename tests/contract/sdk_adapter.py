@@ -75,6 +75,7 @@ class Data(DataProvider):  # type: ignore[misc]
     def obey(self, command: dict[str, Any]) -> None:
         if command["do"] == "state":
             STATES[command["item"]] = command["events"]
+            tell("state", item=command["item"])
         elif command["do"] == "update":
             self.listener.update(command["item"], command["event"], command["snapshot"])
         elif command["do"] == "end":

@@ -70,7 +70,10 @@ final class Data implements DataProvider {
     void obey(Map<String, Object> command) throws InterruptedException {
         String item = (String) command.get("item");
         switch ((String) command.get("do")) {
-            case "state" -> states.put(item, command.get("events"));
+            case "state" -> {
+                states.put(item, command.get("events"));
+                Adapter.tell("state", "item", item);
+            }
             case "update" ->
                 listener.update(item, (Map<String, Object>) command.get("event"), (Boolean) command.get("snapshot"));
             case "end" -> listener.endOfSnapshot(item);

@@ -46,7 +46,10 @@ data.on('unsubscribe', (item, response) => {
 });
 
 const commands = {
-  state: ({ item, events }) => { states[item] = events; },
+  state: ({ item, events }) => {
+    states[item] = events;
+    tell('state', { item });
+  },
   update: ({ item, event, snapshot }) => data.update(item, snapshot, event),
   end: ({ item }) => data.endOfSnapshot(item),
   clear: ({ item }) => data.clearSnapshot(item),
