@@ -26,13 +26,13 @@ from penstock.adapters.roster import Roster
 from penstock.adapters.tlex import Board
 from penstock.collector import settle
 from penstock.config import Config, ConfigError, Loaded
+from penstock.config.address import address_of
 from penstock.config.checks import EVERY_INTERFACE
 from penstock.config.keys import all_keys, value_of
 from penstock.durable import keep_to_owner
 from penstock.log import configure, get
 from penstock.loop import new_loop
 from penstock.monitor.health import Answer, answer
-from penstock.services.address import address_of
 from penstock.services.api import ApiService
 from penstock.services.data_directory import data_directory
 from penstock.services.ditto import DittoService, ThingsService

@@ -16,7 +16,7 @@ from penstock.kernel.identity import SessionIds, same
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.outbox import Outbox
-from penstock.kernel.recovery import Batch
+from penstock.kernel.recovery import Batch, RecoveryLog
 from penstock.kernel.session import Session
 from penstock.kernel.sharing import Sharing
 from penstock.kernel.timers import Beats, Timed, Timers
@@ -196,8 +196,7 @@ class Kernel:
             if self.sharing.due:
                 self.sharing.gather()
             if self.ledger.is_full():
-                sessions = list(self.sessions.values())
-                self.ledger.relieve(sessions, [*[session.own_log for session in sessions], *self.sharing.logs()])
+                self.ledger.relieve(list(self.sessions.values()), self._logs())
         finally:
             self._turn_time = 0.0
 
@@ -206,10 +205,12 @@ class Kernel:
         now = self.clock()
         for feed in self.feeds.values():
             feed.tidy(now)
-        for session in self.sessions.values():
-            session.own_log.forget(now)
-        for log in self.sharing.logs():
+        for log in self._logs():
             log.forget(now)
+
+    def _logs(self) -> list[RecoveryLog]:
+        """All that there are; what sessions have sent together is in one."""
+        return [*[session.own_log for session in self.sessions.values()], *self.sharing.logs()]
 
     def stop(self) -> None:
         """End every session; used when the process goes down.

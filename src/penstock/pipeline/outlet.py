@@ -83,7 +83,7 @@ class Outlet:
     """One ingest adapter of one server. Not for several threads at once; may be pickled.
 
     Every method tries again for ever, or for `retry_timeout` seconds, when the server is away or busy, and raises
-    Refused when it says no.
+    BatchRefused when it says no.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Outlet:
     # -- what the server knows ------------------------------------------------------------------------------------
 
     def check(self) -> Declared:
-        """What the adapter takes; raises Refused if it is not there or the token is wrong."""
+        """What the adapter takes; raises BatchRefused if it is not there or the token is wrong."""
         answer = self._ask("GET", "")
         return Declared(dict(answer.get("items", {})), bool(answer.get("durable", False)))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from penstock.config import Config
+from penstock.config.address import address_of
 from penstock.pipeline.errors import BadOption
 from penstock.pipeline.token import read_token
 
@@ -91,4 +92,4 @@ def _checked(address: str, name: str) -> str:
 def _own(config: Config) -> str:
     """The address of the server with the same configuration, seen from the same machine."""
     host = _EVERY_INTERFACE.get(config.api.host, config.api.host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{config.api.port}"
+    return f"http://{address_of(host, config.api.port)}"

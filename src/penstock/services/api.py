@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from penstock.config import Config
+from penstock.config.address import address_of
 from penstock.kernel.ledger import Ledger
 from penstock.monitor.api import build_api
 from penstock.monitor.health import Answer
-from penstock.services.address import address_of
 from penstock.services.errors import StartError
 from penstock.services.service import Service
 from penstock.transport.asgi import AsgiPort

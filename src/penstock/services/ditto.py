@@ -14,6 +14,7 @@ from penstock.adapters.loading import SetPlan
 from penstock.adapters.running import StartFailure
 from penstock.config import Config
 from penstock.config.checks import serves_ditto
+from penstock.doors.errors import DoorError
 from penstock.kernel.ledger import Ledger
 from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
@@ -53,7 +54,7 @@ class DittoService(Service):
         recording = self._journal.recording
         if recording is None or self._data_dir is None or not serves_ditto(self._config):
             return
-        from penstock.doors.ditto.door import AdapterSets, DittoDoor, DittoDoorError  # loaded with the journal
+        from penstock.doors.ditto.door import AdapterSets, DittoDoor  # loaded with the journal
         from penstock.history.reader import History
 
         history = History(self._data_dir / "journal", self._data_dir / "lake")
@@ -63,7 +64,7 @@ class DittoService(Service):
             await door.open()
         except BaseException as error:
             await door.close()
-            if isinstance(error, DittoDoorError):
+            if isinstance(error, DoorError):
                 raise StartError(str(error)) from error
             raise
         self.door = door
@@ -100,11 +101,11 @@ class ThingsService(Service):
 
     async def check(self) -> list[str]:
         if serves_ditto(self._config):
-            from penstock.doors.ditto.door import DittoDoorError, check_users
+            from penstock.doors.ditto.door import check_users
 
             try:
                 check_users(self._config.ditto.adapter_set, self._sets.judge_of)
-            except DittoDoorError as error:
+            except DoorError as error:
                 raise StartError(str(error)) from error
         return []
 

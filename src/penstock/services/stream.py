@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.config import Config
+from penstock.config.address import address_of
 from penstock.doors.reception import Reception
 from penstock.doors.stream.door import StreamDoor, certificate_files
 from penstock.doors.text6.door import Text6Door
 from penstock.doors.tlcp.door import TlcpDoor
 from penstock.monitor.health import Answer
-from penstock.services.address import address_of
 from penstock.services.errors import StartError
 from penstock.services.kernel import KernelService
 from penstock.services.service import Service, Shown

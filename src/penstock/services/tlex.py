@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from penstock.adapters.tlex import Board
 from penstock.config import Config
+from penstock.config.address import address_of
+from penstock.doors.errors import DoorError
 from penstock.kernel.ledger import Ledger
-from penstock.services.address import address_of
 from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.service import Service, Shown
@@ -48,18 +49,18 @@ class TlexService(Service):
 
     async def check(self) -> list[str]:
         if self._config.tlex.enabled and self._data_dir is not None:
-            from penstock.doors.tlex.door import TlexDoorError, check_store
+            from penstock.doors.tlex.door import check_store
 
             try:
                 check_store(self._config, self._data_dir)
-            except TlexDoorError as error:
+            except DoorError as error:
                 raise StartError(str(error)) from error
         return []
 
     async def open(self) -> None:
         if not self._config.tlex.enabled:
             return
-        from penstock.doors.tlex.door import TlexDoor, TlexDoorError
+        from penstock.doors.tlex.door import TlexDoor
 
         try:
             self.door = await TlexDoor.open(
@@ -70,7 +71,7 @@ class TlexService(Service):
                 self._max_strangers,
                 self._ledger,
             )
-        except TlexDoorError as error:
+        except DoorError as error:
             raise StartError(str(error)) from error
 
     async def drain(self) -> None:

@@ -11,7 +11,7 @@ from penstock.store.errors import DamagedStore
 def check_integrity(engine: Engine, file: str) -> None:
     """Every page, row and index; a store is small. What is damaged in the middle would show only when it is asked for.
 
-    Raises Damaged.
+    Raises DamagedStore.
     """
     try:
         with engine.connect().execution_options(reads=True) as connection:

@@ -90,7 +90,7 @@ class Store:
         return Account(row.uuid, row.name)
 
     def remove_account(self, uuid: str) -> None:
-        """With its authorizations and tokens; raises Exists as long as it owns controllers."""
+        """With its authorizations and tokens; raises AlreadyExists as long as it owns controllers."""
         try:
             with self._engine.begin() as connection:
                 gone = connection.execute(delete(schema.accounts).where(schema.accounts.c.uuid == uuid)).rowcount

@@ -70,7 +70,7 @@ Push = Update | EndOfSnapshot | Overflow | MessageDone | MessageFailed | Probe |
 
 
 def parse_push(line: str) -> Push:
-    """Read one line, without its end; raises BadLine for one that is not of this protocol."""
+    """Read one line, without its end; raises BadPush for one that is not of this protocol."""
     if line == "PROBE":
         return Probe()
     found = _ITEM.fullmatch(line)

@@ -72,7 +72,7 @@ class PushReader:
         return found
 
     def close(self) -> list[Answer | Push]:
-        """The connection has ended: what can be complete only now. Raises BadLine when something has been cut off."""
+        """The connection has ended: what can be complete only now. Raises BadPush when something has been cut off."""
         if self.finished:
             return []
         if self._block == ["END"] and not self._rest:

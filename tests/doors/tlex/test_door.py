@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from penstock.config import load
-from penstock.doors.tlex.door import TlexDoor, TlexDoorError, settings_of
+from penstock.doors.errors import DoorError
+from penstock.doors.tlex.door import TlexDoor, settings_of
 from penstock.exchange.authorization import Role
 from penstock.exchange.settings import HubSettings
 from penstock.server import Server
@@ -155,5 +156,5 @@ def test_a_port_that_is_taken_stops_the_start_and_leaves_nothing_open(site: Site
     async def start() -> None:
         await TlexDoor.open(config, None)
 
-    with pytest.raises(TlexDoorError, match=rf"cannot listen on 127\.0\.0\.1:{site.door.port}"):
+    with pytest.raises(DoorError, match=rf"cannot listen on 127\.0\.0\.1:{site.door.port}"):
         asyncio.run(start())

@@ -241,12 +241,12 @@ class IngestAdapter(InsideAdapter):
         return admitted
 
     def state(self, item: str) -> ItemState:
-        """What is kept of an item, or would be: see `keep`. Raises Unfit if it may not be published."""
+        """What is kept of an item, or would be: see `keep`. Raises UnfitEvent if it may not be published."""
         state = self._states.get(item)
         return self.fresh(item, 0) if state is None else state
 
     def fresh(self, item: str, more: int) -> ItemState:
-        """A state for an item that has none, if there is room beside the others and so many more. Raises Unfit."""
+        """A state for an item that has none, if there is room beside the others and so many more. Raises UnfitEvent."""
         kind = next((kind for pattern, kind in self._patterns if pattern.match(item)), None)
         if kind is None:
             raise UnfitEvent(f"item {item[:MAX_ECHO]!r} is not declared")

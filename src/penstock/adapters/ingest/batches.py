@@ -136,7 +136,7 @@ class Batches:
         return batch <= self.queries.get(query, -1)
 
     async def put(self, query: str, batch: int, mode: str, batches: Sequence[pyarrow.RecordBatch]) -> BatchOutcome:
-        """Commit rows. Raises Refused, TooLarge, Unavailable: then nothing has changed."""
+        """Commit rows. Raises RowsRefused, TooLarge, Unavailable: then nothing has changed."""
         return await _finished(self._commit(query, batch, mode, lambda: [(None, batches)]))
 
     async def commit(self, query: str, batch: int, mode: str, names: Sequence[str]) -> BatchOutcome:

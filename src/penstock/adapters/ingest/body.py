@@ -37,7 +37,7 @@ class LargeBody(Exception):
 
 
 def read_stream(body: bytes | bytearray, limit: int) -> list[pyarrow.RecordBatch]:
-    """The batches of an Arrow stream, valid throughout. Raises BadBody, LargeBody."""
+    """The batches of an Arrow stream, valid throughout. Raises BadArrowBody, LargeBody."""
     try:
         buffer = pyarrow.py_buffer(body)
         unpacked = sum(_unpacked_bytes(message) for message in pyarrow.ipc.MessageReader.open_stream(buffer))

@@ -17,7 +17,7 @@ MAX_ERRORS = 10
 
 class Draft:
     """Of one batch. `known` are the items as they stand; `fresh` makes a new one, given how many the batch has made
-    already, or raises Unfit if the item may not be.
+    already, or raises UnfitEvent if the item may not be.
     """
 
     def __init__(self, mode: str, known: Mapping[str, ItemState], fresh: Callable[[str, int], ItemState]) -> None:
@@ -72,7 +72,7 @@ class Draft:
             self.events.append((item, resolved))
 
     def check(self) -> None:
-        """Raises Refused if anything was wrong."""
+        """Raises RowsRefused if anything was wrong."""
         if self.errors:
             raise RowsRefused(self.errors)
 

@@ -1,7 +1,7 @@
 """Every way in which a batch is turned down, as one tree; nothing has changed then. Each knows its status in HTTP.
 
 BatchError
-├── Refused        422  rows that cannot be; sending them again does not help
+├── RowsRefused    422  rows that cannot be; sending them again does not help
 ├── UnknownStage   409  a commit names a stage that is not here: stage again
 ├── TooLarge       413  it will never fit: smaller batches help, for which Spark needs a new checkpoint
 ├── Busy           429  there is no room just now: try again

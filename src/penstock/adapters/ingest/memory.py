@@ -34,7 +34,7 @@ log = get(__name__)
 FORMAT = "penstock items"
 VERSION = 1
 
-# Makes a new state for an item, given how many there are; raises Unfit if the item may not be.
+# Makes a new state for an item, given how many there are; raises UnfitEvent if the item may not be.
 Maker = Callable[[str, int], ItemState]
 
 
@@ -119,7 +119,7 @@ def _encode(line: msgspec.Struct) -> bytes:
 
 
 def load(path: Path, make: Maker) -> Memory | None:
-    """What the file holds; None if there is none. Raises Damaged, and ValueError for one of a newer program."""
+    """What the file holds; None if there is none. Raises DamagedMemory, and ValueError for one of a newer program."""
     try:
         file = path.open("rb")
     except FileNotFoundError:

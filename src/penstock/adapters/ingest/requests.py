@@ -91,7 +91,7 @@ def large_body(adapter: IngestAdapter) -> Problem:
 
 
 async def read_arrow(adapter: IngestAdapter, request: Request) -> list[pyarrow.RecordBatch]:
-    """The rows of an Arrow body. Raises Problem, Refused, ClientDisconnect."""
+    """The rows of an Arrow body. Raises Problem, RowsRefused, ClientDisconnect."""
     limit = adapter.limits.body_bytes
     body = bytearray()
     async for chunk in request.stream():

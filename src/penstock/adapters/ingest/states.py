@@ -35,7 +35,7 @@ class ItemState:
         self._max_rows = max_rows
 
     def apply(self, event: Event) -> None:
-        """Remember an event; raises Unfit."""
+        """Remember an event; raises UnfitEvent."""
         raise NotImplementedError
 
     def events(self) -> Iterable[Event]:
@@ -53,7 +53,7 @@ class ItemState:
         raise NotImplementedError
 
     def resolve(self, event: Event) -> Event | None:
-        """What an event of a batch comes to, given what is there; None if there is nothing to do. Raises Unfit."""
+        """What an event of a batch comes to, given what is there; None if there is nothing to do. Raises UnfitEvent."""
         return event
 
     def _check(self, fields: int) -> None:

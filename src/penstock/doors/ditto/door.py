@@ -24,6 +24,7 @@ from penstock.doors.ditto.past import HistoryReader
 from penstock.doors.ditto.saved_state import load_state, records_after, save_state
 from penstock.doors.ditto.service import TwinService
 from penstock.doors.ditto.websocket import Sockets
+from penstock.doors.errors import DoorError
 from penstock.journal.errors import Expired
 from penstock.journal.reader import JournalReader
 from penstock.journal.recorder import Recording
@@ -42,10 +43,6 @@ SAVE_PAUSE = 60.0
 
 # Threads that read histories. More of them wait: each keeps a processor busy.
 HISTORY_THREADS = 4
-
-
-class DittoDoorError(Exception):
-    """The door cannot open; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,7 @@ class DittoDoor:
         try:
             await asyncio.to_thread(self._restore)
         except Expired as expired:
-            raise DittoDoorError(
+            raise DoorError(
                 f"the saved state of things is too old: {expired}; put twins.state back into the journal's directory"
             ) from expired
         self._saving = asyncio.get_running_loop().create_task(self._save_often())
@@ -174,7 +171,7 @@ def check_users(name: str, judge_of: Callable[[str], Judge | None]) -> None:
     """Raise DoorError if the adapter set of this name is there and does not find out who clients are."""
     judge = judge_of(name) if name else None
     if judge is not None and not judge.vouches:
-        raise DittoDoorError(
+        raise DoorError(
             f"ditto.adapter_set = {name}: expected a set whose metadata adapter finds out who clients are, such as"
             ' "access" with users or tokens'
         )

@@ -251,7 +251,7 @@ class Socket(WebSocket):
 
         self.sockets.run(work, finish)
 
-    # -- ports.Channel ---------------------------------------------------------------------------------------------
+    # -- ports.DittoChannel ----------------------------------------------------------------------------------------
 
     def send(self, messages: list[bytes]) -> None:
         if self.is_open:

@@ -79,7 +79,7 @@ class HttpResponse:
             self.session = None
             session.drop()
 
-    # -- doors.stream.link.Link -----------------------------------------------------------------------------------
+    # -- doors.stream.link.StreamLink ------------------------------------------------------------------------------
 
     @property
     def address(self) -> str:

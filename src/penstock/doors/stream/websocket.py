@@ -57,7 +57,7 @@ class WebSocketConnection(WebSocket):
         # The code and reason of a close that has to wait for what goes before it.
         self._closes: tuple[int, str] | None = None
 
-    # -- doors.stream.link.Link -----------------------------------------------------------------------------------
+    # -- doors.stream.link.StreamLink ------------------------------------------------------------------------------
 
     @property
     def port(self) -> int:

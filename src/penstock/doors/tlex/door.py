@@ -19,6 +19,7 @@ from penstock.certificates import Certificate, CertificateFiles
 from penstock.config import Config
 from penstock.config.checks import EVERY_INTERFACE
 from penstock.config.schema import TlexLimitsSection, TlexSection
+from penstock.doors.errors import DoorError
 from penstock.doors.tlex.listener import Listeners, instant, tls_context
 from penstock.doors.tlex.messages import TlexMessages
 from penstock.doors.tlex.rest import Rest
@@ -56,10 +57,6 @@ LAST_BYES = 1.0
 
 # What comes of a database that is away, of another version, none at all, or of a kind that has no driver here.
 OPENING_FAILED = (StoreError, SQLAlchemyError, ImportError, OSError)
-
-
-class TlexDoorError(Exception):
-    """The door cannot be opened; the text is for the person who starts the server."""
 
 
 class _Chance:
@@ -123,7 +120,7 @@ class TlexDoor:
         """Open the database and the ports; raises DoorError. `max_strangers` wins over that of the configuration."""
         url = store_url(config, data_dir)
         if url is None:
-            raise TlexDoorError("tlex.store: expected a database URL, for there is no data directory")
+            raise DoorError("tlex.store: expected a database URL, for there is no data directory")
         try:
             store = StoreThread(await asyncio.to_thread(_opened, url, data_dir if is_own(config) else None))
         except OPENING_FAILED as error:
@@ -134,7 +131,7 @@ class TlexDoor:
             await door._listen()
         except (ListenError, SQLAlchemyError) as error:
             await door._abandon()
-            raise TlexDoorError(_reason(error)) from error
+            raise DoorError(_reason(error)) from error
         except BaseException:
             await door._abandon()
             raise
@@ -266,8 +263,8 @@ def check_store(config: Config, data_dir: Path) -> None:
         raise _unopened(error) from error
 
 
-def _unopened(error: Exception) -> TlexDoorError:
-    return TlexDoorError(f"tlex.store: the database cannot be opened: {_reason(error)}")
+def _unopened(error: Exception) -> DoorError:
+    return DoorError(f"tlex.store: the database cannot be opened: {_reason(error)}")
 
 
 def certificate_files(tlex: TlexSection) -> CertificateFiles:

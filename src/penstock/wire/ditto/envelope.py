@@ -113,7 +113,7 @@ def answer_headers(headers: Headers, content_type: str = JSON_TYPE) -> dict[str,
 
 
 def parse_envelope(text: str | bytes) -> Envelope:
-    """Read one message. Raises Refused, which is the answer to a bad one. Members nobody knows are ignored."""
+    """Read one message; members nobody knows are ignored. Raises UnreadableMessage, the answer to a bad one."""
     topic, headers = UNKNOWN, dict[str, Json]()
     try:
         message = decode(text)
@@ -138,7 +138,7 @@ def parse_envelope(text: str | bytes) -> Envelope:
 
 
 def parse_item(message: Json) -> Envelope:
-    """Read the envelope that is the item of another one; raises Refused."""
+    """Read the envelope that is the item of another one; raises UnreadableMessage."""
     return parse_envelope(encode(message))
 
 

@@ -75,7 +75,7 @@ def encode_values(values: Sequence[str | None], previous: Sequence[str | None] |
 def decode_values(text: str, previous: Sequence[str | None] | None, count: int) -> tuple[str | None, ...]:
     """What a client does with the value list of an update: rebuild all `count` values.
 
-    Raises BadLine when the list does not describe exactly `count` fields.
+    Raises BadPush when the list does not describe exactly `count` fields.
     """
     tokens = text.split("|")
     if len(tokens) != count:

@@ -1,0 +1,5 @@
+"""Why a door does not open, in words for the person who starts the server."""
+
+
+class DoorError(Exception):
+    """The door cannot be opened; the text says why."""
