@@ -41,6 +41,8 @@ class Feed:
         self.adapter_set = adapter_set
         self.name = name
         self.items: dict[str, Item] = {}
+        # From the data adapter, whatever became of them.
+        self.events = 0
         # Events dropped because nobody is subscribed to the item, and because they made no sense.
         self.unwanted_events = 0
         self.bad_events = 0
@@ -129,6 +131,7 @@ class Feed:
 
         `serial` is what `subscribe` was called with: an event that is late for a former subscription is told by it.
         """
+        self._count(1)
         recorder = self.recorder
         if recorder is not None and self._is_only_recorded(item):
             self._record_only(item, event, snapshot)
@@ -150,6 +153,7 @@ class Feed:
         # What `update` does, without its calls: this is how most events come.
         items, recorder = self.items, self.recorder
         for item, event in events:
+            self._count(1)
             live = items.get(item)
             if live is None:
                 if recorder is not None and recorder.wants(item):
@@ -176,6 +180,10 @@ class Feed:
         else:
             self.recorder.record(item, "snapshot" if snapshot else "update", checked)
 
+    def _count(self, events: int) -> None:
+        self.events += events
+        self._kernel.tally.events_in += events
+
     def _drop(self, item: str, bad: BadEvent) -> None:
         self.bad_events += 1
         self._source.complain(item, str(bad))
@@ -188,6 +196,7 @@ class Feed:
         """
         recorder = self.recorder
         for item, event, snapshot in events:
+            self._count(1)
             if item.subscribers:
                 try:
                     item.update(event, snapshot)
@@ -210,6 +219,7 @@ class Feed:
         items = self.items
         recorder = None if recorded else self.recorder
         for name, event, snapshot in events:
+            self._count(1)
             item = items.get(name)
             if item is not None:
                 try:
@@ -228,6 +238,7 @@ class Feed:
         """
         if not item.subscribers:
             return
+        self._count(len(events))
         complaints: list[str] = []
         item.repair(events, complete, complaints)
         self.bad_events += len(complaints)

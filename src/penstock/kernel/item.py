@@ -44,6 +44,8 @@ class Item(Timed):
         self.serial = serial
         self.mode: Mode | None = None
         self.subscribers = 0
+        # From the data adapter, ever since it was subscribed there.
+        self.events = 0
         # Kept without subscribers: the mode is open again when the last view goes, so all books are kept all the time.
         self.pinned = False
         self._kernel = kernel
@@ -154,6 +156,7 @@ class Item(Timed):
 
     def update(self, event: Event, snapshot: bool) -> None:
         """An event from the data adapter. Raises BadEvent when it cannot be understood; it is then dropped."""
+        self.events += 1
         snapshot = snapshot and self._in_snapshot
         if not snapshot:
             self.end_of_snapshot()
@@ -166,6 +169,7 @@ class Item(Timed):
             self._publish(event, snapshot)
 
     def _publish(self, event: Event, snapshot: bool) -> None:
+        self._kernel.tally.events_passed += 1
         if self.mode is Mode.MERGE:
             self._merge.publish(self._merge.record(event), snapshot)
             if snapshot:

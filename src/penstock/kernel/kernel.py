@@ -19,6 +19,7 @@ from penstock.kernel.outbox import Outbox
 from penstock.kernel.recovery import Batch, RecoveryLog
 from penstock.kernel.session import Session
 from penstock.kernel.sharing import Sharing
+from penstock.kernel.tally import Tally
 from penstock.kernel.timers import Beats, Timed, Timers
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Kernel:
         self.limits = limits
         # What waits for all sessions together.
         self.ledger = Ledger(limits.max_waiting_bytes)
+        self.tally = Tally()
         self.observer = observer
         self.feeds: dict[tuple[str, str], Feed] = {}
         self.sessions: dict[str, Session] = {}
@@ -99,11 +101,13 @@ class Kernel:
         """A new session, unbound; raises a Refusal when there are too many."""
         limit = self.limits.max_sessions
         if limit and len(self.sessions) >= limit:
+            self.tally.refused_sessions += 1
             raise Refusal(Reason.MAX_SESSIONS, f"Configured maximum number of sessions reached: {limit}")
         session = Session(self, self._ids.new(), codec, handler, recoverable)
         key = self._ids.key(session.id)
         assert key is not None
         self.sessions[key] = session
+        self.tally.opened_sessions += 1
         return session
 
     def find_session(self, session_id: str) -> Session:

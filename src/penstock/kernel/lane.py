@@ -91,6 +91,11 @@ class Lane(Timed):
         """How many of its events were left out so far."""
         return self.filtered
 
+    def leave_out(self, count: int = 1) -> None:
+        """So many of its events will not be sent, because newer ones will."""
+        self.filtered += count
+        self.outbox.count_filtered(count)
+
     def _wait(self) -> None:
         if not self.waiting:
             self.waiting = True
@@ -258,7 +263,7 @@ class MergeLane(StateLane):
 
     def _hold(self, state: State, free: bool) -> None:
         if self._held is not None:
-            self.filtered += 1
+            self.leave_out()
         self._held = state
         self._sleep()
         if self.open:
@@ -304,7 +309,7 @@ class MergeLane(StateLane):
         """Take what is held: the latest of what came while it slept, if anything did."""
         held = self._held
         if self._missed():
-            self.filtered = self.left_out()
+            self.leave_out(self.left_out() - self.filtered)
             self.seen = self.view.count
             held = self.view.latest
         self._held = None
@@ -434,8 +439,9 @@ class QueueLane(StateLane):
         if self._tells_losses:
             self._lost += 1
             self.lost += 1
+            self.outbox.count_lost()
         else:
-            self.filtered += 1
+            self.leave_out()
 
     def _uncount(self, entry: Held) -> None:
         if entry.state is None:
@@ -447,7 +453,7 @@ class QueueLane(StateLane):
 
     def tell(self, line: bytes) -> None:
         if self.outbox.ready and not self.waiting and not self._queue:
-            self.outbox.send(line)
+            self.outbox.tell(line)
         else:
             self._queue.append(Held(None, line, True))
             self.outbox.count_told(len(line))
@@ -463,11 +469,13 @@ class QueueLane(StateLane):
     def take(self) -> bytes | None:
         if self._lost:
             lost, self._lost = self._lost, 0
+            self.outbox.count_other()
             return self.view.codec.overflow(self.subscription, self.position, lost)
         while self._is_due():
             entry = self._queue.popleft()
             self._uncount(entry)
             if entry.state is None:
+                self.outbox.count_other()
                 return entry.line
             # The states between may have been dropped.
             if not (self.view.skips_unchanged and entry.state == self.sent):

@@ -182,6 +182,9 @@ class Messages:
             self._mark += 1
 
     def deliver(self, message: Message) -> None:
+        tally = self.session.kernel.tally
+        tally.messages += 1
+        tally.message_characters += len(message.text)
         self.session.handler.deliver(self.session, message)
 
     def done(self, message: Message, response: str) -> None:

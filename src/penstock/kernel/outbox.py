@@ -38,18 +38,23 @@ class Outbox(Timed):
     # A server holds many thousands: without a dictionary each takes a kilobyte less.
     __slots__ = (
         "_notices",
+        "_others",
         "_pending",
         "_room",
+        "bytes",
         "dirty",
         "held",
         "kernel",
         "limits",
         "lines",
+        "lost",
         "open",
+        "readers",
         "ready",
         "rest_until",
         "stream",
         "told",
+        "updates",
     )
 
     def __init__(self, kernel: Kernel) -> None:
@@ -77,6 +82,14 @@ class Outbox(Timed):
         self._notices = 0
         # Bytes of notifications that wait, here and in lanes.
         self.told = 0
+        # How many clients are sent what is written here.
+        self.readers = 1
+        # What each of them was sent, or would have been: updates, bytes, and events lost for lack of room.
+        self.updates = 0
+        self.bytes = 0
+        self.lost = 0
+        # How many of the lines are no updates, or were sent before.
+        self._others = 0
 
     # -- what comes in --------------------------------------------------------------------------------------------
 
@@ -97,6 +110,7 @@ class Outbox(Timed):
         if not line:
             return
         if self.ready:
+            self._others += 1
             self.send(line)
         else:
             self.add_pending(line)
@@ -137,6 +151,19 @@ class Outbox(Timed):
         if ledger.waiting + ledger.logged > ledger.limit:
             # Seen to at the end of the turn: not in the middle of a fan-out.
             self.kernel.wake()
+
+    def count_filtered(self, count: int) -> None:
+        """So many events are not sent, because newer ones are."""
+        self.kernel.tally.filtered += count * self.readers
+
+    def count_other(self) -> None:
+        """A lane gives a line that is no update."""
+        self._others += 1
+
+    def count_lost(self) -> None:
+        """An event is not sent for lack of room."""
+        self.lost += 1
+        self.kernel.tally.lost += self.readers
 
     def has_too_many(self) -> bool:
         """Whether more notifications wait than may be kept for those who cannot take them."""
@@ -206,6 +233,7 @@ class Outbox(Timed):
                 if isinstance(entry, bytes):
                     self._notices -= 1
                     self.count_told(-len(entry))
+                    self._others += 1
                     line = entry
                 else:
                     lane = entry
@@ -258,7 +286,34 @@ class Outbox(Timed):
         if rest:
             self.rest_until = now + rest
             self.ready = self.ready and not self.kernel.strained
-        return Batch(now, lines)
+        batch = Batch(now, lines)
+        self._count(batch)
+        return batch
+
+    def _count(self, batch: Batch) -> None:
+        others = min(self._others, batch.count)
+        self._others -= others
+        batch.updates = batch.count - others
+        self._count_sent(batch.updates, len(batch.payload))
+
+    def _count_sent(self, updates: int, size: int) -> None:
+        self.updates += updates
+        self.bytes += size
+        tally = self.kernel.tally
+        tally.updates_out += updates * self.readers
+        tally.bytes_out += size * self.readers
+
+    def put_back(self, batch: Batch) -> None:
+        """What has been packed last was not sent after all."""
+        self.lines[:0] = batch.lines()
+        self._others += batch.count - batch.updates
+        self._count_sent(-batch.updates, -len(batch.payload))
+        self.mark_dirty()
+
+    def put_again(self, lines: list[bytes]) -> None:
+        """To be sent before the others, though they have been sent before."""
+        self.lines = lines + self.lines
+        self._others += len(lines)
 
     # -- sharing, and the end -------------------------------------------------------------------------------------
 
@@ -273,6 +328,7 @@ class Outbox(Timed):
             self._pending = deque([lanes[entry] if isinstance(entry, Lane) else entry for entry in other._pending])
         self._notices = other._notices
         self.count_told(other.told)
+        self.updates, self.bytes, self.lost, self._others = other.updates, other.bytes, other.lost, other._others
         self.rest_until = other.rest_until
         if other.alarm:
             self.wait(other.alarm)

@@ -17,12 +17,14 @@ class Batch:
     Kept as one text, for a list of lines takes three times the memory; a line ends in CR-LF and has none inside.
     """
 
-    __slots__ = ("count", "framed", "holders", "payload", "time")
+    __slots__ = ("count", "framed", "holders", "payload", "time", "updates")
 
     def __init__(self, time: float, lines: Sequence[bytes]) -> None:
         self.time = time
         self.count = len(lines)
         self.payload = b"".join(lines)
+        # How many of the lines are updates that are sent for the first time.
+        self.updates = 0
         # What a WebSocket has made of it, for all others that send it in the same turn.
         self.framed: bytes | None = None
         # How many logs keep it.

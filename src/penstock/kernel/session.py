@@ -16,7 +16,7 @@ from penstock.kernel.messages import Messages
 from penstock.kernel.outbox import Outbox
 from penstock.kernel.ports import Admission
 from penstock.kernel.recovery import RecoveryLog
-from penstock.kernel.stream import OwnStream, Share
+from penstock.kernel.stream import NOTHING, Figures, OwnStream, Share
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.kernel.timers import Timed
 
@@ -35,6 +35,7 @@ class Session(Timed):
     __slots__ = (
         "_connection",
         "_deadlines",
+        "_elsewhere",
         "_messages",
         "_recoverable",
         "_stream",
@@ -51,6 +52,7 @@ class Session(Timed):
         "max_bandwidth",
         "subscriptions",
         "tells_constraints",
+        "used",
         "user",
     )
 
@@ -74,6 +76,8 @@ class Session(Timed):
         self.admission = Admission()
         self.tells_constraints = True
         self.closed = False
+        # Whether anything has been asked of it since it was opened.
+        self.used = False
         # Whether it outlives the loss of its connection.
         self._recoverable = recoverable
         self._connection = Connection()
@@ -81,6 +85,8 @@ class Session(Timed):
         kept = self.limits.max_recovery_length if recoverable else 0
         log = RecoveryLog(kept, self.limits.max_recovery_age_millis / 1000, kernel.ledger)
         self._stream: OwnStream | Share = OwnStream(self, self._connection, {}, Outbox(kernel), log)
+        # What others were sent on that stream before this session shared it.
+        self._elsewhere = NOTHING
 
     # -- the stream -----------------------------------------------------------------------------------------------
 
@@ -108,7 +114,13 @@ class Session(Timed):
 
     def share(self, share: Share) -> None:
         """From now on it reads a stream with others, which goes on where its own has ended."""
+        had = self.figures()
         self._stream = share
+        self._elsewhere = share.figures().since(had)
+
+    def figures(self) -> Figures:
+        """What this client was sent so far, and what it was not."""
+        return self._stream.figures().since(self._elsewhere)
 
     @property
     def shares(self) -> bool:
@@ -242,6 +254,9 @@ class Session(Timed):
     def touch(self) -> None:
         """A request for this session has come: the client is alive."""
         self._deadlines.touch(self.kernel.clock())
+        if not self.used and not self.closed:
+            self.used = True
+            self.kernel.tally.use_session()
 
     def end_after(self, seconds: float) -> None:
         """Have the session end by then, if it has not ended before."""
@@ -397,6 +412,8 @@ class Session(Timed):
         if self.closed:
             return
         self.closed = True
+        if self.used:
+            self.kernel.tally.used_sessions -= 1
         self.kernel.sharing.forget(self)
         connection = self._connection
         channel = connection.channel

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.kernel.bandwidth import Budget
 from penstock.kernel.errors import Cause, Reason, Refusal
@@ -28,6 +28,20 @@ if TYPE_CHECKING:
 Lanes = dict[int, list[Lane]]
 
 TOO_MANY = "Too many notifications are waiting for this session"
+
+
+class Figures(NamedTuple):
+    """What a client was sent: updates and bytes; and what it was not, for lack of room."""
+
+    updates: int = 0
+    bytes: int = 0
+    lost: int = 0
+
+    def since(self, others: Figures) -> Figures:
+        return Figures(self.updates - others.updates, self.bytes - others.bytes, self.lost - others.lost)
+
+
+NOTHING = Figures()
 
 
 class Stream(metaclass=ABCMeta):
@@ -55,6 +69,11 @@ class Stream(metaclass=ABCMeta):
             if count > most:
                 return False
         return True
+
+    def figures(self) -> Figures:
+        """What a client was sent that has read all of it."""
+        outbox = self._outbox
+        return Figures(outbox.updates, outbox.bytes, outbox.lost)
 
     @property
     def unsent(self) -> int:
@@ -231,13 +250,12 @@ class OwnStream(Stream):
             log.append(Batch(outbox.kernel.clock(), known))
         again = log.rewind(progressive)
         assert again is not None
-        outbox.lines = again + outbox.lines
+        outbox.put_again(again)
 
     def take_back(self, batch: Batch) -> None:
         """The connection has had no room for the batch that was logged last: it goes first, as far as it fits."""
         self.log.take_back(batch)
-        self._outbox.lines[:0] = batch.lines()
-        self._outbox.mark_dirty()
+        self._outbox.put_back(batch)
 
     # -- sharing, and the end -------------------------------------------------------------------------------------
 
@@ -324,6 +342,9 @@ class Share:
     def flush(self) -> None:
         self._stream.flush()
 
+    def figures(self) -> Figures:
+        return self._stream.figures()
+
     @property
     def unsent(self) -> int:
         return self._stream.unsent
@@ -369,6 +390,7 @@ class SharedStream(Stream):
 
     def let_in(self, share: Share) -> Share:
         self._shares[share.connection] = share
+        self._outbox.readers = len(self._shares)
         return share
 
     def flush(self) -> None:
@@ -401,6 +423,7 @@ class SharedStream(Stream):
             clones = {lane: lane.clone(outbox) for lane in self.lanes()}
             lanes = {number: [clones[lane] for lane in some] for number, some in self._lanes.items()}
             outbox.copy(self._outbox, clones)
+            self._outbox.readers = len(self._shares)
         else:
             self._retire()
         return OwnStream(share.client, share.connection, lanes, outbox, log)
@@ -408,6 +431,7 @@ class SharedStream(Stream):
     def leave(self, share: Share) -> OwnStream:
         """Take a client out that is to be sent no more."""
         del self._shares[share.connection]
+        self._outbox.readers = len(self._shares)
         if not self._shares:
             self._drop_lanes()
             self._outbox.empty()

@@ -75,6 +75,7 @@ class Subscription:
         self.confirm()
         for position, granted in enumerate(request.grant.items, start=1):
             self._join(own, granted, items[granted.name], position)
+        self.session.kernel.tally.subscribe_items(len(self.items))
 
     def _check(self, granted: ItemGrant, item: Item) -> None:
         request = self.request
@@ -198,4 +199,5 @@ class Subscription:
         own.remove(self.number)
         for item in self.items:
             self.request.feed.release(item)
+        self.session.kernel.tally.subscribe_items(-len(self.items))
         self.items.clear()

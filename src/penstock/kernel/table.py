@@ -75,7 +75,7 @@ class TableLane(Lane):
 
     def _merge(self, key: str, pending: tuple[str, State], command: str, state: State) -> None:
         before, _ = pending
-        self.filtered += 1
+        self.leave_out()
         if command == DELETE:
             if before == ADD:
                 self._remove(key)
@@ -94,7 +94,7 @@ class TableLane(Lane):
 
     def tell(self, line: bytes) -> None:
         if self.outbox.ready and not self.waiting and not self._rows:
-            self.outbox.send(line)
+            self.outbox.tell(line)
         else:
             self._line_count += 1
             self._lines[self._line_count] = line
@@ -138,16 +138,17 @@ class TableLane(Lane):
         for key in list(self._parked)[:-1]:
             if outbox.held > enough:
                 self._unpark(key)
-                self.filtered += 1
+                self.leave_out()
         rows = [key for key in self._rows if isinstance(key, str)][:-1]
         rows.sort(key=lambda key: self._rows[key][0] != UPDATE)
         for key in rows:
             if outbox.held > enough:
                 if self._rows[key][0] == UPDATE:
-                    self.filtered += 1
+                    self.leave_out()
                 else:
                     self._lost += 1
                     self.lost += 1
+                    outbox.count_lost()
                 self._remove(key)
 
     # -- to the outbox --------------------------------------------------------------------------------------------
@@ -155,6 +156,7 @@ class TableLane(Lane):
     def take(self) -> bytes | None:
         if self._lost:
             lost, self._lost = self._lost, 0
+            self.outbox.count_other()
             return self.view.codec.overflow(self.subscription, self.position, lost)
         if not self._rows:
             return None
@@ -163,6 +165,7 @@ class TableLane(Lane):
             del self._rows[key]
             line = self._lines.pop(key)
             self.outbox.count_told(-len(line))
+            self.outbox.count_other()
             return line
         command, state = self._rows[key]
         self._remove(key)
@@ -187,7 +190,7 @@ class TableLane(Lane):
 
     def _park(self, key: str, state: State) -> None:
         if self._unpark(key) is not None:
-            self.filtered += 1
+            self.leave_out()
         else:
             due = self._due[key]
             heappush(self._wakeups, (due, key))

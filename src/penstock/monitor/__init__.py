@@ -1,1 +1,1 @@
-"""What operators look at: the health of the server, at the API port."""
+"""What operators look at: health, figures, and how these are made and shown. It knows no other room."""

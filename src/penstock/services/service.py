@@ -6,7 +6,7 @@ methods, and in which order, is in `stack`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from penstock.certificates import Certificate, CertificateFiles
     from penstock.config import Config
+    from penstock.monitor.figures import Family
     from penstock.transport.http import HttpConnection
     from penstock.wire.http1 import HttpRequest
 
@@ -66,6 +67,10 @@ class Service:
     def degradations(self) -> list[str]:
         """What is wrong while the server does its work; /health names it."""
         return []
+
+    def figures(self) -> Iterable[Family]:
+        """What it counts and measures, for /metrics and whoever else looks into the server; quick, and at any time."""
+        return ()
 
     def addresses(self) -> list[str]:
         """Where it can be reached, each as `name=address`, for the line that says that the server is ready."""

@@ -1,0 +1,51 @@
+"""Figures: what a part of the server counts and measures, under names and units that everybody uses.
+
+Those who have them make them when asked (`Service.figures`); how they are written for Prometheus is in `exposition`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    """A counter only ever grows; a gauge goes up and down; an info says what something is, in its labels."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    INFO = "info"
+
+
+class Sample(NamedTuple):
+    """One value. Labels have few values that the configuration bounds: never a user, an item or a session."""
+
+    value: float
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class Family(NamedTuple):
+    """All samples of one name. The name has its unit at its end, such as `_seconds` or `_bytes`, and no `_total`."""
+
+    name: str
+    kind: Kind
+    help: str
+    samples: tuple[Sample, ...]
+
+
+def counter(name: str, help: str, value: float) -> Family:
+    return Family(name, Kind.COUNTER, help, (Sample(value),))
+
+
+def gauge(name: str, help: str, value: float) -> Family:
+    return Family(name, Kind.GAUGE, help, (Sample(value),))
+
+
+def labelled(kind: Kind, name: str, help: str, label: str, values: Mapping[str, float]) -> Family:
+    """One sample for each value of a label."""
+    return Family(name, kind, help, tuple([Sample(value, ((label, key),)) for key, value in values.items()]))
+
+
+def info(name: str, help: str, labels: Iterable[tuple[str, str]]) -> Family:
+    return Family(name, Kind.INFO, help, (Sample(1, tuple(labels)),))
