@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from penstock.doors.stream.door import StreamDoor
     from penstock.doors.tlcp.door import TlcpDoor
     from penstock.doors.tlex.door import TlexDoor
-    from penstock.journal.recorder import Recording
+    from penstock.journal.gatherer import Gatherer
     from penstock.transport.asgi import AsgiPort
 
 log = get(__name__)
@@ -307,9 +307,9 @@ class Server:
         return self._ditto.door
 
     @property
-    def recording(self) -> Recording | None:
+    def gatherer(self) -> Gatherer | None:
         """What goes into the journal goes through it; None until that is open, and without one."""
-        return self._journal.recording
+        return self._journal.gatherer
 
     @property
     def stream_ports(self) -> list[int]:

@@ -32,7 +32,7 @@ from tests.adapters.stage import SetServer
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from penstock.journal.recorder import AdapterRecorder
+    from penstock.journal.recorder import JournalItemRecorder
 
 # Item, kind, fields.
 Record = tuple[str, str, dict[str, str | None] | None]
@@ -46,9 +46,9 @@ class Noted(InsideAdapter):
     def __init__(self, state: Mapping[str, dict[str, str | None]] | None = None) -> None:
         self.calls: list[Any] = []
         self.state = state or {}
-        self.recorder: AdapterRecorder | None = None
+        self.recorder: JournalItemRecorder | None = None
 
-    def journal_to(self, recorder: AdapterRecorder | None, directory: Path | None) -> None:
+    def journal_to(self, recorder: JournalItemRecorder | None, directory: Path | None) -> None:
         self.recorder = recorder
         self.calls.append(("journal_to", recorder is not None, directory))
 
@@ -121,8 +121,8 @@ class JournalServer(SetServer):
 
     def commit(self) -> None:
         """Returns when all that was published is on the disk."""
-        assert self.server.recording is not None
-        asyncio.run_coroutine_threadsafe(self.server.recording.committed(), self._loop).result(20)
+        assert self.server.gatherer is not None
+        asyncio.run_coroutine_threadsafe(self.server.gatherer.committed(), self._loop).result(20)
 
 
 def test_what_a_client_sees_is_in_the_journal_while_the_server_runs(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_an_adapter_hears_of_its_recorder_before_it_starts_and_of_its_pinned_ite
     async def main() -> None:
         async with serving(tmp_path, journaled) as server:
             assert adapter.recorder is not None
-            assert adapter.recorder.recording is server.recording
+            assert adapter.recorder.gatherer is server.gatherer
             assert (adapter.recorder.adapter_set, adapter.recorder.adapter) == ("SET", "ADAPTER")
             assert adapter.recorder.policy is Policy.INTERVAL
 
@@ -194,7 +194,7 @@ def test_without_a_data_directory_nothing_is_journaled_or_kept(tmp_path: Path) -
     async def main() -> None:
         server = Server(config(**{"server.data_dir": str(tmp_path / "unused")}), [journaled])
         await server.start()
-        assert server.recording is None
+        assert server.gatherer is None
         await server.stop()
 
     asyncio.run(main())
@@ -268,8 +268,8 @@ def test_what_is_published_is_what_the_journal_holds(steps: list[tuple[str, str,
                 if item in WANTED[name]:
                     made: Record = (item, "update" if kind == "many" else kind, None if kind == "clear" else event)
                     expected[name] += [made, made] if kind == "many" else [made]
-            assert server.recording is not None
-            await server.recording.committed()
+            assert server.gatherer is not None
+            await server.gatherer.committed()
             assert records(directory) == expected
         assert records(directory) == expected
 

@@ -16,15 +16,16 @@ import pytest
 
 from penstock.journal import journal as journal_module
 from penstock.journal.errors import DiskFailed, JournalClosed
+from penstock.journal.gatherer import Gatherer
 from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
-from penstock.journal.recorder import MAX_KNOWN, MAX_PENDING, AdapterRecorder, Recording
+from penstock.journal.recorder import MAX_KNOWN, MAX_PENDING, JournalItemRecorder
 from penstock.testing.disk import FakeDisk, Operation
 
 # Longer than any test: nothing is committed by the passing of time.
 NEVER_MILLIS = 1e9
-LOG = "penstock.journal.recorder"
+LOG = "penstock.journal.gatherer"
 
 
 def on_loop(test: Callable[..., Coroutine[object, object, None]]) -> Callable[..., None]:
@@ -53,7 +54,7 @@ class World:
         values = {"interval_millis": NEVER_MILLIS, "retry_millis": 1, **settings}
         self.journal = Journal(self.disk, JournalSettings(**values))  # type: ignore[arg-type]
         self.deferred: list[Callable[[], None]] = []
-        self.recording = Recording(self.journal, self.deferred.append, count(1_000).__next__)
+        self.gatherer = Gatherer(self.journal, self.deferred.append, count(1_000).__next__)
         self.appends: list[int] = []
         append = self.journal.append
 
@@ -63,8 +64,8 @@ class World:
 
         self.journal.append = counted  # type: ignore[method-assign,assignment]
 
-    def recorder(self, *patterns: str, policy: Policy = Policy.INTERVAL) -> AdapterRecorder:
-        return self.recording.of("SET", "ADAPTER", patterns or ("*",), policy)
+    def recorder(self, *patterns: str, policy: Policy = Policy.INTERVAL) -> JournalItemRecorder:
+        return JournalItemRecorder(self.gatherer, "SET", "ADAPTER", patterns or ("*",), policy)
 
     def turn(self) -> None:
         deferred, self.deferred[:] = list(self.deferred), []
@@ -106,7 +107,7 @@ def world() -> Iterator[World]:
 def test_a_star_stands_for_any_characters_and_everything_else_for_itself(
     world: World, patterns: list[str], wanted: list[str], unwanted: list[str]
 ) -> None:
-    recorder = world.recording.of("SET", "ADAPTER", patterns, Policy.INTERVAL)
+    recorder = JournalItemRecorder(world.gatherer, "SET", "ADAPTER", patterns, Policy.INTERVAL)
     # Twice: the second time the answer is known.
     for _ in range(2):
         assert [item for item in (*wanted, *unwanted) if recorder.wants(item)] == wanted
@@ -151,8 +152,8 @@ def test_what_is_not_wanted_is_not_recorded(world: World) -> None:
 
 
 def test_a_turn_is_one_append_for_each_policy(world: World) -> None:
-    one, other = world.recorder(), world.recording.of("SET", "OTHER", ["*"], Policy.INTERVAL)
-    slow = world.recording.of("SET", "SLOW", ["*"], Policy.OFF)
+    one, other = world.recorder(), JournalItemRecorder(world.gatherer, "SET", "OTHER", ["*"], Policy.INTERVAL)
+    slow = JournalItemRecorder(world.gatherer, "SET", "SLOW", ["*"], Policy.OFF)
     for number in range(10):
         for recorder in (one, other, slow):
             recorder.record("item", "update", {"x": str(number)})
@@ -167,8 +168,10 @@ def test_a_turn_is_one_append_for_each_policy(world: World) -> None:
 
 def test_records_that_nobody_waits_for_gather_over_several_turns(world: World) -> None:
     later: list[Callable[[], None]] = []
-    recording = Recording(world.journal, world.deferred.append, count().__next__, later.append)
-    lazy, eager = (recording.of("SET", policy.value, ["*"], policy) for policy in (Policy.INTERVAL, Policy.ACK))
+    gatherer = Gatherer(world.journal, world.deferred.append, count().__next__, later.append)
+    lazy, eager = (
+        JournalItemRecorder(gatherer, "SET", policy.value, ["*"], policy) for policy in (Policy.INTERVAL, Policy.ACK)
+    )
     for _ in range(3):
         lazy.record("item", "update", {"x": "1"})
         eager.record("item", "update", {"x": "1"})
@@ -205,7 +208,7 @@ def test_a_turn_larger_than_an_append_may_be_is_split_in_order(world: World, sma
     recorder.record("small", "update", {"x": "1"})
     found = [entity for entity, _, _ in world.on_disk()]
     assert found == [*(f"SET/ADAPTER/item{number}" for number in range(10)), "SET/ADAPTER/small"]
-    assert world.recording.lost_records == 0
+    assert world.gatherer.lost_records == 0
 
 
 def test_a_record_larger_than_an_append_may_be_is_lost_alone(
@@ -218,7 +221,7 @@ def test_a_record_larger_than_an_append_may_be_is_lost_alone(
     with caplog.at_level(logging.WARNING, LOG):
         found = [entity for entity, _, _ in world.on_disk()]
     assert found == ["SET/ADAPTER/before", "SET/ADAPTER/after"]
-    assert world.recording.lost_records == 1
+    assert world.gatherer.lost_records == 1
     assert "SET/ADAPTER/huge" in str(vars(caplog.records[0]))
 
 
@@ -227,7 +230,7 @@ def test_an_event_that_a_trusted_producer_should_not_have_sent_is_lost_alone(wor
     recorder.record("bad", "update", {"x": "\ud800"})
     recorder.record("good", "update", {"x": "1"})
     assert [entity for entity, _, _ in world.on_disk()] == ["SET/ADAPTER/good"]
-    assert world.recording.lost_records == 1
+    assert world.gatherer.lost_records == 1
 
 
 # -- batches of one's own -----------------------------------------------------------------------------------------
@@ -240,7 +243,7 @@ async def test_what_was_recorded_before_in_the_turn_comes_before_a_batch(world: 
     columns = Columns()
     recorder.write(columns, "item", "update", {"x": "2"}, 5)
     columns.add("SET/ADAPTER#query", 5, "batch", "", '{"batch":7,"rows":1}')
-    receipt = world.recording.append(columns)
+    receipt = world.gatherer.append(columns)
     recorder.record("item", "update", {"x": "3"})
     assert world.appends == [1, 2]
     assert receipt.done is not None
@@ -254,12 +257,12 @@ async def test_a_batch_that_the_journal_refuses_is_told_to_its_owner_and_not_cou
     world.disk.fault = _everything_fails
     columns = Columns()
     columns.add("a", 1, "update", "", "1")
-    receipt = world.recording.append(columns)
+    receipt = world.gatherer.append(columns)
     assert receipt.done is not None
     with pytest.raises(DiskFailed):
         await asyncio.wrap_future(receipt.done)
     with pytest.raises(DiskFailed):
-        world.recording.append(columns)
+        world.gatherer.append(columns)
     world.disk.fault = None
 
 
@@ -280,7 +283,7 @@ async def test_committed_returns_only_after_the_sync(world: World, policy: Polic
     recorder = world.recorder(policy=policy)
     recorder.record("item", "update", {"x": "1"})
     world.disk.fault = hold
-    waiting = asyncio.ensure_future(world.recording.committed())
+    waiting = asyncio.ensure_future(world.gatherer.committed())
     assert await asyncio.to_thread(held.wait, 20)
     assert not waiting.done()
     go.set()
@@ -294,7 +297,7 @@ async def test_committed_returns_only_after_the_sync(world: World, policy: Polic
 async def test_what_committed_has_returned_for_survives_a_power_cut(world: World) -> None:
     for policy in (Policy.OFF, Policy.INTERVAL, Policy.ACK):
         world.recorder(policy=policy).record(policy.value, "update", {"x": "1"})
-        await world.recording.committed()
+        await world.gatherer.committed()
     after = world.disk.cut_power(Random(1))
     Journal(after, JournalSettings()).close()
     assert [entity for entity, _, _ in records_of(after)] == [
@@ -306,7 +309,7 @@ async def test_what_committed_has_returned_for_survives_a_power_cut(world: World
 
 @on_loop
 async def test_nothing_recorded_is_committed_at_once(world: World) -> None:
-    await world.recording.committed()
+    await world.gatherer.committed()
 
 
 # -- a disk that refuses ------------------------------------------------------------------------------------------
@@ -316,24 +319,24 @@ async def test_nothing_recorded_is_committed_at_once(world: World) -> None:
 async def test_what_is_lost_is_counted_and_committed_raises_once_for_it(world: World) -> None:
     recorder = world.recorder(policy=Policy.ACK)
     world.disk.fault = _everything_fails
-    before = world.recording.lost_records
+    before = world.gatherer.lost_records
     recorder.record("item", "update", {"x": "1"})
     with pytest.raises(DiskFailed):
-        await world.recording.committed()
-    assert world.recording.lost_records == 1
+        await world.gatherer.committed()
+    assert world.gatherer.lost_records == 1
     recorder.record("item", "update", {"x": "2"})
     world.turn()
-    assert world.recording.lost_records == 2
+    assert world.gatherer.lost_records == 2
     world.disk.fault = None
     await asyncio.wrap_future(world.journal.room())
     recorder.record("item", "update", {"x": "3"})
     # The second was lost since the last call; somebody who began after it has lost nothing.
     with pytest.raises(DiskFailed, match="1 records could not be journaled"):
-        await world.recording.committed()
-    await world.recording.committed()
-    await world.recording.committed(lost=2)
+        await world.gatherer.committed()
+    await world.gatherer.committed()
+    await world.gatherer.committed(lost=2)
     with pytest.raises(DiskFailed, match="2 records could not be journaled"):
-        await world.recording.committed(lost=before)
+        await world.gatherer.committed(lost=before)
     assert [value for _, _, value in world.records()] == ['{"x":"3"}']
 
 
@@ -349,7 +352,7 @@ async def test_a_loss_that_the_disk_has_got_over_since_is_told_all_the_same(worl
     await asyncio.wrap_future(world.journal.room())
     recorder.record("item", "update", {"x": "2"})
     with pytest.raises(DiskFailed, match="1 records could not be journaled"):
-        await world.recording.committed()
+        await world.gatherer.committed()
 
 
 def test_a_full_queue_loses_records_and_never_raises(caplog: pytest.LogCaptureFixture) -> None:
@@ -366,7 +369,7 @@ def test_a_full_queue_loses_records_and_never_raises(caplog: pytest.LogCaptureFi
         for number in range(50):
             recorder.record(f"item{number}", "update", {"x": "x" * 1_000})
             world.turn()
-        lost = world.recording.lost_records
+        lost = world.gatherer.lost_records
         assert 40 <= lost < 50
         held.set()
         world.journal.room().result(20)
@@ -405,8 +408,8 @@ async def test_after_the_journal_is_closed_records_are_lost_and_committed_says_s
     world.journal.close()
     recorder.record("item", "update", {"x": "1"})
     with pytest.raises(JournalClosed):
-        await world.recording.committed()
-    assert world.recording.lost_records == 1
+        await world.gatherer.committed()
+    assert world.gatherer.lost_records == 1
 
 
 def _everything_fails(operation: Operation) -> int | None:

@@ -50,7 +50,7 @@ def test_a_server_whose_port_is_taken_leaves_nothing_open(tmp_path: Path, taken_
         with pytest.raises(StartError, match=f"cannot listen on 127.0.0.1:{ports[f'{taken_by}.port']}") as failure:
             await server.start()
         assert failure.value.__notes__ == [f"raised by the service {taken_by} in its phase open"]
-        assert server.recording is None
+        assert server.gatherer is None
         assert not server.sets.running
 
     with closing(socket.create_server(("127.0.0.1", ports[f"{taken_by}.port"]))):

@@ -34,7 +34,7 @@ MODULES = (
     "penstock.adapters.things",
     "penstock.doors.ditto.door",
     "penstock.doors.tlex.door",
-    "penstock.doors.tlex.journaling",
+    "penstock.doors.tlex.payload_recorder",
     "penstock.history.reader",
     "penstock.journal.recorder",
     "penstock.adapters.access.commands",

@@ -12,7 +12,7 @@ from penstock.adapters.api import DataAdapter
 from penstock.kernel.feed import Feed
 
 if TYPE_CHECKING:
-    from penstock.journal.recorder import AdapterRecorder
+    from penstock.journal.recorder import JournalItemRecorder
 
 
 class InsideAdapter(DataAdapter):
@@ -21,7 +21,7 @@ class InsideAdapter(DataAdapter):
     def enter(self, feed: Feed) -> None:
         """The kernel's own entrance, in place of the publisher."""
 
-    def journal_to(self, recorder: AdapterRecorder | None, directory: Path | None) -> None:
+    def journal_to(self, recorder: JournalItemRecorder | None, directory: Path | None) -> None:
         """What the adapter publishes is journaled by the kernel, through this recorder; None if nothing is.
 
         For adapters that journal something themselves, wait until it is on the disk, or keep a state of their own in

@@ -27,7 +27,8 @@ from penstock.log import get
 
 if TYPE_CHECKING:
     from penstock.certificates import Certificate
-    from penstock.journal.recorder import AdapterRecorder, Recording
+    from penstock.journal.gatherer import Gatherer
+    from penstock.journal.recorder import JournalItemRecorder
 
 log = get(__name__)
 
@@ -53,13 +54,13 @@ class RunningSet:
         kernel: Kernel,
         adapter_set: AdapterSet,
         optional: Mapping[str, Callable[[], DataAdapter]] = NO_OPTIONAL,
-        recording: Recording | None = None,
+        gatherer: Gatherer | None = None,
         directory: Path | None = None,
         roster: Roster | None = None,
     ) -> None:
         """`optional` are data adapters yet to be made; making them may take time, so it is done on a thread.
 
-        Without a `recording` nothing is journaled; without a `directory` adapters keep nothing. Whoever wants to know
+        Without a `gatherer` nothing is journaled; without a `directory` adapters keep nothing. Whoever wants to know
         which adapters there are, and how they are, gives a `roster`.
         """
         self.name = adapter_set.name
@@ -67,7 +68,7 @@ class RunningSet:
         self._kernel = kernel
         self._set = adapter_set
         self._optional = optional
-        self._recording = recording
+        self._gatherer = gatherer
         self._directory = directory
         self._has_metadata = False
         self._data: dict[str, DataAdapter] = {}
@@ -141,11 +142,13 @@ class RunningSet:
         self._members.append(self._roster.add(adapter, f"{self.name}/{name}", name in self._optional))
         return source, feed
 
-    def _recorder(self, name: str) -> AdapterRecorder | None:
+    def _recorder(self, name: str) -> JournalItemRecorder | None:
         journaling = self._set.journal.get(name)
-        if self._recording is None or journaling is None:
+        if self._gatherer is None or journaling is None:
             return None
-        return self._recording.of(self.name, name, journaling.items, journaling.policy)
+        from penstock.journal.recorder import JournalItemRecorder  # loaded with the journal, on its thread
+
+        return JournalItemRecorder(self._gatherer, self.name, name, journaling.items, journaling.policy)
 
     def _serve(self, name: str, adapter: DataAdapter, source: GuardedSource, feed: Feed) -> None:
         self._data[name] = adapter

@@ -1,25 +1,18 @@
-"""From events of items to records: what is wanted, by pattern; a loop turn's records in one append; losses counted.
+"""What is recorded of items: which of them, by pattern, and what has happened to them.
 
-One `Recording` per server, one `AdapterRecorder` per data adapter, which the kernel knows as its port `Recorder`. Both
-belong to the event loop. Not here: how records reach the disk (`journal`). Read next: docs/journal.md.
+One `JournalItemRecorder` for each data adapter, the kernel's port `ItemRecorder`. Not here: how records gather and get
+to the journal (`gatherer`). Read next: docs/journal.md.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable
 
-import msgspec
-
-from penstock import log
 from penstock.journal.entity import entity_of
-from penstock.journal.errors import BadRecord, DiskFailed, JournalError
-from penstock.journal.journal import Journal, Policy, Receipt
+from penstock.journal.gatherer import Event, Gatherer, value_of
+from penstock.journal.journal import Policy
 from penstock.journal.record import Columns
-
-_log = log.get(__name__)
 
 # What a record says has happened to an item.
 UPDATE = "update"
@@ -37,186 +30,22 @@ MAX_PENDING = 4_096
 # Items of an adapter whose entity, or that they are not journaled, is kept in mind. Beyond it all are looked up anew.
 MAX_KNOWN = 100_000
 
-Event = Mapping[str, str | None]
 
-_JSON = msgspec.json.Encoder()
-
-
-class Recording:
-    """Collects what happens in a loop turn and appends it once, for each policy. Nothing here waits or raises into the
-    kernel: what the journal refuses is lost, counted, and told once when it begins and once when it ends.
-    """
+class JournalItemRecorder:
+    """What of one data adapter goes into the journal; `patterns` are names of items, with `*` for any characters."""
 
     def __init__(
-        self,
-        journal: Journal,
-        defer: Callable[[Callable[[], None]], object],
-        now: Callable[[], int],
-        later: Callable[[Callable[[], None]], object] | None = None,
+        self, gatherer: Gatherer, adapter_set: str, adapter: str, patterns: Iterable[str], policy: Policy | str
     ) -> None:
-        """`defer` calls a function at the end of the loop turn; `now` is the time in microseconds since 1970.
-
-        `later` does so a few milliseconds later. Nobody waits for records that are not of policy ACK: so they gather,
-        for an append of one costs as much as one of a hundred. By default it is `defer`.
-        """
-        self.journal = journal
-        self.now = now
-        self._turns = {policy: _Turn(self, policy, later or defer, now) for policy in Policy}
-        self._turns[Policy.ACK] = _Turn(self, Policy.ACK, defer, now)
-        # Records that the journal did not take.
-        self._refused = 0
-        # How many were lost when the present outage began, and why it did; None when all is well.
-        self._outage: int | None = None
-        # The latest append's future, if that was one with a future: it covers all that came before.
-        self._latest: Future[None] | None = None
-        # How many had been lost at the last `committed`.
-        self._reported = 0
-        # Told of each append, on the loop, when its records are numbered: before they are on the disk.
-        self.listeners: list[Callable[[Columns, Receipt], None]] = []
-
-    @property
-    def lost_records(self) -> int:
-        """Refused by the journal, and taken but not written by it."""
-        return self._refused + self.journal.lost_records
-
-    def of(self, adapter_set: str, adapter: str, patterns: Iterable[str], policy: Policy | str) -> AdapterRecorder:
-        """The recorder of a data adapter; `patterns` are names of items, with `*` for any characters."""
-        return AdapterRecorder(self, adapter_set, adapter, patterns, Policy(policy))
-
-    def turn(self, policy: Policy) -> _Turn:
-        return self._turns[policy]
-
-    def flush(self) -> None:
-        """Append what has been collected so far."""
-        for turn in self._turns.values():
-            turn.flush()
-
-    def append(self, columns: Columns, policy: Policy = Policy.ACK) -> Receipt:
-        """Records that stand or fall together, in one append, after everything recorded before.
-
-        With ACK, `await asyncio.wrap_future(receipt.done)`. Raises what `Journal.append` raises: nothing was appended.
-        """
-        self.flush()
-        receipt = self._append(columns, policy)
-        self._latest = receipt.done
-        return receipt
-
-    def _append(self, columns: Columns, policy: Policy) -> Receipt:
-        receipt = self.journal.append(columns, policy)
-        for listener in self.listeners:
-            listener(columns, receipt)
-        return receipt
-
-    async def committed(self, lost: int | None = None) -> None:
-        """Returns when everything recorded so far is on the disk.
-
-        Raises DiskFailed, Overload or JournalClosed if some of it was lost: since `lost_records` was `lost`, or since
-        the last call. Whoever shares this with others takes `lost_records` before recording and hands it in.
-        """
-        if lost is None:
-            lost = self._reported
-        self.flush()
-        latest = self._latest
-        try:
-            # One that has ended may have failed, and that for somebody else.
-            await asyncio.wrap_future(latest if latest is not None and not latest.done() else self.journal.flush())
-        finally:
-            lost_by_now = self._reported = self.lost_records
-        if lost_by_now > lost:
-            raise DiskFailed(f"{lost_by_now - lost} records could not be journaled", None)
-
-    def take(self, columns: Columns, policy: Policy) -> None:
-        """Append a turn; what the journal refuses is counted. Halves of what does not fit are tried on their own."""
-        try:
-            self._latest = self._append(columns, policy).done
-        except BadRecord as bad:
-            if len(columns) > 1:
-                for half in _halves(columns):
-                    self.take(half, policy)
-                return
-            self.lose(1, f"{columns.entities[0][:60]!r}: {bad}")
-        except JournalError as error:
-            self.lose(len(columns), str(error))
-        else:
-            self._recover()
-
-    def lose(self, count: int, reason: str) -> None:
-        if self._outage is None:
-            self._outage = self.lost_records
-            _log.error("events are not journaled", reason=reason)
-        self._refused += count
-
-    def _recover(self) -> None:
-        if self._outage is not None:
-            lost, self._outage = self.lost_records - self._outage, None
-            _log.warning("events are journaled again", lost_records=lost)
-
-
-class _Turn:
-    """What has been recorded under one policy and is not yet appended."""
-
-    def __init__(
-        self,
-        recording: Recording,
-        policy: Policy,
-        defer: Callable[[Callable[[], None]], object],
-        now: Callable[[], int],
-    ) -> None:
-        self.now = now
-        # Entity, time, kind and event. They become columns all at once, which takes half the time.
-        self.records: list[tuple[str, int, str, Event | None]] = []
-        # Whether `flush` will be called.
-        self.deferred = False
-        self._recording = recording
-        self._policy = policy
-        self._defer = defer
-
-    def begin(self) -> None:
-        self.deferred = True
-        self._defer(self._end)
-
-    def _end(self) -> None:
-        self.deferred = False
-        self.flush()
-
-    def flush(self) -> None:
-        if self.records:
-            records, self.records = self.records, []
-            try:
-                columns = _columns(records)
-            except Exception:
-                columns = self._sensible(records)
-            if columns.entities:
-                self._recording.take(columns, self._policy)
-
-    def _sensible(self, records: list[tuple[str, int, str, Event | None]]) -> Columns:
-        """Without those that cannot be written: a producer that is trusted should not be, for the kernel checks all
-        others.
-        """
-        columns = Columns()
-        for entity, timestamp, kind, event in records:
-            try:
-                columns.add(entity, timestamp, kind, "", value_of(event))
-            except Exception as error:
-                self._recording.lose(1, f"{entity[:60]!r}: {error}")
-        return columns
-
-
-class AdapterRecorder:
-    """What of one data adapter goes into the journal; the kernel's port `Recorder`."""
-
-    def __init__(
-        self, recording: Recording, adapter_set: str, adapter: str, patterns: Iterable[str], policy: Policy
-    ) -> None:
-        self.recording = recording
-        self.policy = policy
+        self.gatherer = gatherer
+        self.policy = Policy(policy)
         self.adapter_set = adapter_set
         self.adapter = adapter
         self.patterns = tuple(patterns)
         self._matches = re.compile("|".join(map(_expression, self.patterns)) or r"(?!)", re.DOTALL).fullmatch
         # Empty for an item that is not journaled.
         self._entities: dict[str, str] = {}
-        self._turn = recording.turn(policy)
+        self._pending = gatherer.pending(self.policy)
 
     def wants(self, item: str) -> bool:
         """Whether the item is journaled."""
@@ -230,15 +59,15 @@ class AdapterRecorder:
             entity = self._look_up(item)
         if not entity:
             return
-        turn = self._turn
-        turn.records.append((entity, turn.now(), kind, event))
-        if not turn.deferred:
-            turn.begin()
-        elif len(turn.records) >= MAX_PENDING:
-            turn.flush()
+        pending = self._pending
+        pending.records.append((entity, pending.now(), kind, event))
+        if not pending.deferred:
+            pending.begin()
+        elif len(pending.records) >= MAX_PENDING:
+            pending.flush()
 
     def write(self, columns: Columns, item: str, kind: str, event: Event | None, timestamp: int) -> None:
-        """The same record into columns of one's own, for `Recording.append`; wanted or not."""
+        """The same record into columns of one's own, for `Gatherer.append`; wanted or not."""
         entity = entity_of(self.adapter_set, self.adapter, item)
         columns.add(entity, timestamp, kind, "", value_of(event))
 
@@ -248,22 +77,6 @@ class AdapterRecorder:
             self._entities.clear()
         self._entities[item] = entity
         return entity
-
-
-def value_of(event: Event | None) -> str | None:
-    """The value of a record: the fields as a compact JSON object; of no event there is none."""
-    return None if event is None else _JSON.encode(event).decode()
-
-
-def _columns(records: list[tuple[str, int, str, Event | None]]) -> Columns:
-    entities, timestamps, kinds, events = map(list, zip(*records, strict=True))
-    # JSON has no line breaks of its own: all of them are made and taken apart in one go.
-    values: list[str | None] = list(_JSON.encode_lines(events).decode().split("\n"))
-    del values[-1]
-    if None in events:
-        values = [None if event is None else value for event, value in zip(events, values, strict=True)]
-    count = len(entities)
-    return Columns(entities, timestamps, kinds, [""] * count, values, [None] * count)
 
 
 def _expression(pattern: str) -> str:
@@ -283,9 +96,3 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _halves(columns: Columns) -> tuple[Columns, Columns]:
-    middle = len(columns) // 2
-    lists = [getattr(columns, name) for name in columns.__slots__]
-    return Columns(*[one[:middle] for one in lists]), Columns(*[one[middle:] for one in lists])

@@ -17,7 +17,7 @@ from penstock.kernel.ports import Event, ItemGrant, Value
 
 if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
-    from penstock.kernel.ports import DataSource, Recorder
+    from penstock.kernel.ports import DataSource, ItemRecorder
 
 # Items that nobody is subscribed to are complained of once each, and after this many no more, only counted: an adapter
 # that publishes everything all the time would fill the log.
@@ -47,7 +47,7 @@ class Feed:
         self.unwanted_events = 0
         self.bad_events = 0
         # Takes down what happens, if anybody does.
-        self.recorder: Recorder | None = None
+        self.recorder: ItemRecorder | None = None
         self._kernel = kernel
         self._source = source
         self._serial = 0

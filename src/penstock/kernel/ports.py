@@ -107,7 +107,7 @@ class DataSource(Protocol):
         """An event could not be understood and was dropped."""
 
 
-class Recorder(Protocol):
+class ItemRecorder(Protocol):
     """Takes down what happens to the items of a data adapter. Must not wait, must not raise."""
 
     def wants(self, item: str) -> bool:

@@ -51,15 +51,15 @@ class DittoService(Service):
         self.door: DittoDoor | None = None
 
     async def open(self) -> None:
-        recording = self._journal.recording
-        if recording is None or self._data_dir is None or not serves_ditto(self._config):
+        gatherer = self._journal.gatherer
+        if gatherer is None or self._data_dir is None or not serves_ditto(self._config):
             return
         from penstock.doors.ditto.door import AdapterSets, DittoDoor  # loaded with the journal
         from penstock.history.reader import History
 
         history = History(self._data_dir / "journal", self._data_dir / "lake")
         sets = AdapterSets(self._sets.judge_of, self._sets.has_adapter)
-        door = DittoDoor(self._config, recording, history, sets, self._ports, self._ledger)
+        door = DittoDoor(self._config, gatherer, history, sets, self._ports, self._ledger)
         try:
             await door.open()
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""The journal of a server: opened on a thread, written through a `Recording`, and kept within its retention.
+"""The journal of a server: opened on a thread, written through a `Gatherer`, and kept within its retention.
 
 How it is written is in `penstock.journal`. Read next: docs/journal.md.
 """
@@ -18,8 +18,8 @@ from penstock.services.errors import StartError
 from penstock.services.service import Service
 
 if TYPE_CHECKING:
+    from penstock.journal.gatherer import Gatherer
     from penstock.journal.journal import Journal
-    from penstock.journal.recorder import Recording
 
 log = get(__name__)
 
@@ -39,7 +39,7 @@ class JournalService(Service):
         self._config = config
         self._data_dir = data_dir
         # What goes into the journal goes through here; None until it is open, and without one.
-        self.recording: Recording | None = None
+        self.gatherer: Gatherer | None = None
         # Awaited before files are dropped: what others keep of the journal is to be newer than these.
         self.before_dropping: list[Callable[[], Awaitable[None]]] = []
         self._retention: asyncio.Task[None] | None = None
@@ -55,10 +55,10 @@ class JournalService(Service):
         except asyncio.CancelledError:
             await asyncio.to_thread((await opening).close)
             raise
-        from penstock.journal.recorder import Recording  # loaded with the journal, on its thread
+        from penstock.journal.gatherer import Gatherer  # loaded with the journal, on its thread
 
         later = functools.partial(loop.call_later, GATHERING)
-        self.recording = Recording(journal, loop.call_soon, lambda: time.time_ns() // 1000, later)
+        self.gatherer = Gatherer(journal, loop.call_soon, lambda: time.time_ns() // 1000, later)
         self._retention = loop.create_task(self._retain(journal, self._data_dir / "lake"))
 
     async def _retain(self, journal: Journal, lake: Path) -> None:
@@ -80,13 +80,13 @@ class JournalService(Service):
             self._retention.cancel()
             await asyncio.wait([self._retention])
             self._retention = None
-        if self.recording is not None:
-            self.recording.flush()
-            await asyncio.to_thread(self.recording.journal.close)
-            self.recording = None
+        if self.gatherer is not None:
+            self.gatherer.flush()
+            await asyncio.to_thread(self.gatherer.journal.close)
+            self.gatherer = None
 
     def failures(self) -> list[str]:
-        return [] if self.recording is None or self.recording.journal.trouble is None else ["journal"]
+        return [] if self.gatherer is None or self.gatherer.journal.trouble is None else ["journal"]
 
 
 def open_journal(path: Path, config: Config) -> Journal:

@@ -157,7 +157,7 @@ class SetsService(Service):
         directory = None if self._data_dir is None else self._data_dir / "items"
         plan = self._introduced(plan)
         running = RunningSet(
-            self._kernel, plan.adapter_set, plan.optional, self._journal.recording, directory, self._roster
+            self._kernel, plan.adapter_set, plan.optional, self._journal.gatherer, directory, self._roster
         )
         await running.start()
         self.running[running.name] = running

@@ -67,7 +67,7 @@ class TlexService(Service):
                 self._config,
                 self._data_dir,
                 self._board,
-                self._journal.recording,
+                self._journal.gatherer,
                 self._max_strangers,
                 self._ledger,
             )

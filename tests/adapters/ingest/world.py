@@ -18,9 +18,9 @@ from penstock.adapters.ingest.adapter import IngestIntake
 from penstock.adapters.ingest.batches import Batches
 from penstock.adapters.running import RunningSet
 from penstock.journal.disk import Disk
+from penstock.journal.gatherer import Gatherer
 from penstock.journal.journal import Journal, JournalSettings
 from penstock.journal.reader import JournalReader
-from penstock.journal.recorder import Recording
 from penstock.kernel.item import Mode
 from penstock.testing import Harness, Peer
 
@@ -87,18 +87,18 @@ class Life:
         return self.adapter.batches
 
     @property
-    def recording(self) -> Recording:
+    def gatherer(self) -> Gatherer:
         assert self.adapter.recorder is not None
-        return self.adapter.recorder.recording
+        return self.adapter.recorder.gatherer
 
     async def __aenter__(self) -> Life:
         self.journal = Journal(self._disk, self._settings)
         self._time = 1_700_000_000_000_000
-        recording = Recording(self.journal, asyncio.get_running_loop().call_soon, self._now)
+        gatherer = Gatherer(self.journal, asyncio.get_running_loop().call_soon, self._now)
         adapter_set = AdapterSet(
             "SET", MetadataAdapter(), {"ADAPTER": self.adapter}, journal={"ADAPTER": self._journaling}
         )
-        self._running = RunningSet(self.harness.kernel, adapter_set, recording=recording, directory=self._directory)
+        self._running = RunningSet(self.harness.kernel, adapter_set, gatherer=gatherer, directory=self._directory)
         try:
             await self._running.start()
         except BaseException:
@@ -134,7 +134,7 @@ class Life:
                     intake.update(1, item, dict(event))
             intake.flush()
             assert intake.errors == []
-        await self.recording.committed()
+        await self.gatherer.committed()
 
     def watch(self, items: str, fields: str, mode: Mode = Mode.RAW) -> Peer:
         peer = Peer(self.harness)

@@ -487,8 +487,8 @@ def test_a_command_that_takes_longer_than_its_timeout_is_408_and_done_all_the_sa
     site: Site, alice: httpx.Client, thing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice.put(thing, json={})
-    assert site.server.recording is not None
-    writer = site.server.recording.journal._writer
+    assert site.server.gatherer is not None
+    writer = site.server.gatherer.journal._writer
     release, write = threading.Event(), writer.append
 
     def slow(group: BatchGroup, *, sync: bool) -> None:

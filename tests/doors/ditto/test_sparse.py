@@ -22,8 +22,8 @@ COMMITS = 10_000
 
 def fill(site: Site) -> None:
     """A commit for each record, as from things that are changed one by one."""
-    assert site.server.recording is not None
-    journal = site.server.recording.journal
+    assert site.server.gatherer is not None
+    journal = site.server.gatherer.journal
     journal.settings = replace(journal.settings, group_bytes=1)
     for number in range(COMMITS):
         columns = Columns()

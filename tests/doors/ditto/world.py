@@ -22,9 +22,9 @@ from penstock.doors.ditto.live import Edition
 from penstock.doors.ditto.ports import TwinServicePort, Work
 from penstock.doors.ditto.service import TwinService
 from penstock.history.reader import History
+from penstock.journal.gatherer import Gatherer
 from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.record import Columns
-from penstock.journal.recorder import Recording
 from penstock.kernel.ports import ClientFacts
 from penstock.testing.clock import Clock
 from penstock.twins.command import Caller
@@ -265,8 +265,8 @@ class World:
         reader = History(directory / "journal", directory / "lake")
         identity = DittoIdentity(lambda name: None, "", "jwt", lambda client: True)
         sets = Sets(lambda name: None, lambda adapter_set, adapter: False, self.names.adapter_set)
-        recording = Recording(self.journal, loop.call_soon, self._time)
-        items = Items(sets, identity, recording, reader, self._executor)
+        gatherer = Gatherer(self.journal, loop.call_soon, self._time)
+        items = Items(sets, identity, gatherer, reader, self._executor)
         self.service = TwinService(
             self.twins,
             self.names,

@@ -26,7 +26,7 @@ from penstock.log import get
 if TYPE_CHECKING:
     # They bring pyarrow, which takes its time to load: only where there is a journal.
     from penstock.adapters.ingest.batches import Batches
-    from penstock.journal.recorder import AdapterRecorder
+    from penstock.journal.recorder import JournalItemRecorder
 
 log = get(__name__)
 
@@ -104,7 +104,7 @@ class IngestAdapter(InsideAdapter):
         self.feed: Feed
         # Whoever changes states and waits in between holds it; and whoever must not come in between.
         self.lock = asyncio.Lock()
-        self.recorder: AdapterRecorder | None = None
+        self.recorder: JournalItemRecorder | None = None
         # None if the adapter is not journaled, or nothing is to be kept.
         self.batches: Batches | None = None
         self._directory: Path | None = None
@@ -119,7 +119,7 @@ class IngestAdapter(InsideAdapter):
     def enter(self, feed: Feed) -> None:
         self.feed = feed
 
-    def journal_to(self, recorder: AdapterRecorder | None, directory: Path | None) -> None:
+    def journal_to(self, recorder: JournalItemRecorder | None, directory: Path | None) -> None:
         self.recorder = recorder
         self._directory = directory
 
@@ -173,12 +173,12 @@ class IngestAdapter(InsideAdapter):
 
     # -- what is known after a restart ----------------------------------------------------------------------------
 
-    async def _recall(self, recorder: AdapterRecorder, batches: Batches) -> None:
+    async def _recall(self, recorder: JournalItemRecorder, batches: Batches) -> None:
         from penstock.adapters.ingest.memory import file_of, recall
 
         assert self._directory is not None
         path = file_of(self._directory, recorder.adapter_set, recorder.adapter)
-        disk = recorder.recording.journal.disk
+        disk = recorder.gatherer.journal.disk
         memory = await asyncio.to_thread(recall, path, disk, recorder.adapter_set, recorder.adapter, self.fresh)
         self._states.update(memory.states)
         batches.queries.update(memory.queries)
@@ -207,10 +207,10 @@ class IngestAdapter(InsideAdapter):
         if recorder is None or batches is None or self._directory is None:
             return
         path = file_of(self._directory, recorder.adapter_set, recorder.adapter)
-        journal = recorder.recording.journal
+        journal = recorder.gatherer.journal
         try:
             async with self.lock:
-                recorder.recording.flush()
+                recorder.gatherer.flush()
                 sequence = journal.next_sequence - 1
                 states = {item: state.copy() for item, state in self._states.items()}
                 memory = Memory(sequence, states, dict(batches.queries))

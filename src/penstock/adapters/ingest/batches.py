@@ -19,7 +19,7 @@ from penstock.adapters.ingest.states import Event, ItemState
 from penstock.journal.entity import batch_entity
 from penstock.journal.errors import BadRecord, JournalError
 from penstock.journal.record import Columns
-from penstock.journal.recorder import BATCH, UPDATE, AdapterRecorder
+from penstock.journal.recorder import BATCH, UPDATE, JournalItemRecorder
 from penstock.log import get
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Batches:
 
     def __init__(
         self,
-        recorder: AdapterRecorder,
+        recorder: JournalItemRecorder,
         known: dict[str, ItemState],
         fresh: Callable[[str, int], ItemState],
         publish: Callable[[dict[str, ItemState], list[tuple[str, Event]]], None],
@@ -217,7 +217,7 @@ class Batches:
 
     async def _append(self, columns: Columns) -> None:
         try:
-            done = self.recorder.recording.append(columns).done
+            done = self.recorder.gatherer.append(columns).done
             assert done is not None
             await asyncio.wrap_future(done)
         except BadRecord as bad:

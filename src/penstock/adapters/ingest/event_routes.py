@@ -61,7 +61,7 @@ def ingest_routes(
             _check_journal(found)
         except Problem as problem:
             return _problem(problem)
-        lost = 0 if found.recorder is None else found.recorder.recording.lost_records
+        lost = 0 if found.recorder is None else found.recorder.gatherer.lost_records
         intake = IngestIntake(found)
         status, headers = 200, None
         try:
@@ -97,7 +97,7 @@ def _check_journal(adapter: IngestAdapter) -> None:
     """Those who are told when it is on the disk are told beforehand when it will not be."""
     if adapter.recorder is None or not _acknowledges(adapter):
         return
-    journal = adapter.recorder.recording.journal
+    journal = adapter.recorder.gatherer.journal
     if journal.failure is not None:
         raise Problem(503, str(journal.failure))
     if journal.queued_bytes > journal.settings.queue_bytes // 2:
@@ -110,7 +110,7 @@ async def _wait_for_journal(adapter: IngestAdapter, lost: int) -> None:
     from penstock.journal.errors import JournalError
 
     try:
-        await adapter.recorder.recording.committed(lost)
+        await adapter.recorder.gatherer.committed(lost)
     except JournalError as error:
         raise Problem(503, f"Published, but not journaled: {error}") from error
 

@@ -26,8 +26,8 @@ from penstock.doors.ditto.service import TwinService
 from penstock.doors.ditto.websocket import Sockets
 from penstock.doors.errors import DoorError
 from penstock.journal.errors import Expired
+from penstock.journal.gatherer import Gatherer
 from penstock.journal.reader import JournalReader
-from penstock.journal.recorder import Recording
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.transport.http import HttpConnection
@@ -59,7 +59,7 @@ class DittoDoor:
     def __init__(
         self,
         config: Config,
-        recording: Recording,
+        gatherer: Gatherer,
         history: HistoryReader,
         sets: AdapterSets,
         ports: Callable[[], Collection[int]],
@@ -71,7 +71,7 @@ class DittoDoor:
         """
         loop = asyncio.get_running_loop()
         self._config = config.ditto
-        self._recording = recording
+        self._gatherer = gatherer
         self._history = history
         self._executor = ThreadPoolExecutor(HISTORY_THREADS, thread_name_prefix="ditto-history")
         self._saving: asyncio.Task[None] | None = None
@@ -82,14 +82,14 @@ class DittoDoor:
         kept = tuple([name.lower() for name in self._config.historical_headers])
         known = Sets(sets.judge_of, sets.has_adapter, names.adapter_set)
         self.twins = Twins(
-            JournalChangeLog(recording.journal, loop.call_soon_threadsafe),
+            JournalChangeLog(gatherer.journal, loop.call_soon_threadsafe),
             lambda: time.time_ns() // 1000,
             _not_taken,
             RegistrySettings(names=names, reserved=known.is_reserved),
         )
         locality = Locality((config.stream.host, config.api.host), ports)
         self.identity = DittoIdentity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
-        items = Items(known, self.identity, recording, history, self._executor)
+        items = Items(known, self.identity, gatherer, history, self._executor)
         self.service = TwinService(self.twins, names, self.identity, items, history, self._executor, ledger, kept)
         self._sockets = Sockets(self.service)
         self._names = names
@@ -105,7 +105,7 @@ class DittoDoor:
         self._saving = asyncio.get_running_loop().create_task(self._save_often())
 
     def _restore(self) -> None:
-        journal = self._recording.journal
+        journal = self._gatherer.journal
         state = load_state(journal.disk)
         self._saved = state.sequence
         try:
@@ -132,7 +132,7 @@ class DittoDoor:
         async with self._save_lock:
             state = self.twins.capture()
             if state.sequence > self._saved:
-                await asyncio.to_thread(save_state, self._recording.journal.disk, state)
+                await asyncio.to_thread(save_state, self._gatherer.journal.disk, state)
                 self._saved = state.sequence
 
     async def _save_often(self) -> None:

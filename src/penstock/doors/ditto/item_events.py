@@ -53,7 +53,7 @@ class ItemEvents:
             return lambda: None
         follower = _Follower(self._items, login, prefixes, take, miss)
         if not self._followers:
-            self._items.recording.listeners.append(self._hear)
+            self._items.gatherer.listeners.append(self._hear)
         self._followers.append(follower)
         return partial(self._stop, follower)
 
@@ -62,7 +62,7 @@ class ItemEvents:
             self._followers.remove(follower)
             follower.close()
             if not self._followers:
-                self._items.recording.listeners.remove(self._hear)
+                self._items.gatherer.listeners.remove(self._hear)
 
     def _prefix(self, namespace: str) -> str | None:
         """What the names of all entities begin with that are the items of a namespace; None if it has no items."""

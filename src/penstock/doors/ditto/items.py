@@ -19,7 +19,7 @@ from penstock.doors.ditto.identity import DittoIdentity, Judge, Login
 from penstock.doors.ditto.past import HistoryReader, PastEvents, PastRow
 from penstock.journal.entity import entity_of
 from penstock.journal.errors import JournalError
-from penstock.journal.recorder import Recording
+from penstock.journal.gatherer import Gatherer
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import SessionFacts
@@ -94,7 +94,7 @@ class Items:
 
     sets: Sets
     identity: DittoIdentity
-    recording: Recording
+    gatherer: Gatherer
     reader: HistoryReader
     executor: Executor
     _states: OrderedDict[str, Twin] = field(default_factory=OrderedDict)
@@ -104,13 +104,13 @@ class Items:
 
     def latest(self, item: ItemName) -> int:
         """Its last revision; 0 if it never had any."""
-        return self.recording.journal.revision(self.entity(item))
+        return self.gatherer.journal.revision(self.entity(item))
 
     async def settle(self) -> None:
         """Until all that was recorded so far can be read."""
-        self.recording.flush()
+        self.gatherer.flush()
         try:
-            await asyncio.wrap_future(self.recording.journal.flush())
+            await asyncio.wrap_future(self.gatherer.journal.flush())
         except JournalError:
             # Then it cannot; what came before can.
             return

@@ -40,8 +40,8 @@ from penstock.wire.tlex.forms import PayloadForms
 from penstock.wire.tlex.vocabulary import SecurityMode
 
 if TYPE_CHECKING:
-    from penstock.doors.tlex.journaling import PayloadJournaling
-    from penstock.journal.recorder import Recording
+    from penstock.doors.tlex.payload_recorder import JournalPayloadRecorder
+    from penstock.journal.gatherer import Gatherer
 
 log = get(__name__)
 
@@ -75,7 +75,7 @@ class TlexDoor:
         config: Config,
         store: StoreThread,
         display: Display | None = None,
-        recording: Recording | None = None,
+        gatherer: Gatherer | None = None,
         max_strangers: int | None = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -83,11 +83,11 @@ class TlexDoor:
         self._loop = asyncio.get_running_loop()
         self._tlex = tlex
         self._display = display
-        self._journaling = self._journaling_to(recording)
+        self._payload_recorder = self._recorder_with(gatherer)
         self.store = store
         self.session_log = SessionLogWriter(store, tlex.session_log_days)
         watchers = [self.session_log] if display is None else [self.session_log, display]
-        recorders: list[PayloadRecorder] = [each for each in (self._journaling, display) if each is not None]
+        recorders: list[PayloadRecorder] = [each for each in (self._payload_recorder, display) if each is not None]
         settings = settings_of(tlex)
         self.hub = Hub(settings, _Chance(), PayloadForms(), TlexMessages(), self._wake, watchers, recorders, ledger)
         strangers = tlex.max_strangers if max_strangers is None else max_strangers
@@ -113,7 +113,7 @@ class TlexDoor:
         config: Config,
         data_dir: Path | None,
         display: Display | None = None,
-        recording: Recording | None = None,
+        gatherer: Gatherer | None = None,
         max_strangers: int | None = None,
         ledger: Ledger | None = None,
     ) -> TlexDoor:
@@ -125,7 +125,7 @@ class TlexDoor:
             store = StoreThread(await asyncio.to_thread(_opened, url, data_dir if is_own(config) else None))
         except OPENING_FAILED as error:
             raise _unopened(error) from error
-        door = cls(config, store, display, recording, max_strangers, ledger)
+        door = cls(config, store, display, gatherer, max_strangers, ledger)
         try:
             await door.synchronize()
             await door._listen()
@@ -138,13 +138,15 @@ class TlexDoor:
         door._begin()
         return door
 
-    def _journaling_to(self, recording: Recording | None) -> PayloadJournaling | None:
-        if recording is None or not self._tlex.journal:
+    def _recorder_with(self, gatherer: Gatherer | None) -> JournalPayloadRecorder | None:
+        if gatherer is None or not self._tlex.journal:
             return None
-        from penstock.doors.tlex.journaling import PayloadJournaling  # loaded with the journal, on its thread
+        from penstock.doors.tlex.payload_recorder import (
+            JournalPayloadRecorder,  # loaded with the journal, on its thread
+        )
 
         later = functools.partial(self._loop.call_later, GATHERING)
-        return PayloadJournaling(recording, self._tlex.journal_policy, later)
+        return JournalPayloadRecorder(gatherer, self._tlex.journal_policy, later)
 
     async def _listen(self) -> None:
         tlex = self._tlex
@@ -236,8 +238,8 @@ class TlexDoor:
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
-        if self._journaling is not None:
-            self._journaling.flush()
+        if self._payload_recorder is not None:
+            self._payload_recorder.flush()
         try:
             await self.session_log.write()
         except SQLAlchemyError as error:

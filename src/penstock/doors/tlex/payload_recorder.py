@@ -13,9 +13,9 @@ import msgspec
 
 from penstock.exchange.ports import PayloadBatch
 from penstock.journal.entity import entity_of
+from penstock.journal.gatherer import Gatherer
 from penstock.journal.journal import Policy
 from penstock.journal.record import Columns
-from penstock.journal.recorder import Recording
 from penstock.wire.tlex.payloads import BODY_AT, BODY_HEAD_SIZE, IDENTIFIED_BODY_AT
 
 KIND = "payload"
@@ -36,12 +36,12 @@ class _Head(msgspec.Struct, frozen=True):
     session: str
 
 
-class PayloadJournaling:
+class JournalPayloadRecorder:
     """A `PayloadRecorder`: gathers for a few milliseconds, because one append costs as much as one of a hundred."""
 
-    def __init__(self, recording: Recording, policy: str, later: Callable[[Callable[[], None]], object]) -> None:
+    def __init__(self, gatherer: Gatherer, policy: str, later: Callable[[Callable[[], None]], object]) -> None:
         """`later` calls a function a few milliseconds later."""
-        self._recording = recording
+        self._gatherer = gatherer
         self._policy = Policy(policy)
         self._later = later
         self._deferred = False
@@ -61,10 +61,10 @@ class PayloadJournaling:
         if self._columns:
             columns, self._columns = self._columns, Columns()
             try:
-                self._recording.take(columns, self._policy)
+                self._gatherer.take(columns, self._policy)
             except Exception as error:
                 # Whatever it is: payloads are passed on all the same.
-                self._recording.lose(len(columns), f"{type(error).__name__}: {error}")
+                self._gatherer.lose(len(columns), f"{type(error).__name__}: {error}")
 
     def _run(self) -> None:
         self._deferred = False

@@ -12,10 +12,10 @@ import pytest
 
 from penstock.client.tlex import TlexApi, connect
 from penstock.config import ConfigError, load
-from penstock.doors.tlex.journaling import PayloadJournaling
+from penstock.doors.tlex.payload_recorder import JournalPayloadRecorder
 from penstock.exchange.authorization import Role
+from penstock.journal.gatherer import Gatherer
 from penstock.journal.reader import JournalReader
-from penstock.journal.recorder import Recording
 from penstock.server import Server
 from penstock.store.store import Store
 from penstock.wire.tlex.vocabulary import SessionType, Tlc, TlcType
@@ -144,7 +144,7 @@ def test_a_journal_that_fails_in_an_unforeseen_way_keeps_no_payload_from_anybody
             lost.append((count, reason))
 
     due: list[Any] = []
-    world = World(recorder=PayloadJournaling(cast(Recording, Broken()), "interval", due.append))
+    world = World(recorder=JournalPayloadRecorder(cast(Gatherer, Broken()), "interval", due.append))
     world.register(A)
     broker, controller = world.join(BROKER, A), world.join(TLC, A, protocol=SINGLEPLEX)
     controller.send(plain("hello"))
