@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from penstock.config.schema import LimitsSection, SessionSection
+from penstock.config import LimitsSection, SessionSection
 from penstock.kernel.limits import SessionLimits
 
 

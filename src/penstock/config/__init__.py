@@ -1,49 +1,31 @@
 """The configuration: TOML in, one frozen, typed `Config` out, checked once at the start.
 
 Not here: the command line that calls it (cli.py) and the server that uses it (server.py).
-Read next: schema.py for the keys, loading.py for how they are read, docs/configuration.md for operators.
+Read next: schema/ for the keys, loading.py for how they are read, docs/configuration.md for operators.
 """
 
 from penstock.config.errors import ConfigError
 from penstock.config.loading import Loaded, load
 from penstock.config.rendering import as_json, as_toml
-from penstock.config.schema import (
-    AdapterSetSection,
-    ApiSection,
-    Config,
-    CorsSection,
-    DataSection,
-    DemoSection,
-    JournaledSection,
-    JournalSection,
-    LimitsSection,
-    LogSection,
-    MetadataSection,
-    PipelineSection,
-    ServerSection,
-    SessionSection,
-    StreamSection,
-    TlsSection,
-)
+from penstock.config.schema.adapters import AdapterSetSection, DataSection, MetadataSection
+from penstock.config.schema.config import Config
+from penstock.config.schema.limits import LimitsSection
+from penstock.config.schema.ports import CorsSection, TlsSection
+from penstock.config.schema.session import SessionSection
+from penstock.config.schema.tlex import TlexLimitsSection, TlexSection
 
 __all__ = [
     "AdapterSetSection",
-    "ApiSection",
     "Config",
     "ConfigError",
     "CorsSection",
     "DataSection",
-    "DemoSection",
-    "JournalSection",
-    "JournaledSection",
     "LimitsSection",
     "Loaded",
-    "LogSection",
     "MetadataSection",
-    "PipelineSection",
-    "ServerSection",
     "SessionSection",
-    "StreamSection",
+    "TlexLimitsSection",
+    "TlexSection",
     "TlsSection",
     "as_json",
     "as_toml",

@@ -1,6 +1,6 @@
 """Checks that one key alone cannot answer: keys that bound one another, listeners, the files of TLS.
 
-Not here: types and ranges of single keys (schema.py says them, loading.py checks them).
+Not here: types and ranges of single keys (schema/ says them, loading.py checks them).
 Read next: docs/configuration.md.
 """
 
@@ -9,7 +9,8 @@ from itertools import combinations
 
 from penstock.config.errors import ConfigError
 from penstock.config.keys import dotted, value_of
-from penstock.config.schema import Config, JournaledSection
+from penstock.config.schema.adapters import JournaledSection
+from penstock.config.schema.config import Config
 from penstock.config.toml import written
 
 # The value of the first never exceeds the value of the second.

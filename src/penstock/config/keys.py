@@ -1,6 +1,6 @@
 """The schema as a list of keys with dotted names, for everything that walks over all of them.
 
-Not here: the keys themselves (schema.py), values from a file (loading.py).
+Not here: the keys themselves (schema/), values from a file (loading.py).
 Read next: loading.py, which checks values key by key, and reference.py, which prints this list.
 """
 
@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
-from penstock.config.schema import SECRET, Config
+from penstock.config.schema.config import Config
+from penstock.config.schema.values import SECRET
 from penstock.config.toml import written_key
 
 KeyPath = tuple[str, ...]

@@ -1,6 +1,6 @@
 """From a file and the options of the command line to one checked, frozen configuration.
 
-Not here: what the keys mean (schema.py), checks between keys (checks.py), printing (rendering.py).
+Not here: what the keys mean (schema/), checks between keys (checks.py), printing (rendering.py).
 Read next: docs/configuration.md.
 """
 
@@ -17,7 +17,8 @@ import msgspec
 from penstock.config.checks import check
 from penstock.config.errors import ConfigError
 from penstock.config.keys import ConfigKey, KeyPath, Section, all_keys, dotted, sections_of, whole
-from penstock.config.schema import Config, Line
+from penstock.config.schema.config import Config
+from penstock.config.schema.values import Line
 from penstock.config.secret import MASK
 
 DEFAULT = "default"

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from penstock.certificates import Certificate, CertificateFiles
-from penstock.config import Config
-from penstock.config.schema import TlsSection
+from penstock.config import Config, TlsSection
 from penstock.doors.stream.http import StreamConnection
 from penstock.doors.stream.pages import Pages
 from penstock.doors.stream.turns import Turns

@@ -16,9 +16,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 from penstock.certificates import Certificate, CertificateFiles
-from penstock.config import Config
+from penstock.config import Config, TlexLimitsSection, TlexSection
 from penstock.config.checks import EVERY_INTERFACE
-from penstock.config.schema import TlexLimitsSection, TlexSection
 from penstock.doors.errors import DoorError
 from penstock.doors.tlex.listener import Listeners, instant, tls_context
 from penstock.doors.tlex.messages import TlexMessages

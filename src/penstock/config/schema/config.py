@@ -1,0 +1,47 @@
+"""The whole configuration, one field for each section.
+
+Not here: the sections, a module for each group of them beside this one.
+Read next: values.py for the sorts of value, keys.py, which walks over all of it.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from penstock.config.schema.adapters import AdapterSetSection
+from penstock.config.schema.ditto import DittoSection
+from penstock.config.schema.journal import JournalSection
+from penstock.config.schema.limits import LimitsSection
+from penstock.config.schema.pipeline import PipelineSection
+from penstock.config.schema.ports import ApiSection, CorsSection, StreamSection
+from penstock.config.schema.server import DemoSection, LogSection, ServerSection
+from penstock.config.schema.session import SessionSection
+from penstock.config.schema.tlex import TlexSection
+from penstock.config.schema.values import Line
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole configuration. `Config()` is the defaults; one built by hand is not checked."""
+
+    server: ServerSection = ServerSection()
+    stream: StreamSection = StreamSection()
+    api: ApiSection = ApiSection()
+    limits: LimitsSection = LimitsSection()
+    session: SessionSection = SessionSection()
+    cors: CorsSection = CorsSection()
+    log: LogSection = LogSection()
+    demo: DemoSection = DemoSection()
+    journal: JournalSection = JournalSection()
+    pipeline: PipelineSection = PipelineSection()
+    tlex: TlexSection = TlexSection()
+    ditto: DittoSection = DittoSection()
+    adapters: Mapping[Line, AdapterSetSection] = {}
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "adapters", MappingProxyType(self.adapters))
+
+    def __hash__(self) -> int:
+        fixed = [getattr(self, name) for name in self.__struct_fields__ if name != "adapters"]
+        return hash((*fixed, *self.adapters.items()))

@@ -1,0 +1,70 @@
+"""What one client may ask of the server: `[limits]`.
+
+Not here: how long sessions live (session.py), the limits of TLEX sessions (tlex.py).
+Read next: docs/configuration.md.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from penstock.config.schema.values import LARGEST, Positive, ZeroOrMore, about
+
+
+class LimitsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one client may ask of the server."""
+
+    request_limit: Annotated[
+        int,
+        Meta(ge=1000, le=LARGEST),
+        about("Longest request, in bytes; announced in CONOK. A longer one is refused."),
+    ] = 50_000
+    header_limit: Annotated[
+        int,
+        Meta(ge=1024, le=LARGEST),
+        about("Longest HTTP request line with headers, in bytes. A longer one is refused."),
+    ] = 16_384
+    read_timeout_millis: Annotated[
+        Positive,
+        about(
+            "A request that began must be complete within this time, or its connection is closed. "
+            "At the API port its head must; its body must bring 500 bytes a second from then on."
+        ),
+    ] = 20_000
+    idle_timeout_millis: Annotated[
+        Positive,
+        about(
+            "A connection without a request under way or a session bound is closed after this time. "
+            "A WebSocket of the API port is pinged twice in it, and closed if it does not answer."
+        ),
+    ] = 60_000
+    handshake_timeout_millis: Annotated[
+        Positive, about("A TLS handshake must be complete within this time, or the connection is closed.")
+    ] = 4000
+    write_timeout_millis: Annotated[
+        Positive,
+        about("A connection that takes no bytes for this long while data waits is closed, also one that has vanished."),
+    ] = 120_000
+    connections_per_address: Annotated[
+        ZeroOrMore, about("Open connections from one client address; more are refused. 0 = unlimited.")
+    ] = 0
+    sessions_per_address: Annotated[
+        ZeroOrMore, about("Open sessions from one client address; more are refused. 0 = unlimited.")
+    ] = 0
+    max_sessions: Annotated[
+        ZeroOrMore, about("Open sessions in all; more are refused with error 8. 0 = unlimited.")
+    ] = 0
+    max_unanswered_requests: Annotated[
+        Positive,
+        about("Requests of one connection that may wait for their answers; with more, nothing is read from it."),
+    ] = 100
+    max_pending_messages: Annotated[
+        Positive,
+        about("Messages of one session that may wait for their outcome; more are taken in when there is room."),
+    ] = 100
+    max_subscriptions_per_session: Annotated[
+        Positive, about("Subscriptions one session may hold; more are refused.")
+    ] = 10_000
+    max_items_per_subscription: Annotated[Positive, about("Items one subscription may name; more are refused.")] = (
+        10_000
+    )
