@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from penstock.kernel.identity import SECRET_BYTES, SessionIds, same
+from penstock.kernel.identity import SECRET_BYTES, SessionIds, public, same
 
 
 def test_an_identifier_carries_128_secret_bits_a_key_and_the_node() -> None:
@@ -15,6 +15,13 @@ def test_an_identifier_carries_128_secret_bits_a_key_and_the_node() -> None:
     assert SECRET_BYTES * 8 == 128
     assert len(one) == len("S") + 16 + 2 * SECRET_BYTES + len("Tnode-7")
     assert ids.key(one) == one[1:17]
+
+
+def test_what_is_shown_of_an_identifier_has_its_key_and_nothing_secret() -> None:
+    ids = SessionIds("n", os.urandom)
+    one = ids.new()
+    assert public(one) == f"S{ids.key(one)}"
+    assert ids.key(public(one)) is None
 
 
 @pytest.mark.parametrize("text", ["", "S", "nonsense", "S" + "0" * 47 + "Tn", "S" + "0" * 48, "s" + "0" * 48 + "Tn"])

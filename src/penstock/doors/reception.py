@@ -16,6 +16,7 @@ from penstock.doors.facts import facts_of
 from penstock.doors.stream.link import StreamLink
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
+from penstock.kernel.identity import public
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.messages import Message
@@ -116,7 +117,7 @@ class Reception:
         self._census.enter(link.address)
         log.info(
             "session opened",
-            session=short(session.id),
+            session=public(session.id),
             adapter_set=chosen.name,
             user=session.user,
             address=link.address,
@@ -234,7 +235,7 @@ class Reception:
     def session_closed(self, session: Session, cause: int | None, message: str) -> None:
         self._census.leave(session.address)
         self._sets[session.adapter_set].authority.session_closed(session)
-        log.info("session closed", session=short(session.id), cause=cause, reason=message or "the client has gone")
+        log.info("session closed", session=public(session.id), cause=cause, reason=message or "the client has gone")
 
 
 def is_awaited(session: Session, message: Message) -> bool:
@@ -259,11 +260,6 @@ def destroy(session: Session, cause_code: int | None, cause_message: str | None,
 def _has_gone(link: StreamLink) -> bool:
     """A function, because type checkers take an answer from before an `await` for still true."""
     return link.lost
-
-
-def short(session_id: str) -> str:
-    """Enough of an identifier to follow a session through a log, and nothing that would let a reader use it."""
-    return session_id[:9]
 
 
 def incident(name: str) -> str:

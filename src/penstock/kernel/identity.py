@@ -37,6 +37,11 @@ class SessionIds:
         return match is not None and match[2] != self._node
 
 
+def public(session_id: str) -> str:
+    """What may be shown of an identifier: nobody else has it, and nobody can use the session with it."""
+    return session_id[: 1 + 2 * KEY_BYTES]
+
+
 def same(one: str, other: str) -> bool:
     """Compare two identifiers without telling how much of them is equal."""
     return compare_digest(one.encode(), other.encode())

@@ -50,6 +50,7 @@ class Session(Timed):
         "kernel",
         "limits",
         "max_bandwidth",
+        "opened",
         "subscriptions",
         "tells_constraints",
         "used",
@@ -75,6 +76,7 @@ class Session(Timed):
         self.max_bandwidth: float | None = None
         self.admission = Admission()
         self.tells_constraints = True
+        self.opened = kernel.clock()
         self.closed = False
         # Whether anything has been asked of it since it was opened.
         self.used = False
@@ -156,6 +158,11 @@ class Session(Timed):
     def channel(self) -> Channel | None:
         """What it is bound to."""
         return self._connection.channel
+
+    @property
+    def binding(self) -> Binding:
+        """What the client wants of its connection, or has wanted of the last one."""
+        return self._connection.binding
 
     def keepalive_millis(self, binding: Binding) -> int:
         """The longest silence of a connection bound like this: what CONOK announces."""
