@@ -63,7 +63,6 @@ SLOW = (
     "tests/recovery",
     "tests/test_wheel.py",
     "tests/twins/test_milestone.py",
-    "tests/twins/test_rebuilding.py",
     "tests/wire/ari/test_packets.py::test_a_packet_with_something_behind_it_is_bad_or_a_longer_one",
     "tests/wire/text6/test_requests.py::test_bad_percent_encoding_is_a_protocol_error_wherever_it_stands",
     "tests/wire/tlcp/test_requests.py::test_bad_percent_encoding_is_malformed_wherever_it_stands",
