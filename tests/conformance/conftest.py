@@ -23,7 +23,7 @@ def no_strain(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is sent is not to depend on how busy the machine is.
 
     On one that cannot keep up updates are conflated, those of each session at times of their own. The tests of that are
-    in tests/doors/test_turns.py.
+    in tests/doors/stream/test_turns.py.
     """
     monkeypatch.setattr(turns, "TOLERABLE_AGE", inf)
 

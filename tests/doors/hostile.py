@@ -16,6 +16,17 @@ UPGRADE = (
     f"Sec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n"
 ).encode()
 CREATE = f"LS_adapter_set=TEST&LS_cid={CID}&LS_send_sync=false"
+SESSION = "LS_session=Snone"
+ADD = f"{SESSION}&LS_reqId=1&LS_op=add&LS_subId=1&LS_group=g&LS_schema=s&LS_mode=MERGE"
+
+# A session whose connection is gone is closed at once, so that what is left can be counted.
+FORGETFUL = {
+    "session.session_recovery_millis": 0,
+    "session.session_timeout_millis": 50,
+    "session.min_keepalive_millis": 50,
+    "session.default_keepalive_millis": 50,
+    "session.max_idle_millis": 50,
+}
 
 
 def post(name: str, body: bytes | str, *headers: str, query: str = f"LS_protocol={PROTOCOL}") -> bytes:

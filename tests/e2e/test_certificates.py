@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 from cryptography.x509.oid import NameOID
 
-from tests.doors.test_client_certificates import Authority
+from tests.transport.test_client_certificates import Authority
 from tests.doors.tlex.tls import certified
 from tests.support.process import ServerProcess
 from tests.support.raw import Exchange

@@ -1,28 +1,20 @@
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 import select
 import socket
 import time
-from collections import Counter
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
 from penstock.doors.stream.http import StreamConnection
-from penstock.doors.stream.link import StreamLink
 from penstock.doors.stream.websocket import WebSocketConnection
-from penstock.doors.tlcp.asked import REQUESTS_PER_TURN
-from penstock.kernel.ledger import Ledger
 from penstock.kernel.recovery import Batch
 from penstock.transport import closing
-from penstock.transport.pressure import Patience
 from penstock.transport.websocket import MAX_UNREAD
-from penstock.wire.tlcp.errors import RequestError
-from tests.doors.hostile import CREATE, UPGRADE, Hostile, post, statuses
-from tests.doors.test_bad_input import FORGETFUL
+from tests.doors.hostile import CREATE, FORGETFUL, UPGRADE, Hostile, post, statuses
 from tests.doors.witness import PATIENCE, Witness
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, params
@@ -186,32 +178,6 @@ def test_a_client_that_waits_for_a_go_ahead_gets_it_when_its_turn_comes(
         assert client.read_until(b"REQOK\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
 
 
-def test_a_batch_of_thousands_of_lines_lets_others_have_their_turns(
-    server: BackgroundServer, witness: Witness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    turn = 0
-    refusals: Counter[int] = Counter()
-    door = server.server.tlcp
-    refuse = door._refuse
-
-    def count_turns() -> None:
-        nonlocal turn
-        turn += 1
-        asyncio.get_running_loop().call_soon(count_turns)
-
-    def count_refusals(link: StreamLink, name: str, error: RequestError) -> None:
-        refusals[turn] += 1
-        refuse(link, name, error)
-
-    monkeypatch.setattr(door, "_refuse", count_refusals)
-    server.call(count_turns)
-    with Hostile(server) as client:
-        client.send(post("control", "x\r\n" * 16_000, "Connection: close"))
-        assert client.read_all().count(b"ERROR,67,") == 16_000
-    assert refusals.total() == 16_000
-    assert max(refusals.values()) <= REQUESTS_PER_TURN
-
-
 def test_a_session_bound_while_the_socket_is_full_holds_its_updates_until_it_drains(server: BackgroundServer) -> None:
     with Exchange(server.host, server.port).socket() as client:
         client.send("wsok")
@@ -291,36 +257,3 @@ def test_updates_are_not_held_back_by_the_system_to_be_sent_together(server: Bac
         found = transport.get_extra_info("socket")
         assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 16_384
-
-
-class Pipe(asyncio.Transport):
-    """A transport whose unsent bytes the test sets."""
-
-    def __init__(self, waiting: int) -> None:
-        super().__init__()
-        self.waiting = waiting
-        self.aborted = False
-
-    def get_write_buffer_size(self) -> int:
-        return self.waiting
-
-    def abort(self) -> None:
-        self.aborted = True
-
-
-def test_a_peer_is_cut_when_it_takes_nothing_and_not_when_it_is_merely_slow() -> None:
-    async def scenario() -> None:
-        slow, stuck = Pipe(1_000), Pipe(1_000)
-        ledger = Ledger()
-        watched = [Patience(slow, 0.02, ledger), Patience(stuck, 0.02, ledger)]
-        assert ledger.waiting == 2_000
-        while not stuck.aborted:
-            slow.waiting -= 1
-            await asyncio.sleep(0.005)
-        assert not slow.aborted
-        assert slow.waiting > 0
-        for patience in watched:
-            patience.cancel()
-        assert ledger.waiting == 0
-
-    asyncio.run(scenario())
