@@ -55,6 +55,7 @@ SLOW = (
     "tests/journal/test_kill.py",
     "tests/journal/test_verification.py",
     "tests/kernel/test_bad_events.py::test_a_hundred_updates_of_10_000_fields_take_no_more_than_moments",
+    "tests/monitor/test_health.py",
     "tests/mutants",
     "tests/pipeline/test_commands.py",
     "tests/pipeline/test_kill_history.py",

@@ -16,11 +16,11 @@ from urllib.request import Request, urlopen
 import pytest
 from cryptography.x509.oid import NameOID
 
-from tests.transport.test_client_certificates import Authority
 from tests.doors.tlex.tls import certified
 from tests.support.process import ServerProcess
 from tests.support.raw import Exchange
 from tests.support.tls import CERTIFICATES, TLS
+from tests.transport.test_client_certificates import Authority
 
 PATIENCE = 30.0
 

@@ -12,8 +12,8 @@ from penstock.history.reader import History
 from penstock.pipeline.lake import Lake
 from tests.history.world import rows, whole_lake
 from tests.pipeline.cluster import Cluster
+from tests.pipeline.jobs.test_candles import SIZES, assert_same, candle, expected, market, trades
 from tests.pipeline.sink_server import TOKEN, SinkServer
-from tests.pipeline.test_candles import SIZES, assert_same, candle, expected, market, trades
 from tests.pipeline.world import SECOND, append, held, journal, make_journal, some
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_long, pytest.mark.timeout(1_200)]

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
 # Each asks for nothing that only classic Spark has.
-FILES = ["test_source_spark.py", "test_sink.py", "test_publish.py", "test_candles.py"]
+FILES = ["test_source_spark.py", "test_sink.py", "test_publish.py", "jobs/test_candles.py"]
 
 
 @pytest.mark.spark_long

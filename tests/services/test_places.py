@@ -42,7 +42,7 @@ def test_every_job_is_in_the_list_and_has_settings_a_start_and_tests(job: str) -
     module = ast.parse((SOURCE / "pipeline" / "jobs" / f"{job}.py").read_text("utf-8"))
     defined = {node.name for node in module.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     assert {"Settings", "start"} <= defined
-    assert list((ROOT / "tests" / "pipeline").glob(f"test_{job}*.py"))
+    assert list((ROOT / "tests" / "pipeline" / "jobs").glob(f"test_{job}*.py"))
 
 
 def test_every_key_of_the_configuration_is_read_somewhere() -> None:
