@@ -1,6 +1,6 @@
 """The life of the server process: start, readiness, signals, what stops it from starting, and what it prints.
 
-Not here: the options and the configuration file (tests/test_cli_config.py), the protocol.
+Not here: the options and the configuration file (tests/test_cli.py), the protocol.
 """
 
 from __future__ import annotations

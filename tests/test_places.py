@@ -14,7 +14,7 @@ from penstock.config.keys import all_keys
 from penstock.kernel.limits import SessionLimits
 from penstock.pipeline.jobs import JOBS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "penstock"
 
 
