@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import PENSTOCK, Command, run
 from tests.support.background import BackgroundServer
+from tests.support.command import PENSTOCK, Command, run
 from tests.support.process import ServerProcess
 from tests.support.terminal import Terminal
 

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.doors.witness import ErrorLog, Witness
 from tests.support.background import BackgroundServer
+from tests.support.witness import ErrorLog, Witness
 
 
 @pytest.fixture

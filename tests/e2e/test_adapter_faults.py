@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_adapter_sets import Process, echo, first_value, is_served, served, subscribe
+from tests.e2e.test_adapter_sets import first_value, is_served, served, subscribe
 from tests.support.raw import TIMEOUT, Exchange, Stream, params
+from tests.support.set_process import Process, echo
 
 EXITS = '''
 import asyncio

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.browser import chromium
 from tests.e2e.test_getting_started import Terminal
 from tests.interop.test_documented_clients import WEB_CLIENT, serving
+from tests.support.browser import chromium
 from tests.support.process import READY
 
 PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"

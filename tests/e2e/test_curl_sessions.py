@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.curl import Curl, CurlStream, shape, tag
+from tests.support.curl import Curl, CurlStream, shape, tag
 from tests.support.process import ServerProcess
 
 # The feed at a pace at which the chapter's minutes pass in seconds; the clock's lines come often enough to be seen.

@@ -16,7 +16,7 @@ import pytest
 from penstock.client import ItemUpdate, Subscription, connect
 from penstock.pipeline.companion import Again, Companion
 from penstock.pipeline.status import read
-from tests.e2e.command import PORTS, Command
+from tests.support.command import PORTS, Command
 from tests.support.privacy import open_to_others
 
 PATIENCE = 10.0

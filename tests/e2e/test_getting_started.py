@@ -18,8 +18,8 @@ from types import TracebackType
 
 import pytest
 
-from tests.e2e.command import PORTS
-from tests.e2e.curl import program
+from tests.support.command import PORTS
+from tests.support.curl import program
 from tests.support.process import READY, ServerProcess
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import PORTS, Command
+from tests.support.command import PORTS, Command
 
 PATIENCE = 20.0
 READY = re.compile(

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
-from tests.e2e.browser import PATIENCE, Watch, chromium
-from tests.e2e.curl import CurlStream
+from tests.support.browser import PATIENCE, Watch, chromium
+from tests.support.curl import CurlStream
 from tests.support.process import ServerProcess
 
 pytestmark = pytest.mark.browser

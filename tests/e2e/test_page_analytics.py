@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from penstock.pipeline.progress import lines
 from penstock.pipeline.status import QueryStatus
-from tests.e2e.browser import PATIENCE, Watch, chromium
+from tests.support.browser import PATIENCE, Watch, chromium
 from tests.support.process import ServerProcess
 
 pytestmark = pytest.mark.browser

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import PENSTOCK
+from tests.support.command import PENSTOCK
 
 PATIENCE = 60.0
 

@@ -20,9 +20,9 @@ from playwright.sync_api import Page
 
 from penstock.history.reader import History
 from penstock.journal.reader import JournalReader
-from tests.e2e.browser import Watch, chromium
 from tests.e2e.test_adapters_tutorial import BLOCK, START, alike
 from tests.e2e.test_adapters_tutorial import Reader as Person
+from tests.support.browser import Watch, chromium
 from tests.support.process import READY
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"

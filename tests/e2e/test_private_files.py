@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from tests.e2e.command import PENSTOCK, PORTS
+from tests.support.command import PENSTOCK, PORTS
 from tests.support.privacy import open_to_others
 from tests.support.process import READY
 

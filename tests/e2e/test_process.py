@@ -19,8 +19,8 @@ from urllib.request import urlopen
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.e2e.command import PORTS, Command, run
 from tests.support.background import BackgroundServer
+from tests.support.command import PORTS, Command, run
 from tests.support.process import READY, ServerProcess
 from tests.support.raw import CID, TIMEOUT, Exchange, Http, Socket, Stream, params, tags
 

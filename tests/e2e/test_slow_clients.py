@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_adapter_sets import Process
 from tests.support.raw import Exchange, Http, Stream, params
+from tests.support.set_process import Process
 
 FLOOD = '''
 import asyncio

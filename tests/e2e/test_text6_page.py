@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.curl import program
 from tests.e2e.test_getting_started import PRINTED_ADDRESS, ROOT, Terminal, parts
+from tests.support.curl import program
 from tests.support.process import ServerProcess
 
 PAGE = ROOT / "docs" / "text6.md"

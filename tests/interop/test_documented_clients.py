@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.browser import chromium
 from tests.interop.libraries import REPOSITORY, ROOT, require
 from tests.interop.published import CLIENTS
+from tests.support.browser import chromium
 from tests.support.process import ServerProcess
 
 CLIENTS_PAGE = REPOSITORY / "docs/clients.md"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.browser import PATIENCE, chromium
 from tests.interop.libraries import require
 from tests.interop.test_documented_clients import WEB_CLIENT, serving
+from tests.support.browser import PATIENCE, chromium
 from tests.support.process import ServerProcess
 
 PAGE = """<!DOCTYPE html>

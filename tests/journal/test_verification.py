@@ -15,8 +15,8 @@ from penstock.journal.disk import DirectoryDisk
 from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.segment import DATA_START, FRAME_HEADER, FrameHeader, decode_payload
 from penstock.journal.verification import Verification, verify
-from tests.e2e.command import run
 from tests.journal.world import columns
+from tests.support.command import run
 from tests.support.process import ServerProcess
 
 

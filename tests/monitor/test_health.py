@@ -10,8 +10,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.e2e.test_adapter_sets import Process, echo
 from tests.support.raw import TIMEOUT
+from tests.support.set_process import Process, echo
 
 FEED = '''
 from penstock.adapters import DataAdapter

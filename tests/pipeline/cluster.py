@@ -20,7 +20,7 @@ from typing import IO
 import pyspark
 
 from penstock.pipeline.java import java_home
-from tests.e2e.command import PENSTOCK
+from tests.support.command import PENSTOCK
 
 ROOT = Path(__file__).parents[2]
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

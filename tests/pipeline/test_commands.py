@@ -19,7 +19,7 @@ from penstock.journal.journal import Journal, Policy
 from penstock.journal.record import Columns
 from penstock.pipeline.jobs import JOBS
 from penstock.pipeline.status import QueryStatus, held, write
-from tests.e2e.command import PENSTOCK
+from tests.support.command import PENSTOCK
 from tests.support.process import ServerProcess
 from tests.support.raw import Exchange
 

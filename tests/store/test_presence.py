@@ -11,7 +11,7 @@ import pytest
 from penstock.store.errors import DamagedStore
 from penstock.store.store import Store
 from penstock.wire.tlex.vocabulary import TlcType
-from tests.e2e.command import PORTS, run
+from tests.support.command import PORTS, run
 from tests.support.forge import Forked
 
 TLEX = "demo.enabled = false\ntlex.enabled = true\ntlex.port = 0\n"

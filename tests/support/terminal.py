@@ -8,7 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.e2e.command import PENSTOCK
+from tests.support.command import PENSTOCK
 
 
 class Terminal:

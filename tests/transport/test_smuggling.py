@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.doors.hostile import answer, statuses
-from tests.doors.witness import Witness
 from tests.support.background import BackgroundServer
+from tests.support.hostile import answer, statuses
+from tests.support.witness import Witness
 from tests.wire.ambiguous import CASES, HARMLESS, TARGET, post, read_with_h11
 
 # What a request is sent to at each port, and what one that was read is answered with: at the API port the path is only

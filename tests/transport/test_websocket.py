@@ -22,8 +22,8 @@ from penstock.transport.port import HttpPort
 from penstock.transport.websocket import MAX_UNREAD, WebSocket
 from tests.adapters.access.world import AUDIENCE
 from tests.doors.ditto.site import SECRET, Site
-from tests.doors.hostile import SUBPROTOCOL, statuses
-from tests.doors.witness import ErrorLog
+from tests.support.hostile import SUBPROTOCOL, statuses
+from tests.support.witness import ErrorLog
 from tests.wire import frames
 from tests.wire.test_websocket import BAD as BAD_FRAMES
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.doors.ditto.world import running
-from tests.e2e.curl import program
+from tests.support.curl import program
 from tests.support.process import ServerProcess
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "ditto.md"

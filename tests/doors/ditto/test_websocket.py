@@ -23,7 +23,7 @@ from penstock.wire.deflate import COMPRESSED_BYTES
 from tests.adapters.access.world import AUDIENCE, password_of
 from tests.doors.ditto.site import SECRET, Site
 from tests.doors.ditto.world import Message, command, failure, kind, kinds, revisions, streaming
-from tests.doors.witness import ErrorLog
+from tests.support.witness import ErrorLog
 from tests.wire import frames
 
 LONG = 20.0

@@ -18,9 +18,9 @@ import pytest
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
-from tests.doors.witness import ErrorLog, Witness
 from tests.support.background import BackgroundServer
 from tests.support.raw import PROTOCOL, TIMEOUT, Exchange, Socket, Stream, params
+from tests.support.witness import ErrorLog, Witness
 
 MEGABYTE = 1_000_000
 LOG = "penstock.adapters.source"

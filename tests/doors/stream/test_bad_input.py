@@ -6,9 +6,9 @@ import zlib
 
 import pytest
 
-from tests.doors.hostile import ADD, CREATE, FORGETFUL, UPGRADE, Hostile, answer, post, statuses
-from tests.doors.witness import Witness
 from tests.support.background import BackgroundServer
+from tests.support.hostile import ADD, CREATE, FORGETFUL, UPGRADE, Hostile, answer, post, statuses
+from tests.support.witness import Witness
 from tests.wire import frames
 from tests.wire.test_http1 import BAD as BAD_HTTP
 from tests.wire.test_websocket import BAD as BAD_FRAMES

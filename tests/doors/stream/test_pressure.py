@@ -14,11 +14,11 @@ from penstock.doors.stream.websocket import WebSocketConnection
 from penstock.kernel.recovery import Batch
 from penstock.transport import closing
 from penstock.transport.websocket import MAX_UNREAD
-from tests.doors.hostile import CREATE, FORGETFUL, UPGRADE, Hostile, post, statuses
-from tests.doors.witness import PATIENCE, Witness
 from tests.support.background import BackgroundServer
+from tests.support.hostile import CREATE, FORGETFUL, UPGRADE, Hostile, post, statuses
 from tests.support.raw import Exchange, params
 from tests.support.tls import TLS, trusting_context
+from tests.support.witness import PATIENCE, Witness
 from tests.wire import frames
 
 pytestmark = pytest.mark.config(FORGETFUL)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.doors.hostile import FORGETFUL
-from tests.doors.witness import Witness
 from tests.support.background import BackgroundServer
+from tests.support.hostile import FORGETFUL
 from tests.support.raw import Exchange
+from tests.support.witness import Witness
 
 pytestmark = pytest.mark.config(FORGETFUL)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.doors.hostile import ADD, FORGETFUL, SESSION
-from tests.doors.witness import Witness
 from tests.support.background import BackgroundServer
+from tests.support.hostile import ADD, FORGETFUL, SESSION
 from tests.support.raw import Exchange, params
+from tests.support.witness import Witness
 
 pytestmark = pytest.mark.config(FORGETFUL)
 

@@ -8,9 +8,9 @@ import pytest
 from penstock.doors.stream.link import StreamLink
 from penstock.doors.tlcp.asked import REQUESTS_PER_TURN
 from penstock.wire.tlcp.errors import RequestError
-from tests.doors.hostile import FORGETFUL, Hostile, post
-from tests.doors.witness import Witness
 from tests.support.background import BackgroundServer
+from tests.support.hostile import FORGETFUL, Hostile, post
+from tests.support.witness import Witness
 
 pytestmark = pytest.mark.config(FORGETFUL)
 

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 from playwright.async_api import ConsoleMessage, Error, Page, async_playwright
 
-from tests.e2e.browser import FLAGS, PROGRAMS
+from tests.support.browser import FLAGS, PROGRAMS
 
 DRIVER = Path(__file__).with_name("javascript_client.js")
 

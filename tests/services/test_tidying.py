@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from penstock.adapters.authority import shared_name
+from tests.support.background import BackgroundServer
+
+PATIENCE = 40.0
+
+
+def test_a_server_tidies_up_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    news = threading.Condition()
+    times = 0
+
+    def note() -> bool:
+        nonlocal times
+        with news:
+            times += 1
+            news.notify()
+        return True
+
+    def wait_for(more: int) -> None:
+        with news:
+            enough = times + more
+            assert news.wait_for(lambda: times >= enough, PATIENCE)
+
+    monkeypatch.setattr("penstock.services.tidying.TIDY_PAUSE", 0.01)
+    monkeypatch.setattr("penstock.services.tidying.give_back", note)
+    with BackgroundServer({}):
+        for _ in range(2):
+            shared_name("an item")
+            # The one that is under way may have passed the names.
+            wait_for(2)
+            assert shared_name.cache_info().currsize == 0
