@@ -11,7 +11,7 @@ from penstock.client.events import ClientEvent as ClientEvent
 from penstock.client.events import EndOfSnapshot, Update
 from penstock.kernel.errors import Refusal
 from penstock.kernel.item import Mode
-from penstock.kernel.ports import Event, ItemGrant
+from penstock.kernel.ports import CheckedEvent, Event, ItemGrant
 from penstock.testing import Harness, Peer
 
 Record = tuple[str, str, Mapping[str, str | None] | None]
@@ -63,8 +63,9 @@ def test_events_of_a_subscribed_item_are_recorded_in_order(harness: Harness) -> 
     subscriber(harness, "a", "x", Mode.MERGE)
     harness.feed.update("a", {"x": 1, "y": None})  # type: ignore[dict-item]
     harness.feed.updates([("a", {"x": "2"}), ("a", {"x": "3"})])
-    harness.feed.publish([(harness.feed.items["a"], {"x": "4"}, False), (harness.feed.items["a"], {"x": "5"}, True)])
-    harness.feed.publish_named([("a", {"x": "6"}, False)])
+    item = harness.feed.items["a"]
+    harness.feed.publish_checked([(item, CheckedEvent({"x": "4"}), False), (item, CheckedEvent({"x": "5"}), True)])
+    harness.feed.publish_checked_by_name([("a", CheckedEvent({"x": "6"}), False)])
     harness.feed.clear_snapshot("a")
     assert records(harness) == [
         ("a", "snapshot", {"x": "0"}),
@@ -83,7 +84,7 @@ def test_events_of_items_that_nobody_is_subscribed_to_are_recorded_without_compl
     feed.update("a", {"x": "1"})
     feed.update("a", {"x": "2"}, snapshot=True)
     feed.updates([("b", {"x": "3"})])
-    feed.publish_named([("c", {"x": "4"}, False)])
+    feed.publish_checked_by_name([("c", CheckedEvent({"x": "4"}), False)])
     feed.clear_snapshot("a")
     assert records(harness) == [
         ("a", "update", {"x": "1"}),
@@ -129,11 +130,11 @@ def test_bad_events_are_complained_of_and_not_recorded(harness: Harness, event: 
 
 def test_a_command_that_does_not_fit_is_not_recorded(harness: Harness) -> None:
     subscriber(harness, "a", "key command", Mode.COMMAND)
-    missing = {"key": "k", "command": "DELETE"}
+    missing = CheckedEvent({"key": "k", "command": "DELETE"})
     harness.feed.update("a", missing)
     harness.feed.updates([("a", missing)])
-    harness.feed.publish([(harness.feed.items["a"], missing, False)])
-    harness.feed.publish_named([("a", missing, False)])
+    harness.feed.publish_checked([(harness.feed.items["a"], missing, False)])
+    harness.feed.publish_checked_by_name([("a", missing, False)])
     assert records(harness) == []
     assert harness.feed.bad_events == 4
 
@@ -147,7 +148,9 @@ def test_a_recorded_event_is_a_copy(harness: Harness) -> None:
 
 def test_what_a_producer_has_recorded_itself_is_not_recorded_again(harness: Harness) -> None:
     peer = subscriber(harness, "a", "x", Mode.DISTINCT)
-    harness.feed.publish_named([("a", {"x": "1"}, True), ("b", {"x": "2"}, False)], recorded=True)
+    harness.feed.publish_checked_by_name(
+        [("a", CheckedEvent({"x": "1"}), True), ("b", CheckedEvent({"x": "2"}), False)], recorded=True
+    )
     harness.feed.end_of_snapshot("a")
     harness.turn()
     harness.feed.clear_snapshot("a", recorded=True)
@@ -162,9 +165,9 @@ def test_late_events_of_an_item_that_has_come_back_are_not_recorded(harness: Har
     old = harness.feed.items["a"]
     first.unsubscribe(1)
     harness.turn()
-    harness.feed.publish([(old, {"x": "1"}, False)])
+    harness.feed.publish_checked([(old, CheckedEvent({"x": "1"}), False)])
     subscriber(harness, "a", "x", Mode.MERGE)
-    harness.feed.publish([(old, {"x": "2"}, False)])
+    harness.feed.publish_checked([(old, CheckedEvent({"x": "2"}), False)])
     harness.feed.update("a", {"x": "3"}, serial=old.serial)
     # While nobody was subscribed it was the truth; after that it is not known what came in between.
     assert records(harness) == [("a", "update", {"x": "1"})]
@@ -173,8 +176,8 @@ def test_late_events_of_an_item_that_has_come_back_are_not_recorded(harness: Har
 def test_a_repair_is_recorded_as_the_snapshot_it_is(harness: Harness) -> None:
     subscriber(harness, "a", "key command x", Mode.COMMAND)
     item = harness.feed.items["a"]
-    rows: list[Event] = [{"key": "k", "command": "ADD", "x": "1"}, {"key": "l", "command": "ADD"}]
-    nonsense: Event = {"key": "m", "command": "DELETE"}
+    rows = [CheckedEvent({"key": "k", "command": "ADD", "x": "1"}), CheckedEvent({"key": "l", "command": "ADD"})]
+    nonsense = CheckedEvent({"key": "m", "command": "DELETE"})
     harness.feed.repair(item, [rows[0], nonsense, rows[1]], complete=True)
     harness.feed.repair(item, [], complete=False)
     harness.feed.repair(item, [], complete=True)
@@ -298,7 +301,9 @@ def test_a_repair_reaches_all_the_books_of_a_pinned_item(harness: Harness, mode:
     harness.feed.pin("a")
     harness.feed.update("a", ROW)
     one = subscriber(harness, "a", "key command x", mode)
-    harness.feed.repair(harness.feed.items["a"], [{"key": "l", "command": "ADD", "x": "9"}], complete=True)
+    harness.feed.repair(
+        harness.feed.items["a"], [CheckedEvent({"key": "l", "command": "ADD", "x": "9"})], complete=True
+    )
     harness.turn()
     one.unsubscribe(1)
     for other_mode in (Mode.MERGE, Mode.DISTINCT, Mode.COMMAND):

@@ -1,6 +1,9 @@
 """A feed: the items of one data adapter. It subscribes an item there for its first client and gives it up after the
 last.
 
+There are two entrances. `update` and `updates` trust nothing: they check and copy every event. `publish_checked` and
+`publish_checked_by_name` take a `CheckedEvent`, from ready-made adapters that have checked it where it came in.
+
 Events of items that nobody is subscribed to, and those that make no sense, are counted and dropped, and the adapter's
 owner is told. What each mode takes for sense is in `books`. What makes sense goes to the recorder, if there is one.
 """
@@ -9,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock.kernel.books import BadEvent, CommandBook
 from penstock.kernel.item import Item
-from penstock.kernel.ports import Event, ItemGrant, Value
+from penstock.kernel.ports import CheckedEvent, ItemGrant, Value
 
 if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
@@ -126,6 +129,8 @@ class Feed:
             told.add(item)
             self._source.complain(item, "nobody is subscribed to this item; it is not mentioned again")
 
+    # -- the entrance that trusts nothing -------------------------------------------------------------------------
+
     def update(self, item: str, event: Mapping[str, Value], snapshot: bool = False, serial: int | None = None) -> None:
         """An event of an item: the fields that changed and their new values; `snapshot` marks the initial state.
 
@@ -188,11 +193,12 @@ class Feed:
         self.bad_events += 1
         self._source.complain(item, str(bad))
 
-    def publish(self, events: Iterable[tuple[Item, Event, bool]]) -> None:
-        """Many events with their items and whether each is of a snapshot, from a producer that is trusted.
+    # -- the entrance for events that have been checked -----------------------------------------------------------
 
-        Nothing is checked: each event must be a mapping that is never changed, its values text that UTF-8 can carry, or
-        null. Those that are late for an item that has gone are dropped.
+    def publish_checked(self, events: Iterable[tuple[Item, CheckedEvent, bool]]) -> None:
+        """Many events with their items and whether each is of a snapshot.
+
+        Those that are late for an item that has gone are dropped.
         """
         recorder = self.recorder
         for item, event, snapshot in events:
@@ -209,11 +215,11 @@ class Feed:
             if recorder is not None:
                 recorder.record(item.name, "snapshot" if snapshot else "update", event)
 
-    def publish_named(self, events: Iterable[tuple[str, Event, bool]], recorded: bool = False) -> None:
-        """The same by names of items, for a producer that keeps their states itself and knows not who is subscribed.
+    def publish_checked_by_name(self, events: Iterable[tuple[str, CheckedEvent, bool]], recorded: bool = False) -> None:
+        """By names of items, for a producer that keeps their states itself and does not know who is subscribed.
 
         Events of items that nobody is subscribed to are recorded, if wanted, and that is all; nobody complains.
-        `recorded`: none of them is recorded, for the producer has done so, or repeats what has been recorded before, as
+        `recorded`: none of them is recorded, because the producer has done so, or repeats what was recorded before, as
         for somebody who has just subscribed.
         """
         items = self.items
@@ -230,11 +236,11 @@ class Feed:
             if recorder is not None:
                 recorder.record(name, "snapshot" if snapshot else "update", event)
 
-    def repair(self, item: Item, events: Sequence[Event], complete: bool) -> None:
+    def repair(self, item: Item, events: Sequence[CheckedEvent], complete: bool) -> None:
         """The snapshot of an adapter that was lost and has come back; clients are led to it by ordinary events.
 
-        `complete` means that no events are an empty item; else they mean that nothing is known of it. Trusted like
-        `publish`. It is recorded as the snapshot it is, or as a clear if it is an empty one.
+        `complete` means that no events are an empty item; else they mean that nothing is known of it.
+        It is recorded as the snapshot it is, or as a clear if it is an empty one.
         """
         if not item.subscribers:
             return
@@ -251,6 +257,8 @@ class Feed:
         for event in _sensible(events) if complaints else events:
             self.recorder.record(item.name, "snapshot", event)
 
+    # -- from both ------------------------------------------------------------------------------------------------
+
     def end_of_snapshot(self, item: str, serial: int | None = None) -> None:
         """All of the snapshot has been published."""
         live = self._live(item, serial)
@@ -258,7 +266,7 @@ class Feed:
             live.end_of_snapshot()
 
     def clear_snapshot(self, item: str, serial: int | None = None, recorded: bool = False) -> None:
-        """The item is empty from now on. `recorded`: the producer has recorded it itself, see `publish_named`."""
+        """The item is empty from now on. `recorded`: as with `publish_checked_by_name`."""
         if not self._is_only_recorded(item):
             live = self._live(item, serial)
             if live is None:
@@ -274,7 +282,7 @@ class Feed:
             live.declare_differences(orders)
 
 
-def _sensible(events: Iterable[Event]) -> list[Event]:
+def _sensible(events: Iterable[CheckedEvent]) -> list[CheckedEvent]:
     """Those of a table's snapshot that fit together, as `CommandBook.repair` takes them."""
     table = CommandBook()
     sensible = []
@@ -285,8 +293,8 @@ def _sensible(events: Iterable[Event]) -> list[Event]:
     return sensible
 
 
-def _checked(event: Mapping[str, Value]) -> Event:
-    """A copy of the event, for the adapter may use its own again, if all its values are text or null.
+def _checked(event: Mapping[str, Value]) -> CheckedEvent:
+    """A copy of the event, because the adapter may use its own again, if all its values are text or null.
 
     Numbers are written out; anything else is refused, and so is text that UTF-8 cannot carry.
     """
@@ -306,7 +314,7 @@ def _checked(event: Mapping[str, Value]) -> Event:
             value = checked[name] = _written_out(name, value)
         if not value.isascii() and not _is_unicode(value):
             raise BadEvent(f"the value of field {_echo(name)!r} holds half a surrogate pair, which UTF-8 cannot carry")
-    return checked
+    return cast(CheckedEvent, checked)
 
 
 def _is_unicode(text: str) -> bool:

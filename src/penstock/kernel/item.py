@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD, BadEvent, CommandBook, DistinctBook, MergeBook
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.lane import Lane
-from penstock.kernel.ports import Codec, Event, ItemGrant, Selector
+from penstock.kernel.ports import CheckedEvent, Codec, Event, ItemGrant, Selector
 from penstock.kernel.timers import Timed
 from penstock.kernel.view import CommandView, EventView, MergeView, View
 
@@ -154,7 +154,7 @@ class Item(Timed):
 
     # -- events ---------------------------------------------------------------------------------------------------
 
-    def update(self, event: Event, snapshot: bool) -> None:
+    def update(self, event: CheckedEvent, snapshot: bool) -> None:
         """An event from the data adapter. Raises BadEvent when it cannot be understood; it is then dropped."""
         self.events += 1
         snapshot = snapshot and self._in_snapshot
@@ -228,7 +228,7 @@ class Item(Timed):
                 if lane.wants_snapshot:
                     _tell_end(lane)
 
-    def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> None:
+    def repair(self, events: Sequence[CheckedEvent], complete: bool, complaints: list[str]) -> None:
         """The data adapter has come back with a new snapshot: lead clients to it without starting anew.
 
         RAW has no snapshot, hence no repair. What `complete` means is in `books`.

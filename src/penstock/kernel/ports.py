@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NewType, Protocol
 
 if TYPE_CHECKING:
     from penstock.kernel.item import Mode
@@ -24,6 +24,10 @@ State = tuple[Value, ...]
 
 # What a data adapter publishes: the fields that changed, or all fields of an event that stands for itself.
 Event = Mapping[str, Value]
+
+# The same, as far as it may be trusted: every value is text that UTF-8 can carry, or null, and nobody changes it any
+# more. Who makes one says so; `Feed` makes them of what adapters publish.
+CheckedEvent = NewType("CheckedEvent", dict[str, Value])
 
 # A metadata adapter's choice of events for a subscription.
 Selector = Callable[[Event], bool]

@@ -57,13 +57,13 @@ def test_nothing_is_published_before_it_is_on_the_disk(tmp_path: Path) -> None:
         async with Life(disk, tmp_path) as life:
             watcher = life.watch("m", "x")
             synced: list[int] = []
-            publish = life.adapter.feed.publish_named
+            publish = life.adapter.feed.publish_checked_by_name
 
             def noting(*arguments: object, **more: object) -> None:
                 synced.append(life.journal.committed)
                 publish(*arguments, **more)  # type: ignore[arg-type]
 
-            life.adapter.feed = cast(Feed, StandIn(life.adapter.feed, publish_named=noting))
+            life.adapter.feed = cast(Feed, StandIn(life.adapter.feed, publish_checked_by_name=noting))
             await life.put("q", 0, "MERGE", [{"item": "m", "x": "1"}, {"item": "m", "x": "2"}])
             assert synced == [3]
             assert [update.values for update in life.seen(watcher)] == [("1",), ("2",)]

@@ -19,6 +19,7 @@ from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.record import Columns
 from penstock.journal.retention import Retention
 from penstock.kernel.item import Mode
+from penstock.kernel.ports import CheckedEvent
 from penstock.testing.disk import FakeDisk, Operation
 from tests.adapters.ingest.world import MODES, TOKEN, Life
 
@@ -35,7 +36,7 @@ def some_memory() -> Memory:
     for item, events in events_of.items():
         state = memory.states[item] = ADAPTER.fresh(item, 0)
         for event in events:
-            state.apply(dict(event))
+            state.apply(CheckedEvent(dict(event)))
         state.complete = item != "d"
     return memory
 

@@ -22,6 +22,7 @@ from penstock.journal.gatherer import Gatherer
 from penstock.journal.journal import Journal, JournalSettings
 from penstock.journal.reader import JournalReader
 from penstock.kernel.item import Mode
+from penstock.kernel.ports import CheckedEvent
 from penstock.testing import Harness, Peer
 
 TOKEN = "0123456789abcdef"
@@ -131,7 +132,7 @@ class Life:
                 if event is None:
                     intake.clear(1, item)
                 else:
-                    intake.update(1, item, dict(event))
+                    intake.update(1, item, CheckedEvent(dict(event)))
             intake.flush()
             assert intake.errors == []
         await self.gatherer.committed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.kernel.item import Mode
-from penstock.kernel.ports import Event, ItemGrant, Value
+from penstock.kernel.ports import CheckedEvent, Event, ItemGrant, Value
 from penstock.kernel.session import Binding, Session
 from penstock.testing import Harness, MemoryChannel
 
@@ -27,7 +27,7 @@ def first(harness: Harness, **event: Value) -> None:
 
 
 def repair(harness: Harness, *events: Event, complete: bool = True) -> None:
-    harness.feed.repair(harness.feed.items["a"], events, complete)
+    harness.feed.repair(harness.feed.items["a"], [CheckedEvent(dict(event)) for event in events], complete)
     harness.turn()
 
 
@@ -182,8 +182,8 @@ def test_nothing_is_repaired_of_an_item_that_nobody_wants_any_more() -> None:
     session.unsubscribe(1)
     harness.turn()
     channel.take()
-    harness.feed.repair(item, [{"x": "1"}], True)
-    harness.feed.publish([(item, {"x": "1"}, False)])
+    harness.feed.repair(item, [CheckedEvent({"x": "1"})], True)
+    harness.feed.publish_checked([(item, CheckedEvent({"x": "1"}), False)])
     harness.turn()
     assert channel.take() == []
     assert harness.feed.unwanted_events == 1

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.adapters.ingest.draft import MAX_ERRORS
-from penstock.adapters.ingest.states import STATES, Event, ItemState, UnfitEvent
+from penstock.adapters.ingest.states import STATES, ItemState, UnfitEvent
 from penstock.adapters.inside import InsideAdapter
 from penstock.kernel.feed import Feed
+from penstock.kernel.ports import CheckedEvent
 from penstock.log import get
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class IngestAdapter(InsideAdapter):
         if state is None:
             return
         # All of it has been recorded when it came.
-        self.feed.publish_named([(item, event, True) for event in state.events()], recorded=True)
+        self.feed.publish_checked_by_name([(item, event, True) for event in state.events()], recorded=True)
         if state.complete:
             self.end_of_snapshot(item)
 
@@ -224,11 +225,11 @@ class IngestAdapter(InsideAdapter):
             self._changed = True
             log.error("state file of an adapter is not written", file=str(path), reason=str(error))
 
-    def _take_batch(self, states: dict[str, ItemState], events: list[tuple[str, Event]]) -> None:
+    def _take_batch(self, states: dict[str, ItemState], events: list[tuple[str, CheckedEvent]]) -> None:
         """A batch is on the disk."""
         self._changed = True
         self._states.update(states)
-        self.feed.publish_named([(item, event, False) for item, event in events], recorded=True)
+        self.feed.publish_checked_by_name([(item, event, False) for item, event in events], recorded=True)
 
     # -- from the door --------------------------------------------------------------------------------------------
 
@@ -274,9 +275,9 @@ class IngestIntake:
         self._adapter = adapter
         self._recorder = adapter.recorder
         # Their values have been checked on the way here, and nobody changes them: the kernel need not look again.
-        self._events: list[tuple[str, Event, bool]] = []
+        self._events: list[tuple[str, CheckedEvent, bool]] = []
 
-    def update(self, number: int, item: str, event: Event, snapshot: bool = False) -> None:
+    def update(self, number: int, item: str, event: CheckedEvent, snapshot: bool = False) -> None:
         """An event, from the line or row of this number."""
         try:
             if not event:
@@ -331,7 +332,7 @@ class IngestIntake:
         """Hand over what has been gathered."""
         if self._events:
             events, self._events = self._events, []
-            self._adapter.feed.publish_named(events, recorded=True)
+            self._adapter.feed.publish_checked_by_name(events, recorded=True)
 
 
 def _token(token: str, place: str) -> bytes:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.adapters.ingest.draft import MAX_ERRORS, Draft
 from penstock.adapters.ingest.errors import SMALLER, Busy, RowsRefused, TooLarge, Unavailable, UnknownStage
-from penstock.adapters.ingest.states import Event, ItemState
+from penstock.adapters.ingest.states import ItemState
 from penstock.journal.entity import batch_entity
 from penstock.journal.errors import BadRecord, JournalError
 from penstock.journal.record import Columns
 from penstock.journal.recorder import BATCH, UPDATE, JournalItemRecorder
+from penstock.kernel.ports import CheckedEvent
 from penstock.log import get
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Batches:
         recorder: JournalItemRecorder,
         known: dict[str, ItemState],
         fresh: Callable[[str, int], ItemState],
-        publish: Callable[[dict[str, ItemState], list[tuple[str, Event]]], None],
+        publish: Callable[[dict[str, ItemState], list[tuple[str, CheckedEvent]]], None],
         lock: asyncio.Lock,
         max_staged_bytes: int,
         clock: Callable[[], float] = time.monotonic,

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.adapters.ingest.errors import RowsRefused
-from penstock.adapters.ingest.states import Event, ItemState, UnfitEvent
+from penstock.adapters.ingest.states import ItemState, UnfitEvent
+from penstock.kernel.ports import CheckedEvent
 
 # How many things that are wrong with a request its answer names.
 MAX_ERRORS = 10
@@ -24,7 +25,7 @@ class Draft:
         self.rows = 0
         self.ignored = 0
         # What there is to publish, in order, and the items as they are then.
-        self.events: list[tuple[str, Event]] = []
+        self.events: list[tuple[str, CheckedEvent]] = []
         self.states: dict[str, ItemState] = {}
         self.errors: list[dict[str, object]] = []
         self._mode = mode

@@ -18,7 +18,7 @@ from zlib import crc32
 import msgspec
 
 from penstock.adapters.ingest.batches import remember
-from penstock.adapters.ingest.states import Event, ItemState, UnfitEvent
+from penstock.adapters.ingest.states import ItemState, UnfitEvent
 from penstock.durable import OWNER_FILE, make_directory, sync_directory, sync_file
 from penstock.journal.damage import Damage
 from penstock.journal.disk import Disk
@@ -27,6 +27,7 @@ from penstock.journal.errors import Expired
 from penstock.journal.reader import JournalReader
 from penstock.journal.recorder import BATCH, CLEAR
 from penstock.journal.selection import EventSelection
+from penstock.kernel.ports import CheckedEvent
 from penstock.log import get
 
 log = get(__name__)
@@ -56,7 +57,7 @@ class RememberedItem(msgspec.Struct):
     item: str
     mode: str
     complete: bool
-    events: list[Event]
+    events: list[CheckedEvent]
 
 
 class Tail(msgspec.Struct):
@@ -233,7 +234,7 @@ def _records(batch: Any) -> Iterable[tuple[str, str, str | None]]:
     return zip(*(batch.column(name).to_pylist() for name in ("entity", "kind", "value")), strict=True)
 
 
-_decode_event = msgspec.json.Decoder(dict[str, str | None]).decode
+_decode_event = msgspec.json.Decoder(CheckedEvent).decode
 
 
 def _apply(states: dict[str, ItemState], item: str, kind: str, value: str | None, make: Maker) -> None:

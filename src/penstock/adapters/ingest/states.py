@@ -10,10 +10,8 @@ from collections.abc import Iterable
 from typing import Self
 
 from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD
-from penstock.kernel.ports import Value
+from penstock.kernel.ports import CheckedEvent, Value
 from penstock.kernel.table import ADD, DELETE, UPDATE
-
-Event = dict[str, Value]
 
 # Events of a DISTINCT item that are kept, as many as the kernel keeps unless a metadata adapter says otherwise.
 HISTORY = 10
@@ -34,11 +32,11 @@ class ItemState:
         self._max_fields = max_fields
         self._max_rows = max_rows
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: CheckedEvent) -> None:
         """Remember an event; raises UnfitEvent."""
         raise NotImplementedError
 
-    def events(self) -> Iterable[Event]:
+    def events(self) -> Iterable[CheckedEvent]:
         """The snapshot."""
         raise NotImplementedError
 
@@ -52,7 +50,7 @@ class ItemState:
     def _hand_over(self, other: Self) -> None:
         raise NotImplementedError
 
-    def resolve(self, event: Event) -> Event | None:
+    def resolve(self, event: CheckedEvent) -> CheckedEvent | None:
         """What an event of a batch comes to, given what is there; None if there is nothing to do. Raises UnfitEvent."""
         return event
 
@@ -68,16 +66,16 @@ class MergeState(ItemState):
 
     def __init__(self, max_fields: int, max_rows: int) -> None:
         super().__init__(max_fields, max_rows)
-        self._values: Event = {}
+        self._values: dict[str, Value] = {}
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: CheckedEvent) -> None:
         values = self._values
         if not event.keys() <= values.keys():
             self._check(len(event.keys() | values.keys()))
         values.update(event)
 
-    def events(self) -> Iterable[Event]:
-        return [dict(self._values)] if self._values else []
+    def events(self) -> Iterable[CheckedEvent]:
+        return [CheckedEvent(dict(self._values))] if self._values else []
 
     def _hand_over(self, other: Self) -> None:
         other._values = dict(self._values)
@@ -90,13 +88,13 @@ class DistinctState(ItemState):
 
     def __init__(self, max_fields: int, max_rows: int) -> None:
         super().__init__(max_fields, max_rows)
-        self._latest: deque[Event] = deque(maxlen=HISTORY)
+        self._latest: deque[CheckedEvent] = deque(maxlen=HISTORY)
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: CheckedEvent) -> None:
         self._check(len(event))
         self._latest.append(event)
 
-    def events(self) -> Iterable[Event]:
+    def events(self) -> Iterable[CheckedEvent]:
         return self._latest
 
     def _hand_over(self, other: Self) -> None:
@@ -110,9 +108,9 @@ class CommandState(ItemState):
 
     def __init__(self, max_fields: int, max_rows: int) -> None:
         super().__init__(max_fields, max_rows)
-        self._rows: dict[str, Event] = {}
+        self._rows: dict[str, CheckedEvent] = {}
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: CheckedEvent) -> None:
         key, command = event.get(KEY_FIELD), event.get(COMMAND_FIELD)
         if not key:
             raise UnfitEvent(f"no field {KEY_FIELD}, which a COMMAND item needs")
@@ -126,26 +124,26 @@ class CommandState(ItemState):
             raise UnfitEvent(f"{COMMAND_FIELD} {str(command)[:60]!r}: expected {ADD}, {UPDATE} or {DELETE}")
         if row is None and len(self._rows) >= self._max_rows:
             raise UnfitEvent(f"key {key[:60]!r} is one more than max_rows = {self._max_rows}")
-        merged = {**(row or {}), **event, COMMAND_FIELD: ADD}
+        merged = CheckedEvent({**(row or {}), **event, COMMAND_FIELD: ADD})
         self._check(len(merged))
         self._rows[key] = merged
 
-    def events(self) -> Iterable[Event]:
+    def events(self) -> Iterable[CheckedEvent]:
         return self._rows.values()
 
     def _hand_over(self, other: Self) -> None:
         other._rows = dict(self._rows)
 
-    def resolve(self, event: Event) -> Event | None:
+    def resolve(self, event: CheckedEvent) -> CheckedEvent | None:
         """ADD or UPDATE by whether the row is there; a DELETE of one that is not comes to nothing."""
         key, command = event.get(KEY_FIELD), event.get(COMMAND_FIELD)
         if not key:
             raise UnfitEvent(f"no {KEY_FIELD}, which a COMMAND item needs")
         if command == DELETE:
-            return {KEY_FIELD: key, COMMAND_FIELD: DELETE} if key in self._rows else None
+            return CheckedEvent({KEY_FIELD: key, COMMAND_FIELD: DELETE}) if key in self._rows else None
         if command not in (None, ADD, UPDATE):
             raise UnfitEvent(f"{COMMAND_FIELD} {command[:60]!r}: expected {ADD}, {UPDATE}, {DELETE} or nothing")
-        return {**event, COMMAND_FIELD: UPDATE if key in self._rows else ADD}
+        return CheckedEvent({**event, COMMAND_FIELD: UPDATE if key in self._rows else ADD})
 
 
 STATES: dict[str, type[ItemState]] = {kind.mode: kind for kind in (MergeState, DistinctState, CommandState)}

@@ -19,12 +19,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from enum import Enum, auto
+from typing import cast
 
 from penstock.adapters.remote.calls import Outcome, Unanswered, Why
 from penstock.adapters.remote.link import Phase, RemoteLink
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Item, Mode
-from penstock.kernel.ports import Event
+from penstock.kernel.ports import CheckedEvent
 from penstock.log import get
 from penstock.wire.ari.notifications import ClearSnapshot, DeclareDifferences, EndOfSnapshot, Update
 from penstock.wire.ari.replies import Done, ExceptionKind, Failed, Reply
@@ -72,7 +73,7 @@ class RemoteItem:
         self.flows = False
         # What is gathered for a repair.
         self.gathers = False
-        self.events: list[Event] = []
+        self.events: list[CheckedEvent] = []
         # Whether this item has ever had a snapshot with something in it: an empty one then means an empty item.
         self.sends_snapshots = False
         # Ends the gathering, or the waiting after a failure.
@@ -230,8 +231,10 @@ class RemoteItems:
     def updated(self, updates: Sequence[Update]) -> None:
         """The hot path: one look at the identifier, and all of them in one go."""
         entries = self._by_identifier
-        batch: list[tuple[Item, Event, bool]] = []
-        for _, _, identifier, snapshot, event in updates:
+        batch: list[tuple[Item, CheckedEvent, bool]] = []
+        # What `wire.ari` has read out of UTF-8 is text or null, and nobody else has these tuples.
+        checked = cast(Sequence[tuple[int, str, str, bool, CheckedEvent]], updates)
+        for _, _, identifier, snapshot, event in checked:
             entry = entries.get(identifier)
             if entry is None:
                 self.late_notifications += 1
@@ -239,9 +242,9 @@ class RemoteItems:
                 item = entry.served
                 assert item is not None
                 batch.append((item, event, snapshot))
-        self._feed.publish(batch)
+        self._feed.publish_checked(batch)
 
-    def _starts_to_flow(self, entry: RemoteItem, snapshot: bool, event: Event) -> bool:
+    def _starts_to_flow(self, entry: RemoteItem, snapshot: bool, event: CheckedEvent) -> bool:
         """Whether an update may go on; while a repair is being gathered, the snapshot may not."""
         if snapshot:
             entry.sends_snapshots = True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Item
+from penstock.kernel.ports import CheckedEvent
 
 FIELD = "status"
 CONNECTED = "CONNECTED"
@@ -36,4 +37,4 @@ class StatusItem:
 
     def _publish(self, snapshot: bool) -> None:
         if self._item is not None:
-            self._feed.publish([(self._item, {FIELD: self._status}, snapshot)])
+            self._feed.publish_checked([(self._item, CheckedEvent({FIELD: self._status}), snapshot)])
