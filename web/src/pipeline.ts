@@ -1,6 +1,6 @@
 // How the pipeline is doing, in one line: what its queries say about themselves once a second.
 // Not here: what they compute (analytics.ts).
-// Read next: docs/pipeline.md, "Status".
+// Read next: docs/pipeline.md, "Running jobs".
 
 import { element } from "./element";
 
