@@ -21,14 +21,12 @@ def settle() -> None:
     gc.set_threshold(*THRESHOLDS)
 
 
-def give_back() -> bool:
-    """Hand memory that is free back to the system; False where the C library has no way to. Blocks for milliseconds.
+def give_back() -> None:
+    """Hand memory that is free back to the system, where the C library has a way to. Blocks for milliseconds.
 
     The library keeps what was freed for the next who wants some. After a client with a million items has gone that is
     hundreds of megabytes, which nobody may want for days.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is None:
-        return False
-    trim(0)
-    return True
+    if trim is not None:
+        trim(0)

@@ -234,7 +234,7 @@ class Server:
 
     async def check(self) -> list[str]:
         """What is wrong and would not keep it from starting; raises what a start would raise. Nothing is opened."""
-        return [complaint for service in self._stack.services for complaint in await service.check()]
+        return await self._stack.check()
 
     async def start(self) -> None:
         """Start the adapters, then open the ports; raises StartError with the reason."""

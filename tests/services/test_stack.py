@@ -8,8 +8,12 @@ from itertools import chain, combinations
 
 import pytest
 
+from penstock.adapters.running import StartFailure
+from penstock.doors.errors import DoorError
+from penstock.services.errors import StartError
 from penstock.services.service import Service
 from penstock.services.stack import Stack
+from penstock.transport.listener import ListenError
 
 # A phase and the number of the service that fails in it.
 Fault = tuple[str, int]
@@ -213,3 +217,25 @@ def test_a_failure_on_the_way_down_is_in_the_log_by_name_even_when_another_one_i
         ("service 1", "drain"),
         ("service 0", "close"),
     ]
+
+
+@pytest.mark.parametrize("reason", [DoorError, ListenError, StartFailure])
+def test_what_keeps_a_part_from_opening_keeps_the_server_from_starting_in_the_same_words(
+    reason: type[Exception],
+) -> None:
+    class Unable(Service):
+        name = "unable"
+
+        async def check(self) -> list[str]:
+            raise reason("there is no water")
+
+        async def open(self) -> None:
+            await self.check()
+
+    stack = Stack([[Unable()]])
+    with pytest.raises(StartError) as checked:
+        asyncio.run(stack.check())
+    with pytest.raises(StartError) as failure:
+        asyncio.run(stack.open())
+    assert str(checked.value) == str(failure.value) == "there is no water"
+    assert failure.value.__notes__ == ["raised by the service unable in its phase open"]

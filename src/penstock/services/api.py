@@ -12,10 +12,8 @@ from penstock.config.address import address_of
 from penstock.kernel.ledger import Ledger
 from penstock.monitor.api import build_api
 from penstock.monitor.health import Answer
-from penstock.services.errors import StartError
 from penstock.services.service import Service
 from penstock.transport.asgi import AsgiPort
-from penstock.transport.listener import ListenError
 
 # Seconds that requests have to end when the server stops; a stream may have a reader who reads nothing.
 LAST_REQUESTS = 3.0
@@ -50,10 +48,7 @@ class ApiService(Service):
             service.mount(application)
             take_over = take_over or service.take_over()
         port = AsgiPort(self._config, application, self._max_connections, self._ledger, take_over)
-        try:
-            await port.listen()
-        except ListenError as error:
-            raise StartError(str(error)) from error
+        await port.listen()
         self.port = port
 
     async def close(self) -> None:

@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.adapters.loading import SetPlan
-from penstock.adapters.running import StartFailure
 from penstock.config import Config
 from penstock.config.checks import serves_ditto
-from penstock.doors.errors import DoorError
 from penstock.kernel.ledger import Ledger
-from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.service import Service, TakeOver
 from penstock.services.sets import SetsService
@@ -62,10 +59,8 @@ class DittoService(Service):
         door = DittoDoor(self._config, gatherer, history, sets, self._ports, self._ledger)
         try:
             await door.open()
-        except BaseException as error:
+        except BaseException:
             await door.close()
-            if isinstance(error, DoorError):
-                raise StartError(str(error)) from error
             raise
         self.door = door
         # Its state is to be newer than all that is dropped.
@@ -103,10 +98,7 @@ class ThingsService(Service):
         if serves_ditto(self._config):
             from penstock.doors.ditto.door import check_users
 
-            try:
-                check_users(self._config.ditto.adapter_set, self._sets.judge_of)
-            except DoorError as error:
-                raise StartError(str(error)) from error
+            check_users(self._config.ditto.adapter_set, self._sets.judge_of)
         return []
 
     async def open(self) -> None:
@@ -115,7 +107,4 @@ class ThingsService(Service):
             from penstock.adapters.things import things_set
 
             await self.check()
-            try:
-                await self._sets.add(SetPlan(things_set(door.twins, door.identity.admission)))
-            except StartFailure as failure:
-                raise StartError(str(failure)) from failure
+            await self._sets.add(SetPlan(things_set(door.twins, door.identity.admission)))

@@ -50,7 +50,7 @@ class Service:
         return []
 
     async def open(self) -> None:
-        """Begin. Raises StartError with the reason; whatever it raises, it has left nothing open."""
+        """Begin. Raises StartError, or what `start_errors` makes one of; in either case nothing is left open."""
 
     async def drain(self) -> None:
         """Take in nothing new, and finish what is under way. All that was opened before this is still there."""

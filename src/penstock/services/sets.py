@@ -131,10 +131,7 @@ class SetsService(Service):
         complaints = []
         plans = [self._introduced(self._loader.load(name, table)) for name, table in self._config.adapters.items()]
         for plan in plans:
-            try:
-                complaints += await try_set(plan)
-            except StartFailure as failure:
-                raise StartError(str(failure)) from failure
+            complaints += await try_set(plan)
             self._tried[plan.adapter_set.name] = SetAuthority(plan.adapter_set)
         return complaints
 
@@ -148,7 +145,7 @@ class SetsService(Service):
             self._tables = tables
         except BaseException as error:
             await self._stop()
-            if isinstance(error, ConfigError | StartFailure):
+            if isinstance(error, ConfigError):
                 raise StartError(str(error)) from error
             raise
 

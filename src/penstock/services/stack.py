@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from penstock.log import get
+from penstock.services.errors import start_errors
 from penstock.services.service import Service
 
 log = get(__name__)
@@ -27,13 +28,19 @@ class Stack:
         """All of them, in the order in which they open."""
         return [service for layer in self._layers for service in layer]
 
+    async def check(self) -> list[str]:
+        """Check all services and open none: what is wrong with what is optional. Raises what `open` would raise."""
+        with start_errors():
+            return [complaint for service in self.services for complaint in await service.check()]
+
     async def open(self) -> None:
         """Open all services; raises what one of them raises, with a note that names it."""
         for layer in self._layers:
             self._opened.append([])
             for service in layer:
                 try:
-                    await service.open()
+                    with start_errors():
+                        await service.open()
                 except BaseException as error:
                     _blame(service, "open", error)
                     # The failures of others are in the log; the reason is this one.

@@ -14,11 +14,9 @@ from penstock.doors.stream.door import StreamDoor, certificate_files
 from penstock.doors.text6.door import Text6Door
 from penstock.doors.tlcp.door import TlcpDoor
 from penstock.monitor.health import Answer
-from penstock.services.errors import StartError
 from penstock.services.kernel import KernelService
 from penstock.services.service import Service, Shown
 from penstock.services.sets import SetsService
-from penstock.transport.listener import ListenError
 
 
 class StreamService(Service):
@@ -44,11 +42,9 @@ class StreamService(Service):
     async def open(self) -> None:
         try:
             await self.door.listen()
-        except BaseException as error:
+        except BaseException:
             # The plain listener may be there when that with TLS is not.
             self.door.close()
-            if isinstance(error, ListenError):
-                raise StartError(str(error)) from error
             raise
 
     async def drain(self) -> None:

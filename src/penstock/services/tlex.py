@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.adapters.tlex import Board
 from penstock.config import Config
 from penstock.config.address import address_of
-from penstock.doors.errors import DoorError
 from penstock.kernel.ledger import Ledger
-from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.service import Service, Shown
 
@@ -51,10 +49,7 @@ class TlexService(Service):
         if self._config.tlex.enabled and self._data_dir is not None:
             from penstock.doors.tlex.door import check_store
 
-            try:
-                check_store(self._config, self._data_dir)
-            except DoorError as error:
-                raise StartError(str(error)) from error
+            check_store(self._config, self._data_dir)
         return []
 
     async def open(self) -> None:
@@ -62,17 +57,14 @@ class TlexService(Service):
             return
         from penstock.doors.tlex.door import TlexDoor
 
-        try:
-            self.door = await TlexDoor.open(
-                self._config,
-                self._data_dir,
-                self._board,
-                self._journal.gatherer,
-                self._max_strangers,
-                self._ledger,
-            )
-        except DoorError as error:
-            raise StartError(str(error)) from error
+        self.door = await TlexDoor.open(
+            self._config,
+            self._data_dir,
+            self._board,
+            self._journal.gatherer,
+            self._max_strangers,
+            self._ledger,
+        )
 
     async def drain(self) -> None:
         if self.door is not None:
