@@ -43,7 +43,7 @@ from penstock.services.sets import SetsService
 from penstock.services.stack import Stack
 from penstock.services.stream import StreamService
 from penstock.services.tidying import TidyingService
-from penstock.services.tlex import TlexService
+from penstock.services.tlex import StorePresenceService, TlexService
 from penstock.services.watching import WatchdogService
 from penstock.transport.descriptors import Shares, limit, raise_limit
 
@@ -217,6 +217,7 @@ class Server:
         # reverse order. Doors come after all that they show to clients.
         self._stack = Stack(
             [
+                [StorePresenceService(config, data_dir)],
                 [self._journal],
                 [self._ditto],
                 [WatchdogService(config, roster)],

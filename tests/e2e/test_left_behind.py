@@ -80,6 +80,7 @@ def memory(pid: int) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the memory of a process is read from /proc")
+@pytest.mark.timeout(300)
 def test_the_memory_of_a_process_does_not_grow_from_client_to_client(tmp_path: Path) -> None:
     with Process(tmp_path, echo("Q", "hello"), "--data-dir", str(tmp_path / "data")) as process:
         exchange = process.ready()

@@ -51,7 +51,9 @@ class Started:
 
 
 def test_a_store_that_has_vanished_stops_the_start_until_the_note_is_deleted(tmp_path: Path) -> None:
-    assert Started(tmp_path).is_ready
+    first = Started(tmp_path)
+    assert first.is_ready
+    assert "the store is new" not in first.log
     (tmp_path / "data" / "store.db").unlink()
     again = Started(tmp_path)
     assert (again.is_ready, again.code) == (False, 1)

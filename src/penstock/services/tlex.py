@@ -21,6 +21,22 @@ if TYPE_CHECKING:
     from penstock.doors.tlex.door import TlexDoor
 
 
+class StorePresenceService(Service):
+    """Opened before the journal: whether there is a journal without a store is seen only before one is made."""
+
+    name = "store"
+
+    def __init__(self, config: Config, data_dir: Path | None) -> None:
+        self._config = config
+        self._data_dir = data_dir
+
+    async def open(self) -> None:
+        if self._config.tlex.enabled and self._data_dir is not None:
+            from penstock.doors.tlex.door import check_store_presence
+
+            check_store_presence(self._config, self._data_dir)
+
+
 class TlexService(Service):
     """Adapters see the hub on the board."""
 

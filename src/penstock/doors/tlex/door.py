@@ -256,10 +256,18 @@ def check_store(config: Config, data_dir: Path) -> None:
     """Raise DoorError if the database could not be opened; it is only read. Blocks: not for a loop."""
     url = store_url(config, data_dir)
     assert url is not None
+    check_store_presence(config, data_dir)
+    try:
+        check_database(url, is_made=is_own(config))
+    except OPENING_FAILED as error:
+        raise _unopened(error) from error
+
+
+def check_store_presence(config: Config, data_dir: Path) -> None:
+    """Raise DoorError if the store of the data directory was there before, and is not any more."""
     try:
         if is_own(config):
             check_presence(data_dir)
-        check_database(url, is_made=is_own(config))
     except OPENING_FAILED as error:
         raise _unopened(error) from error
 
@@ -274,8 +282,6 @@ def certificate_files(tlex: TlexSection) -> CertificateFiles:
 
 def _opened(url: str, data_dir: Path | None) -> Store:
     """`data_dir` if it is the store of that directory. Blocks: not for a loop."""
-    if data_dir is not None:
-        check_presence(data_dir)
     store = Store.open(url)
     if data_dir is not None:
         note_presence(data_dir)
