@@ -112,6 +112,7 @@ class Sink:
     """A client's connection that takes everything."""
 
     overhead = 0
+    websocket = True
     listening = True
 
     def __init__(self) -> None:

@@ -39,6 +39,7 @@ from penstock.services.ditto import DittoService, ThingsService
 from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.kernel import KernelService
+from penstock.services.sampling import SamplingService
 from penstock.services.sets import SetsService
 from penstock.services.stack import Stack
 from penstock.services.stream import StreamService
@@ -205,6 +206,8 @@ class Server:
         board = Board(config.tlex.enabled)
         core = KernelService(config)
         self.kernel, self.turns, ledger = core.kernel, core.turns, core.kernel.ledger
+        sampling = SamplingService(core.kernel, lambda: self._stack.services)
+        self.sampler = sampling.sampler
         self._journal = JournalService(config, data_dir)
         self.sets = SetsService(
             config, sets, loader, data_dir, core.kernel, self._journal, roster, board, self.is_ready
@@ -218,6 +221,7 @@ class Server:
         self._stack = Stack(
             [
                 [StorePresenceService(config, data_dir)],
+                [sampling],
                 [self._journal],
                 [self._ditto],
                 [WatchdogService(config, roster)],

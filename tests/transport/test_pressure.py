@@ -25,7 +25,7 @@ def test_a_peer_is_cut_when_it_takes_nothing_and_not_when_it_is_merely_slow() ->
     async def scenario() -> None:
         slow, stuck = Pipe(1_000), Pipe(1_000)
         ledger = Ledger()
-        watched = [Patience(slow, 0.02, ledger), Patience(stuck, 0.02, ledger)]
+        watched = [Patience(slow, 0.02, ledger, set()), Patience(stuck, 0.02, ledger, set())]
         assert ledger.waiting == 2_000
         while not stuck.aborted:
             slow.waiting -= 1

@@ -80,6 +80,7 @@ class Reception:
         if link.lost:
             return None
         session = self._open(chosen, codec, user, admission, max_bandwidth, link, recoverable)
+        session.library = facts.library
         try:
             await chosen.authority.welcome(session, facts)
         except BaseException:
@@ -103,6 +104,7 @@ class Reception:
         recoverable: bool,
     ) -> Session:
         if self._census.is_full(link.address):
+            self.kernel.tally.refused_sessions += 1
             raise Refusal(
                 Reason.MAX_SESSIONS,
                 f"Configured maximum number of sessions per address reached: {self._census.limit}",

@@ -31,11 +31,20 @@ class Binding:
 
 UNBOUND = Binding()
 
+# How a client is connected, by whether it polls and whether that is over a WebSocket.
+TRANSPORTS = {
+    (False, True): "websocket",
+    (False, False): "http-streaming",
+    (True, True): "websocket-polling",
+    (True, False): "http-polling",
+}
+NO_TRANSPORT = "none"
+
 
 class Connection:
     """The one of a session, for all its life: channels come and go."""
 
-    __slots__ = ("_fresh", "_is_limited", "binding", "channel", "congested", "last_write")
+    __slots__ = ("_fresh", "_is_limited", "_websocket", "binding", "channel", "congested", "last_write")
 
     def __init__(self) -> None:
         self.channel: Channel | None = None
@@ -46,6 +55,8 @@ class Connection:
         # Nothing has been sent on the present channel; and whether that may carry only so many bytes.
         self._fresh = False
         self._is_limited = False
+        # Of the present channel, or the last one.
+        self._websocket = False
 
     def begin(self, channel: Channel, binding: Binding, now: float) -> None:
         self.channel = channel
@@ -54,6 +65,7 @@ class Connection:
         self.last_write = now
         self._fresh = True
         self._is_limited = channel.room() is not None
+        self._websocket = channel.websocket
 
     def end(self, last_line: bytes, close_socket: bool) -> None:
         """Let go of the channel with a last word."""
@@ -61,6 +73,13 @@ class Connection:
         assert channel is not None
         channel.write([last_line])
         channel.finish(close_socket)
+
+    @property
+    def transport(self) -> str:
+        """One of `TRANSPORTS`, or `NO_TRANSPORT`. A client that polls is connected between two polls as well."""
+        if self.channel is None and not self.binding.polling:
+            return NO_TRANSPORT
+        return TRANSPORTS[self.binding.polling, self._websocket]
 
     @property
     def is_limited(self) -> bool:

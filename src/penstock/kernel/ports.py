@@ -78,6 +78,10 @@ class Channel(Protocol):
     """The stream connection a session is bound to."""
 
     @property
+    def websocket(self) -> bool:
+        """Whether it is a WebSocket; else the answer to an HTTP request."""
+
+    @property
     def overhead(self) -> int:
         """Bytes that the transport adds to each write."""
 

@@ -48,6 +48,7 @@ class Session(Timed):
         "handler",
         "id",
         "kernel",
+        "library",
         "limits",
         "max_bandwidth",
         "opened",
@@ -71,6 +72,8 @@ class Session(Timed):
         # Where it was opened from, and what the client was last told of its own address.
         self.address = ""
         self.announced_address = ""
+        # The client library, if that is known.
+        self.library: str | None = None
         self.subscriptions: dict[int, Subscription] = {}
         self._messages: Messages | None = None
         self.max_bandwidth: float | None = None
@@ -160,9 +163,9 @@ class Session(Timed):
         return self._connection.channel
 
     @property
-    def binding(self) -> Binding:
-        """What the client wants of its connection, or has wanted of the last one."""
-        return self._connection.binding
+    def transport(self) -> str:
+        """How its client is connected: see `connection.TRANSPORTS`."""
+        return self._connection.transport
 
     def keepalive_millis(self, binding: Binding) -> int:
         """The longest silence of a connection bound like this: what CONOK announces."""

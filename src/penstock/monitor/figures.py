@@ -9,13 +9,17 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from penstock.monitor.histogram import Histogram
+
 
 class Kind(Enum):
-    """A counter only ever grows; a gauge goes up and down; an info says what something is, in its labels."""
+    """A counter only ever grows; a gauge goes up and down; an info says what something is, in its labels; a histogram
+    tells how often something took how long."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
     INFO = "info"
+    HISTOGRAM = "histogram"
 
 
 class Sample(NamedTuple):
@@ -32,6 +36,7 @@ class Family(NamedTuple):
     kind: Kind
     help: str
     samples: tuple[Sample, ...]
+    histogram: Histogram | None = None
 
 
 def counter(name: str, help: str, value: float) -> Family:
@@ -49,3 +54,7 @@ def labelled(kind: Kind, name: str, help: str, label: str, values: Mapping[str, 
 
 def info(name: str, help: str, labels: Iterable[tuple[str, str]]) -> Family:
     return Family(name, Kind.INFO, help, (Sample(1, tuple(labels)),))
+
+
+def durations(name: str, help: str, histogram: Histogram) -> Family:
+    return Family(name, Kind.HISTOGRAM, help, (), histogram)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import fields
 
 from penstock.config import Config
@@ -15,6 +16,7 @@ from penstock.doors.stream.turns import Turns
 from penstock.kernel.identity import SessionIds
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.limits import SessionLimits
+from penstock.monitor.figures import Family, counter, durations, gauge
 from penstock.services.service import Service
 
 
@@ -31,6 +33,63 @@ class KernelService(Service):
 
     async def drain(self) -> None:
         self.turns.stop()
+
+    def figures(self) -> Iterable[Family]:
+        tally, ledger = self.kernel.tally, self.kernel.ledger
+        feeds = self.kernel.feeds.values()
+        return (
+            counter("penstock_events_received", "Events from data adapters.", tally.events_in),
+            counter("penstock_events_passed", "Events that passed the prefilter of their item.", tally.events_passed),
+            counter(
+                "penstock_events_unwanted",
+                "Events of items that nobody is subscribed to.",
+                sum([feed.unwanted_events for feed in feeds]),
+            ),
+            counter(
+                "penstock_events_bad",
+                "Events dropped because they made no sense.",
+                sum([feed.bad_events for feed in feeds]),
+            ),
+            counter("penstock_updates_sent", "Updates sent to clients.", tally.updates_out),
+            counter(
+                "penstock_updates_filtered",
+                "Updates left out because of a frequency, a bandwidth or a slow client.",
+                tally.filtered,
+            ),
+            counter("penstock_updates_lost", "Updates lost because a buffer was full.", tally.lost),
+            counter("penstock_sent_bytes", "Bytes of notifications sent to sessions.", tally.bytes_out),
+            counter("penstock_messages", "Messages of clients given to metadata adapters.", tally.messages),
+            counter("penstock_message_characters", "Characters of these messages.", tally.message_characters),
+            counter("penstock_sessions_opened", "Sessions opened.", tally.opened_sessions),
+            counter("penstock_sessions_refused", "Sessions refused because of a load limit.", tally.refused_sessions),
+            gauge("penstock_sessions", "Sessions in use.", tally.used_sessions),
+            gauge(
+                "penstock_sessions_unused",
+                "Sessions that their clients have opened ahead and not used yet.",
+                len(self.kernel.sessions) - tally.used_sessions,
+            ),
+            gauge("penstock_sessions_most", "The most sessions in use so far.", tally.most_sessions),
+            gauge("penstock_items", "Items that somebody is subscribed to.", sum([len(feed.items) for feed in feeds])),
+            gauge("penstock_item_subscriptions", "Items of all subscriptions.", tally.subscribed_items),
+            gauge(
+                "penstock_item_subscriptions_most",
+                "The most items of all subscriptions so far.",
+                tally.most_subscribed_items,
+            ),
+            gauge("penstock_waiting_bytes", "Bytes that wait for clients.", ledger.waiting),
+            gauge("penstock_recovery_bytes", "Bytes kept for the recovery of sessions.", ledger.logged),
+            counter("penstock_reliefs", "How often too much waited for clients.", ledger.reliefs),
+            counter("penstock_relief_sessions_conflated", "Sessions that lost events then.", ledger.shed_sessions),
+            counter("penstock_relief_logs_emptied", "Sessions that cannot recover since then.", ledger.emptied_logs),
+            counter("penstock_relief_connections_cut", "Connections cut then.", ledger.cut_reserves),
+            counter("penstock_relief_sessions_closed", "Sessions closed then.", ledger.cut_sessions),
+            gauge(
+                "penstock_rest_seconds",
+                "Time that sessions rest between two writes, because it is configured or the machine cannot keep up.",
+                self.kernel.rest,
+            ),
+            durations("penstock_update_age_seconds", "Age of data when it is written.", self.turns.ages),
+        )
 
 
 def session_limits(config: Config) -> SessionLimits:

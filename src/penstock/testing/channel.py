@@ -13,6 +13,7 @@ class MemoryChannel:
     """The kernel's `Channel`. `limit` is how many bytes it may carry; the other attributes tell what happened to it."""
 
     overhead = 0
+    websocket = True
 
     def __init__(self, limit: int | None = None, clock: Clock = float) -> None:
         self.limit = limit

@@ -189,7 +189,8 @@ class HttpConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         port = self.http_port
-        self._patience = Patience(self.transport, port.config.limits.write_timeout_millis / 1000, port.ledger)
+        seconds = port.config.limits.write_timeout_millis / 1000
+        self._patience = Patience(self.transport, seconds, port.ledger, port.slow)
         self.choked = True
         if self._answering is not None:
             self._answering.congested_now()

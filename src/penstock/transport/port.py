@@ -23,6 +23,7 @@ from penstock.transport.origins import Origins
 
 if TYPE_CHECKING:
     from penstock.transport.http import HttpConnection
+    from penstock.transport.pressure import Patience
 
 log = get(__name__)
 
@@ -52,6 +53,8 @@ class HttpPort:
         self.connections: set[Open] = set()
         # Those with no request under way, in the order in which they came to be so.
         self.idle: dict[HttpConnection, None] = {}
+        # Those whose peers do not take what is written.
+        self.slow: set[Patience] = set()
         self.connection_census = Census(config.limits.connections_per_address)
         # Bytes of the body of a request; more is refused.
         self.max_body = config.limits.request_limit

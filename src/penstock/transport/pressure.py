@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,15 +51,19 @@ def plain_socket(transport: asyncio.Transport) -> int:
 class Patience:
     """Runs while bytes wait: aborts the connection after `seconds` in which the peer has taken none of them.
 
-    As long as they wait they are in the ledger of all that waits for clients.
+    As long as they wait they are in the ledger of all that waits for clients, and among the `slow` of their port.
     """
 
-    __slots__ = ("_ledger", "_seconds", "_timer", "_transport", "_waiting")
+    __slots__ = ("_ledger", "_seconds", "_slow", "_timer", "_transport", "_waiting", "since")
 
-    def __init__(self, transport: asyncio.Transport, seconds: float, ledger: Ledger) -> None:
+    def __init__(self, transport: asyncio.Transport, seconds: float, ledger: Ledger, slow: set[Patience]) -> None:
         self._transport = transport
         self._seconds = seconds
         self._ledger = ledger
+        self._slow = slow
+        # On the monotonic clock.
+        self.since = time.monotonic()
+        slow.add(self)
         self._wait()
 
     def holds(self) -> int:
@@ -86,3 +91,4 @@ class Patience:
     def cancel(self) -> None:
         self._timer.cancel()
         self._ledger.release(self)
+        self._slow.discard(self)

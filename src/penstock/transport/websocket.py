@@ -169,7 +169,8 @@ class WebSocket(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         port = self.http_port
-        self._patience = Patience(self.transport, port.config.limits.write_timeout_millis / 1000, port.ledger)
+        seconds = port.config.limits.write_timeout_millis / 1000
+        self._patience = Patience(self.transport, seconds, port.ledger, port.slow)
         self.congested_now()
 
     def resume_writing(self) -> None:

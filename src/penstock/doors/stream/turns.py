@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.log import get
+from penstock.monitor.histogram import Histogram
 
 if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
@@ -53,6 +54,9 @@ class Turns:
         self._age = 0.0
         self._strain = 0.0
         self._strained_at = 0.0
+        # How old data was in each turn that has sent some; and how much had been sent by then.
+        self.ages = Histogram()
+        self._sent = 0
         # How often too much has waited for clients, as far as that has been logged.
         self._reliefs = 0
 
@@ -112,7 +116,11 @@ class Turns:
         All sessions rest alike: their updates are thinned evenly, and those that are sent are fresh.
         """
         now = kernel.clock()
-        self._age += (now - self._woken_at - self._age) * WEIGHT_OF_LATEST
+        age = now - self._woken_at
+        self._age += (age - self._age) * WEIGHT_OF_LATEST
+        if kernel.tally.updates_out != self._sent:
+            self._sent = kernel.tally.updates_out
+            self.ages.add(age)
         if self._age > TOLERABLE_AGE:
             self._strain = min(LONGEST_REST, max(self._strain, self._age * REST_PER_AGE))
         elif not self._strain or now < self._strained_at + self._strain * RESTS_TO_EASE:

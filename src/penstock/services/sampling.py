@@ -1,0 +1,169 @@
+"""Sampling: once a second all sessions are counted, the process is looked at, and the sampler makes statistics of it.
+
+What statistics are is in `penstock.monitor`; this is the clock that drives it, and the loop whose lag is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from penstock import BUILD, __version__
+from penstock.kernel.kernel import Kernel
+from penstock.log import get
+from penstock.monitor import process
+from penstock.monitor.figures import Family, Kind, counter, durations, gauge, info, labelled
+from penstock.monitor.histogram import Histogram
+from penstock.monitor.sampler import Sampler
+from penstock.services.service import Service
+
+log = get(__name__)
+
+# Seconds between two samples, and between two looks at how late the event loop's timers are.
+SAMPLE_PAUSE = 1.0
+LAG_PAUSE = 0.01
+
+# Sessions counted in one go: less than a millisecond, then others have their turn.
+SLICE = 1_000
+
+# For clients whose LS_cid is not that of any published library.
+UNKNOWN_LIBRARY = "unknown"
+
+KILOBITS_TO_BYTES = 125
+
+
+class Population:
+    """All sessions, counted by what they have in common."""
+
+    def __init__(self, before: Population | None = None) -> None:
+        """Of what there was before there is none, until it is counted: a figure that vanishes is not the same as 0."""
+        self.transports: Counter[str] = Counter(dict.fromkeys(before.transports if before else (), 0))
+        self.adapter_sets: Counter[str] = Counter(dict.fromkeys(before.adapter_sets if before else (), 0))
+        self.libraries: Counter[str] = Counter(dict.fromkeys(before.libraries if before else (), 0))
+        # The sum of the limits of those that have one, in kbit/s.
+        self.allocated = 0.0
+
+
+async def take_census(kernel: Kernel, before: Population) -> Population:
+    """In slices: sessions that come meanwhile are not in it, those that go meanwhile may be."""
+    found = Population(before)
+    sessions = list(kernel.sessions.values())
+    for start in range(0, len(sessions), SLICE):
+        if start:
+            await asyncio.sleep(0)
+        some = [session for session in sessions[start : start + SLICE] if session.used]
+        found.transports.update([session.transport for session in some])
+        found.adapter_sets.update([session.adapter_set for session in some])
+        found.libraries.update([session.library or UNKNOWN_LIBRARY for session in some])
+        found.allocated += sum([session.max_bandwidth or 0.0 for session in some])
+    return found
+
+
+class SamplingService(Service):
+    """Opened before all others, and closed after them: it sees them come and go."""
+
+    name = "sampling"
+
+    def __init__(self, kernel: Kernel, services: Callable[[], Sequence[Service]]) -> None:
+        self.sampler = Sampler(self._figures_of_all, time.monotonic, lambda: time.time_ns() // 1_000_000)
+        self._kernel = kernel
+        self._services = services
+        self._started = time.time()
+        self._population = Population()
+        self._process = process.look()
+        # By how much timers are late; and how long it takes from one turn of the loop to the next.
+        self._lags = Histogram()
+        self._turns = Histogram()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._sample()), loop.create_task(self._measure_lag())]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._tasks = []
+
+    async def step(self) -> None:
+        """Count, look, and take one sample."""
+        self._population = await take_census(self._kernel, self._population)
+        self._process = process.look()
+        self.sampler.sample()
+
+    async def _sample(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            try:
+                await self.step()
+            except Exception:
+                log.exception("no statistics this time")
+            # Not by the time that it took; and never to make up for what was missed.
+            due = max(due + SAMPLE_PAUSE, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    async def _measure_lag(self) -> None:
+        clock = time.perf_counter
+        while True:
+            begun = clock()
+            await asyncio.sleep(LAG_PAUSE)
+            woken = clock()
+            self._lags.add(max(0.0, woken - begun - LAG_PAUSE))
+            await asyncio.sleep(0)
+            self._turns.add(clock() - woken)
+
+    def _figures_of_all(self) -> Iterable[Family]:
+        for service in self._services():
+            yield from service.figures()
+
+    def figures(self) -> Iterable[Family]:
+        now, people = self._process, self._population
+        return (
+            info("penstock_build", "The version that runs, and its build.", build_labels()),
+            gauge("penstock_process_start_time_seconds", "When the server was started, since 1970.", self._started),
+            gauge("penstock_process_resident_memory_bytes", "Memory of the process.", now.resident),
+            gauge("penstock_process_available_memory_bytes", "Memory that the machine can still give.", now.available),
+            counter("penstock_process_cpu_seconds", "Processor time of the process.", now.cpu_seconds),
+            gauge("penstock_process_threads", "Threads of the process.", now.threads),
+            gauge("penstock_process_open_descriptors", "Open file descriptors.", now.descriptors),
+            gauge(
+                "penstock_process_max_descriptors", "File descriptors that the process may have.", now.max_descriptors
+            ),
+            durations("penstock_loop_lag_seconds", "Time by which timers of the event loop are late.", self._lags),
+            durations("penstock_loop_turn_seconds", "Time from one turn of the event loop to the next.", self._turns),
+            labelled(
+                Kind.GAUGE,
+                "penstock_sessions_by_transport",
+                "Sessions in use by how their clients are connected.",
+                "transport",
+                people.transports,
+            ),
+            labelled(
+                Kind.GAUGE,
+                "penstock_sessions_by_adapter_set",
+                "Sessions in use by adapter set.",
+                "adapter_set",
+                people.adapter_sets,
+            ),
+            labelled(
+                Kind.GAUGE,
+                "penstock_sessions_by_library",
+                "Sessions in use by client library.",
+                "library",
+                people.libraries,
+            ),
+            gauge(
+                "penstock_allocated_bandwidth_bytes",
+                "Sum of the bandwidth limits of those sessions that have one, a second.",
+                people.allocated * KILOBITS_TO_BYTES,
+            ),
+        )
+
+
+def build_labels() -> list[tuple[str, str]]:
+    return [("version", __version__), ("build", str(BUILD))]
