@@ -212,7 +212,6 @@ def _refusal(error: ConfigError, as_json_object: bool = False, words: str = "") 
 
 
 def _run(loaded: Loaded, beside: Companion | None = None, *, names_page: bool = False) -> int:
-    log.configure(loaded.config.log.level, loaded.config.log.format, loaded.config.log.max_repeats)
     # Here and not at the top: checking or showing a configuration must not wait for the whole server.
     from penstock.server import run
 

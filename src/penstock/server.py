@@ -30,7 +30,7 @@ from penstock.config.address import address_of
 from penstock.config.checks import EVERY_INTERFACE
 from penstock.config.keys import all_keys, value_of
 from penstock.durable import keep_to_owner
-from penstock.log import configure, get
+from penstock.log import configure_levels, get, reopen
 from penstock.loop import new_loop
 from penstock.monitor.health import Answer, answer
 from penstock.services.api import ApiService
@@ -39,6 +39,7 @@ from penstock.services.ditto import DittoService, ThingsService
 from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.kernel import KernelService
+from penstock.services.log import open_log
 from penstock.services.sampling import SamplingService
 from penstock.services.sets import SetsService
 from penstock.services.stack import Stack
@@ -72,10 +73,10 @@ class Beside(Protocol):
 def run(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = False) -> int:
     """Serve until told to stop; returns the exit code of the process. With `names_page` people are told of the page."""
     config = loaded.config
-    configure(config.log.level, config.log.format, config.log.max_repeats)
     # Also for what libraries make, such as the database, and for what adapters keep.
     keep_to_owner()
     try:
+        open_log(config)
         raise_limit()
         with data_directory(Path(config.server.data_dir)):
             roster = Roster()
@@ -175,9 +176,12 @@ async def _reload_when_asked(server: Server, loaded: Loaded, asked: asyncio.Even
     while True:
         await asked.wait()
         asked.clear()
+        # First, and whatever is wrong with the configuration: who has moved the file waits for that.
+        await asyncio.to_thread(reopen)
         try:
             found = await asyncio.to_thread(loaded.again)
             await server.reload(found.config)
+            configure_levels(found.config.log.level, found.config.log.levels)
         except ConfigError as error:
             log.error("configuration refused, everything stays as it is", reason=str(error))
         except Exception:
@@ -354,6 +358,7 @@ def _fixed_changes(old: Config, new: Config, renewed: frozenset[str]) -> list[st
         key
         for key in all_keys()
         if not key.startswith("demo.")
+        and key not in ("log.level", "log.levels")
         and value_of(old, key) != value_of(new, key)
         and not (key in renewed and value_of(old, key) and value_of(new, key))
     ]

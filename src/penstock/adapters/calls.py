@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, cast
 
@@ -54,9 +56,9 @@ class AdapterCaller:
         return await self.run(method, *arguments)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run anything that may wait on a thread."""
+        """Run anything that may wait on a thread; what it logs has the number of the request that it is for."""
         result = await self._within_time(
-            asyncio.get_running_loop().run_in_executor(self._pool, lambda: function(*arguments))
+            asyncio.get_running_loop().run_in_executor(self._pool, partial(copy_context().run, function, *arguments))
         )
         # A plain method may hand back a coroutine of another.
         return await self._within_time(result) if isawaitable(result) else result

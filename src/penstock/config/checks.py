@@ -1,17 +1,20 @@
-"""Checks that one key alone cannot answer: keys that bound one another, listeners, the files of TLS.
+"""Checks that one key alone cannot answer: keys that bound one another, listeners, the files of TLS and of the log.
 
 Not here: types and ranges of single keys (schema/ says them, loading.py checks them).
 Read next: docs/configuration.md.
 """
 
+import os
 from collections.abc import Mapping
 from itertools import combinations
+from pathlib import Path
 
 from penstock.config.errors import ConfigError
 from penstock.config.keys import dotted, value_of
 from penstock.config.schema.adapters import JournaledSection
 from penstock.config.schema.config import Config
 from penstock.config.toml import written
+from penstock.log import LevelError, check_level
 
 # The value of the first never exceeds the value of the second.
 ORDERED = (
@@ -40,6 +43,29 @@ def check(config: Config, places: Places) -> None:
     _check_ditto(config, places)
     _check_tlex(config, places)
     _check_cors(config, places)
+    _check_log(config, places)
+
+
+def _check_log(config: Config, places: Places) -> None:
+    """Somewhere it must go, and a directory that is missing is more often a mistake than a wish for a new one."""
+    section = config.log
+    for category, level in section.levels.items():
+        try:
+            check_level(category, level)
+        except LevelError as error:
+            key = dotted(("log", "levels", category))
+            raise ConfigError(places["log.levels"], str(error), key=key, value=level) from None
+    if not section.file:
+        if not section.stderr:
+            raise _wrong(config, places, "log.stderr", "true, or log.file to be set as well")
+        return
+    path = Path(section.file)
+    if not path.parent.is_dir():
+        raise _wrong(config, places, "log.file", f"a file in a directory that exists, and {path.parent} does not")
+    if path.exists() and not path.is_file():
+        raise _wrong(config, places, "log.file", "a file, and this is none")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise _wrong(config, places, "log.file", "a file that may be written")
 
 
 def _check_cors(config: Config, places: Places) -> None:

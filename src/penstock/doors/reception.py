@@ -5,7 +5,6 @@ Everything here speaks of refusals in the kernel's words; each door has its own 
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,10 +19,10 @@ from penstock.kernel.identity import public
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.messages import Message
-from penstock.kernel.ports import Admission, Authority, Codec, Grant, MessageHandler, Wish
+from penstock.kernel.ports import Admission, Authority, ClientFacts, Codec, Grant, MessageHandler, Wish
 from penstock.kernel.session import Binding, Session
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
-from penstock.log import get
+from penstock.log import get, incident
 from penstock.transport.census import Census
 
 log = get(__name__)
@@ -79,7 +78,7 @@ class Reception:
         admission = await chosen.authority.authenticate(user, password, facts)
         if link.lost:
             return None
-        session = self._open(chosen, codec, user, admission, max_bandwidth, link, recoverable)
+        session = self._open(chosen, codec, user, admission, max_bandwidth, link, recoverable, facts)
         session.library = facts.library
         try:
             await chosen.authority.welcome(session, facts)
@@ -102,6 +101,7 @@ class Reception:
         max_bandwidth: float | None,
         link: StreamLink,
         recoverable: bool,
+        facts: ClientFacts,
     ) -> Session:
         if self._census.is_full(link.address):
             self.kernel.tally.refused_sessions += 1
@@ -123,6 +123,8 @@ class Reception:
             adapter_set=chosen.name,
             user=session.user,
             address=link.address,
+            listener=facts.listener,
+            library=facts.library,
         )
         return session
 
@@ -237,7 +239,18 @@ class Reception:
     def session_closed(self, session: Session, cause: int | None, message: str) -> None:
         self._census.leave(session.address)
         self._sets[session.adapter_set].authority.session_closed(session)
-        log.info("session closed", session=public(session.id), cause=cause, reason=message or "the client has gone")
+        figures = session.figures()
+        log.info(
+            "session closed",
+            session=public(session.id),
+            user=session.user,
+            address=session.address,
+            cause=cause,
+            reason=message or "the client has gone",
+            updates=figures.updates,
+            bytes=figures.bytes,
+            lost=figures.lost,
+        )
 
 
 def is_awaited(session: Session, message: Message) -> bool:
@@ -264,8 +277,8 @@ def _has_gone(link: StreamLink) -> bool:
     return link.lost
 
 
-def incident(name: str) -> str:
-    """Log the exception being handled; the text to tell the client, with an id that the log carries too."""
-    number = secrets.token_hex(4)
-    log.exception("unexpected error", incident=number, request=name)
+def unexpected(name: str) -> str:
+    """Log the exception being handled; the text to tell the client, with the number of the lines about its request."""
+    number = incident()
+    log.exception("unexpected error", number=number, request=name)
     return f"Internal error {number}"

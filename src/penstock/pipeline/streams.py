@@ -43,7 +43,8 @@ class Streams:
         os.close(spark)
         # The log keeps the stream that it finds now; whatever else is printed in this process is Spark's.
         own, sys.stderr = sys.stderr, _opened(self._errors)
-        log.configure(config.log.level, config.log.format, config.log.max_repeats)
+        # Not into the log's file: that belongs to the server, which moves it away when it is full.
+        log.configure(config.log.level, config.log.format, config.log.max_repeats, levels=config.log.levels)
         sys.stderr = own
         # Libraries (py4j above all) log whole stack traces of what we tell in a line.
         logging.getLogger("py4j").setLevel(logging.WARNING)

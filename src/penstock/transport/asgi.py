@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from penstock.config import Config
 from penstock.kernel.ledger import Ledger
-from penstock.log import get
+from penstock.log import RequestNumber, get
 from penstock.transport.answers import BODILESS
 from penstock.transport.http import HttpConnection
 from penstock.transport.listener import BACKLOG
@@ -218,10 +218,11 @@ class Exchange:
     # -- the application ------------------------------------------------------------------------------------------
 
     async def run(self, application: Application) -> None:
-        try:
-            await application(self._scope(), self.receive, self.send)
-        except Exception:
-            log.exception("request failed", method=self._request.method, path=self._request.path)
+        with RequestNumber():
+            try:
+                await application(self._scope(), self.receive, self.send)
+            except Exception:
+                log.exception("request failed", method=self._request.method, path=self._request.path)
         self._stop_watching()
         if not self._finished and not self._gone:
             # Failed, or it has forgotten to answer.

@@ -4,11 +4,16 @@ Not here: its ports (ports.py), what it keeps (journal.py).
 Read next: docs/configuration.md.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
-from penstock.config.schema.values import Line, NodeId, ZeroOrMore, about
+from penstock.config.schema.values import Line, NodeId, OptionalLine, ZeroOrMore, about
+
+Level = Literal["debug", "info", "warning", "error"]
 
 
 class ServerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,18 +39,42 @@ class ServerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class LogSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The log, on standard error, one event a line."""
+    """The log, one event a line, on standard error, in a file, or both."""
 
-    level: Annotated[
-        Literal["debug", "info", "warning", "error"], about("Events below this level are not written.")
-    ] = "info"
+    level: Annotated[Level, about("Events below this level are not written.")] = "info"
     format: Annotated[Literal["text", "json"], about("`text` to be read by people, `json` for an object a line.")] = (
         "text"
     )
+    levels: Annotated[
+        Mapping[Line, Level],
+        Meta(extra={"allowed": 'a table of categories in quotes and levels, such as { "penstock.doors" = "debug" }'}),
+        about("Other levels for single categories, and for all below them; the longest name that fits counts."),
+    ] = {}
     max_repeats: Annotated[
         ZeroOrMore,
         about("The same warning or error is written this often in 10 s; more are counted in one line. 0 = unlimited."),
     ] = 20
+    stderr: Annotated[bool, about("Whether the log goes to standard error; `false` needs a `file`.")] = True
+    file: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": "the path of a file in a directory that exists, or empty"}),
+        about("File that the log goes to as well. SIGHUP opens it again if it was moved. Empty = none."),
+    ] = ""
+    file_bytes: Annotated[
+        ZeroOrMore,
+        about("A file that would get larger is renamed to `FILE.1`, and a new one is begun. 0 = never."),
+    ] = 10_485_760
+    file_count: Annotated[
+        Annotated[int, Meta(ge=0, le=1000)],
+        about("Older files that are kept, `FILE.1` the latest. 0 = a file that is full is emptied."),
+    ] = 5
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "levels", MappingProxyType(self.levels))
+
+    def __hash__(self) -> int:
+        fixed = [getattr(self, name) for name in self.__struct_fields__ if name != "levels"]
+        return hash((*fixed, *self.levels.items()))
 
 
 class DemoSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

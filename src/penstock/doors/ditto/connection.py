@@ -16,6 +16,7 @@ from penstock.doors.ditto.live import Edition, Watch
 from penstock.doors.ditto.ports import DittoChannel, TwinServicePort, Work
 from penstock.doors.ditto.service import as_answer
 from penstock.doors.ditto.streaming import HistoryStreams, answer_to
+from penstock.log import RequestNumber
 from penstock.wire.ditto import streaming, twin
 from penstock.wire.ditto.control import Control, RenewToken, Signals, StartSending, parse_control
 from penstock.wire.ditto.envelope import Envelope, Headers, UnreadableMessage, error_response, parse_envelope
@@ -70,16 +71,17 @@ class DittoConversation:
         """A text message of the client."""
         if not self._is_open:
             return
-        try:
-            control = parse_control(text)
-            if control is None:
-                self._take(parse_envelope(text))
-            else:
-                self._obey(control)
-        except UnreadableMessage as refused:
-            self._refuse(refused.error, refused.topic, refused.headers)
-        except DittoError as error:
-            self._refuse(error, UNKNOWN, {})
+        with RequestNumber():
+            try:
+                control = parse_control(text)
+                if control is None:
+                    self._take(parse_envelope(text))
+                else:
+                    self._obey(control)
+            except UnreadableMessage as refused:
+                self._refuse(refused.error, refused.topic, refused.headers)
+            except DittoError as error:
+                self._refuse(error, UNKNOWN, {})
 
     def set_writable(self, writable: bool) -> None:
         """Whether the socket takes more. While it does not, little more is made for it, and nothing is read."""

@@ -28,7 +28,7 @@ from penstock.doors.ditto.past import HistoryReader, PastEvents, kept_in
 from penstock.doors.ditto.waiting_events import Losses
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.ports import ClientFacts
-from penstock.log import get
+from penstock.log import get, incident
 from penstock.twins.access import NO_RIGHTS, readable
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Result
@@ -361,6 +361,6 @@ def as_answer(error: Exception, what: str) -> DittoError:
     """The answer to an exception that is being handled: what it says, or 500 with a number that the log has, too."""
     if isinstance(error, DittoError):
         return error
-    number = f"{time.time_ns():x}"
+    number = incident()
     log.exception("a request of a Ditto client failed", number=number, request=what)
     return INTERNAL.of(description=f"In the log it has the number {number}.")

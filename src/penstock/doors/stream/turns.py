@@ -6,6 +6,7 @@ This is where the kernel's waker and deadlines meet the event loop, and where it
 from __future__ import annotations
 
 import asyncio
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.log import get
@@ -43,6 +44,8 @@ class Turns:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        # Turns are everybody's: what is logged in them is not about the request that happened to wake them.
+        self._context = copy_context()
         self._kernel: Kernel | None = None
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
@@ -75,7 +78,7 @@ class Turns:
             self._scheduled = True
             assert self._kernel is not None
             self._woken_at = self._kernel.clock()
-            self._loop.call_soon(self.run)
+            self._loop.call_soon(self.run, context=self._context)
 
     def flush_later(self, connection: Flushable) -> None:
         """Have the connection write at the end of this turn. The caller makes sure to ask once per turn."""
@@ -150,7 +153,9 @@ class Turns:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = deadline
-        self._timer = self._loop.call_later(max(SHORTEST_WAIT, deadline - kernel.clock()), self._deadline)
+        self._timer = self._loop.call_later(
+            max(SHORTEST_WAIT, deadline - kernel.clock()), self._deadline, context=self._context
+        )
 
     def _deadline(self) -> None:
         self._timer = None

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from penstock.doors.reception import Reception, destroy, incident
+from penstock.doors.reception import Reception, destroy, unexpected
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.text6.refusals import LOST_SESSION, request_error
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.kernel import EndedSession
 from penstock.kernel.messages import Message
 from penstock.kernel.session import Binding, Session
-from penstock.log import get
+from penstock.log import RequestNumber, get
 from penstock.transport.body import BadBody, body_text
 from penstock.wire.form import FormError, parse_line, split_lines
 from penstock.wire.text6 import answers
@@ -56,14 +56,15 @@ class Text6Door:
 
     async def answer_http(self, name: str, response: HttpResponse) -> None:
         """Answer one HTTP request; afterwards the response is finished or is a session's stream."""
-        try:
-            query = parse_line(response.request.query)
-            lines = split_lines(body_text(response.request, self._config.limits.request_limit))
-            await self._answer(response, name, lines, query)
-        except (RequestError, FormError, BadBody) as error:
-            self._fail(response, name, str(error))
-        except Exception:
-            self._fail(response, name, incident(name))
+        with RequestNumber():
+            try:
+                query = parse_line(response.request.query)
+                lines = split_lines(body_text(response.request, self._config.limits.request_limit))
+                await self._answer(response, name, lines, query)
+            except (RequestError, FormError, BadBody) as error:
+                self._fail(response, name, str(error))
+            except Exception:
+                self._fail(response, name, unexpected(name))
         if response.session is None and not response.finished:
             response.finish(False)
 

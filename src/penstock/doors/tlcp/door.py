@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
-from penstock.doors.reception import Reception, check_open, destroy, incident
+from penstock.doors.reception import Reception, check_open, destroy, unexpected
 from penstock.doors.stream.link import StreamLink
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.tlcp.asked import REQUESTS_PER_TURN, Asked
@@ -29,7 +29,7 @@ from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.kernel import EndedSession
 from penstock.kernel.messages import Message
 from penstock.kernel.session import Binding, Session
-from penstock.log import get
+from penstock.log import RequestNumber, get
 from penstock.transport.body import BadBody, body_text
 from penstock.wire.form import FormError, parse_line, shown_name, split_lines
 from penstock.wire.http1 import HttpError, HttpRequest
@@ -126,12 +126,14 @@ class TlcpDoor:
             await self._answer_batch(response, chain((first, second), requests))
             return
         # Most are alone, and need no task but the one that runs.
-        unfinished = self._begin(response, first)
+        number = RequestNumber()
+        with number:
+            unfinished = self._begin(response, first)
         if unfinished is not None:
             task = asyncio.current_task()
             assert task is not None
             self._order.add(unfinished.about, task)
-            await self._finish(response, first, unfinished.later)
+            await self._finish(response, first, unfinished.later, number)
 
     async def _answer_batch(self, response: HttpResponse, batch: Iterator[Asked]) -> None:
         """Answer the requests of one HTTP body; those that have to wait do so beside one another."""
@@ -211,10 +213,12 @@ class TlcpDoor:
 
     def answer(self, link: StreamLink, asked: Asked) -> asyncio.Task[None] | None:
         """Answer a request; one that has to wait is answered by the task that is returned."""
-        unfinished = self._begin(link, asked)
+        number = RequestNumber()
+        with number:
+            unfinished = self._begin(link, asked)
         if unfinished is None:
             return None
-        task = asyncio.get_running_loop().create_task(self._finish(link, asked, unfinished.later))
+        task = asyncio.get_running_loop().create_task(self._finish(link, asked, unfinished.later, number))
         self._order.add(unfinished.about, task)
         return task
 
@@ -234,13 +238,14 @@ class TlcpDoor:
             self._refuse(link, asked.name, _unexpected(asked.name, asked.request_id))
         return None
 
-    async def _finish(self, link: StreamLink, asked: Asked, later: Later) -> None:
-        try:
-            await later()
-        except RequestError as error:
-            self._refuse(link, asked.name, error)
-        except Exception:
-            self._refuse(link, asked.name, _unexpected(asked.name, asked.request_id))
+    async def _finish(self, link: StreamLink, asked: Asked, later: Later, number: RequestNumber) -> None:
+        with number:
+            try:
+                await later()
+            except RequestError as error:
+                self._refuse(link, asked.name, error)
+            except Exception:
+                self._refuse(link, asked.name, _unexpected(asked.name, asked.request_id))
 
     def _refuse(self, link: StreamLink, name: str, error: RequestError) -> None:
         log.debug("request refused", request=shown_name(name), code=int(error.code), reason=error.message)
@@ -485,7 +490,7 @@ class TlcpDoor:
 def _unexpected(name: str, request_id: str | None) -> RequestError:
     """Error 68 for the exception being handled, with an id that the log carries too."""
     code = SessionCode.INTERNAL if name in SESSION_REQUESTS else ControlCode.INTERNAL
-    return RequestError(int(code), incident(name), request_id)
+    return RequestError(int(code), unexpected(name), request_id)
 
 
 def _check_not_streaming(link: StreamLink) -> None:

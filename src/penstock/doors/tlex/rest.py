@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from enum import Enum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
-from uuid import uuid4
 
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
@@ -42,7 +41,7 @@ from penstock.exchange.rights import (
     sees_accounts,
 )
 from penstock.exchange.session import SessionOrder
-from penstock.log import get
+from penstock.log import get, incident
 from penstock.store.errors import AlreadyExists, BadName, Closed, NoSuchRecord
 from penstock.store.records import SessionLog
 from penstock.wire.tlex.errors import BadRequest
@@ -101,9 +100,9 @@ class Rest:
                 log.error("the database does not answer", reason=type(error).__name__)
                 return _refused(RestRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer"))
             except Exception:
-                number = uuid4().hex
+                number = incident()
                 # Not its path: there may be a token in it.
-                log.exception("a request failed", method=request.method, error_id=number)
+                log.exception("a request failed", method=request.method, number=number)
                 return _refused(RestRefusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"error {number}"))
 
         return endpoint

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock import log
-from penstock.log import SECRET_FIELDS, JsonFormatter, TextFormatter
+from penstock.log.lines import MAX_DEPTH, MAX_TEXT, SECRET_WORDS, JsonFormatter, TextFormatter
 
 SECRET = "hunter2"
 
@@ -125,7 +125,7 @@ def test_an_event_is_not_a_format_string(text: Captured) -> None:
     assert text.line().endswith(" 100% of %s {0}")
 
 
-@pytest.mark.parametrize("name", [*sorted(SECRET_FIELDS), "LS_password", "Authorization", "LS-Password"])
+@pytest.mark.parametrize("name", [*sorted(SECRET_WORDS), "LS_password", "Authorization", "LS-Password"])
 def test_a_secret_never_reaches_the_log(either: Captured, name: str) -> None:
     either.log.info("request", **{name: SECRET}, headers={name: SECRET, "Accept": "*/*"}, batch=[{name: SECRET}])
     assert SECRET not in either.line()
@@ -145,7 +145,7 @@ def test_an_exception_stays_on_its_line(either: Captured) -> None:
         either.log.exception("request failed", id="E1")
     assert "RuntimeError: first" in either.line()
     assert "Traceback (most recent call last)" in either.line()
-    assert "test_log.py" in either.line()
+    assert "test_lines.py" in either.line()
 
 
 def test_exception_outside_a_handler_is_an_ordinary_error(structured: Captured) -> None:
@@ -181,15 +181,6 @@ def test_events_of_other_libraries_take_the_same_shape(structured: Captured) -> 
     assert structured.object()["event"] == "from a library:7"
 
 
-@pytest.fixture
-def root_logger() -> Iterator[logging.Logger]:
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
-    yield root
-    root.setLevel(level)
-    root.handlers[:] = handlers
-
-
 def test_configure_writes_to_standard_error_from_its_level_on(
     root_logger: logging.Logger, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -218,3 +209,89 @@ def test_other_handlers_of_the_process_stay(root_logger: logging.Logger) -> None
     log.configure("info", "text")
     assert len(root_logger.handlers) == len(before) + 1
     assert set(before) <= set(root_logger.handlers)
+
+
+# -- what strangers send ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a b", "a=1 user", 'q"', "", "back\\slash", "x\u202ey", "line\nbreak", "\ud800"])
+def test_a_hostile_name_of_a_field_stays_one_name(text: Captured, name: str) -> None:
+    text.log.info("event", **{name: "v"})
+    written = fields(text.line()).removesuffix("=v")
+    assert written == json.dumps(name, ensure_ascii=not name.isprintable())
+
+
+def test_an_event_that_looks_like_fields_is_quoted(text: Captured) -> None:
+    logging.getLogger("penstock.doors.test").error("refused %s", "x user=root")
+    assert text.line().endswith(r' "refused x user=root"')
+
+
+@pytest.mark.parametrize("breaker", ["\n", "\r", "\x0b", "\x1b[2J", "\x85", "\u2028", "\u202e", "\ud800"])
+def test_a_hostile_logger_does_not_break_the_line(breaker: str) -> None:
+    record = logging.LogRecord(f"quotes{breaker}x", logging.INFO, "", 0, "event", None, None)
+    assert TextFormatter().format(record).isprintable()
+    assert json.loads(JsonFormatter().format(record))["logger"] == f"penstock.library.quotes{breaker}x"
+
+
+def test_a_long_text_is_cut_and_its_length_told(either: Captured) -> None:
+    either.log.info("event", user="x" * 1_000_000, headers=["y" * 1_000_000])
+    assert len(either.line()) < 2 * MAX_TEXT + 500
+    assert either.line().count("(1,000,000 characters)") == 2
+
+
+def test_what_is_nested_too_deeply_is_left_out(either: Captured) -> None:
+    deep: object = "bottom"
+    for _ in range(5_000):
+        deep = [deep]
+    either.log.info("event", deep=deep)
+    assert "bottom" not in either.line()
+    assert either.line().count("[") == MAX_DEPTH
+
+
+def test_a_huge_number_is_described(structured: Captured) -> None:
+    structured.log.info("event", number=10**6000, small=-(10**30))
+    assert (structured.object()["number"], structured.object()["small"]) == ("a number of 19932 bits", -(10**30))
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_a_value_without_a_text_does_not_lose_the_line(structured: Captured) -> None:
+    structured.log.info("event", value=Mute(), inside={"k": [Mute()]})
+    assert structured.object()["value"] == "<Mute without a text>"
+    assert structured.object()["inside"] == {"k": ["<Mute without a text>"]}
+
+
+def test_a_library_whose_arguments_do_not_fit_does_not_lose_its_line() -> None:
+    record = logging.LogRecord("quotes", logging.ERROR, "", 0, "%d of %s", ("three",), None)
+    assert json.loads(JsonFormatter().format(record))["event"] == "%d of %s ['three']"
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("postgresql://hub:hunter2@db.example/tlex", "postgresql://hub:***@db.example/tlex"),
+        ("LS_user=alice&LS_password=hunter2&LS_cid=x", "LS_user=alice&LS_password=***&LS_cid=x"),
+        ("GET /feed?access_token=hunter2 failed", "GET /feed?access_token=*** failed"),
+        ("Authorization: Bearer hunter2", "Authorization: ***"),
+        ("{'cookie': 'hunter2'}", "{'cookie': ***"),
+        ("https://example.com:8080/a@b", "https://example.com:8080/a@b"),
+    ],
+)
+def test_a_secret_inside_a_text_is_masked(structured: Captured, text: str, written: str) -> None:
+    try:
+        raise RuntimeError(text)
+    except RuntimeError:
+        structured.log.exception(text, value=text, inside=[text])
+    found = structured.object()
+    assert (found["event"], found["value"], found["inside"]) == (written, written, [written])
+    assert found["error"] == f"RuntimeError: {written}"
+    assert "hunter2" not in structured.line()
+
+
+@pytest.mark.parametrize("name", ["jwt_secret", "hubToken", "X-Access-Token", "db.password", "clientSecret"])
+def test_a_name_with_a_secret_word_in_it_is_one_of_a_secret(either: Captured, name: str) -> None:
+    either.log.info("event", **{name: SECRET})
+    assert SECRET not in either.line()

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from penstock import log
-from penstock.log import LimitedHandler, Repeats, TextFormatter
+from penstock.log.handler import Writer
+from penstock.log.lines import TextFormatter
+from penstock.log.repeats import Repeats
 from penstock.testing.clock import Clock
 
 
@@ -20,8 +22,7 @@ class Limited:
     def __init__(self, limit: int) -> None:
         self.clock = Clock()
         self.stream = io.StringIO()
-        self.handler = LimitedHandler(self.stream, Repeats(limit, 10.0, self.clock))
-        self.handler.setFormatter(TextFormatter())
+        self.handler = Writer(TextFormatter(), self.stream, None, Repeats(limit, 10.0, self.clock))
         self._logger = logging.getLogger("penstock.test.repeats")
         self._logger.addHandler(self.handler)
         self._logger.setLevel(logging.DEBUG)
@@ -123,8 +124,7 @@ def test_what_was_held_back_is_told_in_time_though_nothing_more_is_logged() -> N
 
     # The thread goes by real time; the clock is moved only when all ten are there, however long that takes.
     clock = Clock()
-    handler = LimitedHandler(Stream(), Repeats(3, 0.05, clock))
-    handler.setFormatter(TextFormatter())
+    handler = Writer(TextFormatter(), Stream(), None, Repeats(3, 0.05, clock))
     for _ in range(10):
         handler.handle(logging.LogRecord("some.library", logging.ERROR, "", 0, "it failed", None, None))
     clock.advance(0.05)
