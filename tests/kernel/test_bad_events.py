@@ -1,6 +1,6 @@
 """Events that make no sense, and events that are merely huge: what is dropped is logged, and nobody else notices.
 
-Over real sockets: tests/doors/test_bad_events.py. What is done with each, and why: docs/decisions.md.
+Over real sockets: tests/doors/stream/test_bad_events.py. What is done with each, and why: docs/decisions.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`penstock` in processes of their own that need not import it first: they are forked from one that has.
 
 Reading the modules is nine tenths of a start, and a run of the tests has hundreds. Arguments, files, signals and the
-way down are those of any process. The command started as users start it: tests/e2e/command.py, tests/e2e/test_process.
+way down are those of any process. As users start it: tests/support/command.py, tests/e2e/test_process.py.
 """
 
 from __future__ import annotations
