@@ -26,15 +26,15 @@ class Budget:
         self._paid_at = 0.0
 
     def change(self, now: float, kbps: float) -> None:
-        """A new limit; what was sent in the last second counts against it, and a pause under way is paid by it."""
+        """A new limit. It also applies to what was sent in the last second, and to a pause that has already begun."""
         before, self._limit = self._limit, _bytes(kbps)
         if self._paid_at > now:
             self._paid_at = now + (self._paid_at - now) * before / self._limit
 
     def free_at(self, now: float, size: int) -> float:
-        """When `size` more bytes may go: now, or later. More than a whole window's bytes go alone in theirs.
+        """When `size` more bytes may go: now, or later. More bytes than a window allows get a window to themselves.
 
-        A time, not a duration: `now` plus the rest of a window may miss its end in the last bit, and never come.
+        A time, not a duration: because of rounding, `now` plus the rest of a window may never quite reach its end.
         """
         self._forget(now)
         when = max(now, self._paid_at - BURST * WINDOW)
@@ -47,7 +47,7 @@ class Budget:
         return when
 
     def spend(self, now: float, size: int) -> None:
-        """Bytes have gone, whether there was room for them or not."""
+        """Bytes have been sent, whether the limit allowed them or not."""
         self._sent.append((now, size))
         self._total += size
         self._paid_at = max(self._paid_at, now) + size / self._limit * WINDOW

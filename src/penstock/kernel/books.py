@@ -24,13 +24,13 @@ V = TypeVar("V", bound=View)
 
 
 class BadEvent(Exception):
-    """An event that makes no sense for this item; it is dropped, and the data adapter's owner is told why."""
+    """An event that is invalid for this item; it is dropped, and the reason is reported to the data adapter's owner."""
 
 
 class Book(Generic[V]):
     """The base: the views of one mode."""
 
-    # Whether its snapshot may consist of several events, so that its end has to be told.
+    # Whether its snapshot may consist of several events, so that clients must be told where it ends.
     tells_end = True
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Book(Generic[V]):
         raise NotImplementedError
 
     def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> tuple[bool, Sequence[Event]]:
-        """The way from what is remembered to a new snapshot: whether to clear first, then the events to publish.
+        """How to get from what is remembered to a new snapshot: whether to clear first, then the events to publish.
 
         `complete`: the events are all there is, even if there are none; else none means that nothing is known.
         """
@@ -67,7 +67,7 @@ class Book(Generic[V]):
                     self.empty(view, lane)
 
     def empty(self, view: V, lane: Lane) -> None:
-        """Clear for a client whose protocol has no word for it; by default it keeps what it has."""
+        """Clear for a client whose protocol has no such message; by default it keeps what it has."""
 
 
 class MergeBook(Book[MergeView]):
@@ -106,7 +106,7 @@ class MergeBook(Book[MergeView]):
             lane.give(view.state(self._values), free=False)
 
     def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> tuple[bool, Sequence[Event]]:
-        """Fields that the snapshot lacks become null. One without events says nothing of them."""
+        """Fields that the snapshot lacks become null. A snapshot without events leaves them as they are."""
         if not events:
             return False, ()
         values = self._values
@@ -128,7 +128,7 @@ class DistinctBook(Book[EventView]):
     def __init__(self, length: int) -> None:
         super().__init__()
         self._length = length
-        # Not a deque: every item has this book until its mode is known, and an empty deque takes 700 bytes.
+        # Not a deque: every item has this book until its mode is known, and even an empty deque takes much memory.
         self._history: list[Event] = []
 
     def resize(self, length: int) -> None:
@@ -157,10 +157,10 @@ class DistinctBook(Book[EventView]):
                 lane.give(view.state(event), free=True)
 
     def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> tuple[bool, Sequence[Event]]:
-        """What follows the latest event that both have; with none in common all of them take the place of ours."""
+        """What follows the latest event that both have; if they have none in common, all of them replace ours."""
         ours, theirs = self._history, list(events)
         if not ours:
-            # Without a history nobody can tell which of them clients have had.
+            # Without a history there is no way to tell which of them clients have received.
             return False, theirs if self._length else ()
         for end in range(len(theirs), 0, -1):
             length = min(end, len(ours))
@@ -181,7 +181,7 @@ class CommandBook(Book[CommandView]):
         self._rows: dict[str, dict[str, Value]] = {}
 
     def record(self, event: Event) -> Event:
-        """Apply a command. One that does not fit the table is turned into the one that does, or dropped."""
+        """Apply a command. One that does not fit the table is converted into one that does, or dropped."""
         key, command = event.get(KEY_FIELD), event.get(COMMAND_FIELD)
         if not key:
             raise BadEvent(f"an event without {KEY_FIELD}")
@@ -198,7 +198,7 @@ class CommandBook(Book[CommandView]):
             added = {**event, COMMAND_FIELD: ADD}
             self._rows[key] = added
             return added
-        # A row that is there is updated, also by an ADD: what it does not carry keeps its value.
+        # An existing row is updated, also by an ADD: fields that the event does not carry keep their values.
         updated = self._rows[key] = {**row, **event, COMMAND_FIELD: UPDATE}
         return updated
 
@@ -232,7 +232,7 @@ class CommandBook(Book[CommandView]):
             if ours is None:
                 way.append({**row, COMMAND_FIELD: ADD})
                 continue
-            # What the new row does not have is null from now on; without this it would keep its value.
+            # Fields that the new row does not have become null; without this they would keep their values.
             wanted = {**dict.fromkeys(ours), **row, COMMAND_FIELD: UPDATE}
             if wanted != {**dict.fromkeys(row), **ours, COMMAND_FIELD: UPDATE}:
                 way.append(wanted)

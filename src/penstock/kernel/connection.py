@@ -42,17 +42,17 @@ NO_TRANSPORT = "none"
 
 
 class Connection:
-    """The one of a session, for all its life: channels come and go."""
+    """Each session has one for its whole life; the channels behind it come and go."""
 
     __slots__ = ("_fresh", "_is_limited", "_websocket", "binding", "channel", "congested", "last_write")
 
     def __init__(self) -> None:
         self.channel: Channel | None = None
         self.binding = UNBOUND
-        # The peer does not read as fast as it is written to.
+        # The peer does not read as fast as we write.
         self.congested = False
         self.last_write = 0.0
-        # Nothing has been sent on the present channel; and whether that may carry only so many bytes.
+        # Whether nothing has been sent on the present channel yet, and whether that has a limited length.
         self._fresh = False
         self._is_limited = False
         # Of the present channel, or the last one.
@@ -68,7 +68,7 @@ class Connection:
         self._websocket = channel.websocket
 
     def end(self, last_line: bytes, close_socket: bool) -> None:
-        """Let go of the channel with a last word."""
+        """Release the channel after a last line."""
         channel, self.channel = self.channel, None
         assert channel is not None
         channel.write([last_line])
@@ -83,11 +83,11 @@ class Connection:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is a channel that may carry only so many bytes."""
+        """Whether there is a channel, and it may carry only a limited number of bytes."""
         return self._is_limited and self.channel is not None
 
     def fits(self, size: int) -> bool:
-        """Whether so many more bytes leave room for the last line of the channel."""
+        """Whether this many more bytes leave room for the last line of the channel."""
         if not self._is_limited or self.channel is None:
             return True
         room = self.channel.room()
@@ -106,7 +106,7 @@ class Connection:
         return count
 
     def send(self, batch: Batch) -> None:
-        """Send a batch that is known to fit. The channel may find itself full, and say so at once."""
+        """Send a batch that is known to fit. The channel may become congested, and report it at once."""
         channel = self.channel
         assert channel is not None
         self._fresh = False
@@ -116,7 +116,7 @@ class Connection:
     def carry(self, batch: Batch) -> bool:
         """Send a batch that others are sent as well; False, with nothing sent, when the channel has no room for it."""
         channel = self.channel
-        # It may have gone while the others were sent theirs.
+        # It may have closed while the others were sent theirs.
         if channel is not None:
             if self._is_limited:
                 if not self.fits(len(batch.payload)):

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from penstock.kernel.connection import Binding
     from penstock.kernel.limits import SessionLimits
 
-# A keep-alive may be sent earlier by this share of its interval, or so many seconds, together with those of other
-# sessions: with 3,000 idle sessions a third less processor time than with a hundredth, and no gain by a tenth.
+# A keep-alive may be sent earlier by this share of its interval, at most by so many seconds, together with those of
+# other sessions, because one turn for many costs less CPU than one for each (docs/performance.md).
 KEEPALIVE_LEAD = 0.05
 MAX_LEAD = 0.25
 
@@ -28,7 +28,7 @@ class Due(Enum):
     # The session has lasted as long as it may, or has had no connection for too long.
     END = auto()
     FORGET = auto()
-    # The client has not been heard of for too long.
+    # Nothing has been heard from the client for too long.
     SILENCE = auto()
     # The connection has lasted as long as it may, or the poll has.
     REBIND = auto()
@@ -37,7 +37,7 @@ class Due(Enum):
 
 
 class Deadlines:
-    """Of one session. `last_write` is an argument because the connection knows it: it changes with every write."""
+    """Of one session. `last_write` is an argument because the connection keeps it: it changes with every write."""
 
     __slots__ = (
         "_bound_at",
@@ -87,7 +87,7 @@ class Deadlines:
             self._inactivity = clamp(binding.inactivity_millis, 0, least, most) / 1000
 
     def unbind(self, until: float) -> None:
-        """The connection has ended; the client is expected back by then."""
+        """The connection has ended; the client is expected back by the given time."""
         self._is_bound = False
         self._unbound_until = until
 
@@ -96,11 +96,11 @@ class Deadlines:
         self._last_request = now
 
     def end_by(self, when: float) -> None:
-        """The session ends by then, if it does not end before."""
+        """The session ends at the given time, unless it ends before."""
         self._ends_at = min(self._ends_at, when)
 
     def synchronize(self, now: float) -> int:
-        """SYNC is sent now: the seconds it tells, since the connection began."""
+        """SYNC is sent now; returns the seconds it reports, counted from the start of the connection."""
         self._last_sync = now
         return round(now - self._bound_at)
 
@@ -112,8 +112,8 @@ class Deadlines:
     def due(self, now: float, last_write: float) -> Due:
         """The first thing that is due; called again when that is done, by the alarm that `next` sets.
 
-        Conditions are written with the very sums that `next` uses: `now - last >= interval` may still be false in the
-        last bit when `last + interval` has come, and the alarm would ring for ever.
+        Conditions use exactly the sums that `next` uses: because of rounding, `now - last >= interval` may still be
+        false when `last + interval` has come, and the alarm would go off for ever.
         """
         limits = self._limits
         if now >= self._ends_at:
@@ -126,14 +126,14 @@ class Deadlines:
             return Due.REBIND if now >= self._poll_until else Due.NOTHING
         if limits.max_streaming_millis and now >= self._bound_at + limits.max_streaming_millis / 1000:
             return Due.REBIND
-        # It leads as well, or a keep-alive sent early would come just before it every time.
+        # It may be early as well; else a keep-alive sent early would come just before it every time.
         sync = limits.sync_millis / 1000
         if self._sends_sync and now >= self._last_sync + sync - _lead(sync):
             return Due.SYNC
         return Due.PROBE if now >= last_write + self._keepalive else Due.NOTHING
 
     def next(self, last_write: float) -> tuple[float, float]:
-        """When something is due next, and how much earlier it may be done in company."""
+        """When something is due next, and how much earlier it may be done together with others."""
         deadline = self._ends_at
         if not self._is_bound:
             return min(deadline, self._unbound_until), 0.0
@@ -143,7 +143,7 @@ class Deadlines:
         deadline = min(deadline, self._last_request + self._inactivity)
         if limits.max_streaming_millis:
             deadline = min(deadline, self._bound_at + limits.max_streaming_millis / 1000)
-        # Only what the client is merely told may come early.
+        # Only what merely informs the client may come early.
         word = last_write + self._keepalive
         if self._sends_sync:
             word = min(word, self._last_sync + limits.sync_millis / 1000)

@@ -1,6 +1,6 @@
-"""Why the kernel says no, in words of no protocol; doors translate a reason into their own code.
+"""Why the kernel refuses a request, independent of any protocol; doors translate a reason into their own code.
 
-`Refusal` is always the peer's or the adapter's doing. A broken rule of our own is an ordinary exception.
+A `Refusal` is always caused by the peer or by an adapter. A bug of our own is an ordinary exception.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import Enum, IntEnum, auto
 
 
 class Reason(Enum):
-    """Every ground for refusing a request."""
+    """Every reason for refusing a request."""
 
     CREDENTIALS = auto()
     ADAPTER_SET = auto()

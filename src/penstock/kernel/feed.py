@@ -1,5 +1,5 @@
-"""A feed: the items of one data adapter. It subscribes an item there for its first client and gives it up after the
-last.
+"""A feed: the items of one data adapter. It subscribes an item there for its first client and unsubscribes it after
+the last.
 
 There are two entrances. `update` and `updates` trust nothing: they check and copy every event. `publish_checked` and
 `publish_checked_by_name` take a `CheckedEvent`, from ready-made adapters that have checked it where it came in.
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
     from penstock.kernel.ports import DataSource, ItemRecorder
 
-# Items that nobody is subscribed to are complained of once each, and after this many no more, only counted: an adapter
-# that publishes everything all the time would fill the log.
+# Items that nobody is subscribed to are reported once each, and after this many only counted: an adapter that
+# publishes everything all the time would fill the log.
 MAX_UNWANTED_ITEMS = 1_000
 
-# Seconds for which events of an item that has just been given up are merely late; and how many such items are known.
+# Seconds for which events of an item that was just unsubscribed count as late, and how many such items are remembered.
 GRACE = 10.0
 MAX_RELEASED = 1_000
 
 # Events kept of an item that no client has subscribed to yet: the first one's grant says how many it gets of them.
 PINNED_HISTORY = 100
 
-# How much of a name or a value a complaint repeats.
+# How many characters of a name or a value a report quotes.
 MAX_ECHO = 60
 
 
@@ -55,7 +55,7 @@ class Feed:
         self._source = source
         self._serial = 0
         self._unwanted_items: set[str] = set()
-        # When items were given up, the oldest first.
+        # When items were unsubscribed, the oldest first.
         self._released: dict[str, float] = {}
 
     def item(self, granted: ItemGrant) -> Item:
@@ -76,7 +76,7 @@ class Feed:
             self.acquire(item)
 
     def unpin(self) -> None:
-        """Let go of all items that are kept."""
+        """Release all pinned items."""
         for item in [item for item in self.items.values() if item.pinned]:
             item.pinned = False
             self.release(item)
@@ -100,7 +100,7 @@ class Feed:
             self._source.unsubscribe(item.name)
 
     def tidy(self, now: float) -> None:
-        """Forget items that were given up long ago."""
+        """Forget items that were unsubscribed long ago."""
         for name, released in list(self._released.items()):
             if released + GRACE > now:
                 break
@@ -110,14 +110,14 @@ class Feed:
         live = self.items.get(item)
         if live is None or (serial is not None and serial != live.serial):
             self.unwanted_events += 1
-            # With a serial it is merely late.
+            # An event with a serial is only late.
             if serial is None:
                 self._complain_unwanted(item)
             return None
         return live
 
     def _is_only_recorded(self, item: str) -> bool:
-        """Whether an item that nobody is subscribed to is recorded all the same."""
+        """Whether an item that nobody is subscribed to is still recorded."""
         return self.recorder is not None and item not in self.items and self.recorder.wants(item)
 
     def _complain_unwanted(self, item: str) -> None:
@@ -134,7 +134,7 @@ class Feed:
     def update(self, item: str, event: Mapping[str, Value], snapshot: bool = False, serial: int | None = None) -> None:
         """An event of an item: the fields that changed and their new values; `snapshot` marks the initial state.
 
-        `serial` is what `subscribe` was called with: an event that is late for a former subscription is told by it.
+        `serial` is what `subscribe` was called with: it identifies an event that is late, of a former subscription.
         """
         self._count(1)
         recorder = self.recorder
@@ -155,7 +155,7 @@ class Feed:
 
     def updates(self, events: Iterable[tuple[str, Mapping[str, Value]]]) -> None:
         """Many events, of any items, in order."""
-        # What `update` does, without its calls: this is how most events come.
+        # The same as `update`, inlined, because most events come this way.
         items, recorder = self.items, self.recorder
         for item, event in events:
             self._count(1)
@@ -296,16 +296,16 @@ def _sensible(events: Iterable[CheckedEvent]) -> list[CheckedEvent]:
 def _checked(event: Mapping[str, Value]) -> CheckedEvent:
     """A copy of the event, because the adapter may use its own again, if all its values are text or null.
 
-    Numbers are written out; anything else is refused, and so is text that UTF-8 cannot carry.
+    Numbers are converted to text; anything else is refused, and so is text that UTF-8 cannot encode.
     """
     if type(event) is not dict and not isinstance(event, Mapping):
         raise BadEvent(f"an event that is a {type(event).__name__}, not fields and their values")
-    # Any: adapters do not always keep to the types.
+    # Any: adapters do not always respect the types.
     checked: dict[Any, Any] = dict(event)
     for name, value in checked.items():
         if not isinstance(name, str):
             raise BadEvent(f"field name {_echo(repr(name))} is not text")
-        # Most text is ASCII and knows it; asked here and not in a function, for this is done with every value.
+        # Most text is ASCII, which is quick to see; inlined, because this is done with every value.
         if not name.isascii() and not _is_unicode(name):
             raise BadEvent(f"field name {_echo(name)!r} holds half a surrogate pair, which UTF-8 cannot carry")
         if value is None:

@@ -1,7 +1,7 @@
 """Session identifiers: a lookup key, 128 secret bits, and the name of the node that made them.
 
-The key finds the session; the whole identifier is then compared in constant time, so that timing tells nothing of the
-secret.
+The key finds the session; the whole identifier is then compared in constant time, so that timing reveals nothing about
+the secret.
 """
 
 from __future__ import annotations
@@ -43,5 +43,5 @@ def public(session_id: str) -> str:
 
 
 def same(one: str, other: str) -> bool:
-    """Compare two identifiers without telling how much of them is equal."""
+    """Compare two identifiers in constant time, without revealing how much of them is equal."""
     return compare_digest(one.encode(), other.encode())

@@ -21,7 +21,7 @@ from penstock.kernel.view import CommandView, EventView, MergeView, View
 if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
 
-# A patch rebuilds a value only up to its meaning, which RAW mode does not allow.
+# A patch restores the meaning of a value, not its exact text, which RAW mode requires.
 JSON_PATCH = "P"
 
 
@@ -40,7 +40,7 @@ class Item(Timed):
     def __init__(self, kernel: Kernel, serial: int, granted: ItemGrant, has_snapshot: bool) -> None:
         super().__init__()
         self.name = granted.name
-        # Tells this subscription at the data adapter from former ones to the same item.
+        # Distinguishes this subscription at the data adapter from former ones to the same item.
         self.serial = serial
         self.mode: Mode | None = None
         self.subscribers = 0
@@ -52,11 +52,11 @@ class Item(Timed):
         self._views: dict[tuple[Mode, tuple[str, ...], int, int, bool], View] = {}
         self._raw_views: list[EventView] = []
         self._in_snapshot = has_snapshot
-        # As long as the mode is open, all three are kept.
+        # As long as the mode is undecided, all three are kept.
         self._merge = MergeBook()
         self._distinct = DistinctBook(granted.snapshot_length)
-        # Those who wait for the last events of a DISTINCT snapshot, and how many they want of those that are kept:
-        # which they are is known at its end.
+        # Lanes that wait for the last events of a DISTINCT snapshot, and how many of the kept ones they want: which
+        # these are is known only at its end.
         self._owed: dict[Lane, int | None] = {}
         self._command = CommandBook()
         self._orders: Mapping[str, str] = {}
@@ -68,7 +68,7 @@ class Item(Timed):
     # -- subscribers ----------------------------------------------------------------------------------------------
 
     def grant(self, granted: ItemGrant) -> None:
-        """What holds for the item from now on; as long as it has no views."""
+        """What applies to the item from now on; only as long as it has no views."""
         self._distinct.resize(granted.snapshot_length)
         self._gap = 1 / granted.prefilter_frequency if granted.prefilter_frequency else 0.0
 
@@ -182,7 +182,7 @@ class Item(Timed):
             self._remember(event)
 
     def _remember(self, event: Event) -> None:
-        """Take an event into the books of the other modes: a client may yet ask for one of them."""
+        """Record an event in the books of the other modes: a client may still ask for one of them."""
         if self.mode is not Mode.MERGE:
             self._merge.record(event)
         if self.mode is not Mode.DISTINCT:
@@ -231,7 +231,7 @@ class Item(Timed):
     def repair(self, events: Sequence[CheckedEvent], complete: bool, complaints: list[str]) -> None:
         """The data adapter has come back with a new snapshot: lead clients to it without starting anew.
 
-        RAW has no snapshot, hence no repair. What `complete` means is in `books`.
+        RAW has no snapshot and so no repair. What `complete` means is in `books`.
         """
         if events or complete:
             # What was kept for the prefilter's gate is older than the snapshot.
@@ -245,7 +245,7 @@ class Item(Timed):
         if self.mode is Mode.COMMAND:
             self._follow(self._command, events, complete, complaints, snapshot)
         elif is_open:
-            # Nobody has said that it is a table; it need not make sense as one.
+            # The mode is undecided: its events need not be valid as a table.
             self._follow(self._command, events, complete, [], snapshot)
         self.end_of_snapshot()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Obituary:
-    """What a client that comes back to a session closed behind its back is told."""
+    """What a client is told that comes back to a session which was closed in its absence."""
 
     __slots__ = ("code", "id", "message", "until")
 
@@ -74,8 +74,8 @@ class Kernel:
         self._turn_time = 0.0
         self._dirty: list[Outbox] = []
         self.sharing = Sharing(self)
-        # Seconds between two writes of a session, at least: what comes in between goes in one write. Under strain it is
-        # conflated where it may be.
+        # The least number of seconds between two writes of a session: what comes in between goes in one write. Under
+        # load it is conflated where that is allowed.
         self.rest = 0.0
         self.strained = False
         self.set_strain(0.0)
@@ -146,16 +146,16 @@ class Kernel:
         self._dirty.append(outbox)
 
     def wake(self) -> None:
-        """Have a turn run."""
+        """Request a turn."""
         self._waker.wake()
 
     @property
     def is_dirty(self) -> bool:
-        """Whether a stream has come up with something to send since the last turn."""
+        """Whether a stream has had something to send since the last turn."""
         return bool(self._dirty)
 
     def said(self, line: bytes) -> Batch:
-        """A line that many sessions are told at about the same time, as a batch that they share: it is framed once."""
+        """A line for many sessions at about the same time, as a batch that they share: it is framed once."""
         if line != self._said.payload:
             self._said = Batch(0.0, (line,))
         return self._said
@@ -180,7 +180,7 @@ class Kernel:
             self._waker.wake()
 
     def now(self) -> float:
-        """The time, as good as it need be for what is paced: the same for all that happens in one turn."""
+        """The time, precise enough for pacing: the same for all that happens in one turn."""
         return self._turn_time or self.clock()
 
     def next_deadline(self) -> float | None:
@@ -205,7 +205,7 @@ class Kernel:
             self._turn_time = 0.0
 
     def tidy(self) -> None:
-        """Let go of what is too old to be of use, also where nothing happens any more."""
+        """Release what is too old to be of use, also in sessions where nothing happens any more."""
         now = self.clock()
         for feed in self.feeds.values():
             feed.tidy(now)
@@ -213,14 +213,14 @@ class Kernel:
             log.forget(now)
 
     def _logs(self) -> list[RecoveryLog]:
-        """All that there are; what sessions have sent together is in one."""
+        """All logs; what sessions have sent together is in one."""
         return [*[session.own_log for session in self.sessions.values()], *self.sharing.logs()]
 
     def stop(self) -> None:
         """End every session; used when the process goes down.
 
         Cause 48 is the one that makes clients open a new session by themselves. After LOOP they would try to bind
-        where nobody listens, and conclude that WebSockets do not work here: some never come back, others not to them.
+        where nobody listens, and conclude that WebSockets do not work here: some never come back, others without them.
         """
         self.turn()
         for session in list(self.sessions.values()):

@@ -1,8 +1,8 @@
-"""A lane: one item of one subscription, on its way to whoever reads its stream. It knows what they have and lack.
+"""A lane: one item of one subscription, on its way to those who read its stream. It knows what they have and lack.
 
-`Lane` is what all have in common. `MergeLane` is the fast path: of the states that cannot be sent it holds the latest
-only (MERGE with a buffer of one). `QueueLane` keeps events apart up to a limit. The lane of a table, which conflates
-key by key, is in `table`. Fan-out is in `view`, the rest of the way in `outbox` and `stream`.
+`Lane` is the common base. `MergeLane` is the fast path: of the states that cannot be sent yet it holds only the latest
+(MERGE with a buffer of one). `QueueLane` queues events up to a limit. The lane of a table, which conflates by key, is
+in `table`. Fan-out is in `view`, the rest of the way in `outbox` and `stream`.
 Specification: General Concepts 3.2 and 3.3.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Lane(Timed):
-    """The base. What is held when it cannot be sent, and how it is paced, is said by a class for each behaviour."""
+    """The base. A subclass for each behaviour decides what is held while it cannot be sent, and how it is paced."""
 
     __slots__ = (
         "clear",
@@ -60,13 +60,13 @@ class Lane(Timed):
         self.patched = 0
         # False while the frequency limit holds this lane back.
         self.open = True
-        # Open, and nothing of it waits in the outbox: a new state may be sent at once without overtaking an older one.
+        # Open, with nothing waiting in the outbox: a new state may be sent at once without overtaking an older one.
         self.clear = True
         # Least time between two updates, in seconds; 0 means no limit.
         self.interval = 0.0
         # Whether the outbox has this lane in its list of pending work.
         self.waiting = False
-        # What became of its events: sent, lost for lack of room where losses are told, left out.
+        # What became of its events: sent, lost for lack of room (where losses are reported), left out by filtering.
         self.updates = 0
         self.lost = 0
         self.filtered = 0
@@ -77,7 +77,7 @@ class Lane(Timed):
 
     @abstractmethod
     def give(self, state: State, free: bool) -> None:
-        """Send a state, or keep what has to be kept of it; a free one is not bound by the frequency limit."""
+        """Send a state, or keep what has to be kept of it; with `free` the frequency limit does not apply."""
 
     @abstractmethod
     def tell(self, line: bytes) -> None:
@@ -103,12 +103,12 @@ class Lane(Timed):
             self.outbox.add_pending(self)
 
     def mute(self) -> None:
-        """Gather only: as if it waited in the outbox already, so that nothing of it goes there."""
+        """Only gather: behave as if already waiting in the outbox, so that nothing goes there."""
         self.waiting = True
         self.clear = False
 
     def unmute(self) -> None:
-        """Let what was gathered go, and all that follows."""
+        """Send what was gathered, and all that follows."""
         self.waiting = False
         if self.has_held():
             self._wait()
@@ -123,7 +123,7 @@ class Lane(Timed):
 
     @abstractmethod
     def has_held(self) -> bool:
-        """Whether something is held that may go, or will when its time has come."""
+        """Whether something is held that may be sent, now or when its time has come."""
 
     def drained(self) -> None:
         """The outbox has taken all that may go."""
@@ -140,11 +140,11 @@ class Lane(Timed):
 
     @abstractmethod
     def restart_interval(self) -> None:
-        """What was encoded last is sent only now."""
+        """What was encoded last is being sent only now."""
 
     @abstractmethod
     def set_interval(self, interval: float) -> None:
-        """Apply a new frequency limit; an interval that is under way ends by the new measure at the latest."""
+        """Apply a new frequency limit; an interval that has begun ends no later than the new limit says."""
 
     @abstractmethod
     def shed(self) -> None:
@@ -157,8 +157,8 @@ class Lane(Timed):
         """Forget the states that are held; lines that are ready keep their place."""
 
     def discard(self) -> None:
-        """Its stream goes on without it: forget everything, and never listen again."""
-        # A line of it that the bandwidth has held back may still be sent; that must not wake it.
+        """The stream goes on without this lane: forget everything, and never listen again."""
+        # One of its lines that the bandwidth limit has held back may still be sent; that must not wake it.
         self.interval = 0.0
         self.open = False
         self.alarm = 0.0
@@ -166,12 +166,12 @@ class Lane(Timed):
     # -- sharing --------------------------------------------------------------------------------------------------
 
     def course(self) -> tuple[object, ...]:
-        """All that decides, but for the past, what it sends and when."""
+        """Everything except the past that decides what it sends and when."""
         return self.view, self.prefix, self.interval, self.wants_snapshot
 
     @abstractmethod
     def is_calm(self) -> bool:
-        """Whether its client lacks nothing, or nothing but what the lanes of others will find in the view as well."""
+        """Whether its client lacks nothing, or only what the lanes of others will find in the view as well."""
 
     def matches(self, other: Lane) -> bool:
         """Whether it is at the same point of the same course as another; both are calm."""
@@ -179,10 +179,10 @@ class Lane(Timed):
 
     @abstractmethod
     def clone(self, outbox: Outbox) -> Lane:
-        """Another one in the same state, for another outbox."""
+        """A copy in the same state, for another outbox."""
 
     def _go_on_for(self, other: Lane) -> None:
-        """Be at the point where another one is."""
+        """Take over the state of another lane."""
         self.interval = other.interval
         self.sent = other.sent
         self.patched = other.patched
@@ -197,7 +197,7 @@ class Lane(Timed):
 
 
 class StateLane(Lane):
-    """The base of lanes whose frequency limit holds for the item as a whole: it is open, or closed for an interval."""
+    """The base of lanes whose frequency limit applies to the whole item: it is open, or closed for an interval."""
 
     __slots__ = ()
 
@@ -248,7 +248,7 @@ class StateLane(Lane):
 class MergeLane(StateLane):
     """Conflates: of the states that cannot be sent yet only the latest is held.
 
-    While it cannot send it sleeps: it need not hear of every event, because the view has the latest state when it can.
+    While it cannot send it sleeps: it need not be told of every event, because the view keeps the latest state.
     """
 
     __slots__ = ("_held", "seen")
@@ -273,7 +273,7 @@ class MergeLane(StateLane):
         self.outbox.tell(line)
 
     def left_out(self) -> int:
-        """Those that it sleeps through included."""
+        """Includes those that it sleeps through."""
         missed = self._missed()
         # The latest of them may still be sent.
         return self.filtered + (missed - 1 if missed and self._held is None else missed)
@@ -306,7 +306,7 @@ class MergeLane(StateLane):
         return self._update(held, free=False)
 
     def _latest(self) -> State | None:
-        """Take what is held: the latest of what came while it slept, if anything did."""
+        """Take what is held: the latest event that came while it slept, if any did."""
         held = self._held
         if self._missed():
             self.leave_out(self.left_out() - self.filtered)
@@ -319,7 +319,7 @@ class MergeLane(StateLane):
         return self._held is not None or self._missed() > 0
 
     def shed(self) -> None:
-        """The latest is all there is."""
+        """Only the latest is ever held."""
 
     def drop_states(self) -> None:
         self._held = None
@@ -342,10 +342,10 @@ class MergeLane(StateLane):
         return lane
 
 
-# When the events of a stream take more bytes than they may, they are dropped down to this share, not one by one.
+# When the events of a stream take more bytes than allowed, they are dropped down to this share, not one by one.
 SHRINK = 7 / 8
 
-# What an event takes that is held, besides its values, in bytes.
+# What a held event takes besides its values, in bytes.
 ENTRY = 100
 
 
@@ -355,7 +355,7 @@ def weight(state: State) -> int:
 
 
 class Held:
-    """An entry of a queue: a state, or a line that is ready."""
+    """An entry of a queue: a state, or an encoded line."""
 
     __slots__ = ("free", "line", "state", "weight")
 
@@ -367,7 +367,7 @@ class Held:
 
 
 class QueueLane(StateLane):
-    """Keeps events apart, up to a limit; beyond it the oldest is dropped and, where losses must be told, counted."""
+    """Queues events up to a limit; beyond it the oldest is dropped and, where losses must be reported, counted."""
 
     __slots__ = (
         "_bound",
@@ -486,7 +486,7 @@ class QueueLane(StateLane):
         return bool(self._queue)
 
     def drop_states(self) -> None:
-        # Where losses must be told, nothing is dropped that need not be.
+        # Where losses must be reported, nothing is dropped without need.
         if not self._tells_losses:
             for entry in self._queue:
                 if entry.state is not None:

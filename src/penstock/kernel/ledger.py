@@ -1,8 +1,8 @@
-"""The ledger: how many bytes wait for all clients together, kept up to date as integers, and who gives when it is full.
+"""The ledger: how many bytes wait for all clients together, and who loses data when there are too many.
 
-Each session has limits of its own (`limits`); ten thousand sessions at theirs would be more than a machine has. What is
-counted: events and notifications that wait, lines that the last connection did not carry, lines kept for recovery, and
-what transports hold for peers that do not read. Read next: docs/decisions.md, "Limits of what waits".
+Each session has limits of its own (`limits`); many sessions at theirs would need more memory than a machine has. What
+is counted: events and notifications that wait, lines that the last connection did not carry, lines kept for recovery,
+and what transports hold for peers that do not read. Read next: docs/decisions.md, "Limits of what waits".
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from penstock.kernel.recovery import RecoveryLog
     from penstock.kernel.session import Session
 
-# The limit where there is none.
+# Stands for no limit.
 UNLIMITED = 1 << 62
 
-# A full ledger is relieved down to this share, not byte by byte: to find those who hold most takes a look at all.
+# A full ledger is relieved down to this share, not byte by byte: finding those that hold most means a scan of all.
 RELIEF = 7 / 8
 
-# Lines kept for recovery may have this share of a full ledger: the rest is for what clients have not had yet.
+# Lines kept for recovery may take this share of a full ledger: the rest is for what clients have not received yet.
 LOG_SHARE = 1 / 2
 
 
@@ -27,10 +27,10 @@ class Reserve(Protocol):
     """Something outside the kernel that holds bytes for a client, such as a transport that cannot write."""
 
     def holds(self) -> int:
-        """How many bytes, just now."""
+        """How many bytes it holds now."""
 
     def cut(self) -> None:
-        """Let go of them; `Ledger.release` has been called."""
+        """Release them; `Ledger.release` has been called."""
 
 
 class Ledger:
@@ -41,7 +41,7 @@ class Ledger:
         # What waits for clients, and what is kept for their recovery; bytes that many share are counted once.
         self.waiting = 0
         self.logged = 0
-        # What was done against too much, ever: how often, sessions that lost events, logs emptied, reserves and
+        # What relief has done since the start: how often, sessions that lost events, logs emptied, reserves and
         # sessions cut.
         self.reliefs = 0
         self.shed_sessions = 0
@@ -66,16 +66,16 @@ class Ledger:
         self._reserves[reserve] = size
 
     def release(self, reserve: Reserve) -> None:
-        """It holds nothing any more."""
+        """The reserve holds nothing any more."""
         self.waiting -= self._reserves.pop(reserve, 0)
 
     # -- relief ---------------------------------------------------------------------------------------------------
 
     def relieve(self, sessions: list[Session], logs: list[RecoveryLog]) -> None:
-        """Make room: those for whom most waits give first, and nobody else once there is enough.
+        """Make room: the sessions for which most waits lose data first, and no others once there is enough.
 
-        Old lines for recovery go where they take more than their share; then sessions lose events, all but the latest
-        of each item; then connections that hold most are cut, and sessions closed.
+        Old recovery lines are dropped if they take more than their share; then sessions lose events, all but the latest
+        of each item; then the connections that hold most are cut, and sessions closed.
         """
         self.reliefs += 1
         enough = int(self.limit * RELIEF)

@@ -23,7 +23,7 @@ class SessionLimits:
     max_session_duration_minutes: float = 0
     # A streaming connection is asked to rebind after this time; 0 means never.
     max_streaming_millis: int = 0
-    # The client's wishes are moved into these bounds.
+    # What the client asks for is clamped to these bounds.
     default_keepalive_millis: int = 5_000
     min_keepalive_millis: int = 1_000
     max_keepalive_millis: int = 30_000
@@ -38,10 +38,10 @@ class SessionLimits:
     # Bytes of events that may wait for one session, and as many that may be encoded for it in one turn; the oldest
     # are dropped beyond it.
     max_pending_bytes: int = 4_194_304
-    # Bytes that may wait for all sessions together; beyond it those for whom most waits lose events, then their
-    # connections. 0 means no limit.
+    # Bytes that may wait for all sessions together; beyond it the sessions for which most waits lose events, then
+    # their connections. 0 means no limit.
     max_waiting_bytes: int = 536_870_912
-    # Two writes of a session are this far apart; what comes in between goes in one. 0 means a write at every turn.
+    # The least time between two writes of a session; what comes in between goes in one. 0 means a write at every turn.
     max_delay_millis: int = 0
     # Notifications kept for a session that cannot take them; one more closes the session.
     max_unbound_notifications: int = 10_000
@@ -57,5 +57,5 @@ class SessionLimits:
 
 
 def clamp(value: int | None, default: int, lowest: int, highest: int) -> int:
-    """The client's wish, moved into the configured bounds; `default` when there is no wish."""
+    """What the client asks for, clamped to the configured bounds; `default` when it asks for nothing."""
     return default if value is None else max(lowest, min(value, highest))

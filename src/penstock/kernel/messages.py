@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SKIPPED_ONE = 38
 SKIPPED_SEVERAL = 39
 
-# Outcome code of a message whose session has ended before its turn; nobody is left to be told, but who has sent it on.
+# Outcome code of a message whose session has ended before its turn; only the one who passed it on can still be told.
 NEVER_PROCESSED = 35
 
 # Numbers of unsequenced messages remembered above the first gap; beyond it the gap counts as skipped.
@@ -29,7 +29,7 @@ MAX_REMEMBERED = 1_000
 class Message:
     """One message on its way to the handler.
 
-    Its outcome is a notification to the client, if it wants one, and told to `settled`: with a code for a failure.
+    Its outcome is sent to the client, if it wants a notification, and passed to `settled`: with a code for a failure.
     """
 
     __slots__ = ("outcome", "progressive", "sequence", "settled", "text")
@@ -55,7 +55,7 @@ class Sequence(Timed):
     def __init__(self, name: str, owner: Messages) -> None:
         super().__init__()
         self.name = name
-        # The number to be processed next, the highest one given up, and the highest whose patience has ended.
+        # The number to be processed next, the highest one given up, and the highest whose timeout has passed.
         self.expected = 1
         self._skipped = 0
         self._forced = 0
@@ -77,14 +77,14 @@ class Sequence(Timed):
         return progressive == self.expected and bool(self._waiting)
 
     def end(self) -> list[Message]:
-        """The messages that wait, and will not have their turn any more."""
+        """The messages that wait, and will not be processed any more."""
         waiting = list(self._waiting.values())
         self._waiting.clear()
         self._deadlines.clear()
         return waiting
 
     def finished(self) -> None:
-        """The message under way has its outcome: the next may go."""
+        """The message being processed has its outcome: the next may go."""
         self._busy = False
         self._pump()
 
@@ -140,7 +140,7 @@ class Messages:
         self._seen: set[int] = set()
 
     def submit(self, message: Message, max_wait_millis: int | None) -> None:
-        """Take a message in; raises a Refusal for a number that cannot be taken any more."""
+        """Accept a message; raises a Refusal for a number that cannot be accepted any more."""
         progressive = message.progressive
         if message.sequence is None:
             if progressive is not None:
@@ -156,14 +156,14 @@ class Messages:
         sequence.submit(message, progressive, self.session.kernel.clock() + patience / 1000)
 
     def is_awaited(self, sequence: str | None, progressive: int | None) -> bool:
-        """Whether messages that have been taken in wait for the one with this number."""
+        """Whether accepted messages wait for the one with this number."""
         if sequence is None or progressive is None:
             return False
         found = self._sequences.get(sequence)
         return found is not None and found.misses(progressive)
 
     def end(self) -> None:
-        """The session is closed: who wants to know what became of a message is told that it has not had its turn."""
+        """The session is closed: messages that still wait are settled as never processed."""
         for sequence in self._sequences.values():
             for message in sequence.end():
                 if message.settled is not None:
@@ -194,7 +194,7 @@ class Messages:
         self._finished(message, None, response)
 
     def failed(self, message: Message, code: int, text: str) -> None:
-        """The handler has refused the message, or broken down over it."""
+        """The handler has refused the message, or failed on it."""
         if message.outcome and message.progressive is not None:
             self.report_failure(message.sequence, message.progressive, code, text)
         self._finished(message, code, text)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
     from penstock.kernel.stream import Stream
 
-# Bytes that are encoded in one go while more is pending: what is encoded cannot be overtaken by something newer.
+# Bytes that are encoded in one go while more is pending: what is encoded cannot be replaced by something newer.
 SHARE = 65_536
 
 
@@ -61,14 +61,14 @@ class Outbox(Timed):
         super().__init__()
         self.kernel = kernel
         self.limits = kernel.limits
-        # What hands the lines on; None when that has ended.
+        # Passes the lines on; None when it has ended.
         self.stream: Stream | None = None
-        # Whether those who read take more; and whether what comes may be encoded at once.
+        # Whether the readers can take more; and whether what comes may be encoded at once.
         self.open = False
         self.ready = False
         # Whether the kernel flushes it at the end of the turn, or it waits for the end of its rest with lines in it.
         self.dirty = False
-        # Until then nothing more is written, nor encoded if the machine is under strain: see `Kernel.rest`.
+        # Until then nothing more is written, nor encoded if the machine is overloaded: see `Kernel.rest`.
         self.rest_until = 0.0
         # Encoded, to be written next.
         self.lines: list[bytes] = []
@@ -76,9 +76,9 @@ class Outbox(Timed):
         self._room = self.limits.max_pending_bytes
         # Bytes of the events that wait in lanes.
         self.held = 0
-        # None while nothing is: a deque takes 600 bytes even then.
+        # None while nothing is pending, because even an empty deque takes much memory.
         self._pending: deque[Lane | bytes | Stalled] | None = None
-        # How many of the pending are notifications that are not of lanes: those have bounds of their own.
+        # How many of the pending are notifications that come from no lane: those have bounds of their own.
         self._notices = 0
         # Bytes of notifications that wait, here and in lanes.
         self.told = 0
@@ -94,7 +94,7 @@ class Outbox(Timed):
     # -- what comes in --------------------------------------------------------------------------------------------
 
     def send(self, line: bytes) -> None:
-        """A data notification for now; only while ready."""
+        """A data notification to be sent now; only while ready."""
         self.lines.append(line)
         self._room -= len(line)
         if self._room < 0:
@@ -136,12 +136,12 @@ class Outbox(Timed):
     # -- how much waits -------------------------------------------------------------------------------------------
 
     def weigh(self, size: int) -> None:
-        """So many more bytes wait in lanes, or fewer if below zero."""
+        """This many more bytes wait in lanes, or fewer if below zero."""
         self.held += size
         self.count_waiting(size)
 
     def count_told(self, size: int) -> None:
-        """So many more bytes of notifications wait that are no events, or fewer if below zero."""
+        """This many more bytes of notifications wait that are not events, or fewer if below zero."""
         self.told += size
         self.count_waiting(size)
 
@@ -149,7 +149,7 @@ class Outbox(Timed):
         ledger = self.kernel.ledger
         ledger.waiting += size
         if ledger.waiting + ledger.logged > ledger.limit:
-            # Seen to at the end of the turn: not in the middle of a fan-out.
+            # Handled at the end of the turn: not in the middle of a fan-out.
             self.kernel.wake()
 
     def count_filtered(self, count: int) -> None:
@@ -170,7 +170,7 @@ class Outbox(Timed):
         return self._notices > self.limits.max_unbound_notifications
 
     def is_calm(self) -> bool:
-        """Whether all that there is has been written, and more would be."""
+        """Whether everything has been written, and more would be."""
         return self.open and not (self.dirty or self.lines or self._pending)
 
     # -- what may go ----------------------------------------------------------------------------------------------
@@ -180,22 +180,22 @@ class Outbox(Timed):
         return self.rest_until > self.kernel.now()
 
     def stop(self) -> None:
-        """Nobody reads, for the time being: hold everything."""
+        """Nobody reads for now: hold everything."""
         self.open = self.ready = False
 
     def wait(self, when: float) -> None:
         self.kernel.set_timer(self, when)
 
     def expire(self, now: float) -> None:
-        # It may have been so all through its rest.
+        # It may have been shut during all of its rest.
         self.dirty = False
         self.mark_dirty()
 
     def encode(self, budget: Budget | None, overhead: int) -> None:
         """Encode what is pending, now or after the rest.
 
-        Ready: what comes may be sent at once, for what came before has gone. With a bandwidth limit everything takes
-        its turn among the pending; `overhead` is what the transport adds to a write.
+        Ready: what comes may be sent at once, because what came before has been sent. With a bandwidth limit everything
+        is queued with the pending; `overhead` is what the transport adds to a write.
         """
         if self.ready and self._pending is None:
             return
@@ -208,7 +208,7 @@ class Outbox(Timed):
             self.wait(self.rest_until)
 
     def _drain(self, budget: Budget | None, overhead: int) -> None:
-        """Encode what is pending, as far as the share of one turn and the bandwidth go.
+        """Encode what is pending, as far as the share of one turn and the bandwidth allow.
 
         A busy item does not starve a rare one: with a bandwidth limit one line of each lane goes in turn, without one
         a lane that has used up the share goes behind the others.
@@ -223,7 +223,7 @@ class Outbox(Timed):
                 lane, line = entry.lane, entry.line
             else:
                 if budget is not None:
-                    # Not even a byte may go: what is not encoded yet may still be overtaken by something newer.
+                    # Not even one byte is allowed: what is not encoded yet may still be replaced by something newer.
                     free_at = budget.free_at(now, overhead + 1)
                     if free_at > now:
                         pending.appendleft(entry)
@@ -318,7 +318,7 @@ class Outbox(Timed):
     # -- sharing, and the end -------------------------------------------------------------------------------------
 
     def copy(self, other: Outbox, lanes: dict[Lane, Lane]) -> None:
-        """Hold what another outbox holds; `lanes` are ours by those of the other."""
+        """Hold what another outbox holds; `lanes` maps the lanes of the other to ours."""
         self.open = other.open
         self.ready = other.ready
         self.weigh(other.held)
@@ -336,7 +336,7 @@ class Outbox(Timed):
             self.mark_dirty()
 
     def empty(self) -> None:
-        """Nothing that waits is sent any more; what waits in lanes has gone with them."""
+        """Nothing that waits is sent any more; what waited in lanes has gone with them."""
         self.stop()
         self.stream = None
         self.dirty = False

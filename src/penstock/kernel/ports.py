@@ -50,7 +50,7 @@ class Codec(Protocol):
     def update_body(
         self, values: State, previous: State | None, differences: Sequence[str], patched: int
     ) -> tuple[bytes, int]:
-        """The line's end, from what the client has to what it gets; and which fields it then has as patched JSON.
+        """The rest of the line, from what the client has to what it gets; and which fields it then has as patched JSON.
 
         `differences` names for each field the formats to try, in order; it is empty when there are none.
         """
@@ -87,7 +87,7 @@ class Channel(Protocol):
 
     @property
     def listening(self) -> bool:
-        """Whether requests that come on it are read now; they are not while too many wait for their answers."""
+        """Whether its requests are being read; they are not while too many wait for their answers."""
 
     def write(self, lines: Sequence[bytes]) -> int:
         """Queue whole lines for the one write of this turn; return how many bytes they are."""
@@ -99,10 +99,10 @@ class Channel(Protocol):
         """How many bytes this connection may still carry; None when there is no limit."""
 
     def finish(self, close_socket: bool) -> None:
-        """The last line has been written: the session lets go of this connection."""
+        """The last line has been written: the session releases this connection."""
 
     def abort(self) -> None:
-        """Cut the connection: the peer is taken for dead."""
+        """Abort the connection: the peer is considered dead."""
 
 
 class DataSource(Protocol):
@@ -122,7 +122,7 @@ class ItemRecorder(Protocol):
         """Whether events of the item are recorded, subscribed or not."""
 
     def record(self, item: str, kind: Literal["update", "snapshot", "clear"], event: Event | None) -> None:
-        """An event that the kernel has taken in, or that a snapshot was cleared. Not wanted: nothing happens."""
+        """An event that the kernel has accepted, or that a snapshot was cleared. If not wanted, nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +133,13 @@ class ClientFacts:
     secure: bool
     headers: Mapping[str, str]
     port: int = 0
-    # Whom its certificate names, as `CN=device-7,O=Fields`; None if it has shown none.
+    # The subject of its certificate, as `CN=device-7,O=Fields`; None if it has presented none.
     principal: str | None = None
-    # Of the request that these facts are about: no other has it, and all calls about one session have the same.
+    # Identifies the request that these facts are about; all calls about one session carry the same.
     request_id: str = ""
     # Where it has connected, as the configuration calls it: `stream`, `stream.tls`, `api`.
     listener: str = ""
-    # The client library and its version, as it calls itself; None where that cannot be told.
+    # The client library and its version, as it calls itself; None if unknown.
     library: str | None = None
     library_version: str | None = None
 
@@ -152,12 +152,12 @@ class Admission:
     max_bandwidth: float | None = None
     # Whether the client may set a limit of its own.
     manages_bandwidth: bool = True
-    # The name to go by, where it is not the one that was given; and what else was found out about the user.
+    # The user's effective name, if it is not the one that was given; and what else was found out about the user.
     user: str | None = None
     roles: frozenset[str] = frozenset()
     # Seconds until the session is to end; None means never.
     time_to_live: float | None = None
-    # Whether the authority wants to hear of the session's subscriptions.
+    # Whether the authority wants to be told of the session's subscriptions.
     follows_subscriptions: bool = True
 
 
@@ -212,7 +212,7 @@ class Grant:
     items: tuple[ItemGrant, ...]
     fields: tuple[str, ...]
     selector: Selector | None = None
-    # What to tell the authority when it ends; None if it does not want to hear of it.
+    # What to tell the authority when it ends; None if it does not want to be told.
     facts: SubscriptionFacts | None = None
 
 
@@ -242,12 +242,12 @@ class Wish(Protocol):
 
 
 class Authority(Protocol):
-    """A metadata adapter, seen from the doors: says who may do what. Raises a Refusal to say no."""
+    """A metadata adapter, seen from the doors: decides who may do what. Raises a Refusal to deny it."""
 
     async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission: ...
 
     async def welcome(self, session: Session, client: ClientFacts) -> None:
-        """A session has been opened for an admitted client; before anything else about it."""
+        """A session has been opened for an admitted client; called before anything else about it."""
 
     async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
         """The items and the fields of a subscription that is about to begin, and its limits."""
@@ -256,7 +256,7 @@ class Authority(Protocol):
         """The same for an authority that need not wait; None if `resolve` has to be awaited."""
 
     def subscription_refused(self, session: Session, grant: Grant) -> None:
-        """What was granted could not be done after all."""
+        """What was granted could not be done in the end."""
 
     def subscription_closed(self, session: Session, subscription: Subscription) -> None: ...
     def session_closed(self, session: Session) -> None: ...

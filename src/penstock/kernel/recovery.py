@@ -14,7 +14,7 @@ from penstock.kernel.ledger import Ledger
 class Batch:
     """What one flush sends: whole lines. Sessions that share a stream share it, and so do their logs.
 
-    Kept as one text, for a list of lines takes three times the memory; a line ends in CR-LF and has none inside.
+    Kept as one text, because a list of lines takes far more memory; a line ends in CR-LF and has none inside.
     """
 
     __slots__ = ("count", "framed", "holders", "payload", "time", "updates")
@@ -51,11 +51,11 @@ class RecoveryLog:
         self.max_bytes = max_bytes
         self._max_age = max_age
         self._size = 0
-        # Not a deque: every session has one, and a deque takes 700 bytes when there is hardly anything in it.
+        # Not a deque: every session has a log, and even an empty deque takes much memory.
         self._batches: list[Batch] = []
 
     def blank(self) -> RecoveryLog:
-        """An empty one with the same bounds."""
+        """An empty log with the same bounds."""
         return RecoveryLog(self.max_bytes, self._max_age, self._ledger)
 
     @property
@@ -92,7 +92,7 @@ class RecoveryLog:
         if not missing:
             return
         if other.first > mark:
-            # What it keeps no more, and all that was before, is not kept here either.
+            # What it no longer keeps, and all that was before, is not kept here either.
             self.clear()
             self.first += other.first - mark
         start = len(other._batches)
@@ -110,12 +110,12 @@ class RecoveryLog:
         self._trim()
 
     def _trim(self) -> None:
-        """Let go of the oldest batches while there are too many bytes, or when they are too old."""
+        """Drop the oldest batches while there are too many bytes, or when they are too old."""
         if self._batches:
             self.forget(self._batches[-1].time)
 
     def forget(self, now: float) -> None:
-        """Let go of what is too old by now; nothing else does if nothing more is sent."""
+        """Drop what has become too old; nothing else does if nothing more is sent."""
         batches = self._batches
         oldest = now - self._max_age
         if not batches or (self._size <= self.max_bytes and batches[0].time >= oldest):
@@ -130,14 +130,14 @@ class RecoveryLog:
         del batches[:count]
 
     def clear(self) -> None:
-        """The client has everything: nothing need be kept."""
+        """The client has everything: nothing needs to be kept."""
         for batch in self._batches:
             self._let_go(batch)
         self._batches.clear()
         self.first = self.sent
 
     def take_back(self, batch: Batch) -> None:
-        """The last batch has not been sent after all."""
+        """The last batch was not sent in the end."""
         self.sent -= batch.count
         self.reached = self.sent
         if self._batches and self._batches[-1] is batch:
@@ -150,7 +150,7 @@ class RecoveryLog:
     def rewind(self, progressive: int) -> list[bytes] | None:
         """Take back, in order, what was sent after `progressive`, as if it had never been sent.
 
-        None when it is not kept.
+        None when that is no longer kept.
         """
         if not self.first <= progressive <= self.sent:
             return None

@@ -69,7 +69,7 @@ class Session(Timed):
         self.handler = handler
         self.user: str | None = None
         self.adapter_set = ""
-        # Where it was opened from, and what the client was last told of its own address.
+        # Where it was opened from, and the address of its own that the client was last told.
         self.address = ""
         self.announced_address = ""
         # The client library, if that is known.
@@ -96,7 +96,7 @@ class Session(Timed):
     # -- the stream -----------------------------------------------------------------------------------------------
 
     def own(self) -> OwnStream:
-        """The stream of this session alone, for something that happens to it alone: if it has shared one, it parts."""
+        """The stream of this session alone, for something that happens only to it; a shared one is left."""
         stream = self._stream
         if isinstance(stream, Share):
             stream = self._stream = stream.part()
@@ -110,7 +110,7 @@ class Session(Timed):
         if (
             isinstance(stream, OwnStream)
             and stream.is_common()
-            # To find out whether a million lanes may be shared would take longer than it saves, and others wait.
+            # With very many lanes, finding out whether they may be shared costs more than it saves, and others wait.
             and stream.is_small(most_lanes)
             and all(subscription.is_common(stream) for subscription in self.subscriptions.values())
         ):
@@ -151,7 +151,7 @@ class Session(Timed):
     def notify(self, line: bytes) -> None:
         """A data notification for this client alone, in order with what its lanes send."""
         if self.closed:
-            # Such as the outcome of a message that took longer: nobody is left to read it, or to let go of it.
+            # Such as the outcome of a message that took longer: nobody is left to read it, or to release it.
             return
         self.own().tell(line)
 
@@ -199,7 +199,7 @@ class Session(Timed):
         self._set_alarm()
 
     def drop(self) -> None:
-        """The connection is gone without a word: keep the session for a while, the client may recover it."""
+        """The connection was lost: keep the session for a while, because the client may recover it."""
         if not self._recoverable:
             self._connection.channel = None
             self.close(None, "")
@@ -213,7 +213,7 @@ class Session(Timed):
     def rebind(self, delay_millis: int | None = None, close_socket: bool = False) -> None:
         """Ask the client to bind again.
 
-        LOOP, and let go of the connection. `delay_millis` is when it intends to come back.
+        LOOP, and release the connection. `delay_millis` is when it intends to come back.
         """
         own, connection = self.own(), self._connection
         binding = connection.binding
@@ -229,7 +229,7 @@ class Session(Timed):
     def congest(self) -> None:
         """The connection has more unsent bytes than it should: hold everything."""
         own = self.own()
-        # Not before it is relieved.
+        # It cannot share until the connection has drained.
         self.kernel.sharing.forget(self)
         self._connection.congested = True
         own.stop()
@@ -254,7 +254,7 @@ class Session(Timed):
             return
         if connection.fits(len(line)):
             connection.channel.send(self.kernel.said(line))
-            # Asked for after the write, which may have taken its time.
+            # Read after the write, which may have taken long.
             connection.last_write = self.kernel.clock()
         else:
             self.rebind()
@@ -269,7 +269,7 @@ class Session(Timed):
             self.kernel.tally.use_session()
 
     def end_after(self, seconds: float) -> None:
-        """Have the session end by then, if it has not ended before."""
+        """Have the session end at the given time, unless it ends before."""
         self._deadlines.end_by(self.kernel.clock() + seconds)
         self._set_alarm()
 
@@ -294,14 +294,14 @@ class Session(Timed):
             self._set_alarm()
 
     def _give_up_on_client(self, now: float) -> None:
-        """Nothing has been heard of the client for too long."""
+        """Nothing has been heard from the client for too long."""
         channel = self._connection.channel
         assert channel is not None
         if channel.listening:
             channel.abort()
             self.drop()
         else:
-            # Whatever it has sent waits to be read: that is no fault of the client.
+            # What it has sent waits to be read by us: that is not the client's fault.
             self._deadlines.touch(now)
 
     def _set_alarm(self) -> None:
@@ -316,7 +316,7 @@ class Session(Timed):
         return self._stream.held
 
     def waiting(self) -> int:
-        """Bytes that wait for this client, but for what transports hold and what is kept for recovery."""
+        """Bytes that wait for this client, without what transports hold and what is kept for recovery."""
         return self._stream.waiting()
 
     def shed(self) -> bool:
@@ -328,23 +328,23 @@ class Session(Timed):
         connection = self._connection
         channel = connection.channel
         if channel is not None and connection.congested:
-            # It would never read its last line, and what it has not read is to be let go.
+            # It would never read its last line, and what it has not read must be released.
             channel.abort()
             connection.channel = None
-        # The cause after which clients come again by themselves.
+        # The cause after which clients reconnect by themselves.
         self.close(Cause.MAX_DURATION, "Too much waits for the clients of this server")
 
     # -- requests -------------------------------------------------------------------------------------------------
 
     @property
     def messages(self) -> Messages:
-        """The upstream messages; made when the first comes, for most clients send none."""
+        """The upstream messages; made when the first comes, because most clients send none."""
         if self._messages is None:
             self._messages = Messages(self)
         return self._messages
 
     def check_new(self, number: int) -> None:
-        """Refuse a subscription that cannot be, whatever it is about."""
+        """Refuse a subscription that is impossible, whatever its items."""
         if number in self.subscriptions:
             raise Refusal(Reason.INVALID, f"Subscription number {number} is in use")
         if len(self.subscriptions) >= self.limits.max_subscriptions_per_session:
@@ -389,18 +389,18 @@ class Session(Timed):
         """A new bandwidth limit in kbit/s asked for by the client; None lifts it, as far as it is allowed."""
         own = self.own()
         if self.max_bandwidth is None:
-            # What is encoded without a limit goes without one.
+            # What was encoded without a limit is sent without one.
             own.hurry()
         self._limit_bandwidth(own, requested_bandwidth)
         self.confirm_constraints()
         own.reconsider()
 
     def confirm_constraints(self) -> None:
-        """Tell the client the bandwidth limit that holds."""
+        """Tell the client the bandwidth limit in force."""
         if self.tells_constraints:
             self._say(self._constraints())
             if self._connection.binding.polling and self._connection.channel is not None:
-                # It is a notification like those that a poll waits for.
+                # It counts as a notification that a poll waits for.
                 self.rebind()
 
     def _limit_bandwidth(self, own: OwnStream, requested: float | None) -> None:
@@ -418,7 +418,7 @@ class Session(Timed):
     # -- the end --------------------------------------------------------------------------------------------------
 
     def close(self, code: int | None, message: str, close_socket: bool = True) -> None:
-        """End the session for good; a bound connection gets END. Without a code nobody is told: the client has gone."""
+        """End the session for good; a bound connection gets END. Without a code nothing is sent: the client is gone."""
         if self.closed:
             return
         self.closed = True

@@ -1,8 +1,8 @@
 """Sharing: which sessions read one stream, because they want the same and have had the same.
 
-The lanes of a shared stream do the work once, whoever reads it: with all sessions alike an update costs next to nothing
-but its share of the system call (docs/performance.md). As soon as anything happens to a session alone it parts with a
-clone; once it has been calm for a while it may share again. The streams themselves are in `stream`.
+The lanes of a shared stream do the work once for all readers: if all sessions are alike, an update costs little more
+than the system calls (docs/performance.md). As soon as anything happens only to one session, it leaves with a clone;
+once it has been calm for a while it may share again. The streams themselves are in `stream`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from penstock.kernel.session import Session
     from penstock.kernel.stream import OwnStream, SharedStream
 
-# Seconds for which nothing may have happened to a session alone before it shares: parting and sharing cost as much as
-# some hundred updates.
+# Seconds for which nothing may have happened only to this session before it shares: leaving and joining cost as much
+# as many updates.
 CALM = 0.5
 
-# A session that is not at the same point as the others when it could share is asked again, this many times; then its
-# stream is shared with those who come to the same point later, unless there are this many of its course.
+# A session that is not at the same point as the others when it could share is tried again, this many times; then its
+# stream is shared with those that come to the same point later, unless there are this many of its course.
 MAX_TRIES = 5
 MAX_POINTS = 10
 
-# Sessions that may begin to share in one turn, and the pause, in seconds, before the next turn in which others may: a
-# turn in which ten thousand do would keep everybody waiting.
+# Sessions that may begin to share in one turn, and the pause, in seconds, before the next turn in which others may:
+# a turn in which thousands do would delay everybody.
 MAX_JOINS = 50
 PAUSE = 0.005
 
@@ -51,7 +51,7 @@ class Sharing(Timed):
         self._loners: dict[Session, tuple[float, int]] = {}
 
     def watch(self, session: Session) -> None:
-        """Something has happened to a session that reads a stream of its own."""
+        """Something has happened to a session that has a stream of its own."""
         now = self._kernel.clock()
         self._loners.pop(session, None)
         self._loners[session] = now, 0
@@ -59,11 +59,11 @@ class Sharing(Timed):
             self._kernel.set_timer(self, now + self.calm)
 
     def forget(self, session: Session) -> None:
-        """The session is not to share before something happens to it again."""
+        """The session must not share until something happens to it again."""
         self._loners.pop(session, None)
 
     def logs(self) -> list[RecoveryLog]:
-        """Of all shared streams."""
+        """The logs of all shared streams."""
         return [stream.log for streams in self._streams.values() for stream in streams]
 
     def remove(self, stream: SharedStream) -> None:
@@ -98,7 +98,7 @@ class Sharing(Timed):
             return False
         course = own.course()
         streams = self._streams.get(course, [])
-        # A copy: when what waits in one is written, the last of its readers may part from it.
+        # A copy: when what waits in one is written, the last of its readers may leave it.
         for stream in streams.copy():
             share = stream.admit(own)
             if share is not None:

@@ -1,4 +1,4 @@
-"""A stream: lanes, the outbox they fill, and the log of what has been sent. What goes down it goes to all who read it.
+"""A stream: lanes, the outbox they fill, and the log of what has been sent. All of its readers get the same bytes.
 
 A session has a stream of its own, `OwnStream`, or a `Share` of one that it reads together with others, `SharedStream`:
 the very same bytes, joined, framed and logged once. Whatever concerns one client alone (its notifications, its lanes,
@@ -45,7 +45,7 @@ NOTHING = Figures()
 
 
 class Stream(metaclass=ABCMeta):
-    """What streams of one client and of many have in common: nothing of it is for one client alone."""
+    """What streams of one client and of many have in common: nothing that concerns only one client."""
 
     __slots__ = ("_lanes", "_outbox")
 
@@ -56,13 +56,13 @@ class Stream(metaclass=ABCMeta):
 
     @abstractmethod
     def flush(self) -> None:
-        """Hand the encoded lines to those who read; called by the kernel at the end of a turn."""
+        """Pass the encoded lines to the readers; called by the kernel at the end of a turn."""
 
     def lanes(self) -> list[Lane]:
         return [lane for lanes in self._lanes.values() for lane in lanes]
 
     def is_small(self, most: int) -> bool:
-        """Whether it has no more than so many lanes: asked before all of them are gone through."""
+        """Whether it has at most this many lanes: asked before a loop over all of them."""
         count = 0
         for lanes in self._lanes.values():
             count += len(lanes)
@@ -104,7 +104,7 @@ class Stream(metaclass=ABCMeta):
             self.flush()
 
     def settle(self) -> bool:
-        """Hurry; whether nothing waits then, or nothing but what the lanes of others will find as well."""
+        """Write at once; whether nothing waits then, or only what the lanes of others will find as well."""
         self.hurry()
         return self._outbox.is_calm() and all(lane.is_calm() for lane in self.lanes())
 
@@ -140,7 +140,7 @@ class OwnStream(Stream):
 
     @property
     def outbox(self) -> Outbox:
-        """For its lanes."""
+        """The outbox for its lanes."""
         return self._outbox
 
     def tell(self, line: bytes) -> None:
@@ -148,7 +148,7 @@ class OwnStream(Stream):
         self._outbox.tell(line)
 
     def lanes_of(self, subscription: int) -> Sequence[Lane]:
-        """By the position of their item."""
+        """Lanes by the position of their item."""
         return self._lanes.get(subscription, ())
 
     def add(self, lane: Lane) -> None:
@@ -160,7 +160,7 @@ class OwnStream(Stream):
             drop(lane)
 
     def flush(self) -> None:
-        """As far as the connection may carry the lines."""
+        """Send the lines, as far as the connection may carry them."""
         client, connection, outbox = self._client, self._connection, self._outbox
         outbox.dirty = False
         if client is None:
@@ -195,14 +195,14 @@ class OwnStream(Stream):
         self.count_left()
         if outbox.lines:
             if self._budget is not None:
-                # Sent again, or left over from a connection of limited length: it counts when it goes.
+                # Sent again, or left over from a connection of limited length: it counts when it is sent.
                 self._budget.spend(now, sum(map(len, outbox.lines)))
             if self.log.sent + len(outbox.lines) > self.log.reached:
                 for lane in self.lanes():
                     lane.restart_interval()
 
     def stop(self) -> None:
-        """The connection has ended, or takes no more for the time being."""
+        """The connection has ended, or takes no more for now."""
         self._outbox.stop()
         self.count_left()
 
@@ -253,7 +253,7 @@ class OwnStream(Stream):
         outbox.put_again(again)
 
     def take_back(self, batch: Batch) -> None:
-        """The connection has had no room for the batch that was logged last: it goes first, as far as it fits."""
+        """The connection had no room for the batch that was logged last: that is sent first, as far as it fits."""
         self.log.take_back(batch)
         self._outbox.put_back(batch)
 
@@ -271,7 +271,7 @@ class OwnStream(Stream):
         )
 
     def course(self) -> tuple[object, ...]:
-        """All that decides, but for the past, what a common stream sends and when."""
+        """Everything except the past that decides what a common stream sends and when."""
         return self.log.max_bytes, *[lane.course() for lane in self.lanes()]
 
     def open_up(self, sharing: Sharing) -> tuple[SharedStream, Share]:
@@ -299,7 +299,7 @@ class OwnStream(Stream):
 
 
 class Share:
-    """What a session has of a stream that it reads with others: all of it from a mark on, after what it had before."""
+    """A session's part of a stream that it reads with others: all of it from a mark on, after what it had before."""
 
     __slots__ = ("_mark", "_past", "_stream", "client", "connection")
 
@@ -327,7 +327,7 @@ class Share:
         return self._past
 
     def forget_past(self) -> None:
-        """Let go of what it had sent before, if nobody can recover that any more."""
+        """Drop what it had sent before, if that cannot be recovered any more."""
         if self._stream.log.first > self._mark:
             self._past.clear()
 
@@ -361,7 +361,7 @@ class Share:
 
 
 class SharedStream(Stream):
-    """The stream of all whose course is the same, at the same point of it."""
+    """The stream of all sessions that are at the same point of the same course."""
 
     __slots__ = ("_course", "_shares", "_sharing", "log")
 
@@ -371,9 +371,9 @@ class SharedStream(Stream):
         super().__init__(lanes, outbox)
         self._sharing = sharing
         self._course = course
-        # What has been sent; each share knows from where on that is for its client as well.
+        # What has been sent; each share knows from which number on that includes its client.
         self.log = log
-        # By the connections that every write goes through.
+        # By their connections; every write goes to all of them.
         self._shares: dict[Connection, Share] = {}
 
     @property
@@ -394,7 +394,7 @@ class SharedStream(Stream):
         return share
 
     def flush(self) -> None:
-        """To everybody: the very same bytes."""
+        """The same bytes to every reader."""
         outbox = self._outbox
         outbox.dirty = False
         if outbox.has_too_many():
@@ -406,7 +406,7 @@ class SharedStream(Stream):
             return
         batch = outbox.pack(outbox.lines)
         self.log.append(batch)
-        # A copy: from here on the channels may find themselves full, and their sessions part.
+        # A copy: from here on channels may become congested, and their sessions leave.
         shares = self._shares.copy()
         for connection in shares:
             if not connection.carry(batch):
@@ -414,7 +414,7 @@ class SharedStream(Stream):
         batch.framed = None
 
     def part(self, share: Share) -> OwnStream:
-        """Take a client out, with a clone of all there is; if nobody else reads it, with the thing itself."""
+        """Take a client out, with a clone of everything; if nobody else reads it, with the stream itself."""
         log = share.log
         del self._shares[share.connection]
         lanes, outbox = self._lanes, self._outbox
@@ -429,7 +429,7 @@ class SharedStream(Stream):
         return OwnStream(share.client, share.connection, lanes, outbox, log)
 
     def leave(self, share: Share) -> OwnStream:
-        """Take a client out that is to be sent no more."""
+        """Take out a client that is to be sent nothing more."""
         del self._shares[share.connection]
         self._outbox.readers = len(self._shares)
         if not self._shares:

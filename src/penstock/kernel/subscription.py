@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class SubscriptionRequest:
     """What the client asks for, and what it is granted."""
 
-    # The types are imported for real: compiled, a dataclass needs those of its fields when it is made.
+    # The types are imported at run time, because a compiled dataclass needs those of its fields when it is made.
     number: int
     feed: Feed
     grant: Grant
@@ -41,7 +41,7 @@ class SubscriptionRequest:
     unfiltered: bool = False
     # None: the mode's default; 0: no limit.
     buffer_size: int | None = None
-    # Events are gathered, but not sent before `activate`.
+    # Events are gathered, but not sent until `activate`.
     silent: bool = False
 
 
@@ -58,13 +58,13 @@ class Subscription:
         self.unfiltered = request.unfiltered or request.mode is Mode.RAW
         self.items: list[Item] = []
         self._silent = request.silent
-        # What became of the events of each item; known at the end, if somebody wants to hear of it.
+        # What became of the events of each item; known at the end, if somebody wants to be told.
         self.statistics: tuple[Statistics, ...] = ()
 
     def start(self, own: OwnStream) -> None:
         """Announce the subscription, then join every item; refused as a whole if one item does not allow it."""
         request = self.request
-        # The same name may stand twice in a group.
+        # The same name may appear twice in a group.
         items: dict[str, Item] = {}
         for granted in request.grant.items:
             item = items.get(granted.name)
@@ -149,7 +149,7 @@ class Subscription:
         return min(limits) if limits else None
 
     def confirm(self) -> None:
-        """Tell the client the frequency limit that holds: the highest of all items; with none, what it asked for."""
+        """Tell the client the frequency limit in force: the highest of all items; with no items, what it asked for."""
         frequencies = [self._frequency(granted) for granted in self.request.grant.items]
         if not frequencies:
             frequencies = [None if self.unfiltered else self.requested_frequency]
@@ -159,7 +159,7 @@ class Subscription:
     def reconfigure(self, max_frequency: float | None) -> None:
         """A new frequency limit.
 
-        None lifts it as far as it is allowed. RAW knows no limit: it is told only what holds.
+        None lifts it as far as it is allowed. RAW has no limit: the client is only told what is in force.
         """
         if self.request.mode is Mode.RAW:
             self.confirm()
@@ -176,7 +176,7 @@ class Subscription:
         self.confirm()
 
     def is_common(self, own: OwnStream) -> bool:
-        """Whether another session may have one that is just like it: nobody wants to hear what became of its events."""
+        """Whether another session may have one just like it: nobody wants to be told what became of its events."""
         return (
             not self._silent
             and self.request.grant.facts is None

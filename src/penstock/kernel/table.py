@@ -1,4 +1,4 @@
-"""The lane of a table in COMMAND mode: it conflates key by key, and its frequency limit holds for each key's UPDATEs.
+"""The lane of a table in COMMAND mode: it conflates by key, and its frequency limit applies to each key's UPDATEs.
 
 Lanes in general are in `lane`; the table itself is kept in `books`. Specification: General Concepts 3.2.3 and 3.3.9.
 """
@@ -22,11 +22,11 @@ DELETE = "DELETE"
 
 
 class TableLane(Lane):
-    """Filtered COMMAND; it is open all the time, for its limit holds back single keys.
+    """Filtered COMMAND; it is always open, because its limit holds back single keys.
 
-    `_rows` are entries that may go, in the order of their keys' first change; numbers as keys stand for ready lines.
-    `_parked` are UPDATEs that the frequency limit holds back. A key is in one of them at the most: the table itself
-    limits what is held, and beyond that only the bytes that may wait in a stream.
+    `_rows` are entries that may be sent, in the order of their keys' first change; numbers as keys are encoded lines.
+    `_parked` are UPDATEs that the frequency limit holds back. A key is in at most one of them: the size of the table
+    limits what is held, and so do the bytes that may wait in a stream.
     """
 
     __slots__ = (
@@ -132,7 +132,7 @@ class TableLane(Lane):
     def _shrink(self, enough: float) -> None:
         """Drop the oldest UPDATEs until the stream holds no more than this, then other rows, but not the latest.
 
-        Other rows are losses to be told: without them the client's table is not what it should be.
+        Other rows are losses to be reported: without them the client's table is wrong.
         """
         outbox = self.outbox
         for key in list(self._parked)[:-1]:
@@ -216,7 +216,7 @@ class TableLane(Lane):
                 if self._due[key] <= now:
                     self._rows[key] = (UPDATE, self._parked.pop(key))
                 else:
-                    # It was made for a row deleted since, or before the interval began anew.
+                    # It was made for a row deleted since, or before the interval began again.
                     heappush(wakeups, (self._due[key], key))
         if wakeups:
             self.outbox.kernel.set_timer(self, wakeups[0][0])

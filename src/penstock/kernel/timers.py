@@ -1,7 +1,7 @@
-"""Deadlines of everything in the kernel, in one heap. The time is an argument; the test or the event loop moves it.
+"""Deadlines of everything in the kernel, in one heap. The time is an argument, from the event loop or from a test.
 
-What repeats at an interval, the lanes of a limited frequency, goes by beats: those that may expire at about the same
-time do so in the same turn, so that what they send is encoded and written together.
+What repeats at an interval, such as lanes of a limited frequency, goes by beats: those that may expire at about the
+same time do so in the same turn, so that what they send is encoded and written together.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from mypy_extensions import mypyc_attr
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Timed(metaclass=ABCMeta):
-    """Something with deadlines. An entry whose time is not the current `alarm` has been overtaken and is ignored."""
+    """Something with deadlines. An entry whose time is not the current `alarm` is obsolete and is ignored."""
 
     __slots__ = ("alarm", "lead")
 
     def __init__(self) -> None:
         self.alarm = 0.0
-        # Seconds by which it may expire before its time, in the company of others that are due: thousands of
-        # keep-alives, each with a turn of its own, would cost several times as much.
+        # Seconds by which it may expire early, together with others that are due: thousands of keep-alives, each with
+        # a turn of its own, would cost much more CPU (docs/performance.md).
         self.lead = 0.0
 
     @abstractmethod
@@ -38,7 +38,7 @@ class Timers:
         self._count = 0
 
     def set(self, target: Timed, when: float) -> None:
-        """Move the target's one deadline to `when`."""
+        """Move the target's only deadline to `when`."""
         if when == target.alarm or when == inf:
             return
         target.alarm = when
@@ -48,19 +48,19 @@ class Timers:
     def next_deadline(self) -> float | None:
         """The earliest deadline, None when there is none.
 
-        It may turn out to be overtaken: waking for it is harmless.
+        It may be obsolete by then: waking for it is harmless.
         """
         return self._heap[0][0] if self._heap else None
 
     def run(self, now: float) -> None:
-        """Expire all that is due at `now`, in the order of their deadlines, and what may go with it."""
+        """Expire all that is due at `now`, in the order of their deadlines, and what may expire early with it."""
         heap = self._heap
         if not heap or heap[0][0] > now:
             return
         last = self._count
         while heap:
             when, count, target = heap[0]
-            # A deadline set by this very run does not lead, or a short one would come round for ever.
+            # A deadline set by this run does not expire early; else a short one would expire again for ever.
             if when > now and (count > last or when > now + target.lead):
                 break
             heappop(heap)
@@ -69,7 +69,7 @@ class Timers:
                 target.expire(max(now, when))
 
 
-# How much later than its interval something paced may expire, to go by the beat of others: a share of the interval.
+# How much later than its interval something paced may expire, to join the beat of others: a share of the interval.
 # With an eighth there are at most eight beats of an interval.
 SLACK = 1 / 8
 
@@ -82,14 +82,14 @@ class Beat(Timed):
     def __init__(self, owner: Beats, interval: float) -> None:
         super().__init__()
         self.interval = interval
-        # A target whose own alarm is still to come waits for the next beat; one without has been overtaken.
+        # A target whose own alarm is still to come waits for the next beat; one without an alarm is obsolete.
         self.targets: dict[Timed, None] = {}
         self._owner = owner
 
     def expire(self, now: float) -> None:
         targets = self.targets
         self.targets = {}
-        # First, so that those who have just expired find it when they join again: this beat, or the one it merges with.
+        # Done first, so that targets that have just expired find this beat, or the one it merges with, when joining.
         timers = self._owner.timers
         following = now + self.interval
         ends = not targets or self._owner.find(self.interval, following) is not None
@@ -100,7 +100,7 @@ class Beat(Timed):
         for target in targets:
             if target.alarm > now:
                 if ends or following > target.alarm + self.interval * SLACK:
-                    # With the other beat, or with the next one after this late one, it might be later than it may.
+                    # With the other beat, or with the next one after this late one, it might expire later than allowed.
                     when, target.alarm = target.alarm, 0.0
                     timers.set(target, when)
                 else:
@@ -128,7 +128,7 @@ class Beats:
         beat.targets[target] = None
 
     def find(self, interval: float, earliest: float) -> Beat | None:
-        """The beat that comes then or soon after, the next time or the one after that."""
+        """The beat that comes at `earliest` or soon after, the next time or the one after that."""
         latest = earliest + interval * SLACK
         for beat in self._beats.get(interval, ()):
             if earliest <= beat.alarm <= latest or earliest <= beat.alarm + interval <= latest:

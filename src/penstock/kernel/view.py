@@ -1,4 +1,4 @@
-"""A view: an item seen through one list of fields, with all the lanes that share it. Here fan-out happens.
+"""A view: an item seen through one list of fields, with all the lanes that share it. Fan-out happens here.
 
 Lanes whose clients have the same state (the very same tuple) get the same bytes: each difference is encoded once.
 What a delivery costs is decided in `View.deliver`.
@@ -16,7 +16,7 @@ NOTHING: State = ("nothing",)
 
 
 class Way:
-    """From what a client has to a state, encoded."""
+    """The encoded difference from what a client has to a state."""
 
     __slots__ = ("body", "patched", "patched_then", "previous")
 
@@ -40,13 +40,13 @@ class View:
         # For lanes that sleep: how many events there have been, and the state after the latest.
         self.count = 0
         self.latest: State | None = None
-        # Whether a state that equals what the client has need not be sent.
+        # Whether a state equal to what the client has is not sent.
         self.skips_unchanged = False
         # The difference formats to try for each field, in order; empty when no field has any.
         self.differences: tuple[str, ...] = ()
-        # Encoded ways to one state: the first one apart, for most clients come from the same state (an event for ten
-        # sessions takes 6 % less than with the dictionary alone), the others by where they begin. That tuple is kept so
-        # that its identity stays its own.
+        # Encoded differences to one state: the first is kept outside the dictionary, because most clients have the same
+        # state before and the lookup costs time (docs/performance.md); the others by the state before. That tuple is
+        # kept, so that its identity is not reused.
         self._to: State | None = None
         self._way = Way(None, 0, b"", 0)
         self._ways: dict[tuple[int, int], Way] = {}
@@ -66,7 +66,7 @@ class View:
         self.lanes.append(lane)
 
     def sleep(self, lane: Lane) -> None:
-        """Constant time: the last lane takes the place of the one that listens no more."""
+        """Constant time: the last lane takes the place of the one that stops listening."""
         last = self.lanes.pop()
         if last is not lane:
             last.slot = lane.slot
@@ -80,7 +80,7 @@ class View:
     def body(self, state: State, lane: Lane) -> bytes:
         """The encoded difference between what the lane's client has and the state.
 
-        The lane is told what it has then.
+        The lane remembers what its client has after it.
         """
         previous, patched = lane.sent, lane.patched
         way = self._way
@@ -107,14 +107,14 @@ class View:
         body = b""
         previous: State | None = NOTHING
         patched = patched_then = 0
-        # A copy, for lanes that cannot send listen no more.
+        # A copy, because lanes that cannot send stop listening.
         for lane in self.lanes.copy():
             outbox = lane.outbox
             if not lane.clear or not outbox.ready or lane.interval or snapshot:
                 if lane.wants_snapshot or not snapshot:
                     lane.give(state, free=False)
                 continue
-            # What `lane.give` does, but the body is mostly that of the lane before: half of the time of a delivery.
+            # The same as `lane.give`, inlined: the body is mostly that of the lane before, and need not be looked up.
             if lane.sent is not previous or lane.patched != patched:
                 previous, patched = lane.sent, lane.patched
                 body = self.body(state, lane)
@@ -157,7 +157,7 @@ class MergeView(View):
             self.latest = state
             self.deliver(state, snapshot)
             return
-        # Nothing new but for lanes that wait for their first update, or that a selector kept from the latest.
+        # Nothing new, except for lanes that wait for their first update, or whose selector left out the latest.
         if state is not self.latest:
             self.count += 1
             self.latest = state
@@ -200,13 +200,13 @@ class CommandView(EventView):
 
     def publish(self, event: Mapping[str, Value], snapshot: bool) -> None:
         state = self.state(event)
-        # Each lane by itself, not by `deliver`: what a table holds of a row has to go when a newer one is sent.
+        # Each lane by itself, not by `deliver`: what a table holds of a row must be dropped when a newer one is sent.
         for lane in self.lanes:
             if lane.wants_snapshot or not snapshot:
                 lane.give(state, free=snapshot)
 
     def key_and_command(self, state: State) -> tuple[str, str]:
-        """Which row it is, and what happens to it."""
+        """Key and command: which row it is, and what happens to it."""
         key, command = state[self._key_position], state[self._command_position]
         assert key is not None
         assert command is not None
