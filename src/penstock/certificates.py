@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 NO_PASSWORD = ""
-"""Given for a private key: without a password OpenSSL would stop and ask for one on the terminal."""
+"""The password given for a private key: without one OpenSSL would stop and ask for it on the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,16 @@ class CertificateFiles:
     authorities: str | None = None
 
     def digest(self) -> bytes:
-        """Of what is in them; raises OSError."""
+        """A digest of their contents; raises OSError."""
         names = [name for name in (self.certificate, self.private_key, self.authorities) if name is not None]
         return sha256(b"".join([sha256(Path(name).read_bytes()).digest() for name in names])).digest()
 
 
 class Certificate:
-    """`context` is for the listener, for as long as it is open; each handshake takes what the last `renew` has read."""
+    """`context` is for the listener as long as it is open; each handshake uses what the last `renew` has read."""
 
     def __init__(self, files: CertificateFiles, make: Callable[[CertificateFiles], ssl.SSLContext]) -> None:
-        """`make` reads the files; what it raises comes out of here and of `renew`."""
+        """`make` reads the files; its exceptions are raised from here and from `renew`."""
         self.files = files
         self._make = make
         self._digest = files.digest()
@@ -44,13 +44,13 @@ class Certificate:
         self.context.sni_callback = self._choose
 
     def renew(self, files: CertificateFiles | None = None) -> bool:
-        """Read the files again, or others; whether anything in them is new. If it raises, the old certificate stays.
+        """Read the files again, or other files; whether anything is new. If it raises, the old certificate stays.
 
         Blocks for as long as files are read; may be called on any thread.
         """
         files = self.files if files is None else files
         if files.authorities is None or self.files.authorities is None:
-            # Whether clients are asked for certificates is the listener's own, and stays.
+            # Whether clients are asked for certificates is a setting of the listener, and stays.
             files = replace(files, authorities=self.files.authorities)
         digest = files.digest()
         if digest == self._digest:

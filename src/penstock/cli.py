@@ -29,14 +29,14 @@ from penstock.store.commands import app as tlex_app
 WRONG_CONFIGURATION = 2
 """Exit code, the same as for a wrong option."""
 
-# Every option arrives as text and is checked like a value in the file, so that both read the same when wrong.
+# Every option arrives as text and is checked like a value in the file, so that errors read the same for both.
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Configuration file (TOML). Without it none is read."),
+    typer.Option("--config", metavar="FILE", help="Configuration file (TOML). Without this option no file is read."),
 ]
 Host = Annotated[str | None, typer.Option("--host", metavar="HOST", help="Address to listen on, for both ports.")]
-Port = Annotated[str | None, typer.Option("--port", metavar="PORT", help="Streaming port; 0 takes any free one.")]
-ApiPort = Annotated[str | None, typer.Option("--api-port", metavar="PORT", help="API port; 0 takes any free one.")]
+Port = Annotated[str | None, typer.Option("--port", metavar="PORT", help="Streaming port; 0 means any free port.")]
+ApiPort = Annotated[str | None, typer.Option("--api-port", metavar="PORT", help="API port; 0 means any free port.")]
 DataDir = Annotated[
     str | None, typer.Option("--data-dir", metavar="DIR", help="Directory for everything kept on disk.")
 ]
@@ -107,7 +107,7 @@ def demo(
         bool, typer.Option("--pipeline/--no-pipeline", help="Run Spark jobs beside the server, if Spark is installed.")
     ] = True,
 ) -> None:
-    """Run the server with the demo adapter sets and the pipeline, and say where the page is."""
+    """Run the server with the demo adapter sets and the pipeline, and print the address of the page."""
     overrides = _overrides(host, port, api_port, data_dir, log_level) | {"demo.enabled": True}
     loaded = _load(config, overrides)
     raise typer.Exit(_run(loaded, _pipeline(loaded) if pipeline else None, names_page=True))
@@ -115,16 +115,16 @@ def demo(
 
 @app.command("compile")
 def compile_build(
-    optional: Annotated[bool, typer.Option("--optional", help="Without the tools go on, and say so.")] = False,
+    optional: Annotated[bool, typer.Option("--optional", help="Exit with 0 if the tools are missing.")] = False,
 ) -> None:
     """Compile kernel and wire, which makes the server faster. Needs a C compiler and the extra `compiled`."""
     try:
         folder = compile_sources(os.cpu_count() or 1)
     except Impossible as lack:
-        typer.echo(f"penstock: the server runs interpreted, for {lack}", err=True)
+        typer.echo(f"penstock: the server runs interpreted because {lack}", err=True)
         raise typer.Exit(0 if optional else 1) from None
     except CompileError as error:
-        typer.echo(f"penstock: compiling has failed\n{error}", err=True)
+        typer.echo(f"penstock: compilation failed\n{error}", err=True)
         raise typer.Exit(1) from None
     typer.echo(f"penstock: compiled build: {folder}")
 
@@ -139,13 +139,13 @@ def config_check(
     log_level: LogLevel = None,
     as_json_object: Json = False,
 ) -> None:
-    """Check the configuration: exit code 0 when the server would accept it, 2 when not."""
+    """Check the configuration. The exit code is 0 if the server would accept it, else 2."""
     overrides = _overrides(host, port, api_port, data_dir, log_level)
     try:
         loaded = load(config, overrides)
     except ConfigError as error:
         raise _refusal(error, as_json_object) from None
-    # Here and not at the top: only who checks has to wait for all that a server is made of.
+    # Imported here and not at the top, because only this command needs everything that a server is made of.
     from penstock.rehearsal import rehearse
     from penstock.services.errors import StartError
 
@@ -160,7 +160,7 @@ def config_check(
         typer.echo(json.dumps({"ok": True} | ({"warnings": warnings} if warnings else {})))
         return
     for warning in warnings:
-        typer.echo(f"penstock: optional, would be tried again: {warning}", err=True)
+        typer.echo(f"penstock: warning: optional adapter would be retried: {warning}", err=True)
     typer.echo(f"penstock: {config or 'defaults'}: ok")
 
 
@@ -201,7 +201,7 @@ def _load(path: Path | None, overrides: dict[str, Any]) -> Loaded:
 
 
 def _refusal(error: ConfigError, as_json_object: bool = False, words: str = "") -> typer.Exit:
-    """Say what is wrong, in the `words` of a start where there are some."""
+    """Print what is wrong, after the `words` of a failed start if there are any."""
     words = words or str(error)
     if as_json_object:
         found = {"place": error.place, "key": error.key, "value": error.value, "problem": error.problem}
@@ -221,7 +221,7 @@ def _run(loaded: Loaded, beside: Companion | None = None, *, names_page: bool = 
 def _pipeline(loaded: Loaded) -> Companion | None:
     """The pipeline of the demo, with the options that the demo itself was given."""
     if not is_possible():
-        typer.echo("pipeline: off, Spark is not installed: pip install 'penstock[spark]'")
+        typer.echo("pipeline: off, because Spark is not installed: pip install 'penstock[spark]'")
         return None
     config = loaded.config
     options = ["--data-dir", config.server.data_dir, "--log-level", config.log.level]
@@ -231,7 +231,7 @@ def _pipeline(loaded: Loaded) -> Companion | None:
 
 
 def _say_over_figures(line: str) -> None:
-    """The pipeline shows some on a terminal; elsewhere the code that clears them is left out by `echo`."""
+    """The pipeline shows figures on a terminal; elsewhere `echo` leaves out the code that clears them."""
     typer.echo(f"{CLEAR}{line}")
 
 

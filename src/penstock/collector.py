@@ -1,8 +1,8 @@
-"""The garbage collector of a process that holds many thousands of objects for long, and hardly any in cycles.
+"""How the garbage collector is set for a process with many long-lived objects, hardly any of them in cycles.
 
-Sessions, lanes and items are freed as soon as nobody holds them; what a pass over all of them finds comes from adapters
-and libraries. With 1,000 sessions and a million deliveries a second a pass took 50 to 100 ms, every few seconds: the
-latest hundredth of all updates was 60 ms late with a tick of 10 ms, and is 14 ms late with what is done here.
+Sessions, lanes and items are freed by reference counting; a full pass finds only garbage of adapters and libraries.
+With many sessions a pass stops the event loop long enough to raise the p99 latency of updates, so passes are made
+rare. Figures: docs/performance.md, "Fixed rates".
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import ctypes
 import gc
 
-# Containers made and not freed again before a pass over the young ones; such passes before one over the middle-aged;
-# and those before one over all. By default 700, 10 and 10.
+# The thresholds of `gc.set_threshold`: allocations of containers minus deallocations before a pass over generation 0;
+# such passes before one over generation 1; and those before a full pass. Python's defaults are far lower.
 THRESHOLDS = 5_000, 20, 50
 
 
 def settle() -> None:
-    """What has been loaded stays for good and need not be looked at again; what comes later, not so often."""
+    """Exclude what has been loaded from collection, because it stays for good, and make passes over the rest rare."""
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
 
@@ -24,8 +24,8 @@ def settle() -> None:
 def give_back() -> None:
     """Hand memory that is free back to the system, where the C library has a way to. Blocks for milliseconds.
 
-    The library keeps what was freed for the next who wants some. After a client with a million items has gone that is
-    hundreds of megabytes, which nobody may want for days.
+    The library keeps freed memory for later allocations. After a client with very many items has gone, that can be
+    hundreds of megabytes, which may not be needed for days.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -1,4 +1,4 @@
-"""How files that are kept are made: for their owner only, and on the disk for certain.
+"""How persistent files are made: readable by their owner only, and safely on the disk.
 
 Data may be personal and tokens are secret, so neither depends on the umask that a service happens to be started with.
 Not here: what is in the files. Read next: docs/journal.md, "Commit, policies, limits"; docs/configuration.md, "Files".
@@ -18,17 +18,17 @@ _ALL_BUT_OWNER = 0o077
 
 # macOS has this instead of fdatasync, and its fsync leaves data in the cache of the drive.
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
-# What file systems without it answer, such as those of other machines.
+# Errors of file systems that lack it, such as network file systems.
 _NOT_HERE = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY)
 
 
 def keep_to_owner() -> None:
-    """Let nobody else read what this process makes from now on, nor what libraries and processes of it make."""
+    """Let nobody else read files that this process, its libraries and its child processes make from now on."""
     os.umask(_ALL_BUT_OWNER)
 
 
 def make_directory(path: Path) -> None:
-    """With the directories above it that are missing; one that is there stays as it is. Raises OSError."""
+    """Make a directory and its missing parents; an existing one stays as it is. Raises OSError."""
     if path.is_dir():
         return
     if not path.parent.exists():
@@ -41,12 +41,12 @@ def make_directory(path: Path) -> None:
 
 
 def is_open_to_others(path: Path) -> bool:
-    """Whether the group or anybody may read it or look into it. Raises OSError."""
+    """Whether the group or others may read it or list it. Raises OSError."""
     return bool(path.stat().st_mode & _ALL_BUT_OWNER)
 
 
 def sync_file(descriptor: int) -> None:
-    """What was written can be read after a power cut. Raises OSError."""
+    """Make sure that what was written can be read after a power failure. Raises OSError."""
     if _FULL_SYNC is not None:
         try:
             fcntl.fcntl(descriptor, _FULL_SYNC)
@@ -56,12 +56,12 @@ def sync_file(descriptor: int) -> None:
                 raise
             os.fsync(descriptor)
             return
-    # Without the times of the file, which nobody needs.
+    # Without the file's timestamps, which nobody needs.
     getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
 def sync_directory(path: Path) -> None:
-    """What was made, renamed or removed in it is so after a power cut. Raises OSError."""
+    """Make sure that what was made, renamed or removed in it survives a power failure. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""The event loop that a server runs on: uvloop where it is installed, which it is wherever it exists, else asyncio's.
+"""The event loop that a server runs on: uvloop, a dependency on all platforms that have it, else asyncio's.
 
-uvloop does not exist for Windows and for other Pythons than CPython; everything works without it, with less throughput.
+There is no uvloop for Windows, nor for Pythons other than CPython; everything works without it, with less throughput.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A loop that nothing runs on yet."""
+    """A new loop, not yet running."""
     try:
         import uvloop
     except ImportError:

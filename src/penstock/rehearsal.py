@@ -1,7 +1,7 @@
-"""What `penstock serve` makes at its start, made for `penstock config check`, which refuses what a start would refuse.
+"""A server made as by `penstock serve` but not opened: `penstock config check` refuses what a start would refuse.
 
 No port is opened, nothing is written and no adapter is started; the data directory may be in use by a server. It is the
-same list of services, each of which is checked in place of being opened. Read next: server.py, docs/configuration.md.
+same list of services, each of which is checked instead of opened. Read next: server.py, docs/configuration.md.
 """
 
 from __future__ import annotations

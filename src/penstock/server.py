@@ -71,7 +71,7 @@ class Beside(Protocol):
 
 
 def run(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = False) -> int:
-    """Serve until told to stop; returns the exit code of the process. With `names_page` people are told of the page."""
+    """Serve until told to stop; returns the exit code of the process. `names_page` prints the page's address."""
     config = loaded.config
     # Also for what libraries make, such as the database, and for what adapters keep.
     keep_to_owner()
@@ -88,13 +88,13 @@ def run(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = Fals
 
 
 def _left(code: int) -> int:
-    """The exit code; if adapters keep threads busy, the process ends here, for Python would wait for them for ever."""
+    """The exit code. If adapters keep threads busy the process ends here, because Python would wait for ever."""
     deadline = time.monotonic() + LAST_THREADS
     busy = [thread for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()]
     for thread in busy:
         thread.join(max(0.0, deadline - time.monotonic()))
     if left := [thread.name for thread in busy if thread.is_alive()]:
-        log.warning("threads are still busy and left behind", threads=left)
+        log.warning("exiting although threads are still busy", threads=left)
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -131,7 +131,7 @@ async def _serve(loaded: Loaded, beside: Beside | None, names_page: bool, roster
 
 
 def _handle_signals(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event, reload_asked: asyncio.Event) -> None:
-    """SIGTERM and SIGINT stop the server, a second one at once; SIGHUP reads the configuration again.
+    """SIGTERM and SIGINT stop the server, a second one immediately; SIGHUP reads the configuration again.
 
     Not by `loop.add_signal_handler`: that waits for the loop's next turn, which may never come when an adapter blocks
     it, and loses signals in the moment after an adapter has stopped the loop (adapters/outlive.py).
@@ -139,7 +139,7 @@ def _handle_signals(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event, rel
     signals = 0
 
     def tell(event: asyncio.Event) -> None:
-        # On the way down the loop may be closed.
+        # During shutdown the loop may be closed.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(event.set)
 
@@ -147,9 +147,9 @@ def _handle_signals(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event, rel
         nonlocal signals
         signals += 1
         if signals > 1:
-            # The log may be in the middle of a line: then it is not entered again.
+            # The log may be in the middle of a line, and is not reentrant.
             with contextlib.suppress(RuntimeError):
-                log.warning("stopped at once")
+                log.warning("stopped immediately")
             os._exit(1)
         tell(stopped)
 
@@ -159,7 +159,7 @@ def _handle_signals(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event, rel
 
 
 async def _start_unless(server: Server, stopped: asyncio.Event) -> bool:
-    """Start the server; False if it is told to stop before that is done: adapters may take their time to start."""
+    """Start the server; False if it is told to stop before that is done, because adapters may take long to start."""
     loop = asyncio.get_running_loop()
     start, stop = loop.create_task(server.start()), loop.create_task(stopped.wait())
     await asyncio.wait([start, stop], return_when=asyncio.FIRST_COMPLETED)
@@ -183,7 +183,7 @@ async def _reload_when_asked(server: Server, loaded: Loaded, asked: asyncio.Even
             await server.reload(found.config)
             configure_levels(found.config.log.level, found.config.log.levels)
         except ConfigError as error:
-            log.error("configuration refused, everything stays as it is", reason=str(error))
+            log.error("new configuration rejected, the old one stays in force", reason=str(error))
         except Exception:
             log.exception("reload failed")
 
@@ -199,10 +199,10 @@ class Server:
         data_dir: Path | None = None,
         roster: Roster | None = None,
     ) -> None:
-        """`sets` are there for good; with a loader those of the configuration are served as well.
+        """`sets` are always served; with a loader those of the configuration are served as well.
 
-        Without a data directory nothing is journaled or kept, whatever the configuration says. Whoever wants to know of
-        adapters what the server knows gives a `roster`.
+        Without a data directory nothing is journaled or kept, whatever the configuration says. A caller that needs to
+        see the state of the adapters passes a `roster`.
         """
         self.config = config
         roster = roster or Roster()
@@ -220,8 +220,8 @@ class Server:
         self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger)
         self._stream = StreamService(config, core, self.sets, self.health, shares.stream)
         self._api = ApiService(config, lambda: self._stack.services, self.health, shares.api, ledger)
-        # In the order in which they open. Those of one line drain at the same time; they do so, and close, in the
-        # reverse order. Doors come after all that they show to clients.
+        # In the order in which they open. They drain in the reverse order, those of one line at the same time, then
+        # close in the reverse order. Doors come after everything that they show to clients.
         self._stack = Stack(
             [
                 [StorePresenceService(config, data_dir)],
@@ -258,7 +258,7 @@ class Server:
         return self._ready and not self.stream.stopping
 
     def health(self) -> Answer:
-        """What /health answers; reasons stay in the log, for anybody may ask."""
+        """What /health answers; reasons stay in the log, because anybody may ask."""
         services = self._stack.services
         failed = [name for service in services for name in service.failures()]
         degraded = [name for service in services for name in service.degradations()]
@@ -267,11 +267,11 @@ class Server:
     # -- another configuration ------------------------------------------------------------------------------------
 
     async def reload(self, config: Config) -> None:
-        """Serve the adapter sets of another configuration; sets that it has as they were go on undisturbed.
+        """Serve the adapter sets of another configuration; unchanged sets go on undisturbed.
 
-        Raises ConfigError before anything has changed. New sets are let in when their adapters have started, which is
-        not waited for. TLS listeners show what is in the files of their certificates now. Everything else in the
-        configuration needs a restart.
+        Raises ConfigError before anything has changed. New sets are served when their adapters have started; this
+        method does not wait for that. TLS listeners present what is in their certificate files now. Everything else in
+        the configuration needs a restart.
         """
         change = await self.sets.change_to(config)
         await self.sets.retire(change)
@@ -283,14 +283,14 @@ class Server:
             log.warning("changes need a restart", keys=needs_restart)
 
     async def _renew_certificates(self, config: Config) -> None:
-        """One that is refused leaves the others alone: each listener has a right certificate, new or old."""
+        """A rejected certificate does not affect the others: each listener has a valid one, new or old."""
         found = [shown for service in self._stack.services for shown in service.certificates(config)]
         for listener, certificate, files in found:
             try:
                 is_new = await asyncio.to_thread(certificate.renew, files)
             except (OSError, ValueError) as error:
-                # An error of TLS is an OSError, and adapters name a wrong parameter with a ValueError.
-                log.error("certificate refused, the old one stays", listener=listener, reason=str(error))
+                # A TLS error is an OSError, and adapters report a wrong parameter with a ValueError.
+                log.error("certificate rejected, the old one stays", listener=listener, reason=str(error))
             else:
                 if is_new:
                     log.info("certificate read again", listener=listener, file=certificate.files.certificate)
@@ -307,12 +307,12 @@ class Server:
 
     @property
     def tlex(self) -> TlexDoor | None:
-        """There while the server runs, if it is enabled."""
+        """Available while the server runs, if it is enabled."""
         return self._tlex.door
 
     @property
     def ditto(self) -> DittoDoor | None:
-        """There while the server runs, if the configuration says so and there is a journal."""
+        """Available while the server runs, if the configuration says so and there is a journal."""
         return self._ditto.door
 
     @property
@@ -326,7 +326,7 @@ class Server:
 
     @property
     def api(self) -> AsgiPort | None:
-        """There while the server runs."""
+        """Available while the server runs."""
         return self._api.port
 
     @property
@@ -341,19 +341,19 @@ class Server:
         return [*self.stream_ports, self.api_port]
 
     def page_line(self) -> str:
-        """What a person can open in a browser: an address that means "every interface" is none of these."""
+        """Names an address that a browser can open, which one that means "every interface" is not."""
         host = "localhost" if self.config.stream.host in EVERY_INTERFACE else self.config.stream.host
         return f"penstock: the page is at http://{address_of(host, self.stream_ports[0])}/"
 
     def ready_line(self) -> str:
-        """What tells people and scripts where the server is: the two ports that every server has come first."""
+        """The line that tells people and scripts the addresses; the two ports that every server has come first."""
         first = [self._stream, self._api]
         others = [service for service in self._stack.services if service not in first]
         return "  ".join(["penstock: ready", *[text for each in [*first, *others] for text in each.addresses()]])
 
 
 def _fixed_changes(old: Config, new: Config, renewed: frozenset[str]) -> list[str]:
-    """Keys of other values than before that only a restart brings to bear."""
+    """Keys with changed values that only a restart applies."""
     return [
         key
         for key in all_keys()

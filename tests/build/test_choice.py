@@ -56,7 +56,7 @@ def test_a_source_that_has_been_edited_runs_as_it_is_written(copy: Path, shelved
     with (copy / "kernel" / "timers.py").open("a") as source:
         source.write("# edited\n")
     build, file = run(copy).stdout.splitlines()
-    assert build == "interpreted, for the sources have changed since: penstock compile"
+    assert build == "interpreted, because the sources have changed since: penstock compile"
     assert Path(file) == copy / "kernel" / "timers.py"
 
 

@@ -91,5 +91,5 @@ def test_without_a_compiler_the_command_says_so(package: Path, options: tuple[st
     )
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr == (
-        "penstock: the server runs interpreted, for there is no C compiler: no-such-compiler is not found\n"
+        "penstock: the server runs interpreted because there is no C compiler: no-such-compiler is not found\n"
     )

@@ -356,7 +356,7 @@ def test_a_second_ctrl_c_ends_a_server_whose_loop_is_blocked(tmp_path: Path) -> 
             # Two that come at the same moment are one.
             while process._process.poll() is None:
                 process._process.send_signal(signal.SIGINT)
-            assert "stopped at once" in process.errors()
+            assert "stopped immediately" in process.errors()
             assert process._process.wait() == 1
 
 

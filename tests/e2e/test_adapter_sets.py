@@ -126,7 +126,7 @@ def test_an_adapter_that_hangs_does_not_keep_the_process_from_stopping(
         code, log = process.stop()
     assert code == 0
     assert complaint in log
-    assert "threads are still busy and left behind" in log
+    assert "exiting although threads are still busy" in log
 
 
 def test_check_imports_the_adapters(tmp_path: Path) -> None:
@@ -148,7 +148,9 @@ def test_check_warns_of_an_optional_adapter_that_cannot_be_imported(tmp_path: Pa
     (tmp_path / "penstock.toml").write_text('[adapters.Q.data.D]\nadapter = "later:Later"\noptional = true\n')
     done = run(tmp_path, "config", "check", "--config", "penstock.toml")
     assert (done.returncode, done.stdout) == (0, "penstock: penstock.toml: ok\n")
-    assert done.stderr.startswith("penstock: optional, would be tried again: penstock.toml: adapters.Q.data.D.adapter")
+    assert done.stderr.startswith(
+        "penstock: warning: optional adapter would be retried: penstock.toml: adapters.Q.data.D.adapter"
+    )
     assert done.stderr.endswith("there is no later\n")
     found = json.loads(run(tmp_path, "config", "check", "--config", "penstock.toml", "--json").stdout)
     assert found["ok"] is True
@@ -262,7 +264,7 @@ def test_a_configuration_that_does_not_load_is_refused_and_everything_goes_on(
         exchange = process.ready()
         with exchange.stream("SAME") as stream:
             process.reload(content)
-            line = process.log_until("configuration refused, everything stays as it is")
+            line = process.log_until("new configuration rejected, the old one stays in force")
             assert " ERROR " in line
             assert reason in line
             assert first_value(exchange, stream) == "U,1,1,one item1"

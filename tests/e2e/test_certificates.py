@@ -131,7 +131,7 @@ def test_a_certificate_that_is_no_good_is_refused_and_the_old_one_stays(renewal:
     first = in_file(renewal.certificate)
     ports = renewal.ports()
     renewal.certificate.write_bytes((CERTIFICATES / "certificate.pem").read_bytes())
-    renewal.hang_up("configuration refused, everything stays as it is")
+    renewal.hang_up("new configuration rejected, the old one stays in force")
     (refusal,) = [event for event in renewal.events if event["level"] == "error"]
     assert "stream.tls.certificate" in str(refusal["reason"])
     assert "expected a PEM certificate chain that fits" in str(refusal["reason"])
@@ -149,7 +149,7 @@ def test_a_remote_adapter_keeps_its_old_certificate_when_the_new_one_is_no_good(
     with renewal.process:
         first = in_file(renewal.certificate)
         renewal.key.write_text("no key")
-        renewal.hang_up("certificate refused, the old one stays", "configuration reloaded")
+        renewal.hang_up("certificate rejected, the old one stays", "configuration reloaded")
         (refusal,) = [event for event in renewal.events if event["level"] == "error"]
         assert refusal["listener"] == "adapters.FAR.data.FEED"
         assert re.search(r"tls_certificate is .*certificate\.pem", str(refusal["reason"]))

@@ -162,7 +162,7 @@ def test_an_optional_adapter_that_would_not_start_is_a_warning(tmp_path: Path) -
     checked = forge.run(["config", "check", "--config", "penstock.toml"], tmp_path)
     assert (checked.returncode, checked.stdout) == (0, "penstock: penstock.toml: ok\n")
     assert checked.stderr.startswith(
-        "penstock: optional, would be tried again: data adapter DEFAULT of set Q failed: file ="
+        "penstock: warning: optional adapter would be retried: data adapter DEFAULT of set Q failed: file ="
     )
 
 

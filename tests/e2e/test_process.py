@@ -282,7 +282,7 @@ def test_a_second_signal_stops_at_once(process: ServerProcess) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 1
         assert time.monotonic() - begin < 1
-    assert "stopped at once" in process.log
+    assert "stopped immediately" in process.log
 
 
 # -- the log -------------------------------------------------------------------------------------------------------

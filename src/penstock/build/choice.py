@@ -1,7 +1,7 @@
-"""Which build of the kernel and the wire this process runs: the compiled one, if there is one of these very sources.
+"""Which build of the kernel and the wire this process runs: the compiled one, if there is one of exactly these sources.
 
-It is kept outside the package, in a folder named after a digest of the sources: who edits one of them runs what is
-written there, never what was once compiled. How it is made is in `compiler`.
+It is kept outside the package, in a folder named after a digest of the sources: after an edit the edited sources run,
+never an outdated build. How it is made is in `compiler`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-# The environment variable that decides, where it is not to be decided here, and what it may say.
+# The environment variable that overrides the choice, and its values.
 VARIABLE = "PENSTOCK_BUILD"
 COMPILED = "compiled"
 INTERPRETED = "interpreted"
 
 ROOMS = ("kernel", "wire")
 PACKAGE = Path(__file__).parents[1]
-# What else decides how the compiled build comes out: the program that makes it.
+# The compiled build also depends on the program that makes it.
 RECIPE = Path("build", "extensions.py")
 
-# Ends the names of the libraries that mypyc puts the code of several modules into.
+# The suffix of the libraries into which mypyc puts the code of several modules.
 LIBRARY = "__mypyc"
 
 _PREFIXES = tuple(f"{PACKAGE.name}.{room}." for room in ROOMS)
@@ -35,7 +35,7 @@ _SUFFIX = EXTENSION_SUFFIXES[0]
 
 
 class Build(NamedTuple):
-    """What runs, and why it is not the compiled one."""
+    """Which build runs, and why it is not the compiled one."""
 
     name: str
     reason: str = ""
@@ -45,7 +45,7 @@ class Build(NamedTuple):
 
 
 class CompiledFinder:
-    """Finds the modules of the compiled build; all others are left to those who come after it."""
+    """Finds the modules of the compiled build; all others are left to the next finder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -66,7 +66,7 @@ def sources(package: Path = PACKAGE) -> list[Path]:
 
 
 def digest(package: Path = PACKAGE) -> str:
-    """Names the sources as they are now: other contents, another digest."""
+    """A digest of the sources as they are now."""
     found = blake2b(digest_size=16)
     for path in sources(package):
         content = (package / path).read_bytes()
@@ -76,24 +76,24 @@ def digest(package: Path = PACKAGE) -> str:
 
 
 def shelf() -> Path:
-    """Where compiled builds for this interpreter are kept: in its environment, for sources may be read-only."""
+    """Where compiled builds for this interpreter are kept: in its environment, because sources may be read-only."""
     return Path(sys.prefix) / "lib" / "penstock" / _SUFFIX.strip(".").rpartition(".")[0]
 
 
 def choose() -> Build:
-    """Decide, and have the modules of the compiled build found from now on if it is that."""
+    """Choose a build; if it is the compiled one, its modules are found from now on."""
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", COMPILED, INTERPRETED):
         raise ImportError(f"{VARIABLE}={wanted}: expected {COMPILED}, {INTERPRETED} or nothing")
     if wanted == INTERPRETED:
         return Build(INTERPRETED, f"as {VARIABLE} says")
     if not shelf().exists():
-        reason = "for none has been compiled: penstock compile"
+        reason = "because none has been compiled: penstock compile"
     elif (folder := shelf() / digest()).exists():
         sys.meta_path.insert(0, CompiledFinder(folder))
         return Build(COMPILED)
     else:
-        reason = "for the sources have changed since: penstock compile"
+        reason = "because the sources have changed since: penstock compile"
     if wanted == COMPILED:
         raise ImportError(f"{VARIABLE}={COMPILED}, but there is no such build, {reason}")
     return Build(INTERPRETED, reason)

@@ -1,4 +1,4 @@
-"""Makes the compiled build: a copy of the sources goes to mypyc and the C compiler, what comes out onto the shelf.
+"""Makes the compiled build: mypyc and the C compiler run on a copy of the sources, and the result goes to the shelf.
 
 What is compiled, and how, is in `extensions`, which runs in a process of its own; which build runs, in `choice`.
 """
@@ -25,15 +25,15 @@ MAX_ECHO = 4_000
 
 
 class Impossible(Exception):
-    """This environment lacks something; the text says what, and how to get it."""
+    """Something that compiling needs is missing; the text says what, and how to get it."""
 
 
 class CompileError(Exception):
-    """The tools are there, but have failed; the text is what they said."""
+    """The tools have failed; the text is their output."""
 
 
 def check() -> None:
-    """Raise Impossible unless there is all that compiling takes."""
+    """Raise Impossible unless everything that compiling needs is there."""
     if find_spec("mypyc") is None or find_spec("setuptools") is None:
         raise Impossible("mypy and setuptools are not installed: pip install 'penstock[compiled]'")
     command = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
@@ -45,7 +45,7 @@ def check() -> None:
 
 
 def compile_sources(jobs: int, package: Path = PACKAGE, place: Path | None = None) -> Path:
-    """The folder with the build of the sources as they are now, made if it is not there; raises one of the above."""
+    """The folder with the build of the sources as they are now, made if missing; raises one of the errors above."""
     place = place or shelf()
     folder = place / digest(package)
     if folder.exists():
@@ -65,9 +65,9 @@ def _make(work: Path, jobs: int, package: Path, place: Path) -> Path:
     for path in (Path("__init__.py"), Path("py.typed"), *sources(package)):
         (copy / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(package / path, copy / path)
-    # Of the copy: somebody may be editing the sources.
+    # The digest of the copy: somebody may be editing the sources.
     folder = place / digest(copy)
-    # -P: nothing in the copy is to be taken for a module that the program imports.
+    # -P: no file of the copy must be mistaken for a module that the program imports.
     command = [sys.executable, "-P", str(copy / RECIPE), "built", str(jobs)]
     done = subprocess.run(command, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:

@@ -13,12 +13,12 @@ from setuptools import setup  # before mypyc, which looks whether it is there
 from mypyc.build import mypycify  # isort: skip
 
 # What stays as it is, and why.
-_RECORDS = "records and protocols: there is nothing in it to be made faster, and mypyc gets some of them wrong"
+_RECORDS = "records and protocols: compiling would not make them faster, and mypyc gets some of them wrong"
 _CONSTANTS = "a catalogue of constants"
-_DEEP = "goes down into documents: where interpreted code raises RecursionError, compiled code ends the process"
+_DEEP = "recurses into documents: where interpreted code raises RecursionError, compiled code crashes the process"
 LEFT_OUT = {
     "penstock/kernel/ports.py": _RECORDS,
-    "penstock/wire/ari/packets.py": "an enumeration whose members are made by a method, which mypyc does not take",
+    "penstock/wire/ari/packets.py": "an enumeration whose members are made by a method, which mypyc does not support",
     "penstock/wire/ari/requests.py": _RECORDS,
     "penstock/wire/ditto": _DEEP,
     "penstock/wire/tlcp/errors.py": _CONSTANTS,
@@ -50,7 +50,7 @@ def main(target: str, jobs: str) -> None:
         [*TYPES, *files], only_compile_paths=files, opt_level="2", debug_level="0", separate=groups, target_dir="c"
     )
     for extension in extensions:
-        # A warning of a compiler that mypyc does not know yet is no reason to go without.
+        # A warning of a compiler that is newer than mypyc must not stop the build.
         extension.extra_compile_args.append("-Wno-error")
     command = ["--quiet", "build_ext", "--parallel", jobs, "--build-lib", target, "--build-temp", "objects"]
     setup(name="penstock-compiled", ext_modules=extensions, script_args=command)

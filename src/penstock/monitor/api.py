@@ -1,4 +1,4 @@
-"""The API port's application: probes, and whatever adapters and doors bring along.
+"""The API port's application: health, and the routes that adapters and doors bring along.
 
 Other rooms add their routes as routers; paths below /api/ingest, /api/1, /api/2 and so on never meet.
 """
@@ -18,7 +18,7 @@ def build_api(health: Callable[[], Answer], routers: Sequence[APIRouter] = ()) -
     """The application; `health` says what /health answers, `routers` bring routes of other rooms."""
     app = FastAPI(title="Penstock", version=__version__, docs_url=None, redoc_url=None)
 
-    @app.get("/health", summary="Whether the server takes clients")
+    @app.get("/health", summary="Whether the server accepts clients")
     async def answer() -> JSONResponse:
         status, body = health()
         return JSONResponse(body, status)

@@ -13,8 +13,8 @@ Answer = tuple[int, dict[str, object]]
 def answer(ready: bool, failed: Sequence[str], degraded: Sequence[str]) -> Answer:
     """Status code and body.
 
-    `failed` is what the server needs and does not get better by itself, or loses data while it lasts: 503. `degraded`
-    is what the rest does well without: 200, for others would not be better off elsewhere.
+    `failed` names parts that the server needs and that do not recover by themselves, or that lose data meanwhile:
+    503. `degraded` names parts that the others do not need: 200, because clients would not be better off elsewhere.
     """
     if not ready:
         return 503, {"status": "starting"}
