@@ -70,7 +70,7 @@ def test_a_compiled_build_that_is_demanded_and_not_there_is_an_error(copy: Path)
     (copy / "wire" / "another.py").touch()
     done = run(copy, PENSTOCK_BUILD="compiled")
     assert done.returncode == 1
-    assert "ImportError: PENSTOCK_BUILD=compiled, but there is no such build, for " in done.stderr
+    assert "ImportError: PENSTOCK_BUILD=compiled, but there is no such build, because " in done.stderr
 
 
 def test_a_word_that_the_variable_does_not_know_is_an_error(copy: Path) -> None:
