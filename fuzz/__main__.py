@@ -79,7 +79,7 @@ def main() -> int:
 
     unknown = set(arguments.targets) - set(SEEDS)
     if unknown:
-        parser.error(f"unknown targets {' '.join(sorted(unknown))}; known are {' '.join(SEEDS)}")
+        parser.error(f"unknown targets {' '.join(sorted(unknown))}; known: {' '.join(SEEDS)}")
     for name in arguments.targets or SEEDS:
         prepare(name)
         begin = time.monotonic()

@@ -26,7 +26,7 @@ def test_sixty_payloads_in_five_seconds_are_within_twelve_a_second_and_one_more_
         peer.send(plain(str(number)))
     assert not peer.closed
     peer.send(plain("60"))
-    assert peer.bye() == "payload rate limit exceeded: allowed are 12 a second over 5 s"
+    assert peer.bye() == "payload rate limit exceeded: at most 12 a second over 5 s"
     assert peer.session.end_reason is EndReason.PROTOCOL_ERROR
     assert broker.texts() == [str(number) for number in range(60)]
 
@@ -100,7 +100,7 @@ def test_throughput_counts_the_bytes_of_payloads_and_nothing_else(world: World) 
     peer.send(*[named(A, "x" * 512)] * 10)
     assert not peer.closed
     peer.send(named(A, ""), named(A, "y"))
-    assert peer.bye() == "payload throughput limit exceeded: allowed are 1 KB a second over 5 s"
+    assert peer.bye() == "payload throughput limit exceeded: at most 1 KB a second over 5 s"
     assert [len(text) for text in broker.texts()] == [512] * 10 + [0]
     assert peer.session.counters.received_bytes == 5 * KILOBYTE
     assert peer.session.end_reason is EndReason.PROTOCOL_ERROR
@@ -142,7 +142,7 @@ def test_one_difference_beyond_the_limit_ends_the_session_if_it_is_the_only_one(
     reason = peer.bye()
     assert reason is not None
     assert reason.startswith("time sync failure: ")
-    assert reason.endswith(" ms on average, allowed are 3000 ms")
+    assert reason.endswith(" ms on average, at most 3000 ms is allowed")
     assert peer.session.end_reason is EndReason.PROTOCOL_ERROR
 
 
@@ -161,7 +161,7 @@ def test_it_is_the_average_that_counts(world: World) -> None:
         world.wait(15, peer)
     exchange(world, peer, 6_000)
     # The first has left the window: 5000, 0, 6000 and 6000.
-    assert peer.bye() == "time sync failure: 4250 ms on average, allowed are 3000 ms"
+    assert peer.bye() == "time sync failure: 4250 ms on average, at most 3000 ms is allowed"
 
 
 def test_a_right_clock_on_a_slow_line_is_not_wrong(world: World) -> None:

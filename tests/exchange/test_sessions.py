@@ -88,7 +88,7 @@ def test_each_type_has_its_own_number_of_identifiers() -> None:
     world = World(HubSettings(tlc=HubLimits(max_identifiers=2), broker=HubLimits(max_identifiers=3)))
     world.register(A, B, C)
     world.open(BROKER, A, B, C)
-    with pytest.raises(HubRefusal, match=r"^3 identifiers, allowed are 1 to 2$") as refused:
+    with pytest.raises(HubRefusal, match=r"^3 identifiers, allowed: 1 to 2$") as refused:
         world.open(TLC, A, B, C)
     assert (reason(refused), refused.value.position) == (HubReason.TOO_MANY, None)
 

@@ -81,7 +81,7 @@ def test_what_cannot_be_is_named(spark: SparkSession, tmp_path: Path) -> None:
         backfill(spark, place, "candles", settings, moment(1), moment(1))
     with pytest.raises(BadOption, match="a time needs its zone"):
         backfill(spark, place, "candles", settings, datetime(2026, 1, 1), moment(1))  # noqa: DTZ001
-    with pytest.raises(BadOption, match="source is 'sea'; allowed are both, journal, lake"):
+    with pytest.raises(BadOption, match="source is 'sea'; allowed: both, journal, lake"):
         backfill(spark, place, "candles", settings, moment(0), moment(1), source="sea")
     with pytest.raises(BadOption, match="there is no lake in"):
         backfill(spark, place, "candles", settings, moment(0), moment(1), source="lake")

@@ -11,7 +11,7 @@ INITIALIZE = """\
   File "/somewhere/penstock/pipeline/source.py", line 106, in reader
     return JournalReader(parse(self.options))
                          ^^^^^^^^^^^^^^^^^^^
-penstock.pipeline.errors.BadOption: option speed is not known; allowed are path, startingOffset
+penstock.pipeline.errors.BadOption: option speed is not known; allowed: path, startingOffset
  SQLSTATE: 38000"""
 
 STREAM = """[STREAM_FAILED] Query [id = a427fe95, runId = df15aef1] terminated with exception: \
@@ -74,7 +74,7 @@ FULL = ENDED + "java.io.IOException: No space left on device"
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (INITIALIZE, "option speed is not known; allowed are path, startingOffset"),
+        (INITIALIZE, "option speed is not known; allowed: path, startingOffset"),
         (STREAM, "option partitions is '0'; it must be a whole number from 1 to 10000"),
         (FOREACH, "two jobs write the lake"),
         (TASK, "sequence 3 was dropped by retention; the earliest left is 21"),

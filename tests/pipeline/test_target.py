@@ -62,7 +62,7 @@ def test_a_record_batch_will_do() -> None:
         ({"k": ["a", "b"], "i": ["x", None]}, "the column 'i' is null in row 2; it is the item's name"),
         (
             {"k": ["a", "b"], "i": ["x", "y"], "c": ["ADD", "DROP"]},
-            "the column 'c' is 'DROP' in row 2; allowed are ADD",
+            "the column 'c' is 'DROP' in row 2; allowed: ADD",
         ),
     ],
 )
@@ -108,12 +108,12 @@ def test_without_any_field_there_is_nothing_to_publish() -> None:
         ({}, "item and itemTemplate: exactly one is needed"),
         ({"item": "a", "itemTemplate": "b"}, "item and itemTemplate: exactly one is needed"),
         ({"itemTemplate": ""}, "itemTemplate is empty"),
-        ({"item": "a", "mode": "RAW"}, "mode is 'RAW'; allowed are MERGE, DISTINCT, COMMAND"),
+        ({"item": "a", "mode": "RAW"}, "mode is 'RAW'; allowed: MERGE, DISTINCT, COMMAND"),
         ({"item": "a", "mode": "COMMAND"}, "key is missing; mode COMMAND needs"),
         ({"item": "a", "key": "k"}, "key is 'k'; only mode COMMAND"),
         ({"item": "a", "retryTimeoutSeconds": "soon"}, "retryTimeoutSeconds is 'soon'"),
         ({"item": "a", "retryTimeoutSeconds": "nan"}, "retryTimeoutSeconds is 'nan'"),
-        ({"item": "a", "colour": "red"}, "option colour is not known; allowed are server, adapterSet"),
+        ({"item": "a", "colour": "red"}, "option colour is not known; allowed: server, adapterSet"),
         ({"item": "a", "tokenFile": "/nowhere"}, "token and tokenFile are both given"),
     ],
 )

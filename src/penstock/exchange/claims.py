@@ -21,7 +21,7 @@ def find(
     """The controllers that a session, new or not, asks for; raises HubRefusal unless it can have all."""
     most = session.limits.max_identifiers
     if len(identifiers) > most:
-        raise HubRefusal(HubReason.TOO_MANY, f"{len(identifiers)} identifiers, allowed are 1 to {most}")
+        raise HubRefusal(HubReason.TOO_MANY, f"{len(identifiers)} identifiers, allowed: 1 to {most}")
     found = []
     for index, identifier in enumerate(identifiers):
         position = None if session.is_singleplex else index

@@ -202,7 +202,7 @@ class Conversation:
         self.clock.answered(asked, came, sent, now)
         average, most = self.clock.average, self.session.limits.clock_difference_millis
         if average is not None and average > most:
-            self.say_bye(Farewell.CLOCK_DIFFERENCE, now, f"{average:.0f} ms on average, allowed are {most} ms")
+            self.say_bye(Farewell.CLOCK_DIFFERENCE, now, f"{average:.0f} ms on average, at most {most} ms is allowed")
 
     def leave(self, now: Instant) -> None:
         """It says that it goes."""
@@ -223,8 +223,8 @@ class Conversation:
         assert self.session is not None
         limits = self.session.limits
         if farewell is Farewell.PAYLOAD_RATE:
-            return f"allowed are {limits.payloads_per_second} a second over {limits.payloads_window_seconds:g} s"
-        return f"allowed are {limits.kilobytes_per_second} KB a second over {limits.kilobytes_window_seconds:g} s"
+            return f"at most {limits.payloads_per_second} a second over {limits.payloads_window_seconds:g} s"
+        return f"at most {limits.kilobytes_per_second} KB a second over {limits.kilobytes_window_seconds:g} s"
 
     # -- time -----------------------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ def past_events(
 ) -> DataFrame:
     """Journaled events of a time range; `entities` are patterns. Each once, although lake and journal overlap."""
     if source not in SOURCES:
-        raise BadOption(f"source is {source!r}; allowed are {', '.join(SOURCES)}")
+        raise BadOption(f"source is {source!r}; allowed: {', '.join(SOURCES)}")
     for name, value in (("since", since), ("until", until)):
         if value.tzinfo is None:
             raise BadOption(f"{name} is {value.isoformat()}; a time needs its zone, such as +00:00 or Z")

@@ -69,7 +69,7 @@ def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
     given: dict[str, str] = {}
     for name, value in options.items():
         if name.lower() not in _SPELLING:
-            raise BadOption(f"option {name} is not known; allowed are {', '.join(NAMES)}")
+            raise BadOption(f"option {name} is not known; allowed: {', '.join(NAMES)}")
         given[_SPELLING[name.lower()]] = value
     if stream and "endingOffset" in given:
         raise BadOption(f"option endingOffset is {given['endingOffset']!r}; a stream has no end, only spark.read has")
@@ -79,10 +79,10 @@ def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
     _check_position("endingOffset", ending, ("latest",))
     on_expired = given.get("onExpired", "stop")
     if on_expired not in ("stop", "earliest"):
-        raise BadOption(f"option onExpired is {on_expired!r}; allowed are stop and earliest")
+        raise BadOption(f"option onExpired is {on_expired!r}; allowed: stop and earliest")
     push_filters = given.get("pushFilters", "false").lower()
     if push_filters not in ("true", "false"):
-        raise BadOption(f"option pushFilters is {given['pushFilters']!r}; allowed are true and false")
+        raise BadOption(f"option pushFilters is {given['pushFilters']!r}; allowed: true and false")
     return SourceOptions(
         _journal(given.get("path", "")),
         starting=starting,
@@ -104,7 +104,7 @@ def micros_of(name: str, value: str) -> int:
         when = datetime.fromisoformat(value)
     except ValueError:
         raise BadOption(
-            f"option {name} is {value!r}; allowed are {'earliest, ' if name == 'startingOffset' else ''}latest, a "
+            f"option {name} is {value!r}; allowed: {'earliest, ' if name == 'startingOffset' else ''}latest, a "
             "sequence number, or a time such as 2026-01-31T12:00:00+00:00"
         ) from None
     if when.tzinfo is None:

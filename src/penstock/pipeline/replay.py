@@ -92,7 +92,7 @@ class Replay:
         if not SLOWEST <= speed <= FASTEST:
             raise BadOption(f"speed is {speed:g}; allowed is {SLOWEST:g} to {FASTEST:g}")
         if mode not in MODES:
-            raise BadOption(f"mode is {mode!r}; allowed are {', '.join(MODES)}")
+            raise BadOption(f"mode is {mode!r}; allowed: {', '.join(MODES)}")
         if not item:
             raise BadOption("item is empty; expected a name such as replay.{item}")
         self._out = out

@@ -73,7 +73,7 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise BadOption(f"mode is {self.mode!r}; allowed are {', '.join(MODES)}")
+            raise BadOption(f"mode is {self.mode!r}; allowed: {', '.join(MODES)}")
         if (self.item is None) == (self.item_template is None):
             raise BadOption("item and itemTemplate: exactly one is needed, a column with names or a text such as a.{b}")
         if self.item_template is not None and not _template_parts(self.item_template):
@@ -97,7 +97,7 @@ class Target:
         given = {name.lower(): value for name, value in options.items() if name.lower() not in _OF_SPARK}
         unknown = sorted(set(given) - set(OPTIONS))
         if unknown:
-            raise BadOption(f"option {unknown[0]} is not known; allowed are {', '.join(OPTIONS.values())}")
+            raise BadOption(f"option {unknown[0]} is not known; allowed: {', '.join(OPTIONS.values())}")
         for name in ("server", "adapterset", "adapter"):
             if not given.get(name):
                 raise BadOption(f"option {OPTIONS[name]} is missing")
@@ -216,9 +216,7 @@ def _commands(table: pa.Table, column: str) -> Any:
     wrong = pc.index(pc.or_(pc.is_null(values), pc.is_in(values, pa.array(COMMANDS))), pa.scalar(False)).as_py()
     if wrong >= 0:
         given = str(values[wrong].as_py())[:60]
-        raise BadRow(
-            f"the column {column!r} is {given!r} in row {wrong + 1}; allowed are {', '.join(COMMANDS)} and null"
-        )
+        raise BadRow(f"the column {column!r} is {given!r} in row {wrong + 1}; allowed: {', '.join(COMMANDS)} and null")
     return values
 
 

@@ -10,24 +10,24 @@ from websockets.extensions import Extension
 from websockets.extensions.permessage_deflate import ServerPerMessageDeflateFactory
 from websockets.frames import Frame, Opcode
 
-# A window of 4 kB and little memory: tens of kilobytes a connection in place of hundreds.
+# A small window and a low memory level, because each connection has its own state for as long as it is open.
 WINDOW_BITS = 12
 MEMORY_LEVEL = 5
 
-# Messages of at least so many bytes are compressed: below it there is little to gain.
+# Messages of at least this many bytes are compressed: below it there is little to gain.
 COMPRESSED_BYTES = 1_024
 
 
 class TooLong(Exception):
-    """A message that is longer than there is room for, once it is no longer compressed."""
+    """A message that is longer than allowed after decompression."""
 
 
 class NotCompressed(Exception):
-    """Bytes that are marked as compressed and are not."""
+    """Bytes that are marked as compressed but cannot be decompressed."""
 
 
 def offer() -> ServerPerMessageDeflateFactory:
-    """What a handshake may agree on."""
+    """What a handshake may negotiate."""
     return ServerPerMessageDeflateFactory(
         server_max_window_bits=WINDOW_BITS,
         client_max_window_bits=WINDOW_BITS,
@@ -48,10 +48,10 @@ class Deflate:
         return Frame(Opcode.TEXT, message).serialize(mask=False, extensions=[self._extension])
 
     def inflated(self, opcode: int, payload: bytes, final: bool, marked: bool, room: int) -> bytes:
-        """What a data frame carries; `marked` frames begin a compressed message. Raises TooLong and NotCompressed."""
+        """A data frame's payload; a `marked` frame begins a compressed message. Raises TooLong and NotCompressed."""
         frame = Frame(Opcode(opcode), payload, final, marked)
         try:
-            # One more than there is room for, because 0 would be no limit at all.
+            # One more than allowed, because 0 would mean no limit.
             data = bytes(self._extension.decode(frame, max_size=room + 1).data)
         except PayloadTooBig:
             raise TooLong from None

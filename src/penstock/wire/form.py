@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote_plus
 
-# No count, size or time a client may name needs more digits; longer ones are typing errors or attacks.
+# No count, size or time that a client may send needs more digits; longer ones are typing errors or attacks.
 MAX_DIGITS = 15
 
-# How much of an offending value an error message repeats.
+# How many characters of an offending value an error message quotes.
 MAX_ECHO = 60
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z_]{1,60}", re.ASCII)
 
 
 class FormError(Exception):
-    """A line that is no form at all (malformed), or a parameter that is missing or has a value that is not allowed."""
+    """A line that is not a form (malformed), or a parameter that is missing or has a value that is not allowed."""
 
     def __init__(self, message: str, is_malformed: bool) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ def syntax(message: str) -> FormError:
 
 
 def shown_name(name: str) -> str:
-    """A request name for messages and logs; other text in its place may hold a password and is not repeated."""
+    """A request name for messages and logs; other text in its place may contain a password and is not quoted."""
     return name if _NAME.fullmatch(name) else "(not a name)"
 
 
@@ -64,7 +64,7 @@ def shown(name: str, value: str) -> str:
 def parse_line(text: str) -> dict[str, str]:
     """Split a parameter line into a dictionary; raise a FormError where it is not one.
 
-    An empty pair is nothing: clients that speak TLCP 2.1 end every line with "&".
+    An empty pair is ignored: clients that speak TLCP 2.1 end every line with "&".
     """
     parameters: dict[str, str] = {}
     if not text:
@@ -76,7 +76,7 @@ def parse_line(text: str) -> dict[str, str]:
             continue
         name, separator, value = pair.partition("=")
         if not separator or not name:
-            # Not repeated: it may be the rest of a password with "&" in it, or a session identifier.
+            # Not quoted: it may be the rest of a password with "&" in it, or a session identifier.
             raise malformed(f"Expected name=value as part {number} of the line")
         decoded = _decode(name, name)
         if decoded in parameters:
@@ -86,7 +86,7 @@ def parse_line(text: str) -> dict[str, str]:
 
 
 def readable(text: str, name: str) -> str | None:
-    """The value of one parameter in a line that need not be a form as a whole; None if there is none, or several."""
+    """The value of one parameter in a line that need not be a valid form; None if there is none, or several."""
     found: str | None = None
     for pair in text.split("&"):
         given, separator, value = pair.partition("=")
@@ -128,7 +128,7 @@ class Parameters:
         return self._given.get(name)
 
     def required(self, name: str) -> str:
-        """The value, which must be there and not be empty."""
+        """The value, which is required and must not be empty."""
         value = self.text(name)
         if not value:
             raise syntax(f"{name} is missing" if value is None else f"{name} is empty")
@@ -144,7 +144,7 @@ class Parameters:
         return int(value)
 
     def required_integer(self, name: str, minimum: int) -> int:
-        """A whole number that must be there."""
+        """A required whole number."""
         number = self.integer(name, minimum)
         if number is None:
             raise syntax(f"{name} is missing")
@@ -169,7 +169,7 @@ class Parameters:
         return value == "true"
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
-        """One of some words; it must be there."""
+        """One of some words; it is required."""
         value = self.required(name)
         if value not in choices:
             raise syntax(f"{shown(name, value)}: expected one of {' '.join(choices)}")
@@ -187,5 +187,5 @@ class Parameters:
         return number
 
     def unknown(self) -> Iterator[str]:
-        """The names that nothing has asked for."""
+        """The names that no accessor has asked for."""
         return (name for name in self._given if name not in self._known)

@@ -61,8 +61,8 @@ LAST_CHUNK = b"0\r\n\r\n"
 # A body in chunks of one byte needs five more for each; extensions and trailers may take a header limit on top.
 CHUNK_OVERHEAD = 8
 
-# A WebSocket keeps its headers as long as it is open, so they share the names that all clients send. Interning every
-# name would not do: in some versions of Python interned strings live for ever, and clients choose these.
+# A WebSocket keeps its headers as long as it is open, so they share the names that all clients send. Not every name is
+# interned, because in some versions of Python interned strings live for ever, and clients choose these.
 _COMMON_NAMES = {
     name: name
     for name in (
@@ -88,16 +88,16 @@ _COMMON_NAMES = {
     )
 }
 
-# What RFC 3986 allows in a host and port, without the comma: that is how repeated headers look.
+# What RFC 3986 allows in a host and port, without the comma, because repeated headers are joined by one.
 _HOST = re.compile(r"[A-Za-z0-9._~!$&'()*+;=:%\[\]-]*", re.ASCII)
-# What a header's value cannot hold: RFC 9110, section 5.5. A line break would end the header, or the head.
+# What a header's value must not contain: RFC 9110, section 5.5. A line break would end the header, or the head.
 _UNFIT = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
 _ABSOLUTE_FORM = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?]*", re.ASCII)
 
 
 class HttpError(Exception):
-    """The peer's bytes are not a request this server takes; the connection cannot go on after the answer."""
+    """The peer's bytes are not a request that this server accepts; the connection is closed after the answer."""
 
     def __init__(self, status: int, message: str, allow: str = "") -> None:
         super().__init__(message)
@@ -111,8 +111,8 @@ class HttpError(Exception):
 class HttpRequest:
     """A request. Header names are in lower case; repeated headers are joined by commas.
 
-    It is complete, but for those of a parser that hands requests out before their bodies: there `body` is what has
-    come and has not been taken, and `is_complete` says whether it ends there.
+    It is complete, unless its parser hands requests out before their bodies: then `body` is what has arrived and has
+    not been taken, and `is_complete` says whether it ends there.
     """
 
     method: str
@@ -123,12 +123,12 @@ class HttpRequest:
     upgrade: bool
     body: bytes = b""
     is_complete: bool = True
-    # The peer waits for a go-ahead before it sends the body.
+    # The peer waits for 100 Continue before it sends the body.
     expects_continue: bool = False
 
     @property
     def path(self) -> str:
-        """Percent-decoded, and without the scheme and host that a request through a proxy may carry."""
+        """Percent-decoded, without the scheme and host that a request through a proxy may have."""
         return unquote(self.raw_path, errors="replace")
 
     @property
@@ -148,7 +148,7 @@ class HttpRequest:
 class RequestParser:
     """Feed it bytes, take complete requests; those with `hands_out_early` come as soon as their heads are complete.
 
-    After an upgrade request `leftover` holds the bytes that follow it. Once the stream makes no sense `error` says why:
+    After an upgrade request `leftover` holds the bytes that follow it. Once the stream is invalid `error` says why:
     answer the requests that were complete before, then the error, and close.
     """
 
@@ -157,9 +157,9 @@ class RequestParser:
         self.error: HttpError | None = None
         # True from the first byte of a request to its last.
         self.in_request = False
-        # Set when the peer waits for a go-ahead before it sends the body.
+        # Set when the peer waits for 100 Continue before it sends the body.
         self.expects_continue = False
-        # Bytes of bodies of requests that were handed out early, and that nobody has taken yet.
+        # Bytes of bodies of requests that were handed out early, and that have not been taken yet.
         self.untaken = 0
         self._header_limit = header_limit
         self._body_limit = body_limit
@@ -171,7 +171,7 @@ class RequestParser:
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
         self._body_size = 0
-        # Bytes of one head, or of the framing of one body, that came in feeds with nothing else in them.
+        # Bytes of one head, or of the framing of one body, from feeds that contained nothing else.
         self._overhead = 0
         self._fed = 0
         self._fed_one_part = True
@@ -179,7 +179,7 @@ class RequestParser:
         self._complete: list[HttpRequest] = []
 
     def feed(self, data: bytes) -> list[HttpRequest]:
-        """Take bytes in; return the requests they complete. Look at `error` and `leftover` afterwards."""
+        """Parse bytes; return the requests they complete. Check `error` and `leftover` afterwards."""
         if self.leftover is not None:
             self.leftover += data
             return []
@@ -192,14 +192,14 @@ class RequestParser:
         return complete
 
     def take_body(self, request: HttpRequest) -> bytes:
-        """What has come of the body of a request that was handed out early."""
+        """What has arrived of the body of a request that was handed out early."""
         body = request.body
         request.body = b""
         self.untaken -= len(body)
         return body
 
     def _pass_on(self, request: HttpRequest) -> None:
-        # Once for all chunks that came together: adding each to the rest would copy that for every one of them.
+        # Once for all chunks that came together: appending them one by one would copy the rest for each of them.
         if self._body:
             body = b"".join(self._body)
             self._body = []
@@ -222,15 +222,15 @@ class RequestParser:
                 self.error = HttpError(400, f"Malformed HTTP request: {error}")
             return
         if self._fed_one_part:
-            # The parser keeps what it has not understood yet; this bounds what a peer can make it keep.
+            # The parser keeps what it has not parsed yet; this bounds what a peer can make it keep.
             self._overhead += self._fed
             if self._overhead > self._header_limit + CHUNK_OVERHEAD * self._body_size:
                 self.error = self._too_long()
 
     def _upgraded(self, rest: bytes) -> bytes:
-        """Keep the bytes behind a request for a WebSocket; any other upgrade is ignored: RFC 9110, section 7.8.
+        """Keep the bytes after a request for a WebSocket; any other upgrade is ignored: RFC 9110, section 7.8.
 
-        The parser has passed over the body of such a request, so it has to read it again, without the upgrade.
+        The parser has skipped the body of such a request, so it has to read it again, without the upgrade.
         """
         request = self._complete[-1]
         if request.method == "CONNECT" or _wants_websocket(request):
@@ -245,7 +245,7 @@ class RequestParser:
     def _too_long(self) -> HttpError:
         if self._in_head:
             return HttpError(431, f"Request head longer than {self._header_limit} bytes")
-        return HttpError(413, "The chunks of the request carry too many bytes that are not its body")
+        return HttpError(413, "The chunked framing of the request has too many bytes besides the body")
 
     # -- httptools callbacks ---------------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class RequestParser:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            return  # A trailer: it comes too late to mean anything.
+            return  # A trailer: it comes too late to have an effect.
         self._count_head(len(name) + len(value) + len(":\r\n"))
         key = name.decode("latin-1").lower()
         key = _COMMON_NAMES.get(key, key)
@@ -343,7 +343,7 @@ class RequestParser:
             self._fail(400, "The Host header is not a host name or address")
 
     def _check_framing(self, version: str) -> None:
-        """How long the body is must be said once, in a way that every reader understands."""
+        """The length of the body must be given once, in a way that every reader understands."""
         length = self._headers.get("content-length")
         coding = self._headers.get("transfer-encoding")
         if coding is not None:
@@ -365,20 +365,20 @@ class RequestParser:
 
 
 def _wants_websocket(request: HttpRequest) -> bool:
-    """An upgrade in HTTP/1.0 means nothing."""
+    """An upgrade in HTTP/1.0 is ignored."""
     return request.upgrade and request.version == "1.1" and request.headers.get("upgrade", "").lower() == "websocket"
 
 
 def response_head(status: int, headers: Iterable[tuple[str, str]]) -> bytes:
-    """Status line and headers, up to and with the empty line.
+    """Status line and headers, up to and including the empty line.
 
-    Values may come from peers: what no value can hold, line breaks above all, is dropped, and letters that a head has
-    not become question marks. Names may not; one that is none raises ValueError.
+    Values may come from peers: characters that are not allowed, above all line breaks, are dropped, and those beyond
+    Latin-1 become question marks. Names may not; an invalid one raises ValueError.
     """
     lines = [f"HTTP/1.1 {status} {REASONS.get(status, '')}"]
     for name, value in headers:
         if _NAME.fullmatch(name) is None:
-            raise ValueError(f"{name[:40]!r} is not a header's name")
+            raise ValueError(f"{name[:40]!r} is not a header name")
         lines.append(f"{name}: {_UNFIT.sub('', value)}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
 

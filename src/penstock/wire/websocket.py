@@ -1,7 +1,7 @@
-"""WebSocket without I/O: incoming frames are read and outgoing text frames built here, the handshake is that of the
+"""WebSocket without I/O: incoming frames are read and outgoing text frames built here; the handshake is done by the
 `websockets` core.
 
-No frame passes through a library, because it is a short header and the payload; compression is in `deflate`. RFC 6455.
+Frames need no library, because each is a short header and the payload; compression is in `deflate`. RFC 6455.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _PING = 0x9
 _PONG = 0xA
 _OPCODES = (_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG)
 _FINAL = 0x80
-# Of the bits that are reserved for extensions, the one that marks a compressed message.
+# The reserved bit that marks a compressed message.
 _RESERVED = 0x70
 _COMPRESSED = 0x40
 _SHORT_LIMIT = 126
 _MEDIUM_LIMIT = 65_536
 
-# Bytes of a control frame's payload, at the most.
+# The most bytes of a control frame's payload.
 MAX_CONTROL = 125
 
-# Of a close frame's payload, what is left for the reason behind the code.
+# What is left of a close frame's payload for the reason, after the code.
 MAX_REASON = MAX_CONTROL - 2
 
 # Why a socket is closed. RFC 6455, section 7.4.1, which also says which of these codes a peer may send.
@@ -46,7 +46,7 @@ _CLOSE_CODES = (1000, 1001, 1002, 1003, *range(1007, 1015))
 
 
 class Acceptance:
-    """A handshake that is right: the bytes of the 101 response, and the compression that was agreed on."""
+    """A valid handshake: the bytes of the 101 response, and the negotiated compression."""
 
     __slots__ = ("answer", "deflate")
 
@@ -56,7 +56,7 @@ class Acceptance:
 
 
 def accept(request: HttpRequest, subprotocol: str | None = None, may_compress: bool = False) -> Acceptance:
-    """What opens the socket, with this subprotocol if one is named. Raises HttpError for a bad handshake."""
+    """The response that opens the socket, with a subprotocol if one is given. Raises HttpError for a bad handshake."""
     if request.method != "GET":
         raise HttpError(405, f"{request.method} cannot open a WebSocket; GET can", allow="GET")
     handshake = ServerProtocol(
@@ -66,7 +66,7 @@ def accept(request: HttpRequest, subprotocol: str | None = None, may_compress: b
     response = handshake.accept(Request(request.target, Headers(request.headers.items())))
     if response.status_code != 101:
         raise HttpError(426 if response.status_code == 426 else 400, response.body.decode("utf-8", "replace").strip())
-    # There is only one that can have been agreed on.
+    # There is only one that can have been negotiated.
     agreed = handshake.extensions
     return Acceptance(response.serialize(), Deflate(agreed[0]) if agreed else None)
 
@@ -87,7 +87,7 @@ def frame_header(size: int, first: bool, final: bool) -> bytes:
 
 
 def message_frame(message: bytes, deflate: Deflate | None) -> bytes:
-    """The one frame of a whole text message, compressed where that was agreed on and is worthwhile."""
+    """The one frame of a whole text message, compressed if that was negotiated and is worthwhile."""
     if deflate is not None and len(message) >= COMPRESSED_BYTES:
         return deflate.text_frame(message)
     return frame_header(len(message), True, True) + message
@@ -133,7 +133,7 @@ def _fragments(line: bytes, max_frame: int) -> Iterable[bytes]:
 class FrameReader:
     """Incoming frames of an open socket: text messages come out, pings and closes are answered by `to_send`.
 
-    Binary messages end the socket, or are passed over if `skips_binary`. Not the `websockets` parser, because one takes
+    Binary messages close the socket, or are ignored if `skips_binary`. Not the `websockets` parser, because each takes
     far more memory for as long as the socket is open.
     """
 
@@ -150,22 +150,22 @@ class FrameReader:
     )
 
     def __init__(self, max_size: int, deflate: Deflate | None = None, skips_binary: bool = False) -> None:
-        """`max_size` is that of a message, in bytes, when it is no longer compressed."""
+        """`max_size` is the most bytes of a message after decompression."""
         self._max_size = max_size
         self.deflate = deflate
         self._skips_binary = skips_binary
-        # The message that is being read is a binary one.
+        # Whether the message being read is a binary one.
         self._is_skipping = False
         # The beginning of a frame; the parts of a message so far, and how many bytes they are; None between them.
         self._rest: bytearray | None = None
         self._fragments: list[bytes] | None = None
         self._gathered = 0
         self._answer = b""
-        # False from the first close frame on, whoever has sent it, or from the end of the stream: nothing is read then.
+        # False after the first close frame, whoever sent it, or after the end of the stream: nothing more is read.
         self.is_open = True
 
     def feed(self, data: bytes) -> list[str]:
-        """Take bytes in; return the complete text messages. What must be sent back is in `to_send`."""
+        """Parse bytes; return the complete text messages. What must be sent back is in `to_send`."""
         messages: list[str] = []
         rest = self._rest
         if rest is not None:
@@ -198,7 +198,7 @@ class FrameReader:
         if not second & 0x80:
             return self._fail(PROTOCOL_ERROR, "A frame without a mask", start)
         if opcode & _CONTROL and (size > MAX_CONTROL or not final):
-            return self._fail(PROTOCOL_ERROR, "A control frame that is too long, or one of several", start)
+            return self._fail(PROTOCOL_ERROR, "A control frame that is too long or fragmented", start)
         body = start + 2
         if size >= _SHORT_LIMIT:
             length = 2 if size == _SHORT_LIMIT else 8
@@ -225,7 +225,7 @@ class FrameReader:
             self.close(UNSUPPORTED_DATA, "Binary messages are not accepted here")
             return
         if (opcode != _CONTINUATION) != (fragments is None):
-            self.close(PROTOCOL_ERROR, "A message inside a message, or the continuation of none")
+            self.close(PROTOCOL_ERROR, "A message inside a message, or a continuation without a message")
             return
         if self.deflate is not None:
             try:
@@ -234,7 +234,7 @@ class FrameReader:
                 self.close(MESSAGE_TOO_BIG, f"A message of more than {self._max_size} bytes")
                 return
             except NotCompressed:
-                self.close(PROTOCOL_ERROR, "A compressed message that is none")
+                self.close(PROTOCOL_ERROR, "A message marked as compressed that cannot be decompressed")
                 return
         if opcode != _CONTINUATION:
             self._is_skipping = opcode == _BINARY
@@ -243,7 +243,7 @@ class FrameReader:
                 fragments = self._fragments = []
             self._gathered += len(payload)
             if payload and not self._is_skipping:
-                # Empty fragments cost the peer nothing and may be endless.
+                # Empty fragments cost the peer nothing, and there could be any number of them.
                 fragments.append(payload)
             if not final:
                 return
@@ -265,9 +265,9 @@ class FrameReader:
 
     def _take_close(self, payload: bytes) -> None:
         code = int.from_bytes(payload[:2], "big")
-        # A close may come inside a message, as any control frame: what there is of the message is of no use any more.
+        # A close may come inside a message, like any control frame: the incomplete message is dropped.
         if payload and (len(payload) == 1 or not (code in _CLOSE_CODES or 3000 <= code < 5000)):
-            self.close(PROTOCOL_ERROR, "A close code that is none")
+            self.close(PROTOCOL_ERROR, "An invalid close code")
         else:
             try:
                 self.close(code, payload[2:].decode())
@@ -283,16 +283,16 @@ class FrameReader:
         self.is_open = False
 
     def close(self, code: int, reason: str) -> None:
-        """Say goodbye, once; code 0 says it without a reason. Nothing is read from now on."""
+        """Send a close frame, once; code 0 sends it without code and reason. Nothing is read from now on."""
         if self.is_open:
             self.is_open = False
-            # The reason is cut at the end of a character.
+            # The reason is cut between two characters.
             text = reason.encode()[:MAX_REASON].decode("utf-8", "ignore").encode()
             payload = code.to_bytes(2, "big") + text if code else b""
             self._answer += bytes((_FINAL | _CLOSE, len(payload))) + payload
 
     def ping(self) -> None:
-        """Ask the peer for a sign of life."""
+        """Send a ping, which the peer must answer."""
         if self.is_open:
             self._answer += bytes((_FINAL | _PING, 0))
 

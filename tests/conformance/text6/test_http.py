@@ -126,6 +126,6 @@ def test_answers_are_plain_text_that_nobody_keeps(exchange: Exchange, device: De
 def test_ls_protocol_decides_in_the_query_string_and_nowhere_else(exchange: Exchange, device: Device) -> None:
     line = f"LS_adapter_set=TEST&LS_cid={CID}"
     text = device.fail("create_session", f"LS_op2=create&LS_protocol=TLCP-2.4.0&{line}")
-    assert text == "LS_protocol=TLCP-2.4.0: expected in the query string, and nowhere else\n"
+    assert text == "LS_protocol=TLCP-2.4.0: expected only in the query string\n"
     assert exchange.request("create_session", f"{line}&LS_polling=true")[0].startswith("CONOK,")
     assert "LS_protocol" in device.fail("create_session", line)

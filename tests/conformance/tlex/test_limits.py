@@ -22,7 +22,7 @@ def test_as_many_payloads_as_allowed_are_passed_on_and_one_more_ends_the_session
     controller.synchronize()
     assert [broker.payload().data for _ in range(30)] == [str(number).encode() for number in range(30)]
     controller.send(plain("one too many"))
-    assert controller.bye() == "payload rate limit exceeded: allowed are 10 a second over 3 s"
+    assert controller.bye() == "payload rate limit exceeded: at most 10 a second over 3 s"
     broker.synchronize()
     assert not [each for each in broker._datagrams if not isinstance(each, TimestampsRequest)]
 
@@ -36,7 +36,7 @@ def test_as_many_bytes_as_allowed_are_passed_on_and_one_more_ends_the_session(st
     controller.send(plain(""))
     assert broker.payload().data == b""
     controller.send(plain("x"))
-    assert controller.bye() == "payload throughput limit exceeded: allowed are 1 KB a second over 3 s"
+    assert controller.bye() == "payload throughput limit exceeded: at most 1 KB a second over 3 s"
 
 
 @pytest.mark.conformance("tlex.limit.payloadRateLimitDuration", "tlex.limit.payloadThroughputLimitDuration")

@@ -142,7 +142,7 @@ def test_a_body_that_is_too_large_is_refused(site: Site) -> None:
 @pytest.mark.conformance("tlex.POST.sessions.tlcIdentifiers.many")
 def test_a_controllers_session_has_at_most_a_hundred_identifiers(site: Site) -> None:
     answer = site.post("TLC", *[f"MANY{number:04}" for number in range(101)])
-    assert (answer.status_code, "101 identifiers, allowed are 1 to 100" in answer.text) == (400, True)
+    assert (answer.status_code, "101 identifiers, allowed: 1 to 100" in answer.text) == (400, True)
 
 
 @pytest.mark.conformance("tlex.POST.sessions.tlcIdentifiers.VLOG")

@@ -64,12 +64,12 @@ GARBAGE: list[tuple[bytes, list[str], str]] = [
     (b"a\n123456789012\rx", ["a"], "Line 2: longer than 12 bytes"),
     (b"\xef\xbb\xbf1234567890123", [], "Line 1: longer than 12 bytes"),
     ("a\n1234567é89é1\n".encode(), ["a"], "Line 2: longer than 12 bytes"),
-    (b"a\nb\nc|\xff|d\ne\n", ["a", "b"], "Line 3: byte 3 is 0xff, which is not UTF-8 there"),
-    (b"\xed\xa0\x80\n", [], "Line 1: byte 1 is 0xed, which is not UTF-8 there"),
-    (b"\xc3\n\xa9\n", [], "Line 1: byte 1 is 0xc3, which is not UTF-8 there"),
-    (b"\xff\xfe1\0|\0\n\0", [], "Line 1: byte 1 is 0xff, which is not UTF-8 there"),
-    (b"a\nb\rc\nd\n", ["a"], "Line 2: byte 2 is a carriage return that no line feed follows"),
-    (b"a\r\r\nb\n", [], "Line 1: byte 2 is a carriage return that no line feed follows"),
+    (b"a\nb\nc|\xff|d\ne\n", ["a", "b"], "Line 3: byte 3 is 0xff, which is not valid UTF-8"),
+    (b"\xed\xa0\x80\n", [], "Line 1: byte 1 is 0xed, which is not valid UTF-8"),
+    (b"\xc3\n\xa9\n", [], "Line 1: byte 1 is 0xc3, which is not valid UTF-8"),
+    (b"\xff\xfe1\0|\0\n\0", [], "Line 1: byte 1 is 0xff, which is not valid UTF-8"),
+    (b"a\nb\rc\nd\n", ["a"], "Line 2: byte 2 is a carriage return without a line feed after it"),
+    (b"a\r\r\nb\n", [], "Line 1: byte 2 is a carriage return without a line feed after it"),
 ]
 
 

@@ -241,7 +241,7 @@ def test_a_packet_on_the_wrong_connection_is_bad(
     if method in stream.methods:
         assert parse_packet(line, stream, version) == packet
     else:
-        with pytest.raises(BadPacket, match=f"^{method}, token 2: not expected on this connection; expected are "):
+        with pytest.raises(BadPacket, match=f"^{method}, token 2: not expected on this connection; expected: "):
             parse_packet(line, stream, version)
 
 
@@ -291,13 +291,13 @@ def test_a_packet_of_a_later_version_is_told_as_such_with_its_request() -> None:
 
 BAD: list[tuple[str, AriStream, str]] = [
     ("", DATA, "A packet: an empty line"),
-    ("GET / HTTP/1.1", DATA, "A packet: no tokens but one, and that is not KEEPALIVE"),
-    ("UD3", DATA, "A packet: no tokens but one, and that is not KEEPALIVE"),
-    ("keepalive", DATA, "A packet: no tokens but one, and that is not KEEPALIVE"),
+    ("GET / HTTP/1.1", DATA, "A packet: only one token, which is not KEEPALIVE"),
+    ("UD3", DATA, "A packet: only one token, which is not KEEPALIVE"),
+    ("keepalive", DATA, "A packet: only one token, which is not KEEPALIVE"),
     ("1|", DATA, "A packet, token 2: not a method"),
     ("1|secret word", DATA, "A packet, token 2: not a method"),
     ("|SUB|V", DATA, "SUB, token 1: empty"),
-    ("5|UD1|S|i|S|9", NOTIFICATIONS, "UD1, token 2: not expected on this connection; expected are CLS, DFD, EOS, FAL"),
+    ("5|UD1|S|i|S|9", NOTIFICATIONS, "UD1, token 2: not expected on this connection; expected: CLS, DFD, EOS, FAL"),
     ("|UD3|S|i|S|9|B|0", DATA, "UD3, token 1: expected a time in milliseconds"),
     ("-5|UD3|S|i|S|9|B|0", DATA, "UD3, token 1: expected a time in milliseconds"),
     ("\u0665|UD3|S|i|S|9|B|0", DATA, "UD3, token 1: expected a time in milliseconds"),
@@ -316,8 +316,8 @@ BAD: list[tuple[str, AriStream, str]] = [
     ("5|UD3|S|i|S|9|B|0|%53|f|S|v", DATA, "UD3, token 9: expected type S"),
     ("5|UD3|S|i|S|9|B|0|S|f|S|v|S|f|S|w", DATA, "UD3, token 14: a field that was there before"),
     ("5|UD3|S|i|S|9|B|0|S|f|S|v|S|%66|S|w", DATA, "UD3, token 14: a field that was there before"),
-    ("5|UD3|S|i|S|9|B|0|S|f|S|5%", DATA, "UD3, token 12: no two hexadecimal digits after the percent sign at char"),
-    ("5|UD3|S|i|S|9|B|0|S|f|S|%C3", DATA, "UD3, token 12: escapes that are not UTF-8"),
+    ("5|UD3|S|i|S|9|B|0|S|f|S|5%", DATA, "UD3, token 12: the percent sign at char"),
+    ("5|UD3|S|i|S|9|B|0|S|f|S|%C3", DATA, "UD3, token 12: the escapes are not valid UTF-8"),
     ("5|UD3|S|i|S|9|B|0|S|f|Y|a", DATA, "UD3, token 12: expected Base64"),
     ("x|EOS|S|i|S|9", DATA, "EOS, token 1: expected a time in milliseconds"),
     ("5|EOS|S|i", DATA, "EOS, token 5: missing, expected type S"),
@@ -325,7 +325,7 @@ BAD: list[tuple[str, AriStream, str]] = [
     ("5|FAL|EM|x", DATA, "FAL, token 3: expected type E"),
     ("8|NUS|EC|x|None|#", META, "NUS, token 5: expected an integer"),
     ("8|NUS|EC|x|-1", META, "NUS, token 6: missing"),
-    ("8|NUS|EC|x|-1|m|s", META, "NUS, token 7: more than expected"),
+    ("8|NUS|EC|x|-1|m|s", META, "NUS, token 7: unexpected, the packet should have ended"),
     ("8|NUS|EZ|x", META, "NUS, token 3: expected type D"),
     ("8|NUS|D|inf|B|1", META, "NUS, token 4: expected a decimal number"),
     ("8|GIS|S|a|S|$", META, "GIS, token 6: null or empty, expected a name"),
@@ -335,7 +335,7 @@ BAD: list[tuple[str, AriStream, str]] = [
     ("8|MPI|S|ARI.version|S|2.0.0", META, "MPI, token 7: no ARI.version before here that is spoken"),
     ("x|RAC|S|user|S|u", META, "RAC, token 1: expected a time in milliseconds"),
     ("1|RAC|S|password|S|secret|S|password|S|secret", META, "RAC, token 8: a parameter that was there before"),
-    ("1|RAC|S|password|S|secret%", META, "RAC, token 6: no two hexadecimal digits"),
+    ("1|RAC|S|password|S|secret%", META, "RAC, token 6: the percent sign"),
     ("1|RAC|S|password|secret", META, "RAC, token 5: expected type S"),
     ("1|RAC|password|secret", META, "RAC, token 3: expected type S"),
     ("1|secret", META, "A packet, token 2: not a method"),

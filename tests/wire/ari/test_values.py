@@ -94,13 +94,13 @@ def test_a_line_with_escapes_that_would_be_misunderstood_is_not_decoded_at_once(
     ("token", "message"),
     [
         ("", "empty"),
-        ("a%", "no two hexadecimal digits after the percent sign at character 2"),
-        ("%2", "no two hexadecimal digits after the percent sign at character 1"),
-        ("%20%zz", "no two hexadecimal digits after the percent sign at character 4"),
-        ("%+1", "no two hexadecimal digits after the percent sign at character 1"),
-        ("%C3", "escapes that are not UTF-8"),
-        ("%ED%A0%80", "escapes that are not UTF-8"),
-        ("%C3é", "escapes that are not UTF-8"),
+        ("a%", "the percent sign at character 2 is not followed by two hexadecimal digits"),
+        ("%2", "the percent sign at character 1 is not followed by two hexadecimal digits"),
+        ("%20%zz", "the percent sign at character 4 is not followed by two hexadecimal digits"),
+        ("%+1", "the percent sign at character 1 is not followed by two hexadecimal digits"),
+        ("%C3", "the escapes are not valid UTF-8"),
+        ("%ED%A0%80", "the escapes are not valid UTF-8"),
+        ("%C3é", "the escapes are not valid UTF-8"),
     ],
 )
 def test_a_bad_escape_is_told_and_not_guessed_at(token: str, message: str) -> None:
@@ -165,7 +165,7 @@ BAD_TOKENS: list[tuple[str, str, int, str]] = [
     ("text", "I|5", 3, "expected type S"),
     ("text", "S", 4, "missing"),
     ("text", "S|", 4, "empty"),
-    ("text", "S|%f", 4, "no two hexadecimal digits after the percent sign at character 1"),
+    ("text", "S|%f", 4, "the percent sign at character 1 is not followed by two hexadecimal digits"),
     ("name", "S|#", 4, "null or empty, expected a name"),
     ("name", "S|$", 4, "null or empty, expected a name"),
     ("boolean", "B|2", 4, "expected 0 or 1"),
@@ -196,7 +196,7 @@ BAD_TOKENS: list[tuple[str, str, int, str]] = [
     ("field_value", "Y", 4, "missing"),
     ("field_value", "Z|x", 3, "expected type S"),
     ("void", "S|x", 3, "expected type V"),
-    ("void", "V|x", 4, "more than expected"),
+    ("void", "V|x", 4, "unexpected, the packet should have ended"),
 ]
 
 

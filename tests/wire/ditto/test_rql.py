@@ -145,7 +145,7 @@ def test_depth_and_length_are_bounded() -> None:
     longest = f'eq(a,"{"x" * (MAX_LENGTH - 8)}")'
     assert len(longest) == MAX_LENGTH
     parse_rql(longest)
-    with pytest.raises(DittoError, match=f"allowed are {MAX_LENGTH}"):
+    with pytest.raises(DittoError, match=f"allowed: {MAX_LENGTH}"):
         parse_rql(longest + " ")
 
 

@@ -97,9 +97,9 @@ def test_demand_saturates_at_the_largest_long() -> None:
 def test_never_more_items_are_sent_than_requested() -> None:
     subscription = flowing(Subscriptions(), 2)
     assert len(subscription.next_frames([b"1", b"2"], 0.0)) == 2
-    with pytest.raises(ValueError, match="1 items, wanted are 0"):
+    with pytest.raises(ValueError, match="1 items, wanted: 0"):
         subscription.next("item", 0.0)
-    with pytest.raises(ValueError, match="2 items, wanted are 0"):
+    with pytest.raises(ValueError, match="2 items, wanted: 0"):
         subscription.next_frames([b"1", b"2"], 0.0)
 
 

@@ -485,7 +485,7 @@ def test_a_request_of_the_newer_protocol_learns_where_its_version_belongs() -> N
     for kind, line in LEAST.items():
         error = refused(kind, f"{line}&LS_protocol=TLCP-2.4.0")
         assert error.code is None
-        assert error.message.startswith("LS_protocol=TLCP-2.4.0: expected in the query string"), kind
+        assert error.message.startswith("LS_protocol=TLCP-2.4.0: expected only in the query string"), kind
     assert "LS_protocol" in refused("create_session", "LS_adapter_set=DEMO").message
 
 

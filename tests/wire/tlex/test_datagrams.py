@@ -145,10 +145,10 @@ WRONG: list[tuple[Datagram, str]] = [
     (Token("caf\xe9"), "Token (0x01): the token is empty or not ASCII"),
     (Token("x" * 65_535), "Token (0x01): 65536 bytes of data; a frame holds 1 to 65535"),
     (Bye("caf\xe9"), "Bye (0x02): the reason 'caf\xe9' is not ASCII"),
-    (Payload(256, 0, b""), "Payload without TLC identifier (0x04): the payload type is 256; allowed are 0 to 255"),
+    (Payload(256, 0, b""), "Payload without TLC identifier (0x04): the payload type is 256; allowed: 0 to 255"),
     (
         Payload(1, -1, b""),
-        "Payload without TLC identifier (0x04): origin is -1; allowed are 0 to 2**64 - 1 milliseconds",
+        "Payload without TLC identifier (0x04): origin is -1; allowed: 0 to 2**64 - 1 milliseconds",
     ),
     (
         Payload(1, 0, bytes(LARGEST + 1)),
@@ -168,11 +168,11 @@ WRONG: list[tuple[Datagram, str]] = [
     ),
     (
         TimestampsRequest(2**64),
-        "Timestamps request (0x06): t0 is 18446744073709551616; allowed are 0 to 2**64 - 1 milliseconds",
+        "Timestamps request (0x06): t0 is 18446744073709551616; allowed: 0 to 2**64 - 1 milliseconds",
     ),
     (
         TimestampsResponse(0, 0, -5),
-        "Timestamps response (0x07): t2 is -5; allowed are 0 to 2**64 - 1 milliseconds",
+        "Timestamps response (0x07): t2 is -5; allowed: 0 to 2**64 - 1 milliseconds",
     ),
 ]
 

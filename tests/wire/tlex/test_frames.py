@@ -90,7 +90,7 @@ def test_another_version_ends_the_reading(version: int) -> None:
         frames, reader = read(data, sizes)
         assert frames == []
         assert reader.version == version
-        assert str(reader.error) == f"Protocol version 0x{version:02x}, supported is 0x01"
+        assert str(reader.error) == f"Protocol version 0x{version:02x}, supported: 0x01"
         assert isinstance(reader.error, BadTlexStream)
         assert reader.error.frame == 0
 
@@ -103,10 +103,10 @@ GARBAGE: list[tuple[str, str]] = [
     ("AA BC 00 01 00", "Frame 2: byte 2 of the header is 0xbc, expected 0xbb"),
     ("00 01 00 AA BB", "Frame 2: byte 1 of the header is 0x00, expected 0xaa"),
     ("47 45 54 20 2F", "Frame 2: byte 1 of the header is 0x47, expected 0xaa"),
-    ("AA BB 00 00", "Frame 2: 0 bytes of data, allowed are 1 to 20"),
-    ("AA BB 00 00 AA BB 00 01 00", "Frame 2: 0 bytes of data, allowed are 1 to 20"),
-    ("AA BB 00 15", "Frame 2: 21 bytes of data, allowed are 1 to 20"),
-    ("AA BB FF FF 00 00 00", "Frame 2: 65535 bytes of data, allowed are 1 to 20"),
+    ("AA BB 00 00", "Frame 2: 0 bytes of data, allowed: 1 to 20"),
+    ("AA BB 00 00 AA BB 00 01 00", "Frame 2: 0 bytes of data, allowed: 1 to 20"),
+    ("AA BB 00 15", "Frame 2: 21 bytes of data, allowed: 1 to 20"),
+    ("AA BB FF FF 00 00 00", "Frame 2: 65535 bytes of data, allowed: 1 to 20"),
     # A size that is too small or too large by one is found at the next header.
     ("AA BB 00 01 03 03 AA BB 00 01 00", "Frame 3: byte 1 of the header is 0x03, expected 0xaa"),
     ("AA BB 00 02 03 AA BB 00 01 00", "Frame 3: byte 1 of the header is 0xbb, expected 0xaa"),
@@ -138,7 +138,7 @@ def test_no_frame_is_made_that_cannot_be_read(data: bytes) -> None:
 
 @pytest.mark.parametrize("max_size", [-1, 0, 65_536])
 def test_a_limit_that_makes_no_sense_is_refused(max_size: int) -> None:
-    with pytest.raises(ValueError, match=f"max_size is {max_size}; allowed are 1 to 65535"):
+    with pytest.raises(ValueError, match=f"max_size is {max_size}; allowed: 1 to 65535"):
         TlexFrameReader(max_size)
 
 

@@ -112,9 +112,9 @@ def test_a_bad_monitor_payload_is_told_by_what_is_wrong(data: bytes, message: st
 
 WRONG: list[tuple[MonitorPayload, str]] = [
     (MonitorPayload("\xe9", 0, 0, 0, b""), "the token is not ASCII"),
-    (MonitorPayload("", -1, 0, 0, b""), "published is -1; allowed are 0 to 18446744073709551615"),
-    (MonitorPayload("", 0, 2**64, 0, b""), "sent is 18446744073709551616; allowed are 0 to 18446744073709551615"),
-    (MonitorPayload("", 0, 0, 256, b""), "type is 256; allowed are 0 to 255"),
+    (MonitorPayload("", -1, 0, 0, b""), "published is -1; allowed: 0 to 18446744073709551615"),
+    (MonitorPayload("", 0, 2**64, 0, b""), "sent is 18446744073709551616; allowed: 0 to 18446744073709551615"),
+    (MonitorPayload("", 0, 0, 256, b""), "type is 256; allowed: 0 to 255"),
 ]
 
 

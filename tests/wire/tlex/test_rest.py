@@ -193,9 +193,9 @@ def test_only_controllers_have_singleplex_sessions(type_: str, allowed: bool) ->
             parse_session_request(data)
 
 
-ALLOWED_TYPES = "allowed are TLC, Broker, Monitor"
-ALLOWED_PROTOCOLS = "allowed are TCPStreaming_Singleplex, TCPStreaming_Multiplex"
-ALLOWED_MODES = "allowed are NONE, TLSv1.2"
+ALLOWED_TYPES = "allowed: TLC, Broker, Monitor"
+ALLOWED_PROTOCOLS = "allowed: TCPStreaming_Singleplex, TCPStreaming_Multiplex"
+ALLOWED_MODES = "allowed: NONE, TLSv1.2"
 
 BAD: list[tuple[bytes, str]] = [
     (b"", "The body is not JSON: "),
@@ -221,10 +221,10 @@ BAD: list[tuple[bytes, str]] = [
     (body(details__securityMode="TLS"), f"details.securityMode: Invalid enum value 'TLS', {ALLOWED_MODES}"),
     (body(details__tlcIdentifiers=None), "details.tlcIdentifiers: missing"),
     (body(details__tlcIdentifiers="NLZH0023"), "details.tlcIdentifiers: Expected `array`, got `str`"),
-    (body(details__tlcIdentifiers=[]), "details.tlcIdentifiers: 0 identifiers, allowed are 1 to 100"),
+    (body(details__tlcIdentifiers=[]), "details.tlcIdentifiers: 0 identifiers, allowed: 1 to 100"),
     (
         body(details__tlcIdentifiers=[f"tlc_{number:04}" for number in range(101)]),
-        "details.tlcIdentifiers: 101 identifiers, allowed are 1 to 100",
+        "details.tlcIdentifiers: 101 identifiers, allowed: 1 to 100",
     ),
     (
         body(details__tlcIdentifiers=["NLZH0023", "NLZH0024", "NLZH0023"]),
@@ -262,7 +262,7 @@ def test_an_identifier_is_eight_letters_digits_lines_and_dashes(identifier: str)
 
 
 def test_an_update_is_told_its_field_without_the_details() -> None:
-    with pytest.raises(BadRequest, match=r"^tlcIdentifiers: 0 identifiers, allowed are 1 to 100$"):
+    with pytest.raises(BadRequest, match=r"^tlcIdentifiers: 0 identifiers, allowed: 1 to 100$"):
         parse_details(b'{"securityMode": "NONE", "tlcIdentifiers": []}', Protocol.MULTIPLEX)
     with pytest.raises(BadRequest, match=r"^securityMode: missing$"):
         parse_details(b'{"tlcIdentifiers": ["NLZH0023"]}', Protocol.MULTIPLEX)
@@ -270,9 +270,9 @@ def test_an_update_is_told_its_field_without_the_details() -> None:
 
 def test_the_limit_of_identifiers_can_be_another() -> None:
     assert len(parse_session_request(POST_BODY, 3).details.identifiers) == 3
-    with pytest.raises(BadRequest, match=r"3 identifiers, allowed are 1 to 2$"):
+    with pytest.raises(BadRequest, match=r"3 identifiers, allowed: 1 to 2$"):
         parse_session_request(POST_BODY, 2)
-    with pytest.raises(BadRequest, match=r"2 identifiers, allowed are 1 to 1$"):
+    with pytest.raises(BadRequest, match=r"2 identifiers, allowed: 1 to 1$"):
         parse_details(PUT_BODY, Protocol.MULTIPLEX, 1)
 
 
@@ -306,7 +306,7 @@ def test_a_request_for_a_controller_is_read() -> None:
 BAD_CONTROLLERS = {
     b'{"identifier": "short"}': "identifier: Expected `str` of length >= 8",
     b'{"identifier": "NLZH 023"}': "identifier: Expected `str` matching regex",
-    b'{"identifier": "NLZH0023", "type": "MIDI"}': "type: Invalid enum value 'MIDI', allowed are TCPStreaming, VLOG",
+    b'{"identifier": "NLZH0023", "type": "MIDI"}': "type: Invalid enum value 'MIDI', allowed: TCPStreaming, VLOG",
     b'{"identifier": "NLZH0023", "domain": ""}': "domain: Expected `str` of length >= 1",
     b'{"type": "VLOG"}': "identifier: missing",
     b"[]": "Expected `object`, got `array`",

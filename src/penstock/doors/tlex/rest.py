@@ -285,7 +285,7 @@ def _filter(request: Request, name: str, values: type[E]) -> E | None:
         return values(given)
     except ValueError:
         allowed = ", ".join([str(each.value) for each in values])
-        raise bad_request(f"{name}: {given!r:.60}, allowed are {allowed}") from None
+        raise bad_request(f"{name}: {given!r:.60}, allowed: {allowed}") from None
 
 
 def _millis(request: Request, name: str, default: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class BadAriStream(Exception):
-    """The bytes are not lines of this protocol, and nothing after them can be read: the connection is of no use."""
+    """The bytes are not lines of this protocol, and nothing after them can be read: the connection is useless."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(f"Line {line}: {message}")
@@ -15,10 +15,10 @@ class BadAriStream(Exception):
 
 
 class BadPacket(Exception):
-    """A line that cannot be understood. What follows it can.
+    """A line that cannot be parsed. What follows it can be.
 
-    `position` counts the tokens of the line from 1. With `request` it is known which request the line wanted to answer,
-    and which therefore has failed.
+    `position` counts the tokens of the line from 1. `request` is the request that the line was to answer, if known;
+    that request has failed.
     """
 
     def __init__(

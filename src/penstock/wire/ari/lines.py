@@ -1,4 +1,4 @@
-"""Lines from bytes that come in any pieces. A line ends in LF or CR-LF and is UTF-8; a byte order mark may come first.
+"""Lines from bytes that come in any pieces. A line is UTF-8 and ends in LF or CR-LF; a byte order mark may come first.
 
 What a line says is read in `packets`.
 """
@@ -13,7 +13,7 @@ _BOM = b"\xef\xbb\xbf"
 class LineReader:
     """Feed it bytes, take the lines they complete, then look at `error`: from there on nothing is read.
 
-    `max_length` is the most bytes a line may have, its end not counted.
+    `max_length` is the most bytes that a line may have, without its end.
     """
 
     def __init__(self, max_length: int) -> None:
@@ -26,7 +26,7 @@ class LineReader:
 
     @property
     def in_line(self) -> bool:
-        """Whether half a line waits for the rest: if the connection ends now, something has been cut off."""
+        """Whether an incomplete line waits for the rest: if the connection ends now, something has been cut off."""
         return bool(self._rest)
 
     @property
@@ -52,7 +52,7 @@ class LineReader:
         return lines
 
     def _keep(self, data: bytes) -> None:
-        """Half a line; how long it is does not depend on the pieces it came in."""
+        """An incomplete line; its length does not depend on the pieces it came in."""
         rest = self._rest
         rest += data
         length = len(rest)
@@ -64,7 +64,7 @@ class LineReader:
             self._fail(self.count + 1, self._too_long())
 
     def _lines(self, block: bytes) -> list[str]:
-        """All in one go, which is the usual case; else one by one, to find what is wrong and where."""
+        """Decode all at once, which is the usual case; else one by one, to find what is wrong and where."""
         if len(block) <= self._max_length:
             try:
                 text = block.decode()
@@ -88,10 +88,10 @@ class LineReader:
             try:
                 line = raw.decode()
             except UnicodeDecodeError as error:
-                self._fail(number, f"byte {error.start + 1} is 0x{raw[error.start]:02x}, which is not UTF-8 there")
+                self._fail(number, f"byte {error.start + 1} is 0x{raw[error.start]:02x}, which is not valid UTF-8")
                 break
             if "\r" in line:
-                self._fail(number, f"byte {raw.index(13) + 1} is a carriage return that no line feed follows")
+                self._fail(number, f"byte {raw.index(13) + 1} is a carriage return without a line feed after it")
                 break
             lines.append(line)
         return lines

@@ -1,4 +1,4 @@
-"""What a data adapter tells of its own accord: updates, end and clearing of snapshots, difference formats, failure.
+"""What a data adapter sends unasked: updates, end and clearing of snapshots, difference formats, failure.
 
 Updates are the hot path of the whole protocol: one of plain values costs one split and no loop in Python, one with
 escapes a second split.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from penstock.wire.ari.errors import BadPacket
 from penstock.wire.ari.values import TokenReader, unescape_line
 
-# The types of an update with so many fields; one with more is read the slow way.
+# The types of an update with up to this many fields; one with more is read the slow way.
 MAX_FAST_FIELDS = 128
 _TYPES = [["S", "S", "B"] + ["S", "S"] * fields for fields in range(MAX_FAST_FIELDS + 1)]
 
@@ -22,10 +22,10 @@ MAX_STAMP_DIGITS = 18
 
 
 class Update(NamedTuple):
-    """An event of an item. A tuple, for there are many thousands a second of them.
+    """An event of an item. A tuple, because there are many thousands of them a second.
 
     `subscription` is the identifier of the SUB request this belongs to; if it is not the item's present one, the event
-    is late and must be dropped. The same holds for the other notifications of items.
+    is late and must be dropped. The same is true of the other notifications of items.
     """
 
     timestamp: int
@@ -70,7 +70,7 @@ Notification = Update | EndOfSnapshot | ClearSnapshot | DeclareDifferences | Ada
 
 
 def parse_update(line: str, parts: list[str]) -> Update:
-    """An UD3, from the line and the tokens it splits into."""
+    """A UD3, from the line and the tokens it splits into."""
     count = len(parts)
     if (
         count & 3
@@ -92,11 +92,11 @@ def parse_update(line: str, parts: list[str]) -> Update:
     names: list[str] = texts[9::4]
     values: list[str | None] = texts[11::4]  # type: ignore[assignment]  # A list of text only, and nobody else's
     if "#" in line or "$" in line:
-        # Names come first, for what is null or empty among them is wrong.
+        # Names come first, because none of them may be null or empty.
         if not {"#", "$"}.isdisjoint([texts[3], texts[5], *names]):
             return parse_unusual_update(parts)
         values = [None if value == "#" else "" if value == "$" else value for value in values]
-    # Both have the same length, as has been seen.
+    # Both have the same length, which was checked above.
     fields = dict(zip(names, values))  # noqa: B905
     if len(fields) << 2 != count - 8:
         return parse_unusual_update(parts)
@@ -104,8 +104,8 @@ def parse_update(line: str, parts: list[str]) -> Update:
 
 
 def parse_unusual_update(parts: list[str]) -> Update:
-    """With bytes, with escaped pipes, with an index before each name (one kind of event of the Java SDK), or wrong:
-    then say where.
+    """An update with bytes, with escaped pipes, with an index before each name (one kind of event of the Java SDK),
+    or an invalid one, whose error names the place.
     """
     timestamp = parse_timestamp(parts, "UD3")
     tokens = TokenReader(parts, "UD3")

@@ -1,7 +1,7 @@
 """Every line that a remote adapter sends, as a typed record: its credentials, signs of life, answers, notifications,
 requests.
 
-Which of them may come depends on the connection and on the version agreed on. What they mean is not known here.
+Which of them may come depends on the connection and on the negotiated version. What they mean is not known here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.wire.ari.replies import REPLY_PARSERS, Reply, parse_parameters, pa
 from penstock.wire.ari.values import TokenReader
 from penstock.wire.ari.version import UNNAMED, Version
 
-# Only what looks like a method is repeated in an error.
+# Only what looks like a method is quoted in an error.
 _METHOD = re.compile(r"[A-Z0-9]{2,9}", re.ASCII)
 
 _COMMON = ("RAC", "KEEPALIVE")
@@ -39,16 +39,16 @@ class AriStream(Enum):
     DATA_NOTIFICATIONS = frozenset((*_COMMON, *_NOTIFICATIONS))
 
 
-# What may come before a version is agreed on.
+# What may come before a version is negotiated.
 _BEFORE_VERSION = frozenset((*_COMMON, "MPI", "DPI", "FAL"))
 
-# What has not always been there.
+# Methods that older versions lack.
 _SINCE = {"DFD": Version(1, 9, 0), "FST": Version(1, 9, 0), "FUS": Version(1, 9, 0)}
 
 
 @dataclass(frozen=True, slots=True)
 class AriKeepAlive:
-    """The adapter has had nothing else to say."""
+    """A keep-alive: the adapter has had nothing else to send."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Credentials:
 
     user: str | None
     password: str | None = field(repr=False)
-    # Whether the adapter understands CLOSE before a version is agreed on.
+    # Whether the adapter understands CLOSE before a version is negotiated.
     enables_close: bool
     sdk: str | None
 
@@ -85,13 +85,13 @@ Packet = AriKeepAlive | Credentials | Reply | Notification | ForceSessionEnd | F
 
 
 def parse_packet(line: str, stream: AriStream, version: Version | None) -> Packet:
-    """Read one line; without a version none is agreed on yet. Raises BadPacket for what cannot be understood."""
+    """Read one line; `version` is None until one is negotiated. Raises BadPacket for what cannot be parsed."""
     parts = line.split("|")
     method = parts[1] if len(parts) > 1 else line
     if method not in stream.methods or (len(parts) == 1) is not (method == "KEEPALIVE"):
         raise _unexpected(line, parts, stream)
     if version is None and method not in _BEFORE_VERSION:
-        raise BadPacket("not expected before the answer to the initialisation", method, 2)
+        raise BadPacket("not expected before the answer to the initialization", method, 2)
     if method == "UD3":
         return parse_update(line, parts)
     if method == "KEEPALIVE":
@@ -114,12 +114,12 @@ def _unexpected(line: str, parts: list[str], stream: AriStream) -> BadPacket:
     if not line:
         return BadPacket("an empty line")
     if len(parts) == 1:
-        return BadPacket("no tokens but one, and that is not KEEPALIVE")
+        return BadPacket("only one token, which is not KEEPALIVE")
     method = parts[1]
     if _METHOD.fullmatch(method) is None:
         return BadPacket("not a method", None, 2)
     expected = ", ".join(sorted(stream.methods - {"KEEPALIVE"}))
-    return BadPacket(f"not expected on this connection; expected are {expected}", method, 2)
+    return BadPacket(f"not expected on this connection; expected: {expected}", method, 2)
 
 
 def _credentials(parts: list[str]) -> Credentials:

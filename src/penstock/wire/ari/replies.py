@@ -1,4 +1,4 @@
-"""What an adapter answers to the requests of `requests`: typed results, or the exception it has met.
+"""What an adapter answers to the requests of `requests`: typed results, or the exception that it raised.
 
 Answers come in any order; `request` is the identifier of the request. Whether one is expected is not known here.
 """
@@ -16,7 +16,7 @@ VERSION_PARAMETER = "ARI.version"
 
 
 class ExceptionKind(Enum):
-    """The exceptions of adapters, by the letter behind the E."""
+    """The exceptions of adapters, by the letter after the E."""
 
     GENERIC = ""
     METADATA = "M"
@@ -43,7 +43,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Done(Reply):
-    """There is nothing to say."""
+    """An answer without content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +60,19 @@ class Failed(Reply):
 @dataclass(frozen=True, slots=True)
 class Initialised(Reply):
     version: Version
-    # What else the adapter has said.
+    # The other parameters of the answer.
     parameters: dict[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class UserAdmitted(Reply):
     max_bandwidth: float  # In kbit/s; zero or less: no limit
-    wants_tables: bool  # Whether to tell of the user's subscriptions
+    wants_tables: bool  # Whether the adapter wants to be told of the user's subscriptions
 
 
 @dataclass(frozen=True, slots=True)
 class SessionAdmitted(Reply):
-    time_to_live: int | None  # In seconds; None from adapters that cannot say it; zero or less: no limit
+    time_to_live: int | None  # In seconds; None from adapters of older versions; zero or less: no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class UserItemData(Reply):
 
 @dataclass(frozen=True, slots=True)
 class TablesAdmitted(Reply):
-    """None is from adapters that cannot say it."""
+    """None from adapters of older versions."""
 
     enable_unsubscription: bool | None
     wants_statistics: bool | None

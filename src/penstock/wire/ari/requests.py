@@ -1,6 +1,6 @@
 """Everything that the server sends to a remote adapter: requests, answers to the adapter's own, and CLOSE.
 
-A request is a record; `encode_request` makes it a line in the form of the version agreed on. Answers are in `replies`.
+A request is a record; `encode_request` makes it a line in the form of the negotiated version. Answers are in `replies`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from penstock.wire.ari.replies import VERSION_PARAMETER
 from penstock.wire.ari.values import MODES, Encoder, encode_compatible, encoder
 from penstock.wire.ari.version import NEWEST, Version
 
-# Reserved; those of requests must differ. That of RAC is 1, that of a failing metadata adapter 2, and adapters count
-# their own from 100.
+# Reserved identifiers; those of requests must differ. RAC has 1, a failing metadata adapter 2, and adapters number
+# their own requests from 100.
 CLOSE_ID = "0"
 
 # Names and values in order, such as headers and parameters.
@@ -98,7 +98,7 @@ class NotifyUser(Request):
 
 @dataclass(frozen=True, slots=True)
 class NotifyCertifiedUser(Request):
-    """A user who has shown a certificate, by its principal."""
+    """A user who has presented a certificate, by its principal."""
 
     method: ClassVar[str] = "NUA"
     user: str | None
@@ -176,7 +176,7 @@ class GetUserItemData(Request):
 
 @dataclass(frozen=True, slots=True)
 class NotifyMessage(Request):
-    """There is no way for the adapter to answer with a text of its own."""
+    """The adapter cannot answer with a text of its own."""
 
     method: ClassVar[str] = "NUM"
     user: str | None
@@ -189,7 +189,7 @@ class NotifyMessage(Request):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What an item of a closed subscription has had."""
+    """Statistics of one item of a closed subscription."""
 
     real_time: int
     lost: int
@@ -198,7 +198,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """A subscription. Before 1.9.0 data adapter, items and statistics are not told."""
+    """A subscription. Before 1.9.0 data adapter, items and statistics are not sent."""
 
     index: int
     mode: str
@@ -209,7 +209,7 @@ class TableInfo:
     selector: str | None = None
     data_adapter: str | None = None
     items: tuple[str, ...] = ()
-    # Only of subscriptions that have ended; there may be none.
+    # Only for subscriptions that have ended; there may be none.
     statistics: tuple[Statistics, ...] = ()
 
     def tokens(self, encode: Encoder, version: Version) -> list[str]:
@@ -233,7 +233,7 @@ class TableInfo:
 
 @dataclass(frozen=True, slots=True)
 class NotifyTables(Request):
-    """New subscriptions; only told of users whose admission asked for it."""
+    """New subscriptions; only sent for users whose admission asked for it."""
 
     method: ClassVar[str] = "NNT"
     user: str | None
@@ -261,12 +261,12 @@ class NotifyTablesEnd(Request):
 
 
 def encode_request(identifier: str, request: Request, version: Version) -> bytes:
-    """A whole line. The identifier is any text without pipes, escapes and spaces, and not one that is reserved."""
+    """A whole line. The identifier is any text without pipes, escapes and spaces that is not reserved."""
     return _line(identifier, request.method, *request.arguments(encoder(version), version))
 
 
 def close(reason: str | None = None) -> bytes:
-    """The last line before the connection is closed; not for adapters that cannot know it (see `Version`)."""
+    """The last line before the connection is closed; not for adapters that do not know it (see `Version`)."""
     if reason is None:
         return _line(CLOSE_ID, "CLOSE")
     return _line(CLOSE_ID, "CLOSE", *_text(encode_compatible, "reason", reason))
@@ -278,15 +278,15 @@ def session_ended(request: str) -> bytes:
 
 
 def unsubscribed(request: str, done: bool) -> bytes:
-    """The answer to ForceUnsubscription; not done means that there was no such subscription."""
+    """The answer to ForceUnsubscription; `done` is False if there was no such subscription."""
     return _line(request, "FUS", "B", "1" if done else "0")
 
 
 def refused(request: str, method: str, message: str, version: Version) -> bytes:
-    """The answer to either when it cannot be obeyed."""
+    """The answer to either when it cannot be done."""
     return _line(request, method, "E", encoder(version)(message))
 
 
 def _line(*tokens: str) -> bytes:
-    """Lone surrogates, which UTF-8 cannot carry, become question marks."""
+    """Lone surrogates, which UTF-8 cannot encode, become question marks."""
     return ("|".join(tokens) + "\r\n").encode("utf-8", "replace")

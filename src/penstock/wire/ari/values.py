@@ -22,13 +22,13 @@ EMPTY = "$"
 MODES = {"RAW": "R", "MERGE": "M", "DISTINCT": "D", "COMMAND": "C"}
 _MODE_NAMES = {letter: name for name, letter in MODES.items()}
 
-# The letters of difference formats: JSON Patch, and TLCP-diff (which others call diff-match-patch).
+# The letters of difference formats: JSON Patch, and TLCP-diff (also called diff-match-patch).
 JSON_PATCH = "J"
 TEXT_DIFFERENCE = "M"
 
-# More digits than this no number of this protocol has, not even a 64-bit one with its sign.
+# No number of this protocol has more digits than this, not even a 64-bit one with its sign.
 MAX_DIGITS = 20
-# Python writes 1e-05, Java 1.0E-5, JavaScript 1e+21; some write more digits than they know.
+# Python writes 1e-05, Java 1.0E-5, JavaScript 1e+21; some write more digits than they are precise to.
 MAX_DOUBLE = 40
 
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
@@ -37,16 +37,16 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 _HEXADECIMAL = [*"0123456789abcdefABCDEF"]
 _BYTES = {(high + low).encode(): bytes.fromhex(high + low) for high in _HEXADECIMAL for low in _HEXADECIMAL}
-# Without those that must be decoded after a line has been split and null and empty have been found: | # $
+# Without those that must be decoded only after a line has been split, and null and empty were recognized: | # $
 _HARMLESS_BYTES = {digits: byte for digits, byte in _BYTES.items() if byte not in b"|#$"}
-# Of times, dates and numbers. None of the characters is a digit: a bad escape before one does not become a good one.
+# Common in times, dates and numbers. None is a digit: replacing one cannot make a valid escape of an invalid one.
 _FREQUENT = (("%3A", ":"), ("%2F", "/"), ("%2C", ","), ("%2B", "+"))
 
 Encoder = Callable[[str | None], str]
 
 
 def encode_compatible(text: str | None) -> str:
-    """URL-encoded: ASCII that every version understands. Lone surrogates, which UTF-8 cannot carry, become `?`."""
+    """URL-encoded: ASCII that every version understands. Lone surrogates, which UTF-8 cannot encode, become `?`."""
     if text is None:
         return NULL
     if not text:
@@ -55,7 +55,7 @@ def encode_compatible(text: str | None) -> str:
 
 
 def encode_smart(text: str | None) -> str:
-    """As it is, but for what would end a token or a line, or be taken for an escape, null or empty."""
+    """The text itself, except for what would end a token or a line, or be mistaken for an escape, null or empty."""
     if text is None:
         return NULL
     if not text:
@@ -78,12 +78,12 @@ def encode_smart(text: str | None) -> str:
 
 
 def encoder(version: Version) -> Encoder:
-    """The encoding of all packets but RAC, CLOSE, MPI and DPI, which are always of the compatible one."""
+    """The encoding of all packets except RAC, CLOSE, MPI and DPI, which always use the compatible one."""
     return encode_smart if version.has_smart_encoding else encode_compatible
 
 
 def decode(token: str) -> str | None:
-    """Text or null, from either encoding. Raises ValueError, which says what is wrong, not with what."""
+    """Text or null, from either encoding. Raises ValueError, which says what is wrong without quoting the value."""
     if token == NULL:
         return None
     if token == EMPTY:
@@ -99,23 +99,23 @@ def _unescaped(token: str) -> str:
     try:
         return _with_bytes(token, _BYTES)
     except UnicodeDecodeError:
-        raise ValueError("escapes that are not UTF-8") from None
+        raise ValueError("the escapes are not valid UTF-8") from None
     except KeyError:
         bad = _BAD_ESCAPE.search(token)
         place = 0 if bad is None else bad.start() + 1
-        raise ValueError(f"no two hexadecimal digits after the percent sign at character {place}") from None
+        raise ValueError(f"the percent sign at character {place} is not followed by two hexadecimal digits") from None
 
 
 def _with_bytes(text: str, table: dict[bytes, bytes]) -> str:
-    """Escapes replaced as the table says. Not with `urllib`, which is slower and lets bad ones pass."""
+    """Escapes replaced by means of the table. Not with `urllib`, which is slower and accepts invalid ones."""
     first, *pieces = text.encode("utf-8", "surrogatepass").split(b"%")
     return (first + b"".join([table[piece[:2]] + piece[2:] for piece in pieces])).decode()
 
 
 def unescape_line(line: str) -> str | None:
-    """All tokens of a line decoded at once, which is faster than one by one; only null and empty are left as they are.
+    """All tokens of a line decoded at once, which is faster than one by one; null and empty are left as they are.
 
-    None if that cannot be done, because an escape is wrong or stands for what would then be misunderstood.
+    None if that cannot be done, because an escape is invalid or decodes to a character that would be misunderstood.
     """
     if "+" in line:
         line = line.replace("+", " ")
@@ -130,21 +130,21 @@ def unescape_line(line: str) -> str | None:
 
 
 def encode_modes(modes: Sequence[str]) -> str:
-    """The letters of modes; none at all are the empty text."""
+    """The letters of modes; the empty text if there are none."""
     return "".join([MODES[mode] for mode in modes]) or EMPTY
 
 
 class TokenReader:
-    """Reads the tokens of one packet from left to right; what does not fit raises BadPacket with its place.
+    """Reads the tokens of one packet from left to right; what does not fit raises BadPacket with its position.
 
-    For packets that are not many: `notifications` has a faster way for updates.
+    For infrequent packets: `notifications` has a faster way for updates.
     """
 
     def __init__(self, parts: Sequence[str], method: str, request: str | None = None) -> None:
         self._parts = parts
         self._method = method
         self._request = request
-        # Behind the identifier and the method.
+        # After the identifier and the method.
         self._next = 2
 
     def bad(self, message: str, back: int = 0) -> BadPacket:
@@ -161,13 +161,13 @@ class TokenReader:
         return self._parts[self._next] if self.more else ""
 
     def skip_empty_list(self) -> None:
-        """One SDK writes a list of nothing as a single empty token at the end."""
+        """One SDK writes an empty list as a single empty token at the end."""
         if self._next == len(self._parts) - 1 and not self._parts[-1]:
             self._next += 1
 
     def end(self) -> None:
         if self.more:
-            raise self.bad("more than expected")
+            raise self.bad("unexpected, the packet should have ended")
 
     def raw(self) -> str:
         if not self.more:
@@ -234,7 +234,7 @@ class TokenReader:
         return float(value)
 
     def modes(self) -> tuple[str, ...]:
-        """Names of modes; null is none, as empty is."""
+        """Names of modes; null means none, as does empty."""
         value = self.typed("M")
         if value in (NULL, EMPTY):
             return ()
@@ -255,7 +255,7 @@ class TokenReader:
         return value
 
     def field_value(self) -> str | None:
-        """The value of a field: text, or bytes of ISO-8859-1. No bytes at all are an empty token."""
+        """The value of a field: text, or bytes as ISO-8859-1. An empty token means no bytes."""
         if self.type != "Y":
             return self.text()
         try:

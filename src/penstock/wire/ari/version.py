@@ -1,4 +1,4 @@
-"""Which versions of the protocol are spoken, and what differs between them.
+"""Which versions of the protocol are supported, and how they differ.
 
 The server names the newest in its first request; the adapter's answer says which one it will be.
 """
@@ -30,7 +30,7 @@ class Version(NamedTuple):
 
     @property
     def has_rich_tables(self) -> bool:
-        """Whether subscriptions are told with data adapter, items and statistics, and answered with wishes."""
+        """Whether subscriptions are sent with data adapter, items and statistics, and the answer may ask for more."""
         return self >= (1, 9, 0)
 
     @property
@@ -39,7 +39,7 @@ class Version(NamedTuple):
         return self >= (1, 9, 0)
 
 
-# The version of adapters that answer the first request with no version at all.
+# The version of adapters whose answer to the first request names no version.
 UNNAMED = Version(1, 8, 0)
 OLDEST = Version(1, 8, 2)
 NEWEST = Version(1, 9, 1)
@@ -49,5 +49,5 @@ _BY_NAME = {str(version): version for version in SUPPORTED}
 
 
 def find_version(name: str) -> Version | None:
-    """The version of this name, None if it is not spoken here."""
+    """The version of this name, None if it is not supported."""
     return _BY_NAME.get(name)

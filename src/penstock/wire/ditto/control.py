@@ -1,4 +1,4 @@
-"""The lines on a WebSocket that are no JSON: which live signals a client wants to be sent, and a new token.
+"""The lines on a WebSocket that are not JSON: which live signals a client wants to be sent, and a new token.
 
 `START-SEND-EVENTS?namespaces=a,b&filter=gt(attributes/x,1)`; the answer is the name with `:ACK`.
 """
@@ -16,7 +16,7 @@ from penstock.wire.ditto.rql import Query, parse_rql
 
 
 class Signals(StrEnum):
-    """What can be sent without being asked for."""
+    """What the server can send unasked."""
 
     EVENTS = "EVENTS"
     MESSAGES = "MESSAGES"
@@ -27,7 +27,7 @@ class Signals(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StartSending:
-    """Send these from now on. No namespaces are all of them. Send `acknowledgement` first."""
+    """Send these from now on. No namespaces means all of them. Send `acknowledgement` first."""
 
     signals: Signals
     namespaces: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class StartSending:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Send these no more. Send `acknowledgement`, also if nothing was being sent."""
+    """Stop sending these. Send `acknowledgement`, even if nothing was being sent."""
 
     signals: Signals
 
@@ -68,9 +68,9 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def parse_control(text: str) -> Control | None:
-    """What a line asks for; None if it is no such line, and then probably an envelope.
+    """What a line asks for; None if it is not such a line, and then probably an envelope.
 
-    Raises the error to answer with, in place of the acknowledgement, when its parameters make no sense.
+    Raises the error to answer with, instead of the acknowledgement, when its parameters are invalid.
     """
     if text.startswith(_TOKEN):
         return RenewToken(_parameters(text).get("jwtToken", ""))
@@ -101,7 +101,7 @@ def _parameters(text: str) -> dict[str, str]:
     for pair in query.split("&"):
         key, equals, value = pair.partition("=")
         if not equals:
-            # Not repeated: it could be a token.
+            # Not quoted: it could be a token.
             raise _invalid(name, "A parameter has no '='.")
         key = _decoded(key, name)
         if key in parameters:

@@ -1,4 +1,4 @@
-"""The definition of a thing or a feature: which model describes it. It is checked for its form; nothing is looked up.
+"""The definition of a thing or a feature: which model describes it. Only its form is checked; nothing is looked up.
 
     namespace:name:version, each of letters, digits, `_`, `-` and `.`, or a URL of http or https
 
@@ -27,7 +27,7 @@ def _is_url(text: str) -> bool:
         return False
     try:
         parts = urlsplit(text)
-        # Raises for a port that is none.
+        # Raises for an invalid port.
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False

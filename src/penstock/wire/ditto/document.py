@@ -11,10 +11,10 @@ import msgspec
 
 from penstock.wire.ditto.errors import JSON_INVALID, wrong_type
 
-# A value of any JSON type, as Python has it. Its inside is for those who know what they look for.
+# A value of any JSON type, as Python represents it. What is inside is checked by those who use it.
 Json = Any
 
-# Levels of objects and arrays. Deeper texts are refused as not JSON; all who walk a document may recurse this far.
+# Levels of objects and arrays. Deeper texts are refused as not JSON, so that code may recurse into any document.
 MAX_DEPTH = 128
 
 # Bytes of a thing, and of a policy, as compact UTF-8: 100 kB, with the k that error texts count in. More is error 413.
@@ -62,7 +62,7 @@ def is_deep(value: Json) -> bool:
                 below.extend(each.values())
             elif type(each) is list:
                 below.extend(each)
-        # What is left are values without an inside, or one level more.
+        # What is left are scalar values, or one level more.
         level = [each for each in below if type(each) is dict or type(each) is list]
         if not level:
             return False
@@ -80,7 +80,7 @@ def text_of(value: Json) -> str:
 
 
 def same(one: Json, other: Json) -> bool:
-    """Whether two values are the same JSON. Python alone takes 1 and true for the same."""
+    """Whether two values are the same JSON. In Python itself 1 and true are equal."""
     if type(one) is bool or type(other) is bool:
         return one is other
     if isinstance(one, dict):
@@ -99,14 +99,14 @@ def same(one: Json, other: Json) -> bool:
 
 
 def expect(value: Json, kind: type, pointer: str) -> Json:
-    """The value, if it is exactly of this type: a boolean is no number. Raises `json.invalid` naming the place."""
+    """The value, if it is exactly of this type: a boolean is not a number. Raises `json.invalid` naming the place."""
     if type(value) is not kind:
         raise wrong_type(text_of(value), pointer, _TYPES[kind])
     return value
 
 
 def expect_long(value: Json, pointer: str) -> int:
-    """A whole number, however written; one beyond 64 bits stands for the largest or smallest there is."""
+    """An integer, however written; one beyond 64 bits becomes the largest or smallest that there is."""
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int:

@@ -1,6 +1,6 @@
 """The JSON object that every message of the protocol is: read with its types checked, and written.
 
-What topics and values mean is in `streaming` and `twin`; the lines that are no JSON at all are in `control`.
+What topics and values mean is in `streaming` and `twin`; the lines that are not JSON are in `control`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from penstock.wire.ditto.instant import parse_instant
 from penstock.wire.ditto.pointer import Pointer, parse_pointer
 from penstock.wire.ditto.topic import UNKNOWN, Topic, parse_topic
 
-# By lower-case name. A published client sends numbers, too.
+# By lower-case name. A published client also sends numbers.
 Headers = Mapping[str, Json]
 
 JSON_TYPE = "application/json"
 MERGE_PATCH_TYPE = "application/merge-patch+json"
 
-# What the protocol itself is called where it needs a type.
+# The content type of protocol messages themselves.
 PROTOCOL_TYPE = "application/vnd.eclipse.ditto+json"
 
-# Seconds that a client may want to wait, as upstream has it.
+# Seconds that a client may ask to wait, as upstream limits it.
 MAX_DURATION = 60.0
 
 _TAG = re.compile(r'\s*(\*|(?:W/)?"[^"]*")\s*(?:,|$)')
@@ -101,24 +101,24 @@ class UnreadableMessage(Exception):
 
 
 def error_response(error: DittoError, topic: Topic, headers: Headers) -> Envelope:
-    """What a client is told whose message cannot be honoured; `topic` is that of the message."""
+    """The answer to a message that cannot be honoured; `topic` is that of the message."""
     return Envelope(topic.errors(), headers=answer_headers(headers), value=error.as_value(), status=error.status)
 
 
 def answer_headers(headers: Headers, content_type: str = JSON_TYPE) -> dict[str, Json]:
-    """The headers of a message, for the answer to it: as they came, but for the type of its value."""
+    """The headers of a message, for the answer to it: as they came, without the type of its value."""
     answer = {name: value for name, value in headers.items() if name != "content-type"}
     answer["content-type"] = content_type
     return answer
 
 
 def parse_envelope(text: str | bytes) -> Envelope:
-    """Read one message; members nobody knows are ignored. Raises UnreadableMessage, the answer to a bad one."""
+    """Read one message; unknown members are ignored. Raises UnreadableMessage, which has the answer to a bad one."""
     topic, headers = UNKNOWN, dict[str, Json]()
     try:
         message = decode(text)
         expect(message, dict, "/")
-        # First the headers: with them the client knows which of its messages an error is about.
+        # The headers first: they tell the client which of its messages an error is about.
         headers = _headers(message.get("headers"))
         topic = parse_topic(_required_text(message, "topic"))
         return Envelope(
@@ -143,7 +143,7 @@ def parse_item(message: Json) -> Envelope:
 
 
 def _headers(given: Json) -> dict[str, Json]:
-    """Names in lower case, as they are compared without regard to case; a later one wins."""
+    """Names in lower case, because they are case-insensitive; the last one wins."""
     if given is None:
         return {}
     expect(given, dict, "/headers")
@@ -183,7 +183,7 @@ def _timestamp(message: dict[str, Json]) -> str | None:
 
 
 def text_header(headers: Headers, name: str) -> str | None:
-    """The header as a text, a number as its digits; raises `header.invalid` for what is neither."""
+    """The header as text, a number as its digits; raises `header.invalid` for anything else."""
     value = headers.get(name)
     if value is None or type(value) is str:
         return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-# How much of what a client sent an error text repeats.
+# How many characters of what a client sent an error text quotes.
 MAX_ECHO = 256
 
 _NOTATION = "https://www.eclipse.dev/ditto/basic-namespaces-and-names.html#namespaced-id"
@@ -536,10 +536,10 @@ def too_large(size: int, limit: int, is_policy: bool = False) -> DittoError:
 
 
 def _kilobytes(size: int) -> str:
-    """As upstream prints it: at most three digits after the point, none that say nothing."""
+    """As upstream prints it: at most three digits after the point, without trailing zeros."""
     return f"{size / 1024:,.3f}".rstrip("0").rstrip(".")
 
 
 def media_type_unsupported(given: str, allowed: str) -> DittoError:
-    """A body of a kind that this resource does not take (415)."""
+    """A body of a type that this resource does not accept (415)."""
     return MEDIA_TYPE_UNSUPPORTED.of(given, description=f"Allowed Content-Types are: {allowed}")

@@ -1,4 +1,4 @@
-"""Field selectors: `thingId,attributes(a,b/c),features/*/properties`, and what is left of a document that is read so.
+"""Field selectors: `thingId,attributes(a,b/c),features/*/properties`, and the part of a document that they select.
 
 A selector is a list of JSON pointers; parentheses share what is before them. A star is any feature.
 """
@@ -11,7 +11,7 @@ from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.errors import FIELD_SELECTOR_INVALID, DittoError
 from penstock.wire.ditto.pointer import Pointer, parse_pointer
 
-# Characters of a selector, levels of parentheses, and pointers that it may come to.
+# Characters of a selector, levels of parentheses, and the number of pointers that it may expand to.
 MAX_LENGTH = 8192
 MAX_DEPTH = 16
 MAX_POINTERS = 512
@@ -28,7 +28,7 @@ class Fields:
         return any(pointer[0] == name for pointer in self.pointers)
 
     def select(self, document: Json) -> Json:
-        """The document with nothing but these fields, in its own order; fields that are missing are left out."""
+        """The document with only these fields, in its own order; missing fields are left out."""
         chosen = _Tree()
         for pointer in self.pointers:
             chosen.add(pointer)
@@ -50,7 +50,7 @@ class _Tree:
 
 
 class _Nothing:
-    """The type of what has none of the fields."""
+    """The type of the result when none of the fields is there."""
 
 
 _NOTHING = _Nothing()
@@ -74,7 +74,7 @@ def _selected(value: Json, chosen: _Tree, depth: int) -> Json:
 
 
 def _union(one: Json, other: Json) -> Json:
-    """Two selections of the same value, together."""
+    """Two selections of the same value, combined."""
     if type(one) is not dict or type(other) is not dict:
         return one
     result = dict(one)
@@ -86,7 +86,7 @@ def _union(one: Json, other: Json) -> Json:
 def parse_fields(text: str) -> Fields:
     """Raises `json.fieldselector.invalid`."""
     if len(text) > MAX_LENGTH:
-        raise _invalid(text, f"It has {len(text)} characters, allowed are {MAX_LENGTH}.")
+        raise _invalid(text, f"It has {len(text)} characters, allowed: {MAX_LENGTH}.")
     found: dict[Pointer, None] = {}
     for pointer in _parse(text, text, 1):
         found[pointer] = None

@@ -15,7 +15,7 @@ MAX_LENGTH = 256
 
 _NAMESPACE = re.compile(r"(?:[a-zA-Z]\w*(?:[.-][a-zA-Z]\w*)*)?", re.ASCII)
 
-# Upstream counts the upper half of Latin-1 among the control characters, letters with accents included.
+# Upstream counts the upper half of Latin-1 as control characters, including letters with accents.
 _NAME = re.compile(r"[^\x00-\x1f\x7f-\xff/\ud800-\udfff]+")
 
 
@@ -31,12 +31,12 @@ class EntityId:
 
 
 def is_namespace(text: str) -> bool:
-    """Whether a namespace may be called this; it may be empty."""
+    """Whether this is a valid namespace; it may be empty."""
     return _NAMESPACE.fullmatch(text) is not None
 
 
 def entity_id(namespace: str, name: str) -> EntityId | None:
-    """The identifier of these two, or None if they make none."""
+    """The identifier made of these two, or None if it would be invalid."""
     if len(namespace) + 1 + len(name) > MAX_LENGTH or not is_namespace(namespace) or _NAME.fullmatch(name) is None:
         return None
     return EntityId(namespace, name)

@@ -1,6 +1,6 @@
-"""Points in time as ISO 8601 texts, the way Ditto writes and reads them. What time it is now is the caller's to know.
+"""Points in time as ISO 8601 texts, the way Ditto writes and reads them. The caller knows the current time.
 
-All are nanoseconds since 1970, because texts may have them. The journal keeps microseconds.
+All are nanoseconds since 1970, because texts may be that precise. The journal keeps microseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _TEXT = re.compile(
 )
 _DAY_ZERO = date(1970, 1, 1).toordinal()
 
-# The offsets there may be, in hours: more than on any map.
+# The largest UTC offset, in hours: more than any time zone has.
 _MAX_OFFSET = 18
 
 NANOS_PER_MICRO = 1000
@@ -43,7 +43,7 @@ def parse_instant(text: str) -> int | None:
 
 
 def print_instant(nanos: int) -> str:
-    """The text in UTC, with none, three, six or nine digits of a fraction: the fewest that say it all."""
+    """The text in UTC, with zero, three, six or nine digits of a fraction: the fewest that are exact."""
     seconds, fraction = divmod(nanos, 1_000_000_000)
     day, second = divmod(seconds, 86_400)
     text = f"{date.fromordinal(day + _DAY_ZERO)}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"

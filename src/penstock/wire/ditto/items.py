@@ -1,11 +1,11 @@
 r"""What an item is called as a thing: item X of data adapter D in adapter set S is the thing `S.D:X`. Reversible.
 
-A namespace takes letters, digits and underscores, and nothing but a letter may begin it. In S and D everything else is
-written `-uHHHH`, or `-UHHHHHH` beyond U+FFFF, with the lower-case hexadecimal digits of the character; what then does
-not begin with a letter gets `x-z` in front. So the dot stands for itself only between S and D.
+A namespace has letters, digits and underscores, and must begin with a letter. In S and D everything else is written
+`-uHHHH`, or `-UHHHHHH` beyond U+FFFF, with the lower-case hexadecimal digits of the character; what then does not
+begin with a letter gets the prefix `x-z`. So an unescaped dot stands only between S and D.
 
-A name takes everything but control characters, the upper half of Latin-1 and the slash. In X these, and `=` itself, are
-written `=HH`. An item without a name, or with an identifier of more than 256 characters, cannot be seen as a thing.
+A name has everything except control characters, the upper half of Latin-1 and the slash. In X these, and `=` itself,
+are written `=HH`. An item without a name, or with an identifier of more than 256 characters, is not visible as a thing.
 
     DEMO, QUOTE_ADAPTER, item1    DEMO.QUOTE_ADAPTER:item1
     my-set, 2nd, a/b=c            my-u002dset.x-z2nd:a=2Fb=3Dc
@@ -24,7 +24,7 @@ _NOT_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\xff/=]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _NAME_ESCAPE = re.compile(r"=([0-9A-F]{2})", re.ASCII)
 
-# Stands before what would not begin with a letter. No escape is called z, so nothing else is written like this.
+# The prefix of what would not begin with a letter. There is no escape called z, so nothing else is written like this.
 _NOTHING = "x-z"
 
 
@@ -54,7 +54,7 @@ def item_of_thing(thing: EntityId) -> ItemName | None:
         name = ItemName(_parse_segment(first), _parse_segment(second), _NAME_ESCAPE.sub(_parse_in_name, thing.name))
     except ValueError:
         return None
-    # One item has one identifier: other spellings of it, such as an escape where none is needed, are no items.
+    # One item has one identifier: other spellings, such as an unnecessary escape, are not items.
     return name if thing_of_item(name) == thing else None
 
 

@@ -1,4 +1,4 @@
-"""What messages are about and what is done to it: plain words that the rules of twins use as well.
+"""What messages are about and what is done to it: plain values that the rules of twins use as well.
 
 How a topic spells them is in `topic`, which parts a thing or a policy has in `resource`.
 """

@@ -20,7 +20,7 @@ def merge(target: Json | Absent, patch: Json) -> Json:
 
 
 def merge_at(document: Json, pointer: Pointer, patch: Json) -> Json | Absent:
-    """The document with the patch applied at a pointer, where null deletes; MISSING if nothing is left at all."""
+    """The document with the patch applied at a pointer, where null deletes; MISSING if nothing is left."""
     if patch is None:
         return delete(document, pointer)
     return put(document, pointer, merge(get(document, pointer), patch))

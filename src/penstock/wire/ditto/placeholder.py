@@ -1,4 +1,4 @@
-"""`time:now` and what is reckoned from it, as RQL expressions name it. What time it is, is the caller's to know.
+"""`time:now` and times computed from it, as RQL expressions name them. The caller knows the current time.
 
     time:now | time:now_epoch_millis, then an offset such as +30m or -1h, or none, then a unit in brackets to which it
     is truncated, such as [d], or none
@@ -34,7 +34,7 @@ _DAY_ZERO: Final = date(1970, 1, 1).toordinal()
 _MONDAY: Final = 4 * _DAY
 _MONTHS: Final[dict[str, int]] = {"mo": 1, "y": 12}
 
-# Years that have a date. What is reckoned beyond them is before, or after, all that can be written.
+# Years that a date can have. A result beyond them is before, or after, every time that can be written.
 _FIRST_MONTH: Final = 12
 _LAST_MONTH: Final = 9999 * 12 + 11
 _FIRST_DAY: Final = 1 - _DAY_ZERO
@@ -52,12 +52,12 @@ class Moment:
 
 
 def is_placeholder(name: str) -> bool:
-    """Whether the name has the grammar above."""
+    """Whether the name follows the grammar above."""
     return _parsed(name) is not None
 
 
 def moment_of(name: str, now: int) -> Moment:
-    """What it stands for at a time in nanoseconds since 1970. The name is one that `is_placeholder`."""
+    """Its value at a time in nanoseconds since 1970. `is_placeholder` must be true of the name."""
     parts = _parsed(name)
     assert parts is not None
     is_millis, offset, unit, truncation = parts
@@ -89,7 +89,7 @@ def _moved(nanos: int, offset: int, unit: str) -> int:
         return _BEFORE_ALL
     if months > _LAST_MONTH:
         return _AFTER_ALL
-    # The 31st of a shorter month is its last day.
+    # In a shorter month the 31st becomes the last day.
     moved = _first_of(months) + min(day.day, _first_of(months + 1) - _first_of(months)) - 1
     return moved * _DAY + time
 

@@ -1,4 +1,4 @@
-"""JSON pointers as Ditto writes them, and what is found, put and deleted at them.
+"""JSON pointers as Ditto writes them, and reading, writing and deleting what is at them.
 
 As in RFC 6901, but the first slash may be missing, a last one means nothing, and a tilde before anything but 0 and 1
 stands for itself. An element of an array has no pointer: arrays are values.
@@ -16,7 +16,7 @@ Pointer = tuple[str, ...]
 
 ROOT: Pointer = ()
 
-# What a key in a thing must not contain: control characters, as far as upstream calls them so, and the slash.
+# What a key in a thing must not contain: what upstream counts as control characters, and the slash.
 _NOT_IN_KEYS = frozenset([*map(chr, range(0x20)), "\x7f", *map(chr, range(0x80, 0xA0)), "/"])
 
 
@@ -54,7 +54,7 @@ def escape(key: str) -> str:
 
 
 def unescape(key: str) -> str:
-    # In this order, or "~01" would become a slash.
+    # In this order, because "~01" would become a slash otherwise.
     return key.replace("~1", "/").replace("~0", "~")
 
 
@@ -68,9 +68,9 @@ def get(document: Json, pointer: Pointer) -> Json | Absent:
 
 
 def put(document: Json, pointer: Pointer, value: Json) -> Json:
-    """A document with the value at the pointer. Only what is on the way is copied.
+    """A document with the value at the pointer. Only what is on the path is copied.
 
-    What is missing on the way is made; what is on the way and no object gives way to one.
+    Missing objects on the path are made; a value on the path that is not an object is replaced by one.
     """
     if not pointer:
         return value
@@ -95,7 +95,7 @@ def delete(document: Json, pointer: Pointer) -> Json | Absent:
 
 
 def check_keys(value: Json) -> None:
-    """Refuse (`json.key.invalid`) a value to be stored that has keys no pointer of Ditto's could name."""
+    """Refuse (`json.key.invalid`) to store a value whose keys no pointer of Ditto could name."""
     if type(value) is dict:
         for key, inside in value.items():
             check_key(key)

@@ -1,8 +1,8 @@
-"""Whether a document is one an RQL expression speaks of. Expressions are parsed in `rql`.
+"""Whether a document matches an RQL expression. Expressions are parsed in `rql`.
 
-Values of different types are neither equal nor in any order; upstream's documentation says so, and so do we. An array
-is what any of its elements is; an object is equal to nothing. `time:now` is compared with texts as the times that they
-say, in whichever way they are written; with `_epoch_millis` it is compared with numbers.
+Values of different types are neither equal nor ordered, as in upstream's documentation. An array matches if any of its
+elements does; an object is equal to nothing. `time:now` is compared with texts as times, whatever notation they use;
+with `_epoch_millis` it is compared with numbers.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from penstock.wire.ditto.placeholder import Moment, moment_of
 from penstock.wire.ditto.pointer import Pointer, parse_pointer
 from penstock.wire.ditto.rql import And, Comparison, Empty, FieldExists, In, Literal, Not, Placeholder, Query
 
-# What is known beside the document when an expression is asked: `topic:action`, `resource:path` and so on.
+# What is known besides the document when an expression is evaluated: `topic:action`, `resource:path` and so on.
 Known = Mapping[str, Json]
 
 _NOTHING: Known = {}
 
 
 def matches(query: Query, document: Json, now: int, known: Known = _NOTHING) -> bool:
-    """Whether the expression is true of the document. `ne` is true where the property is missing, as `not(eq)` is.
+    """Whether the expression is true of the document. `ne` is true if the property is missing, like `not(eq)`.
 
     `now` is in microseconds since 1970.
     """
@@ -83,7 +83,7 @@ def _found(path: str, document: Json, known: Known) -> list[Json]:
 
 @lru_cache(maxsize=1024)
 def _pointer(path: str) -> Pointer:
-    # One expression is asked of very many documents.
+    # One expression is evaluated on very many documents.
     return parse_pointer(path)
 
 
@@ -134,7 +134,7 @@ def _equal(found: Json, value: Json) -> bool:
 
 
 def _instant(found: Json, moment: Moment) -> int | float | None:
-    """What is found, in nanoseconds since 1970; None if it is no time, or not of the kind that is compared."""
+    """The value in nanoseconds since 1970; None if it is not a time, or not of the kind that is compared."""
     if moment.is_millis:
         is_number = type(found) is int or type(found) is float
         return found * NANOS_PER_MILLI if is_number else None
@@ -151,15 +151,15 @@ def _is_ordered(found: Json, value: Json) -> bool:
 
 
 def is_like(text: str, pattern: str) -> bool:
-    """Whether a text fits a pattern in which `*` stands for any characters, also none, and `?` for one.
+    """Whether a text matches a pattern in which `*` stands for any number of characters and `?` for one.
 
-    Not by a regular expression: with several stars those take time in a power of the length.
+    Not by a regular expression, because with several stars its time is polynomial in the length.
     """
     at = place = 0
     star = resume = -1
     while at < len(text):
         if place < len(pattern) and pattern[place] == "*":
-            # Let it stand for nothing first, and for one character more whenever the rest does not fit.
+            # Let it match nothing first, and one character more whenever the rest does not match.
             star, resume = place, at
             place += 1
         elif place < len(pattern) and pattern[place] in ("?", text[at]):

@@ -11,13 +11,13 @@ from penstock.wire.ditto.document import MAX_LONG, MIN_LONG
 from penstock.wire.ditto.errors import HEADER_INVALID
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, parse_instant
 
-# Digits of the largest number there is to write.
+# Digits of the largest number that is accepted.
 _MAX_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRange:
-    """What a client asks for. All of it holds at once.
+    """What a client asks for. All conditions apply together.
 
     Revisions are inclusive. A negative `from_revision` counts from the end: -1 is the last one, -5 the last five; a
     `to_revision` of 0 is the latest, -1 the one before. Instants are nanoseconds since 1970, and exclusive.
@@ -32,7 +32,7 @@ class HistoryRange:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What that means for one history: revisions from `first` to `last` inclusive, and no others.
+    """The selection resolved for one history: revisions from `first` to `last` inclusive, and no others.
 
     `since` is inclusive, `until` exclusive, both microseconds since 1970. `since` is a filter; at `until` the stream
     ends: what comes after the first event that is not before it is not sent, even if its clock was behind.
@@ -45,7 +45,7 @@ class Range:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing can be in it: the range is upside down or outside of the history."""
+        """Whether nothing can be in it: the range is reversed or outside of the history."""
         return self.first > self.last or (
             self.since is not None and self.until is not None and self.since >= self.until
         )
@@ -69,8 +69,8 @@ def resolve(selection: HistoryRange, latest: int) -> Range:
         first = latest + first + 1
     if last <= 0:
         last = latest + last
-    # An event has whole microseconds: it is after a time exactly when it is after that time cut to microseconds, and
-    # before a time exactly when it is before that time rounded up.
+    # An event has whole microseconds: it is after a time exactly if it is after that time truncated to microseconds,
+    # and before a time exactly if it is before that time rounded up.
     since = None if selection.after is None else selection.after // NANOS_PER_MICRO + 1
     until = None if selection.before is None else -(-selection.before // NANOS_PER_MICRO)
     return Range(max(1, first), min(latest, last), since, until)

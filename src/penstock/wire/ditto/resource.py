@@ -1,6 +1,6 @@
-"""What the path of a command or an event names: the whole thing or policy, or one of the parts these are known to have.
+"""What the path of a command or an event names: the whole thing or policy, or one of their parts.
 
-Here is also which values a part takes. What a command does to it is in `twin`.
+Which values a part accepts is here as well. What a command does to it is in `twin`.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class Resource:
 
     @property
     def feature(self) -> str | None:
-        """The feature it is, or is in."""
+        """The ID of the feature that it is, or is in."""
         return self.pointer[1] if self.part.startswith("feature") and len(self.pointer) > 1 else None
 
     @property
     def inner(self) -> Pointer:
-        """What is left of the pointer below the attributes or the properties."""
+        """The rest of the pointer, below the attributes or the properties."""
         if self.part is Part.ATTRIBUTE:
             return self.pointer[1:]
         return self.pointer[3:] if self.part in (Part.PROPERTY, Part.DESIRED_PROPERTY) else ()
@@ -69,7 +69,7 @@ _OF_POLICIES = (Part.POLICY, Part.ENTRIES, Part.ENTRY, Part.SUBJECTS, Part.SUBJE
 
 
 def parse_resource(group: EntityGroup, path: str) -> Resource:
-    """Raises `protocoladapter:unknown.path`, or `json.pointer.invalid` where it is no path at all."""
+    """Raises `protocoladapter:unknown.path`, or `json.pointer.invalid` if it is not a path."""
     if group is EntityGroup.POLICIES:
         return _policy_resource(path)
     pointer = parse_pointer(path)
@@ -80,7 +80,7 @@ def parse_resource(group: EntityGroup, path: str) -> Resource:
 
 
 def known_resource(group: EntityGroup, path: str) -> Resource | None:
-    """The same for a path that was stored; None for one that names nothing known here."""
+    """The same for a path that was stored; None for an unknown one."""
     try:
         return parse_resource(group, path)
     except DittoError:
@@ -133,10 +133,10 @@ def _policy_resource(path: str) -> Resource:
 
 
 def check_value(resource: Resource, value: Json) -> None:
-    """Refuse a value that does not fit its place: `json.invalid`, `json.key.invalid`, or that an ID is invalid."""
+    """Refuse a value that its part does not accept: `json.invalid`, `json.key.invalid`, or that an ID is invalid."""
     place = print_pointer(resource.pointer)
     part = resource.part
-    # The last key of a policy's path may have slashes: it is looked at with its value.
+    # The last key of a policy's path may have slashes: it is checked with its value.
     for key in resource.pointer[:3] if part in _OF_POLICIES else resource.pointer:
         check_key(key)
     if part is Part.THING:
@@ -182,7 +182,7 @@ def _check_thing(thing: dict[str, Json]) -> None:
 
 
 def _check_object(value: Json, place: str) -> None:
-    """Null is taken for an object: it says that there are attributes, or properties, of which nothing is known."""
+    """Null is accepted as an object: there are attributes, or properties, but nothing is known about them."""
     if value is not None:
         expect(value, dict, place)
         check_keys(value)
@@ -249,7 +249,7 @@ def _check_policy(value: Json, place: str) -> None:
     for name, inside in policy.items():
         if name == "imports":
             if inside:
-                raise UNKNOWN_PATH.of("/imports", description="Policies do not import one another here.")
+                raise UNKNOWN_PATH.of("/imports", description="This server does not support policy imports.")
         elif name not in ("policyId", "entries") and not name.startswith("_"):
             raise UNKNOWN_PATH.of(f"/{name}", description="A policy has no such field.")
 
@@ -266,8 +266,8 @@ def _check_entry(value: Json, place: str) -> None:
     _check_resources(entry.get("resources", {}), f"{place}/resources")
     for name in entry:
         if name not in ("subjects", "resources"):
-            # Whoever forbids that an entry is imported relies on it: `importable` is among these.
-            told = "An entry has subjects and resources here: policies do not import one another."
+            # Unknown fields are refused, because a client that sets `importable` to forbid imports relies on it.
+            told = "An entry has only subjects and resources: this server does not support policy imports."
             raise UNKNOWN_PATH.of(f"{place}/{name}", description=told)
 
 

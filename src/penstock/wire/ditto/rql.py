@@ -1,4 +1,4 @@
-"""RQL, the language of filters: a text becomes a tree and a tree a text. What a tree says of a document: `predicate`.
+"""RQL, the language of filters: text to tree and back. Whether a document matches a tree is in `predicate`.
 
     query = and(query, ...) | or(query, ...) | not(query) | exists(property) | empty(property)
           | eq|ne|gt|ge|lt|le|like|ilike(property,value) | in(property,value,...)
@@ -19,7 +19,7 @@ from penstock.wire.ditto.errors import RQL_INVALID, DittoError
 from penstock.wire.ditto.placeholder import GRAMMAR, is_placeholder
 from penstock.wire.ditto.pointer import parse_pointer
 
-# Characters of an expression. It is parsed once and then asked of every event.
+# Characters of an expression. It is parsed once and then evaluated on every event.
 MAX_LENGTH = 8192
 
 # Levels of and, or and not.
@@ -28,7 +28,7 @@ MAX_DEPTH = 32
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A value that is known only when the expression is asked, such as `time:now-1h`: see `placeholder`."""
+    """A value that is known only when the expression is evaluated, such as `time:now-1h`: see `placeholder`."""
 
     name: str
 
@@ -90,7 +90,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "\\": "\\", "/": "/"}
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
-# What must not stand in a property or a text as it is, and how it is written instead.
+# Characters that must be escaped in a property or a text, and how.
 _NOT_IN_PROPERTY = re.compile(r"[,)\"\\\n\r\t\f]|\A +| +\Z")
 _NOT_IN_TEXT = re.compile(r"[\"\\]")
 
@@ -98,7 +98,7 @@ _NOT_IN_TEXT = re.compile(r"[\"\\]")
 def parse_rql(text: str) -> Query:
     """The tree of an expression; raises `rql.expression.invalid`, which names the position, counted from 1."""
     if len(text) > MAX_LENGTH:
-        raise RQL_INVALID.of(f"it has {len(text)} characters, allowed are {MAX_LENGTH}")
+        raise RQL_INVALID.of(f"it has {len(text)} characters, allowed: {MAX_LENGTH}")
     parser = _Parser(text)
     query = parser.query(1)
     parser.end()
@@ -217,7 +217,7 @@ class _Parser:
         # Before `int`, which has a limit of its own.
         whole = int(found[1]) if len(found[1]) <= 20 else MAX_LONG + 1
         if not MIN_LONG <= whole <= MAX_LONG:
-            raise self._error("the number does not have 64 bits")
+            raise self._error("the number does not fit into 64 bits")
         self._at = found.end()
         return whole
 
@@ -248,7 +248,7 @@ class _Parser:
     def _without_surrogates(self, text: str, start: int) -> str:
         if _SURROGATE.search(text):
             self._at = start
-            raise self._error("half of a surrogate pair is no character")
+            raise self._error("half of a surrogate pair is not a character")
         return text
 
     def _match(self, pattern: re.Pattern[str]) -> str:
@@ -264,7 +264,7 @@ class _Parser:
 
     def _take(self, wanted: str) -> None:
         if wanted != "(":
-            # Between the name of an operator and its parenthesis there is nothing.
+            # Nothing may stand between the name of an operator and its parenthesis.
             self._match(_SPACE)
         if not self._text.startswith(wanted, self._at):
             raise self._error(f"expected '{wanted}'")

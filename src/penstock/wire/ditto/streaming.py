@@ -28,12 +28,12 @@ from penstock.wire.ditto.ranges import HistoryRange
 from penstock.wire.ditto.topic import Criterion, StreamingAction, Topic
 from penstock.wire.ditto.unsupported import check_headers
 
-# -- what a client says ------------------------------------------------------------------------------------------------
+# -- what a client sends -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribeForPersistedEvents:
-    """Answer with Created, whatever the entity is: nothing is looked up before the first request."""
+    """Answer with Created, whether or not the entity exists: nothing is looked up before the first request."""
 
     topic: Topic
     headers: Headers
@@ -57,7 +57,7 @@ class SubscribeForPersistedEvents:
 
 @dataclass(frozen=True, slots=True)
 class DemandRequest:
-    """The client can take `demand` items more. It may be less than one, for which the subscription fails."""
+    """The client can take `demand` more items. It may be less than one; then the subscription fails."""
 
     topic: Topic
     headers: Headers
@@ -81,7 +81,7 @@ class Cancel:
 
 Command = SubscribeForPersistedEvents | DemandRequest | Cancel
 
-# -- what the server says ----------------------------------------------------------------------------------------------
+# -- what the server sends ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +140,15 @@ def _envelope(topic: Topic, action: StreamingAction, headers: Headers, value: Js
 
 
 class NextFrames:
-    """The `next` messages that differ in their item only: all between two commands. Nothing is encoded twice."""
+    """The `next` messages between two commands, which differ only in their item. Nothing is encoded twice."""
 
     def __init__(self, topic: Topic, headers: Headers, subscription: str) -> None:
         whole = Next(topic, headers, subscription, Raw(b"null")).envelope().to_bytes()
-        # The item comes last in the message: behind it are the ends of two objects.
+        # The item comes last in the message: only the ends of two objects follow it.
         self._before = whole[: -len(b"null}}")]
 
     def frame(self, item: bytes) -> bytes:
-        """The message with this item, which is JSON already."""
+        """The message with this item, which is already JSON."""
         return b"".join((self._before, item, b"}}"))
 
 
@@ -160,7 +160,7 @@ def parse_command(envelope: Envelope) -> Command:
     topic = envelope.topic
     action = _action(topic)
     if action not in (StreamingAction.SUBSCRIBE, StreamingAction.REQUEST, StreamingAction.CANCEL):
-        raise UNKNOWN_TOPIC.of(topic, description=f"Streaming action name <{action}> is not for a client to send.")
+        raise UNKNOWN_TOPIC.of(topic, description=f"Streaming action name <{action}> cannot be sent by a client.")
     check_headers(envelope.headers)
     _check(envelope)
     if action is StreamingAction.SUBSCRIBE:
@@ -174,7 +174,7 @@ def parse_command(envelope: Envelope) -> Command:
 
 
 def parse_event(envelope: Envelope) -> Event:
-    """What a server says, as a client reads it; raises an error for what a server does not say."""
+    """What a server sends, as a client reads it; raises an error for what a server never sends."""
     topic, headers = envelope.topic, envelope.headers
     action = _action(topic)
     if action not in (
@@ -183,7 +183,7 @@ def parse_event(envelope: Envelope) -> Event:
         StreamingAction.COMPLETE,
         StreamingAction.FAILED,
     ):
-        raise UNKNOWN_TOPIC.of(topic, description=f"Streaming action name <{action}> is not for a server to send.")
+        raise UNKNOWN_TOPIC.of(topic, description=f"Streaming action name <{action}> cannot be sent by a server.")
     value = _object(envelope)
     subscription = _subscription(value)
     if action is StreamingAction.CREATED:
@@ -212,7 +212,7 @@ def _check(envelope: Envelope) -> None:
 
 
 def _object(envelope: Envelope) -> dict[str, Json]:
-    """The value. One that is missing has no members, which is what the client is told then."""
+    """The value. A missing one counts as an empty object, so that the error names the missing member."""
     value: Json = envelope.value
     if value is UNSET or value is None:
         return {}

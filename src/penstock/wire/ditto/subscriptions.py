@@ -1,11 +1,11 @@
-"""The streaming subscriptions of one connection: who may say what when. The time is an argument; so is the history.
+"""The streaming subscriptions of one connection: who may send what, and when. Time and history are arguments.
 
 The states, with what leads from one to the next:
 
     WAITING --request--> FLOWING --last item, fault--> ENDED --10 s--> (forgotten)
     WAITING, FLOWING --cancel, demand below one, 60 s of silence--> ENDED
 
-The caller reads the history and asks `wanted` how many items it may hand over. Specification: "Interaction pattern";
+The caller reads the history and asks `wanted` how many items it may send. Specification: "Interaction pattern";
 rules 1.1, 1.5, 1.7, 1.8, 3.7, 3.8 and 3.9 of reactive streams.
 """
 
@@ -39,18 +39,18 @@ from penstock.wire.ditto.topic import Topic
 # Seconds without a message in either direction after which a subscription fails, so that forgotten ones go away.
 IDLE_SECONDS = 60.0
 
-# Seconds for which a subscription that is over is remembered: a request that was on its way is told what happened.
+# Seconds for which an ended subscription is remembered, so that a request that was on its way gets a proper answer.
 REMEMBERED_SECONDS = 10.0
 
-# Subscriptions of one connection that are over and still remembered; beyond it the oldest are forgotten early.
+# Ended subscriptions of one connection that are remembered; beyond it the oldest are forgotten early.
 MAX_REMEMBERED = 1000
 
-# Subscriptions of one connection that are not over. Each may hold a file open; one more is error 429.
+# Active subscriptions of one connection. Each may hold a file open; one more is error 429.
 MAX_SUBSCRIPTIONS = 100
 
 
 class HistorySubscriptionState(Enum):
-    WAITING = "waiting"  # Created; nothing has been looked up, and nothing but silence can end it but the client
+    WAITING = "waiting"  # Created; nothing has been looked up, and only the client or a timeout can end it
     FLOWING = "flowing"  # Items go out as the client asks for them
     ENDED = "ended"  # Completed, failed or cancelled
 
@@ -63,13 +63,13 @@ class HistorySubscription:
         self.id = number
         self.topic: Topic = command.topic
         self.selection: HistoryRange = command.selection
-        # Those of the last command: they tell the client what an event is the answer to.
+        # Headers of the last command: they tell the client what an event answers.
         self.headers: Headers = command.headers
-        # Those of the subscription itself, which the items carry.
+        # Headers of the subscription itself, which the items carry.
         self.origin: Headers = command.headers
         self.state = HistorySubscriptionState.WAITING
         self.demand = 0
-        # When something was last said; once it is over, when it ended.
+        # When a message was last exchanged; once it has ended, when that was.
         self.since = now
         self._frames: NextFrames | None = None
 
@@ -84,7 +84,7 @@ class HistorySubscription:
         return Next(self.topic, self.headers, self.id, item)
 
     def next_frames(self, items: list[bytes], now: float) -> list[bytes]:
-        """Send some items, JSON already, as the messages they make. Only as many as are wanted."""
+        """Send some items, which are already JSON; returns the messages. Only as many as are wanted."""
         self._take(len(items), now)
         frames = self._frames
         if frames is None:
@@ -92,26 +92,26 @@ class HistorySubscription:
         return [frames.frame(item) for item in items]
 
     def complete(self, now: float) -> Complete | None:
-        """There are no more items; it needs no demand. None if the subscription is over already."""
+        """There are no more items; it needs no demand. None if the subscription has already ended."""
         if not self._end(now):
             return None
         return Complete(self.topic, self.headers, self.id)
 
     def fail(self, error: DittoError, now: float) -> StreamFailed | None:
-        """The history cannot be read, or not by this client. None if the subscription is over already."""
+        """The history cannot be read, or not by this client. None if the subscription has already ended."""
         if not self._end(now):
             return None
         return StreamFailed(self.topic, self.headers, self.id, error)
 
     def _take(self, count: int, now: float) -> None:
         if count > self.wanted:
-            raise ValueError(f"subscription {self.id} ({self.state.value}): {count} items, wanted are {self.wanted}")
+            raise ValueError(f"subscription {self.id} ({self.state.value}): {count} items, wanted: {self.wanted}")
         self.demand -= count
         self.since = now
 
     def _end(self, now: float) -> bool:
         if self.state is HistorySubscriptionState.WAITING:
-            raise ValueError(f"subscription {self.id}: nothing may end before the first request")
+            raise ValueError(f"subscription {self.id}: it cannot end before the first request")
         if self.state is HistorySubscriptionState.ENDED:
             return False
         self._over(now)
@@ -146,13 +146,13 @@ class Subscriptions:
         self._limit = limit
         self._alive: dict[str, HistorySubscription] = {}
         self._ended: dict[str, HistorySubscription] = {}  # In the order in which they ended
-        self._count = 0  # Numbers are never used again on a connection
+        self._count = 0  # Numbers are never reused on a connection
 
     def subscribe(self, command: SubscribeForPersistedEvents, now: float) -> Created:
         """Send the answer. Raises error 429 when there are too many, which is an error response."""
         if len(self._alive) >= self._limit:
             raise TOO_MANY_REQUESTS.of(
-                f"No more than {self._limit} streaming subscriptions of one connection are allowed."
+                f"No more than {self._limit} streaming subscriptions are allowed on one connection."
             )
         subscription = HistorySubscription(self, str(self._count), command, now)
         self._count += 1
@@ -162,7 +162,7 @@ class Subscriptions:
     def request(self, command: DemandRequest, now: float) -> HistorySubscription | StreamFailed:
         """The subscription that may send more, or what to send instead.
 
-        If it has no source of items yet, this is the first request: look now whether the client may read the history,
+        If it has no source of items yet, this is the first request: check now whether the client may read the history,
         and how long it is.
         """
         found = self._alive.get(command.subscription)
@@ -177,9 +177,9 @@ class Subscriptions:
         return found
 
     def cancel(self, command: Cancel, now: float) -> HistorySubscription | StreamFailed | None:
-        """The subscription whose source can be closed, or what to send; None if it was over already.
+        """The subscription whose source can be closed, or what to send; None if it had already ended.
 
-        Nothing is sent to say that it is cancelled.
+        Nothing is sent to confirm a cancellation.
         """
         found = self._alive.get(command.subscription)
         if found is None:
@@ -219,11 +219,11 @@ class Subscriptions:
             del self._ended[next(iter(self._ended))]
 
     def _oldest(self) -> list[HistorySubscription]:
-        """Of those that are over, the one that ended first, if there is one."""
+        """Of the ended ones, the one that ended first, if there is one."""
         return [next(iter(self._ended.values()))] if self._ended else []
 
     def _forget(self, now: float) -> None:
-        """Drop what has been over for long enough."""
+        """Forget those that ended long enough ago."""
         while any(now >= each.since + self._remembered_seconds for each in self._oldest()):
             del self._ended[next(iter(self._ended))]
 

@@ -1,7 +1,7 @@
-"""The topic of an envelope: whose message it is, and of which kind.
+"""The topic of an envelope: which entity a message is about, and of which kind it is.
 
 `ns/name/things/(twin|live)/<criterion>/<action>`; policies and connections have no channel. What the specification
-prints as `<channel>` for all groups is for things only.
+shows as `<channel>` for all groups exists for things only.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class StreamingAction(StrEnum):
     NEXT = "next"
     COMPLETE = "complete"
     FAILED = "failed"
-    ERROR = "error"  # Upstream knows it, and nobody sends it
+    ERROR = "error"  # Known to upstream, but never sent
 
 
 class SearchAction(StrEnum):
@@ -63,7 +63,7 @@ _WITH_SUBJECT = (Criterion.MESSAGES, Criterion.ACKS, Criterion.ANNOUNCEMENTS)
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """`channel` is None where the group has none; `action` and `subject` where the criterion has none."""
+    """`channel` is None if the group has none; so are `action` and `subject` if the criterion has none."""
 
     namespace: str
     name: str
@@ -91,7 +91,7 @@ class Topic:
 
     @property
     def is_about_several(self) -> bool:
-        """No entity is named: the value says which ones are meant. Published clients leave both parts empty."""
+        """Whether no entity is named: the value says which ones are meant. Published clients leave both parts empty."""
         return (self.namespace, self.name) in (("", ""), ("_", "_"))
 
     def streaming(self, action: StreamingAction) -> Topic:
@@ -103,7 +103,7 @@ class Topic:
         return replace(self._on_twin(), criterion=Criterion.EVENTS, action=action, subject=None)
 
     def errors(self) -> Topic:
-        """The topic of an error response about the same entity; about several there is none to name."""
+        """The topic of an error response about the same entity; it names none if there are several."""
         if self.is_about_several:
             return replace(self, namespace="unknown", name="unknown").errors()
         return replace(self, criterion=Criterion.ERRORS, action=None, subject=None)
@@ -112,7 +112,7 @@ class Topic:
         return replace(self, channel=TopicChannel.TWIN) if self.group is EntityGroup.THINGS else self
 
 
-# Where errors go that are about a message whose topic is not known.
+# The topic of errors about a message whose own topic is not known.
 UNKNOWN = Topic("unknown", "unknown", EntityGroup.THINGS, TopicChannel.TWIN, Criterion.ERRORS)
 
 
@@ -127,7 +127,7 @@ def policy_topic(namespace: str, name: str, criterion: Criterion, action: str | 
 def parse_topic(text: str) -> Topic:
     """Raises `protocoladapter:unknown.topicpath` whose description names the part at fault.
 
-    What follows an action is ignored. Whether namespace and name make an identifier is not looked at.
+    What follows an action is ignored. Whether namespace and name are a valid identifier is not checked.
     """
     return _Parts(text).topic()
 
@@ -137,7 +137,7 @@ class _Parts:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        # The empty text has no part at all.
+        # An empty text has no parts.
         self._parts = text.split("/") if text else []
         self._next = 0
 

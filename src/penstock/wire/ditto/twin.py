@@ -1,6 +1,7 @@
 """Commands to twins and policies, the responses to them, and the events they cause.
 
-What a part of a thing is, and which values it takes, is in `resource`; whether a command succeeds, the store decides.
+What a part of a thing is, and which values it accepts, is in `resource`; whether a command succeeds is decided by the
+rules of twins.
 Upstream documentation: "Ditto Protocol specification", Things and Policies.
 """
 
@@ -41,13 +42,13 @@ from penstock.wire.ditto.unsupported import check_headers, check_plain, check_pr
 # How many things one command may retrieve.
 MAX_RETRIEVED = 100
 
-# Encoded paths that the items of one history keep. A thing has few paths that change; with more they are encoded anew.
+# Encoded paths that the items of one history cache. Few paths of a thing change; others are encoded each time.
 MAX_PATHS = 256
 
-# The header under which events, and what was retrieved of the past, carry the headers that were journaled with them.
+# The header in which events, and retrieved past states, carry the headers that were journaled with them.
 HISTORICAL_HEADERS = "historical-headers"
 
-# Fields that are the entity's own, and can be neither removed nor merged away.
+# Fields that identify the entity, and can be neither removed nor merged away.
 _FIXED: Final = ("thingId", "policyId")
 
 # -- commands ----------------------------------------------------------------------------------------------------------
@@ -69,7 +70,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class RetrieveSeveral:
-    """Those of these things that the client may read."""
+    """Retrieves those of these things that the client may read."""
 
     topic: Topic
     headers: Headers
@@ -126,7 +127,7 @@ def _retrieve_several(envelope: Envelope, action: Action, fields: Fields | None)
 
 def _check(action: Action, topic: Topic, entity: EntityId, resource: Resource, value: Json) -> None:
     if action is Action.CREATE and resource.pointer:
-        raise UNKNOWN_PATH.of("/".join(("", *resource.pointer)), description="Only the whole can be created: path '/'.")
+        raise UNKNOWN_PATH.of("/".join(("", *resource.pointer)), description="The path of a create must be '/'.")
     if action is Action.MERGE:
         if topic.group is EntityGroup.POLICIES:
             raise UNSUPPORTED_SIGNAL.of(topic)
@@ -140,7 +141,7 @@ def _check(action: Action, topic: Topic, entity: EntityId, resource: Resource, v
 
 
 def check_patch(resource: Resource, patch: Json) -> None:
-    """Refuse a merge patch that cannot lead to a valid entity. Null deletes, so it fits everywhere but at the root."""
+    """Refuse a merge patch that cannot lead to a valid entity. Null deletes, so it is valid except at the root."""
     if resource.part in (Part.THING, Part.POLICY_ID) and patch is None:
         raise MERGE_INVALID.of()
     _check_patch_keys(patch)
@@ -153,7 +154,7 @@ def check_patch(resource: Resource, patch: Json) -> None:
 
 
 def _check_patch_keys(patch: Json) -> None:
-    """Upstream deletes by keys that are regular expressions, `{{ ~…~ }}`. Nothing here has such a key by chance."""
+    """Upstream deletes by keys that are regular expressions, `{{ ~…~ }}`. Nobody has such a key by accident."""
     if type(patch) is not dict:
         return
     for key, value in patch.items():
@@ -164,7 +165,7 @@ def _check_patch_keys(patch: Json) -> None:
 
 
 def _without_nulls(patch: Json) -> Json:
-    """What a patch leaves behind where nothing was."""
+    """The result of a patch where nothing was before."""
     if type(patch) is not dict:
         return patch
     return {key: _without_nulls(value) for key, value in patch.items() if value is not None}
@@ -174,12 +175,12 @@ def _without_nulls(patch: Json) -> Json:
 
 
 def created(command: Command, value: Json | Raw) -> Envelope:
-    """201: something is there that was not there before."""
+    """201: something new was created."""
     return _response(command, 201, value)
 
 
 def done(command: Command) -> Envelope:
-    """204: what was there has been changed, or is gone."""
+    """204: something was changed or deleted."""
     return _response(command, 204, UNSET)
 
 
@@ -200,7 +201,7 @@ def _response(command: Command | RetrieveSeveral, status: int, value: Json | Raw
 class TwinEvent:
     """One change, as it is journaled: `timestamp` is in microseconds since 1970, a value that is missing is UNSET.
 
-    A `Raw` is JSON already, as the journal has it. `kept` are the headers that were journaled with it, if any.
+    A `Raw` is already JSON, from the journal. `kept` are the headers that were journaled with it, if any.
     """
 
     topic: Topic
@@ -216,7 +217,7 @@ class TwinEvent:
         return Action(self.topic.action or "")
 
     def envelope(self, extra: Json | None = None) -> Envelope:
-        """The message that tells it."""
+        """The message for it."""
         kind = MERGE_PATCH_TYPE if self.topic.action == Action.MERGED else JSON_TYPE
         headers = answer_headers(self.headers, kind)
         if self.kept is not None:
@@ -232,9 +233,9 @@ class TwinEvent:
         )
 
     def partial(self) -> dict[str, Json]:
-        """The thing as far as this event tells of it: what filters are asked about, and server-sent events carry.
+        """The part of the thing that this event contains: filters are evaluated on it, and server-sent events carry it.
 
-        An event that deletes tells of nothing but the thing itself.
+        An event that deletes contains only the thing's identity.
         """
         known: dict[str, Json] = {"thingId": self.topic.entity}
         value: Json = self.value
@@ -247,7 +248,7 @@ class TwinEvent:
         return known
 
     def fits(self, query: Query, now: int, extra: Json = None) -> bool:
-        """Whether a filter is true of what this event tells, together with the extra fields that go with it.
+        """Whether a filter is true of what this event contains, together with its extra fields.
 
         `now` is what `time:now` means, in microseconds since 1970.
         """
@@ -255,8 +256,8 @@ class TwinEvent:
         return matches(query, told if extra is None else merge(extra, told), now, self._placeholders())
 
     def _placeholders(self) -> dict[str, Json]:
-        """What filters may ask about an event beside the thing."""
-        # Plain texts: an enumeration's member is no text to a filter.
+        """What filters may use of an event besides the thing."""
+        # Plain texts: a filter does not treat a member of an enumeration as text.
         topic = self.topic
         return {
             "topic:full": str(topic),
@@ -274,7 +275,7 @@ class TwinEvent:
 
 
 def parse_event(envelope: Envelope) -> TwinEvent:
-    """An event, as a client reads it; raises an error for what is none."""
+    """An event, as a client reads it; raises an error for anything else."""
     topic = envelope.topic
     if topic.criterion is not Criterion.EVENTS or topic.action not in EVENTS:
         raise UNKNOWN_TOPIC.of(topic, description="The topic is not one of an event.")
@@ -311,7 +312,7 @@ class EventItems:
     def item(
         self, kind: str, path: str, value: str | None, revision: int, timestamp: int, kept: str | None = None
     ) -> bytes:
-        """One event from its columns in the journal: its value and its headers are JSON already, or None if none."""
+        """One event from its columns in the journal: its value and its headers are already JSON, or None."""
         told = "" if value is None else f',"value":{value}'
         tail = f'{told},"revision":{revision},"timestamp":"{print_instant(timestamp * NANOS_PER_MICRO)}"}}'
         head = self._heads[kind]

@@ -1,6 +1,6 @@
-"""Headers that ask for what this server does not do: each is refused, because who sent it counts on it.
+"""Headers that ask for what this server does not do: each is refused, because its sender relies on it.
 
-What a header says that works is read where it works. Upstream documentation: "Ditto Protocol specification", headers.
+Supported headers are read where they are used. Upstream documentation: "Ditto Protocol specification", headers.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from penstock.wire.ditto.document import Json, text_of
 from penstock.wire.ditto.envelope import Headers, boolean_header
 from penstock.wire.ditto.errors import HEADER_INVALID, HEADER_UNSUPPORTED
 
-# What an answer here means in any case: the change is on the disk.
+# The acknowledgement that every answer of this server implies: the change is on the disk.
 PERSISTED: Final = "twin-persisted"
 
-# The version of things and policies that there is.
+# The only supported version of things and policies.
 _VERSION: Final = "2"
 
-_NO_METADATA: Final = "Things have no metadata here."
-_NO_LIVE: Final = "There is no live channel here: things are answered for by their twins."
+_NO_METADATA: Final = "This server does not support metadata of things."
+_NO_LIVE: Final = "This server has no live channel: twins answer for their things."
 
 # Refused whatever their value, with the reason.
 _NEVER: Final[dict[str, str]] = {
@@ -27,19 +27,19 @@ _NEVER: Final[dict[str, str]] = {
     "delete-metadata": _NO_METADATA,
     "live-channel-condition": _NO_LIVE,
     "live-channel-timeout-strategy": _NO_LIVE,
-    "declared-acks": "There are no acknowledgements here.",
+    "declared-acks": "This server does not support acknowledgements.",
     "merge-thing-patch-conditions": "A merge is done as a whole, or not at all. Use 'condition', or several merges.",
 }
 
 NAMES: Final = (*_NEVER, "requested-acks", "channel", "allow-policy-lockout")
 
-# Headers that a command of some kind does not look at.
+# Headers that some commands ignore.
 _TAGS: Final = ("if-match", "if-none-match")
 _MOMENTS: Final = ("at-historical-revision", "at-historical-timestamp")
 
 
 def check_headers(headers: Headers) -> None:
-    """Raises `header.notsupported`, or `header.invalid` for what is no value of its header."""
+    """Raises `header.notsupported`, or `header.invalid` for an invalid value."""
     for name, reason in _NEVER.items():
         if name in headers:
             raise HEADER_UNSUPPORTED.of(_text(headers[name]), name, description=reason)
@@ -50,26 +50,26 @@ def check_headers(headers: Headers) -> None:
     if channel is not None and channel != "twin":
         raise HEADER_INVALID.of(_text(channel), "channel", "channel: twin or live")
     if boolean_header(headers, "allow-policy-lockout", False):
-        reason = "A policy must keep somebody who may write it: nobody could ever change it otherwise."
+        reason = "A policy must keep a subject that may write it, because nobody could ever change it otherwise."
         raise HEADER_UNSUPPORTED.of("true", "allow-policy-lockout", description=reason)
     version = headers.get("version")
     if version is not None and _text(version) != _VERSION:
-        raise HEADER_UNSUPPORTED.of(_text(version), "version", description=f"Only version {_VERSION} is known here.")
+        raise HEADER_UNSUPPORTED.of(_text(version), "version", description=f"Only version {_VERSION} is supported.")
 
 
 def check_unconditional(headers: Headers) -> None:
-    """Of a policy's command: raises `header.notsupported`."""
+    """For a policy's command: raises `header.notsupported`."""
     _refuse(headers, ("condition",), "Conditions are about things; use 'if-match' for a policy.")
 
 
 def check_present(headers: Headers) -> None:
-    """Of a command that changes something: raises `header.notsupported`."""
-    _refuse(headers, _MOMENTS, "The past can be retrieved, and not be changed.")
+    """For a command that changes something: raises `header.notsupported`."""
+    _refuse(headers, _MOMENTS, "The past can be retrieved but not changed.")
 
 
 def check_plain(headers: Headers) -> None:
-    """Of what is about several things, or of a stream of events: raises `header.notsupported`."""
-    _refuse(headers, ("condition", *_TAGS, *_MOMENTS), "It is for commands about one thing.")
+    """For what is about several things, or for a stream of events: raises `header.notsupported`."""
+    _refuse(headers, ("condition", *_TAGS, *_MOMENTS), "The header is only for commands about one thing.")
 
 
 def _refuse(headers: Headers, names: tuple[str, ...], reason: str) -> None:
@@ -79,14 +79,14 @@ def _refuse(headers: Headers, names: tuple[str, ...], reason: str) -> None:
 
 
 def _check_acknowledgements(given: Json) -> None:
-    """A list, or a text with the list in it, as JSON or with commas between."""
+    """A list, or a text with the list in it, as JSON or separated by commas."""
     if given is None:
         return
     labels = given
     if type(given) is str:
         labels = [label.strip(' "') for label in given.strip("[] ").split(",")]
     if labels != [PERSISTED]:
-        reason = f"There are no acknowledgements here but '{PERSISTED}', which every answer is. Leave the header out."
+        reason = f"Only the acknowledgement '{PERSISTED}' is supported. Every answer implies it: leave the header out."
         raise HEADER_UNSUPPORTED.of(_text(given), "requested-acks", description=reason)
 
 

@@ -19,7 +19,7 @@ def error(code: int, message: str) -> bytes:
 
 
 def ended(code: int | None) -> bytes:
-    """For a bind: the session has been closed on the server side. Here the cause has a line of its own."""
+    """For a bind: the session has been closed on the server side. In this answer the cause has its own line."""
     return b"END\r\n" if code is None else b"END\r\n%d\r\n" % code
 
 
@@ -34,7 +34,7 @@ def header(
     server_name: str | None = None,
     preamble: int = 0,
 ) -> bytes:
-    """The block up to and with the empty line; `preamble` is how many bytes of filling it must at least have.
+    """The block up to and including the empty line; `preamble` is the least number of bytes of padding.
 
     `max_bandwidth` is what the server imposes, in kbit/s, whatever the client has asked for.
     """

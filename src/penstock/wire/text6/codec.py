@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from penstock.wire.text6.values import encode_values, escape_message
 
-# The name under which messages of no sequence go, in both directions.
+# The name for messages without a sequence, in both directions.
 UNORDERED_MESSAGES = "UNORDERED_MESSAGES"
 
 PROBE = b"PROBE\r\n"
@@ -32,7 +32,7 @@ class Text6Codec:
         differences: Sequence[str],
         patched: int,
     ) -> tuple[bytes, int]:
-        """The part of an update, line end included, that is shared by tables in the same state. Always whole values."""
+        """The part of an update, including the line end, that tables in the same state share. Always whole values."""
         return f"{encode_values(values, previous)}\r\n".encode("ascii"), 0
 
     def subscribed(self, subscription: int, items: int, fields: int) -> bytes:
@@ -79,7 +79,7 @@ class Text6Codec:
         return PROBE
 
     def loop(self, delay_millis: int) -> bytes:
-        """The holding time is told to polling clients; without it, it is zero."""
+        """Polling clients are told the holding time; without one it is zero."""
         return b"LOOP %d\r\n" % delay_millis if delay_millis else LOOP
 
     def end(self, code: int, message: str) -> bytes:

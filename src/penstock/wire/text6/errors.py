@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Code(IntEnum):
-    """Why a request, a subscription or a message was refused. Zero and below belong to the metadata adapters."""
+    """Why a request, a subscription or a message was refused. Zero and below are for metadata adapters."""
 
     CREDENTIALS = 1
     ADAPTER_SET = 2
@@ -48,9 +48,9 @@ class RequestError(Exception):
 
 
 class BadPush(Exception):
-    """What a server has sent is not of this protocol; the text says where."""
+    """What a server has sent does not follow this protocol; the text says where."""
 
 
 def protocol_error(message: str) -> RequestError:
-    """A request that is not one of this protocol, or has a parameter that cannot be understood."""
+    """A request that does not follow this protocol, or has an invalid parameter."""
     return RequestError(None, message)

@@ -16,7 +16,7 @@ from penstock.wire.text6.errors import Code, RequestError, protocol_error
 MODES = ("RAW", "MERGE", "DISTINCT", "COMMAND")
 CONTROL_OPERATIONS = ("add", "add_silent", "start", "delete", "reconf", "constrain", "force_rebind", "destroy")
 
-# Parameters of a subscription: they need no debug line when they come where they mean nothing.
+# Parameters of a subscription: they need no debug line when they come where they have no effect.
 _SUBSCRIPTION_PARAMETERS = (
     "LS_data_adapter",
     "LS_id",
@@ -36,7 +36,7 @@ _SEQUENCE = re.compile(r"[A-Za-z0-9_]{1,256}", re.ASCII)
 class StreamOptions:
     """What a client asks of the connection it creates or binds a session on."""
 
-    max_bandwidth: float | None = None  # None: no limit; on a bind it lifts the one before
+    max_bandwidth: float | None = None  # None: no limit; on a bind it lifts the previous one
     content_length: int | None = None
     keepalive_millis: int | None = None
     report_info: bool = False
@@ -47,7 +47,7 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What all requests have: parameters nobody knows."""
+    """What all requests have: unknown parameters."""
 
     unknown: tuple[str, ...] = field(default=(), kw_only=True)
 
@@ -63,7 +63,7 @@ class CreateSession(Request):
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest(Request):
-    """A request for a session that exists; an identifier that is empty is one that nobody knows."""
+    """A request for an existing session; an empty identifier counts as an unknown one."""
 
     session: str
 
@@ -76,7 +76,7 @@ class BindSession(SessionRequest):
 @dataclass(frozen=True, slots=True)
 class Subscribe(SessionRequest):
     table: int
-    silent: bool  # Nothing is sent before `Start`
+    silent: bool  # Nothing is sent until `Start`
     data_adapter: str
     group: str
     schema: str
@@ -124,7 +124,7 @@ class Destroy(SessionRequest):
 @dataclass(frozen=True, slots=True)
 class SendMessage(SessionRequest):
     message: str
-    sequence: str | None  # None: in no order
+    sequence: str | None  # None: without order
     progressive: int | None  # None: the answer tells the outcome
     max_wait_millis: int | None
 
@@ -139,7 +139,7 @@ def parse_requests(name: str, lines: Sequence[str], defaults: Mapping[str, str])
     `defaults` are the parameters of the query string. An unknown request name raises.
     """
     if name not in _LINE_PARSERS:
-        raise protocol_error(f"Unknown request name {shown_name(name)}; known are {', '.join(REQUESTS)}")
+        raise protocol_error(f"Unknown request name {shown_name(name)}; known: {', '.join(REQUESTS)}")
     if name in ("create_session", "bind_session") and len(lines) > 1:
         return [protocol_error(f"{name} takes one line of parameters, found {len(lines)}")]
     return [_parse(name, line, defaults) for line in lines]
@@ -150,7 +150,7 @@ def _parse(name: str, line: str, defaults: Mapping[str, str]) -> Request | Reque
         given = {**_plain(defaults), **_plain(parse_line(line))}
         version = given.get("LS_protocol")
         if version is not None:
-            raise protocol_error(f"{shown('LS_protocol', version)}: expected in the query string, and nowhere else")
+            raise protocol_error(f"{shown('LS_protocol', version)}: expected only in the query string")
         return _LINE_PARSERS[name](Parameters(given))
     except RequestError as error:
         return error
@@ -159,7 +159,7 @@ def _parse(name: str, line: str, defaults: Mapping[str, str]) -> Request | Reque
 
 
 def _plain(given: Mapping[str, str]) -> dict[str, str]:
-    """The parameters under the names of the specification: published clients write LS_Table and LS_Snapshot, too."""
+    """The parameters under the names of the specification: published clients also write LS_Table and LS_Snapshot."""
     found: dict[str, str] = {}
     for name, value in given.items():
         if name[:3].upper() == "LS_":
@@ -192,7 +192,7 @@ def _limit(parameters: Parameters, name: str, words: tuple[str, ...] = ()) -> fl
 
 
 def _rate(limit: float | str | None) -> float | None:
-    """Zero means no limit everywhere in this protocol."""
+    """In this protocol zero always means no limit."""
     return limit if isinstance(limit, float) and limit > 0 else None
 
 
@@ -291,7 +291,7 @@ def _subscribe(parameters: Parameters, session: str, silent: bool) -> Subscribe:
 
 
 def _name(parameters: Parameters, name: str, code: Code) -> str:
-    """A name for the metadata adapter to understand: there is a code for a bad one, and none at all is bad."""
+    """A name that the metadata adapter interprets: there is a code for an invalid one, also if it is missing."""
     value = parameters.text(name)
     if not value:
         raise RequestError(code, f"{name} is missing" if value is None else f"{name} is empty")

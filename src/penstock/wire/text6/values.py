@@ -1,6 +1,6 @@
 """The pipe-separated value list of an update: encoding against the previous list, and decoding.
 
-Two phases: `$`, `#` and empty values first, then escapes that leave nothing but printable ASCII.
+Two phases: `$`, `#` and empty values first, then escapes, after which only printable ASCII is left.
 Specification: 4.5.1, "Value Encoding".
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from penstock.wire.text6.errors import BadPush
 
-# Everything but printable ASCII; and of that the delimiters of both modes of the protocol, the double quote (as in the
-# example of 4.5.1) and the backslash.
+# Everything except printable ASCII; and of that the delimiters of both modes of the protocol, the double quote (as in
+# the example of 4.5.1) and the backslash.
 _SPECIAL = re.compile(r"[^ !#-&(-\[\]-{}~]+")
 
-# In free text nothing is delimited.
+# Free text has no delimiters.
 _UNPRINTABLE = re.compile(r"[^ -\[\]-~]+")
 
 _ESCAPES = re.compile(r"(?:\\u[0-9A-Fa-f]{4})+")
@@ -23,7 +23,7 @@ _BARE_BACKSLASH = re.compile(r"\\(?!u[0-9A-Fa-f]{4})")
 
 
 def _escaped(match: re.Match[str]) -> str:
-    """UTF-16 code units; half of a surrogate pair is one too, as the specification allows."""
+    """UTF-16 code units; also a lone half of a surrogate pair, as the specification allows."""
     digits = match[0].encode("utf-16-be", "surrogatepass").hex().upper()
     return "".join([f"\\u{digits[start : start + 4]}" for start in range(0, len(digits), 4)])
 
@@ -43,7 +43,7 @@ def escape_message(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """The inverse of both; two halves of a surrogate pair that stand together become one character."""
+    """The inverse of both; two adjacent halves of a surrogate pair become one character."""
     if "\\" not in text:
         return text
     bare = _BARE_BACKSLASH.search(text)
@@ -53,7 +53,7 @@ def unescape(text: str) -> str:
 
 
 def encode_value(value: str | None) -> str:
-    """One changed field value as it stands between two pipes."""
+    """One changed field value as it is written between two pipes."""
     if value is None:
         return "#"
     if not value:

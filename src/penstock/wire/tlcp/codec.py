@@ -37,7 +37,7 @@ class TlcpCodec:
         differences: Sequence[str],
         patched: int,
     ) -> tuple[bytes, int]:
-        """The part of an update, line end included, that is shared by subscriptions in the same state."""
+        """The part of an update, including the line end, that subscriptions in the same state share."""
         if previous is None or not differences:
             text, patched = encode_values(values, previous), 0
         else:
@@ -86,7 +86,7 @@ class TlcpCodec:
         return line("PROG", progressive)
 
     def synchronized(self, seconds: int) -> bytes:
-        # Not by `line`: with idle clients this is half of all there is to send.
+        # Not by `line`, because idle clients are sent little else.
         return b"SYNC,%d\r\n" % seconds
 
     def probe(self) -> bytes:

@@ -29,7 +29,7 @@ class DifferenceEncoder:
     ) -> tuple[str, int]:
         """The value list, and which fields the client then has as patched JSON (a bit for each field).
 
-        A text difference would not fit a value that the client has rebuilt from a patch: its text may differ.
+        A text difference cannot be applied to a value that the client has rebuilt from a patch: its text may differ.
         """
         tokens: list[str | None] = []
         for index, (value, before) in enumerate(zip(values, previous, strict=True)):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# Edits (insertions plus deletions) searched for. The work grows with the square of it: 250 is some 30,000 steps, about
-# 10 ms. Beyond it there is no answer, and the caller replaces the whole.
+# Edits (insertions plus deletions) searched for. The work grows with the square of it, and the event loop waits for
+# it. Beyond it there is no answer, and the caller replaces the whole.
 MAX_EDITS = 250
 
 # Equal runs are first compared one by one, then in slices that double: most runs are short, a few are very long.
@@ -45,7 +45,7 @@ def find_matches(base: Sequence[object], text: Sequence[object]) -> list[tuple[i
     furthest[1] = 0
     trail: list[list[int]] = []
     for edits in range(most + 1):
-        # Of the step before, the diagonals -edits .. edits: all that the way back looks at.
+        # Of the step before, the diagonals -edits .. edits: all that the backtracking needs.
         trail.append(furthest[-edits - 1 :] + furthest[: edits + 2])
         for diagonal in range(-edits, edits + 1, 2):
             if _inserts(furthest[diagonal - 1], furthest[diagonal + 1], diagonal, edits):

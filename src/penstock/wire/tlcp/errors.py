@@ -89,7 +89,7 @@ def malformed(message: str) -> RequestError:
 
 
 def form_error(error: FormError, request_id: str | None = None) -> RequestError:
-    """For a line that is no form, or a parameter that is not as it should be."""
+    """For a line that is not a form, or an invalid parameter."""
     code = ControlCode.MALFORMED if error.is_malformed else ControlCode.SYNTAX
     return RequestError(code, error.message, request_id)
 

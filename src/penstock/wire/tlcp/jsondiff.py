@@ -1,7 +1,7 @@
 """JSON Patch, the `^P` format: a new JSON document as the operations that turn the old one into it. RFC 6902.
 
 Patches are made here, in time proportional to the documents, and applied by the `jsonpatch` library: by clients, and by
-the encoder to check its work, because a client that cannot rebuild the value is worse off than with a long line.
+the encoder to check its work, because a patch that a client cannot apply is worse than a long line.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from penstock.wire.tlcp.errors import malformed
 # A patch takes time in proportion to the documents; longer ones are sent whole.
 MAX_LENGTH = 200_000
 
-# What an operation takes beside its path and its value, roughly: {"op":"replace","path":"","value":},
+# About how many bytes an operation takes besides its path and its value: {"op":"replace","path":"","value":},
 OPERATION_LENGTH = 36
 
-# JSON can spell half of a surrogate pair ("\ud800"), UTF-8 cannot.
+# JSON can represent half of a surrogate pair ("\ud800"), UTF-8 cannot.
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
-# All that the library raises for a patch that does not fit: its own errors, those of its pointers, and what Python
-# raises where it takes the shape of an operation for granted.
+# All that the library raises for a patch that cannot be applied: its own errors, those of its pointers, and what Python
+# raises where the library does not check the shape of an operation.
 _UNFIT = (
     ValueError,
     LookupError,
@@ -47,10 +47,10 @@ def encode_patch(base: str, text: str) -> str | None:
     try:
         before, after = _parse(base), _parse(text)
         if before is None or after is None:
-            # Published clients take the document `null` for the lack of one.
+            # Published clients treat the document `null` as missing.
             return None
         operations = _Comparison(before, after).operations()
-        # NaN is no JSON, and a number too large for Python has become infinite.
+        # NaN is not JSON, and a number too large for Python has become infinite.
         patch = json.dumps(operations, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         rebuilt = jsonpatch.apply_patch(before, operations, in_place=True)
         if _canonical(rebuilt) != _canonical(after):
@@ -61,7 +61,7 @@ def encode_patch(base: str, text: str) -> str | None:
 
 
 def decode_patch(base: str, patch: str) -> str:
-    """Apply a patch: the same document, not always the same text. Raises error 67 when it does not fit."""
+    """Apply a patch: the same document, not always the same text. Raises error 67 if it cannot be applied."""
     try:
         operations: Any = json.loads(patch)
         document = jsonpatch.apply_patch(json.loads(base), operations, in_place=True)
@@ -73,15 +73,15 @@ def decode_patch(base: str, patch: str) -> str:
 class _Comparison:
     """The search for the operations.
 
-    Both documents are numbered first: two values are the same exactly when they have the same number. Python's own
-    comparison takes 1, 1.0 and true for the same, and comparing at every level would take time squared.
+    The values of both documents are numbered first: two are the same exactly if they have the same number. In Python
+    1, 1.0 and true are equal, and comparing at every level would take quadratic time.
     """
 
     def __init__(self, before: Any, after: Any) -> None:
         self._before = before
         self._after = after
         self._numbers: dict[object, int] = {}
-        # By the identity of a value, which holds as long as the documents do: its number, and its length as text.
+        # By the identity of a value, which is stable while the documents exist: its number, and its length as text.
         self._known: dict[int, tuple[int, int]] = {}
         self._number(before)
         self._number(after)
@@ -160,7 +160,7 @@ class _Comparison:
         return operations, size
 
     def _match(self, before: list[Any], after: list[Any]) -> list[tuple[int, int, int]]:
-        """Runs of same elements, up to an empty one at the end of both arrays."""
+        """Runs of equal elements, up to an empty one at the end of both arrays."""
         old: Sequence[int] = [self._known[id(element)][0] for element in before]
         new: Sequence[int] = [self._known[id(element)][0] for element in after]
         prefix = common_prefix(old, new)
@@ -187,7 +187,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _refuse(constant: str) -> Any:
-    # NaN and Infinity are Python's additions to JSON; clients would choke on them.
+    # NaN and Infinity are Python's additions to JSON; clients could not parse them.
     raise ValueError(constant)
 
 

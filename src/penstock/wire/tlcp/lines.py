@@ -23,7 +23,7 @@ def argument(text: str) -> str:
 
 
 def line(tag: str, *arguments: str | int) -> bytes:
-    """A whole line; lone surrogates, which UTF-8 cannot carry, become question marks."""
+    """A whole line; lone surrogates, which UTF-8 cannot encode, become question marks."""
     parts = [tag]
     parts.extend(argument(item) if isinstance(item, str) else str(item) for item in arguments)
     return (",".join(parts) + "\r\n").encode("utf-8", "replace")

@@ -16,7 +16,7 @@ MODES = ("RAW", "MERGE", "DISTINCT", "COMMAND")
 MPN_OPERATIONS = ("register", "activate", "pn_reconf", "deactivate", "reset_badge")
 CONTROL_OPERATIONS = ("add", "delete", "reconf", "constrain", "force_rebind", "destroy")
 
-# Names that every official client sends for its own reasons; they need no debug line.
+# Parameters that every official client sends for its own purposes; they need no debug line.
 _HARMLESS = ("LS_protocol", "LS_session", "LS_cause", "LS_old_session", "LS_unq", "LS_domain")
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
@@ -40,7 +40,7 @@ class StreamOptions:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What all requests have: the session they name, if any, and parameters nobody knows."""
+    """What all requests have: the session they name, if any, and unknown parameters."""
 
     session: str | None
     unknown: tuple[str, ...] = field(default=(), kw_only=True)
@@ -151,7 +151,7 @@ def parse_requests(name: str, lines: Sequence[str], defaults: Mapping[str, str])
         return [_create_session(lines, defaults)]
     if name not in _LINE_PARSERS:
         known = ", ".join(("create_session", *_LINE_PARSERS))
-        raise malformed(f"Unknown request name {shown_name(name)}; known are {known}")
+        raise malformed(f"Unknown request name {shown_name(name)}; known: {known}")
     if name == "bind_session" and len(lines) > 1:
         # One connection carries one session; only control requests come in batches.
         return [malformed(f"bind_session takes one line of parameters, found {len(lines)}")]
@@ -170,7 +170,7 @@ def parse_requests(name: str, lines: Sequence[str], defaults: Mapping[str, str])
 
 
 def _rest_of(line: str, defaults: Mapping[str, str]) -> Mapping[str, str]:
-    """What matters for the answer to a line that is malformed: its identifier, if that can be read all the same."""
+    """What the answer to a malformed line needs: its identifier, if that can still be read."""
     request_id = readable(line, "LS_reqId")
     return defaults if request_id is None else {"LS_reqId": request_id}
 
@@ -228,7 +228,7 @@ def _create_session(lines: Sequence[str], defaults: Mapping[str, str]) -> Create
 
 
 def _combo_controls(parameters: Parameters, lines: Sequence[str]) -> tuple[Control, ...]:
-    """The control requests that come with a session creation: one in its own line, or each in one that follows."""
+    """The control requests that come with a session creation: one in the same line, or each in a line that follows."""
     try:
         first = () if parameters.text("LS_op") is None else (_control(parameters, combo=True),)
         return (*first, *(_control(Parameters(parse_line(line)), combo=True) for line in lines))

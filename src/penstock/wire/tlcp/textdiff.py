@@ -9,7 +9,7 @@ from __future__ import annotations
 from penstock.wire.tlcp.edits import common_prefix, common_suffix, find_matches
 from penstock.wire.tlcp.errors import malformed
 
-# A copy between two edits is worth its three numbers only when it is longer than they are.
+# A copy between two edits costs three numbers, and pays only if it is longer than they are.
 SHORTEST_COPY = 4
 
 _RADIX = 26
@@ -18,7 +18,7 @@ _UPPER = ord("A")
 
 
 def encode_number(number: int) -> str:
-    """Radix-26 letters: capitals, but for the last."""
+    """Radix-26 letters: capitals, except for the last."""
     text = chr(_LOWER + number % _RADIX)
     number //= _RADIX
     while number:
@@ -46,14 +46,14 @@ def encode_difference(base: str, text: str) -> str:
     if suffix or not parts:
         parts.append(encode_number(position + suffix))
     else:
-        parts.pop()  # What is not copied is gone anyway: a terminal deletion says nothing,
+        parts.pop()  # What is not copied is dropped anyway: a final deletion is redundant,
         if not parts[-1]:
-            del parts[-2:]  # nor does the addition of nothing before it.
+            del parts[-2:]  # and so is an empty addition before it.
     return "".join(parts)
 
 
 def decode_difference(base: str, difference: str) -> str:
-    """Apply a difference; raises error 67 when it does not fit the base."""
+    """Apply a difference; raises error 67 if it cannot be applied to the base."""
     longest = max(len(base), len(difference))
     result: list[str] = []
     position = 0

@@ -22,7 +22,7 @@ _LEADING = {"#": "%23", "$": "%24", "^": "%5E"}
 
 
 def encode_value(value: str | None) -> str:
-    """One field value as it stands between two pipes."""
+    """One field value as it is written between two pipes."""
     if value is None:
         return "#"
     if not value:
@@ -36,8 +36,7 @@ def encode_value(value: str | None) -> str:
 def escape(text: str) -> str:
     """Percent-encode what would end a value or a line.
 
-    Looking for one character after the other is faster than any expression that looks for all: on a text of a thousand
-    characters by a factor of thirty.
+    Searching for one character after the other is much faster than a regular expression that searches for all.
     """
     if "%" in text:
         text = text.replace("%", "%25")
@@ -56,7 +55,7 @@ def encode_values(values: tuple[str | None, ...], previous: tuple[str | None, ..
         return "|".join([encode_value(value) for value in values])
     if len(values) != len(previous):
         raise ValueError(f"{len(values)} values after {len(previous)}")
-    # By position, not by `zip`: half of the time, compiled, for three fields.
+    # By position, not by `zip`, because that is faster when compiled.
     tokens: list[str | None] = []
     for position in range(len(values)):
         value = values[position]

@@ -1,6 +1,6 @@
-"""Which protocol versions are spoken, and how a peer names one: `LS_protocol` or the WebSocket subprotocol.
+"""Which protocol versions are supported, and how a peer names one: `LS_protocol` or the WebSocket subprotocol.
 
-A sub-minor difference never matters (specification, "Protocol Versions"), so 2.0 to 2.5 are taken with any third
+A sub-minor difference never matters (specification, "Protocol Versions"), so 2.0 to 2.5 are accepted with any third
 number.
 """
 
@@ -47,12 +47,12 @@ SUPPORTED_TEXT = f"supported versions are {OLDEST} to {NEWEST}"
 
 
 def unsupported(name: str) -> RequestError:
-    """Error 65 for a version that is not spoken here, naming those that are."""
+    """Error 65 for an unsupported version, naming the supported ones."""
     return syntax(f"Unsupported protocol version: {shown('LS_protocol', name)}; {SUPPORTED_TEXT}")
 
 
 def parse_version(name: str) -> Version:
-    """Read `TLCP-2.4.0`; raise error 65 for anything that is not spoken here."""
+    """Read `TLCP-2.4.0`; raise error 65 for an unsupported version."""
     match = _NAME.fullmatch(name)
     if match is None:
         raise unsupported(name)

@@ -14,11 +14,11 @@ from typing import ClassVar, NamedTuple
 from penstock.wire.tlex.errors import BadDatagram
 from penstock.wire.tlex.frames import HEADER_SIZE, MAX_SIZE, frame
 
-# Milliseconds since 1970 are unsigned, with 8 bytes.
+# Milliseconds since 1970, unsigned, in 8 bytes.
 MAX_TIMESTAMP = 2**64 - 1
 IDENTIFIER_SIZE = 8
 
-# Payload types from here on are the protocol's own: no client may send them.
+# Payload types from here on are reserved for the protocol: no client may send them.
 FIRST_RESERVED_TYPE = 0xF0
 MONITOR_TYPE = 0xF0
 
@@ -42,7 +42,7 @@ class DatagramKind(IntEnum):
 
 
 class _Shape(NamedTuple):
-    """How few and how many bytes a datagram can have, its kind included."""
+    """The least and the most bytes that a datagram can have, including its kind."""
 
     kind: DatagramKind
     name: str
@@ -72,7 +72,7 @@ _RESPONSE = Struct(">BQQQ")
 
 @dataclass(frozen=True, slots=True)
 class KeepAlive:
-    """Nothing else was to be sent."""
+    """A keep-alive, sent when there is nothing else to send."""
 
     kind: ClassVar[DatagramKind] = DatagramKind.KEEP_ALIVE
 
@@ -82,7 +82,7 @@ class KeepAlive:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Token:
-    """The first datagram of a client: which session this connection is of. Its `repr` keeps the secret."""
+    """The first datagram of a client: which session this connection is for. Its `repr` does not show the token."""
 
     kind: ClassVar[DatagramKind] = DatagramKind.TOKEN
     token: str
@@ -98,7 +98,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Bye:
-    """The last datagram; the connection will be closed. The words of this server are in `doors.tlex.messages`."""
+    """The last datagram; the connection will be closed. The texts of this server are in `doors.tlex.messages`."""
 
     kind: ClassVar[DatagramKind] = DatagramKind.BYE
     reason: str = ""
@@ -111,7 +111,7 @@ class Bye:
 
 @dataclass(frozen=True, slots=True)
 class Reconnect:
-    """The client is to open a new session as soon as possible. Only a server sends it."""
+    """The client should open a new session as soon as possible. Only a server sends it."""
 
     kind: ClassVar[DatagramKind] = DatagramKind.RECONNECT
 
@@ -135,9 +135,10 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class IdentifiedPayload:
-    """A payload in a session of several controllers, of or for one of them.
+    """A payload in a session of several controllers, from or for one of them.
 
-    An identifier that is not ASCII is read with replacement characters: it is in nobody's scope, which is no violation.
+    An identifier that is not ASCII is read with replacement characters: it is in no session's scope, which is not a
+    violation.
     """
 
     kind: ClassVar[DatagramKind] = DatagramKind.IDENTIFIED_PAYLOAD
@@ -170,7 +171,7 @@ class TimestampsRequest:
 
 @dataclass(frozen=True, slots=True)
 class TimestampsResponse:
-    """The request's timestamp (t0), when it came (t1) and when this was sent (t2), both on the answering clock."""
+    """The request's timestamp (t0), when it arrived (t1) and when this was sent (t2), both by the answering clock."""
 
     kind: ClassVar[DatagramKind] = DatagramKind.TIMESTAMPS_RESPONSE
     request_sent: int
@@ -185,7 +186,7 @@ class TimestampsResponse:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A datagram that version 0x01 does not have; to be ignored."""
+    """A datagram that is unknown in version 0x01; to be ignored."""
 
     type: int
     data: bytes
@@ -216,7 +217,7 @@ def check_size(whole: bytes) -> DatagramKind | None:
 
 
 def decode(whole: bytes) -> Datagram:
-    """The datagram of a whole frame, as a `FrameReader` gives it. Raises BadDatagram for what cannot be understood."""
+    """The datagram of a whole frame, as a `FrameReader` returns it. Raises BadDatagram for what cannot be parsed."""
     kind = check_size(whole)
     if kind is None:
         return Unknown(whole[HEADER_SIZE], whole[HEADER_SIZE + 1 :])
@@ -237,7 +238,7 @@ def decode(whole: bytes) -> Datagram:
         return Reconnect()
     text = whole[HEADER_SIZE + 1 :]
     if kind is DatagramKind.BYE:
-        # The peer leaves in any case; a strange reason is better than none.
+        # The peer leaves in any case; an odd reason is better than none.
         return Bye(text.decode("ascii", "replace"))
     if not text.isascii():
         raise BadDatagram(kind.label, "the token is not ASCII")
@@ -253,11 +254,11 @@ def _frame(kind: DatagramKind, data: bytes) -> bytes:
 
 def _check_payload(kind: DatagramKind, type_: int, origin: int) -> None:
     if not 0 <= type_ <= 0xFF:
-        raise ValueError(f"{kind.label}: the payload type is {type_}; allowed are 0 to 255")
+        raise ValueError(f"{kind.label}: the payload type is {type_}; allowed: 0 to 255")
     _check_timestamps(kind, origin=origin)
 
 
 def _check_timestamps(kind: DatagramKind, **timestamps: int) -> None:
     for name, value in timestamps.items():
         if not 0 <= value <= MAX_TIMESTAMP:
-            raise ValueError(f"{kind.label}: {name} is {value}; allowed are 0 to 2**64 - 1 milliseconds")
+            raise ValueError(f"{kind.label}: {name} is {value}; allowed: 0 to 2**64 - 1 milliseconds")

@@ -1,6 +1,6 @@
-"""What can be wrong with the bytes or the JSON of a peer. All three are the peer's fault; their texts name places.
+"""What can be wrong with the bytes or the JSON of a peer. All three are the peer's fault; their texts name the place.
 
-What a connection or a request is then answered is decided by the door. Specification: 6.2, 6.3.2, 6.3.4.
+How a connection or a request is then answered is decided by the door. Specification: 6.2, 6.3.2, 6.3.4.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class BadTlexStream(Exception):
 
 
 class BadDatagram(Exception):
-    """A frame that cannot be understood, a violation of the protocol. What follows it could be read."""
+    """A frame that cannot be parsed, a violation of the protocol. What follows it could be read."""
 
     def __init__(self, datagram: str, message: str) -> None:
         super().__init__(f"{datagram}: {message}")
@@ -26,4 +26,4 @@ class BadDatagram(Exception):
 
 
 class BadRequest(Exception):
-    """The body of a request is not what it must be; the text names the field."""
+    """The body of a request is invalid; the text names the field."""

@@ -1,7 +1,7 @@
-"""The forms that one payload has: with identifier, without, and behind the header that monitors get.
+"""The forms of one payload: with identifier, without, and after the header that monitors get.
 
-A frame becomes another without being taken apart. Which receiver gets which form is a rule, and not known here; what a
-monitor's frame says when it is read is in `monitor`. Specification: 6.3.4.5.
+A frame is converted without being parsed. Which receiver gets which form is a rule, and not known here; how a monitor's
+frame is read is in `monitor`. Specification: 6.3.4.5.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _PLAIN = int(DatagramKind.PAYLOAD)
 # The longest frame with a payload that can be given an identifier.
 _MAX_PLAIN = HEADER_SIZE + MAX_SIZE - IDENTIFIER_SIZE
 
-# Where the length of the token is in a frame for monitors: behind the origin timestamp.
+# Where the length of the token is in a frame for monitors: after the origin timestamp.
 _LENGTH_AT = _MONITOR_HEAD.size + STAMP.size
 
 
 class PayloadLayout:
-    """Where the frames of one kind have what a relay looks at."""
+    """Where a relay finds what it needs in the frames of one kind."""
 
     def __init__(self, identifier: slice, type_at: int) -> None:
         # Nothing, in frames that have none.
@@ -41,7 +41,7 @@ class PayloadLayout:
 
 
 class PayloadForms:
-    """All of them, for many frames at a time. None is in the place of what no frame can hold in that form."""
+    """All forms, for many frames at a time. None replaces a payload that is too long for a frame in that form."""
 
     def __init__(self) -> None:
         self.singleplex = PayloadLayout(slice(0, 0), BODY_AT)
@@ -103,7 +103,7 @@ def for_monitor(frame: bytes, identifier: bytes, token: bytes, published: int, s
 
 
 def restamped(frame: bytes, sent: int) -> bytes:
-    """A frame of `for_monitor` that has waited, with the time at which it is really passed on."""
+    """A frame of `for_monitor` that has waited, with the time at which it is actually passed on."""
     (length,) = LENGTH.unpack_from(frame, _LENGTH_AT)
     at = _LENGTH_AT + LENGTH.size + length + STAMP.size
     return frame[:at] + STAMP.pack(sent) + frame[at + STAMP.size :]

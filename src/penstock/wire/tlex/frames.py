@@ -1,6 +1,6 @@
-"""Frames from bytes that come in any pieces, after the byte with the protocol version; and frames from data.
+"""Frames from bytes that arrive in any pieces, after the byte with the protocol version; and frames from data.
 
-A frame keeps its header, since most are passed on as they came. What is in it is read in `datagrams`.
+A frame keeps its header, because most are passed on unchanged. What is in it is read in `datagrams`.
 Specification: 6.2 and 6.3.2.
 """
 
@@ -36,21 +36,21 @@ def frame(data: bytes) -> bytes:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TlexFrameReader:
-    """Feed it bytes, take the frames they complete, then look at `error`: from there on nothing is read.
+    """Feed it bytes, take the frames they complete, then check `error`: once it is set, nothing more is read.
 
-    `max_size` is the most data a frame may have; more is refused by its header, before the data is there.
+    `max_size` is the most data that a frame may have; more is refused as soon as its header is read.
     """
 
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         if not 0 < max_size <= MAX_SIZE:
-            raise ValueError(f"max_size is {max_size}; allowed are 1 to {MAX_SIZE}")
+            raise ValueError(f"max_size is {max_size}; allowed: 1 to {MAX_SIZE}")
         self.error: BadTlexStream | None = None
-        # The peer's, once its first byte is there.
+        # The peer's, once its first byte has arrived.
         self.version: int | None = None
         # Complete frames so far.
         self.count = 0
         self._max_size = max_size
-        # Part of a frame, and how long it must become before another look is of use: only then is it copied, so that a
+        # Part of a frame, and how long it must become before it is worth parsing: it is copied only then, so that a
         # large frame in tiny pieces costs no more than in one.
         self._rest = bytearray()
         self._needed = 0
@@ -67,7 +67,7 @@ class TlexFrameReader:
         if self.version is None:
             self.version = data[0]
             if self.version != VERSION:
-                self._fail(0, f"Protocol version 0x{self.version:02x}, supported is 0x{VERSION:02x}")
+                self._fail(0, f"Protocol version 0x{self.version:02x}, supported: 0x{VERSION:02x}")
                 return []
             start = 1
         elif self._rest:
@@ -81,7 +81,7 @@ class TlexFrameReader:
         return self._frames(data, start)
 
     def _frames(self, data: bytes, start: int) -> list[bytes]:
-        """All complete frames from `start`; what is left is kept."""
+        """All complete frames from `start`; the rest is kept."""
         frames: list[bytes] = []
         read_header = HEADER.unpack_from
         max_size = self._max_size
@@ -108,7 +108,7 @@ class TlexFrameReader:
         return frames
 
     def _check_prefix(self, header: bytes | bytearray) -> bool:
-        """Look at as much of the prefix as there is: who sends something else may wait for ever for an answer."""
+        """Check as much of the prefix as there is: a peer that sends something else may wait for ever for an answer."""
         for position, (found, expected) in enumerate(zip(header, _PREFIX_BYTES, strict=False), 1):
             if found != expected:
                 message = f"byte {position} of the header is 0x{found:02x}, expected 0x{expected:02x}"
@@ -118,7 +118,7 @@ class TlexFrameReader:
 
     def _refuse(self, header: bytes, size: int) -> None:
         if self._check_prefix(header):
-            self._fail(self.count + 1, f"{size} bytes of data, allowed are 1 to {self._max_size}")
+            self._fail(self.count + 1, f"{size} bytes of data, allowed: 1 to {self._max_size}")
 
     def _fail(self, number: int, message: str) -> None:
         self.error = BadTlexStream(number, message)

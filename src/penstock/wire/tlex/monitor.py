@@ -1,4 +1,4 @@
-"""What monitors receive: the payload of somebody else behind a header that tells who published it, and when.
+"""What monitors receive: the payload of another session, after a header that says who published it, and when.
 
 The session that published a payload is named by its token. How a frame gets this header is in `forms`.
 Specification: 6.3.4.5.4.
@@ -14,7 +14,7 @@ from penstock.wire.tlex.errors import BadDatagram
 
 _LABEL = f"Monitor payload (0x{MONITOR_TYPE:02x})"
 
-# Of the token; then the token itself; then when it was published and sent, and the type of the payload.
+# The length of the token; then the token; then when it was published and sent, and the type of the payload.
 LENGTH = Struct(">I")
 TAIL = Struct(">QQB")
 STAMP = Struct(">Q")
@@ -32,7 +32,7 @@ class MonitorPayload:
     data: bytes
 
     def encode(self) -> bytes:
-        """The payload only; which datagram it is in, see `forms.for_monitor`."""
+        """Only the payload; for the datagram around it see `forms.for_monitor`."""
         if not self.token.isascii():
             raise ValueError(f"{_LABEL}: the token is not ASCII")
         for name, value, largest in (
@@ -41,7 +41,7 @@ class MonitorPayload:
             ("type", self.type, 0xFF),
         ):
             if not 0 <= value <= largest:
-                raise ValueError(f"{_LABEL}: {name} is {value}; allowed are 0 to {largest}")
+                raise ValueError(f"{_LABEL}: {name} is {value}; allowed: 0 to {largest}")
         token = self.token.encode()
         return b"".join(
             (LENGTH.pack(len(token)), token, TAIL.pack(self.published, self.sent, self.type), self.data),
@@ -49,7 +49,7 @@ class MonitorPayload:
 
 
 def decode_monitor_payload(payload: bytes) -> MonitorPayload:
-    """Raises BadDatagram for what cannot be understood."""
+    """Raises BadDatagram for what cannot be parsed."""
     size = len(payload)
     least = LENGTH.size + TAIL.size
     if size < least:

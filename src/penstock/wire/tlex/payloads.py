@@ -1,7 +1,7 @@
-"""Where things are in payload frames: looked at without taking them apart, since there are very many.
+"""Positions in payload frames, which are read without parsing them, because there are very many.
 
-Everything here is about frames whose size `datagrams.check_size` has found right. How a frame becomes another is in
-`forms`. Specification: 6.3.4.5.
+Everything here is about frames whose size `datagrams.check_size` has accepted. How a frame is converted is in `forms`.
+Specification: 6.3.4.5.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from penstock.wire.tlex.datagrams import IDENTIFIER_SIZE, DatagramKind
 from penstock.wire.tlex.frames import HEADER_SIZE
 
-# Where things are in a frame, its header included.
+# Positions in a frame, including its header.
 KIND_AT = HEADER_SIZE
 IDENTIFIER_AT = KIND_AT + 1
 # What follows the kind or the identifier: payload type, origin timestamp, payload.

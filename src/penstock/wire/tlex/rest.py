@@ -1,6 +1,6 @@
 """The JSON of the REST side: requests for sessions, sessions, registered controllers, errors; names as specified.
 
-No HTTP, and no rights: who may use which identifier is the door's to know. Specification: 5.2.
+No HTTP and no rights: the door knows who may use which identifier. Specification: 5.2.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from msgspec.structs import replace
 from penstock.wire.tlex.errors import BadRequest
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, TlcType
 
-# Of a controller: eight ASCII characters, case matters. The length is there as well since `$` also stands before a
-# last line feed.
+# The identifier of a controller: eight ASCII characters, case-sensitive. The length is checked as well, because `$`
+# also matches before a final line feed.
 Identifier = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{8}$", min_length=8, max_length=8, examples=["NLZH0023"])]
 Domain = Annotated[str, Meta(min_length=1, examples=["test"])]
 
-# How many, and that none is there twice, is checked by hand: only so the complaint says which, and how many.
+# Number and duplicates are checked in code, so that the error can say how many there are and which is duplicated.
 Identifiers = Annotated[tuple[Identifier, ...], Meta(extra_json_schema={"minItems": 1, "uniqueItems": True})]
 
-# How much of a complaint is repeated: it may contain a value of any length.
+# How many characters of the library's error are quoted: it may contain a value of any length.
 MAX_COMPLAINT = 120
 
-# In one session, unless the server is told otherwise.
+# In one session, unless configured otherwise.
 MAX_IDENTIFIERS = 100
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class RequestDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
 
 class SessionRequest(Struct, frozen=True, kw_only=True):
-    """The body of POST /sessions. Domains are the same in upper and lower case; here they are in lower."""
+    """The body of POST /sessions. Domains are case-insensitive; here they are in lower case."""
 
     domain: Domain
     type: SessionType
@@ -67,7 +67,7 @@ class Listener(Struct, frozen=True, kw_only=True):
 
 
 class SessionDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What was asked for, and what the server adds. The throughput limit is in KB, of 1024 bytes, per second."""
+    """What was requested, and what the server adds. The throughput limit is in KB (1024 bytes) per second."""
 
     security_mode: SecurityMode
     tlc_identifier: str | UnsetType = UNSET
@@ -93,7 +93,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 class TlcRequest(Struct, frozen=True, kw_only=True):
-    """The body of POST /tlcs. Without a domain it is that of the authorization."""
+    """The body of POST /tlcs. Without a domain that of the authorization is used."""
 
     identifier: Identifier
     type: TlcType = TlcType.TCP_STREAMING
@@ -101,7 +101,7 @@ class TlcRequest(Struct, frozen=True, kw_only=True):
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
-    """The answer to a request that is refused."""
+    """The answer to a refused request."""
 
     message: str
     status: int
@@ -123,7 +123,7 @@ _ALLOWED_OF_TLC = {"type": ", ".join([each.value for each in TlcType])}
 
 
 def parse_session_request(body: bytes, max_identifiers: int = MAX_IDENTIFIERS) -> SessionRequest:
-    """The body of POST /sessions; fields that are not known are ignored. Raises BadRequest, naming the field."""
+    """The body of POST /sessions; unknown fields are ignored. Raises BadRequest, naming the field."""
     request = _parse(_REQUEST, body)
     request = replace(request, domain=request.domain.lower())
     if request.protocol is Protocol.SINGLEPLEX and request.type is not SessionType.TLC:
@@ -158,11 +158,11 @@ def _check_identifiers(details: RequestDetails, protocol: Protocol, path: str, m
         raise BadRequest(f"{wanted}: missing")
     identifiers = details.identifiers
     if not 0 < len(identifiers) <= most:
-        raise BadRequest(f"{wanted}: {len(identifiers)} identifiers, allowed are 1 to {most}")
+        raise BadRequest(f"{wanted}: {len(identifiers)} identifiers, allowed: 1 to {most}")
     seen: set[str] = set()
     for index, identifier in enumerate(identifiers):
         if identifier in seen:
-            raise BadRequest(f"{wanted}[{index}]: {identifier!r} for the second time")
+            raise BadRequest(f"{wanted}[{index}]: {identifier!r} is given twice")
         seen.add(identifier)
 
 
@@ -178,7 +178,7 @@ def _parse(decoder: Decoder[T], body: bytes, allowed: Mapping[str, str] = _ALLOW
 
 
 def _described(text: str, values: Mapping[str, str]) -> str:
-    """The complaint of the library with the field in front, and what the field may be."""
+    """The error of the library after the name of the field, with the allowed values."""
     place = _PLACE.fullmatch(text)
     message, path = (place[1], place[2]) if place else (text, "")
     missing = _MISSING.fullmatch(message)
@@ -188,5 +188,5 @@ def _described(text: str, values: Mapping[str, str]) -> str:
         message = message[:MAX_COMPLAINT] + "..."
     allowed = values.get(path.rpartition(".")[2])
     if allowed is not None:
-        message = f"{message}, allowed are {allowed}"
+        message = f"{message}, allowed: {allowed}"
     return f"{path}: {message}" if path else message

@@ -1,7 +1,7 @@
-"""The words of the specification as plain values: types and ends of sessions, protocols, security modes, controllers.
+"""The terms of the specification as plain values: types and ends of sessions, protocols, security modes, controllers.
 
-The values of the enumerations are the specification's own, in JSON as in the database and in texts. No forms: how JSON
-is made of them is in `rest`. This is the one module of `wire` that the rules (`exchange`) know. Specification: 5.2.
+The values of the enumerations are those of the specification, in JSON, in the database and in texts. How JSON is made
+of them is in `rest`. This is the only module of `wire` that the rules (`exchange`) import. Specification: 5.2.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SecurityMode(Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> SecurityMode | None:
-        # Some clients cannot have a dot in a name.
+        # Some clients cannot use a name with a dot.
         return cls.TLS if value == "TLSv1_2" else None
 
 
