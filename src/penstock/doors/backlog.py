@@ -1,6 +1,6 @@
-"""Messages that wait for their outcome, session by session: one more than allowed waits to be taken in.
+"""Messages that wait for their outcome, by session: those beyond the limit wait to be accepted.
 
-In which order they are taken in is decided by the doors, what becomes of them in `kernel.messages`.
+The doors decide in which order they are accepted, `kernel.messages` what becomes of them.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import asyncio
 
 
 class _Places:
-    """The places of one session, there only while one of them is taken."""
+    """The places of one session; it exists only while one of them is taken."""
 
     __slots__ = ("free", "room")
 
     def __init__(self, free: int) -> None:
-        # Below zero while messages have been let in that others were waiting for.
+        # Below zero while messages have been accepted beyond the limit, because others were waiting for them.
         self.free = free
-        # Set when one has become free; there once somebody has had to wait.
+        # Set when a place has become free; made when the first message has to wait.
         self.room: asyncio.Event | None = None
 
 
 class Backlog:
-    """The messages of all sessions, each session's by itself."""
+    """The messages of all sessions, counted for each session."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -30,7 +30,7 @@ class Backlog:
     def enter(self, session: str, is_awaited: bool = False) -> bool:
         """Take a place, if there is one.
 
-        A message that others wait for always gets one: without it they would not leave theirs.
+        A message that others wait for always gets one, because without it they would never free theirs.
         """
         places = self._sessions.get(session)
         if places is None:
@@ -50,7 +50,7 @@ class Backlog:
             await places.room.wait()
 
     def leave(self, session: str) -> None:
-        """A message has its outcome, or was not taken in after all."""
+        """A message has its outcome, or was not accepted in the end."""
         places = self._sessions[session]
         places.free += 1
         if places.room is not None and places.free > 0:

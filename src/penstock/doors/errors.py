@@ -1,4 +1,4 @@
-"""Why a door does not open, in words for the person who starts the server."""
+"""Why a door does not open, for the person who starts the server."""
 
 
 class DoorError(Exception):

@@ -1,4 +1,4 @@
-"""What metadata adapters are told of a client that asks for a session or, at the API port, for anything at all.
+"""What metadata adapters are told about a client that asks for a session or sends a request to the API port.
 
 Which library it uses is found in `libraries`; what becomes of the facts, in `penstock.adapters`.
 """
@@ -16,12 +16,12 @@ STREAM = "stream"
 STREAM_TLS = "stream.tls"
 API = "api"
 
-# Random bytes in a request's identifier: enough that no two are ever the same, not even after a restart.
+# Random bytes in a request's identifier: enough to be unique, even after a restart.
 REQUEST_ID_BYTES = 12
 
 
 def facts_of(link: StreamLink, client_id: str | None) -> ClientFacts:
-    """Of a client of the streaming port; `client_id` is its LS_cid."""
+    """Facts about a client of the streaming port; `client_id` is its LS_cid."""
     found = library(client_id)
     return ClientFacts(
         link.address,

@@ -1,8 +1,8 @@
-"""Which client library a client uses, as far as its LS_cid tells.
+"""Which client library a client uses, as far as its LS_cid shows.
 
-Every published library has a value of its own for each version. How it begins depends on the library alone, so that of
-a version that came after this table at least the library is known. The rest of the value is not interpreted: which
-version it stands for is known where that version was looked at. Read next: docs/decisions.md, "Remote adapters".
+Every published library has its own value for each version. The prefix depends only on the library, so the library is
+recognized even in versions newer than this table. The rest of the value is not interpreted: the version is known only
+for the values listed here. Read next: docs/decisions.md, "Remote adapters".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A client library by the names that it has for itself (LIB_NAME, LIB_VERSION); None where they are not known."""
+    """A client library by its own LIB_NAME and LIB_VERSION; None if not known."""
 
     name: str | None
     version: str | None
@@ -34,11 +34,11 @@ NAMES = {
     "zxRyen2m uz.l5": "tvos_client",
     ".cWimz9dysogQz2": "watchos_client",
     "-kVoty5wvjrkHty": "visionos_client",
-    # What the specifications tell everybody to send who writes a client.
+    # What the specifications tell authors of other clients to send.
     "mgQkwtwdysogQz2": "generic_client",
 }
 
-# The whole values of versions that were looked at.
+# The whole values of known versions.
 VERSIONS = {
     "v Wntytg4pkpW36AK3P4hwLri8M4OA68h8x": "1.0.3 build 20230622",
     "v Wntytg4pkpW37AK3M4hwLri8M4OA69g7u": "2.0.0 build 20230711",

@@ -1,6 +1,6 @@
-"""What the doors of both text protocols do alike: let clients in, open and bind sessions, put subscriptions through.
+"""What the doors of both text protocols have in common: admitting clients, opening and binding sessions, subscribing.
 
-Everything here speaks of refusals in the kernel's words; each door has its own codes and forms for them.
+Refusals here are the kernel's; each door has its own codes and forms for them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.transport.census import Census
 
 log = get(__name__)
 
-# A stream shorter than this gets no filling at its start: there would be little left for data.
+# A stream shorter than this gets no padding at its start, because there would be little room left for data.
 LEAST_PADDED_LENGTH = 4_096
 
 
@@ -70,7 +70,7 @@ class Reception:
         client_id: str | None,
         recoverable: bool = True,
     ) -> Session | None:
-        """A new session, unbound, for a client that may have one; None if the client has gone away meanwhile.
+        """A new session, unbound, for a client that may have one; None if the client has disconnected meanwhile.
 
         `client_id` is its LS_cid. Raises a Refusal, also when the metadata adapter fails or takes too long.
         """
@@ -134,7 +134,7 @@ class Reception:
         return max(settings.min_content_length, asked or settings.content_length)
 
     def filling(self, link: StreamLink, binding: Binding, length: int) -> int:
-        """Bytes without meaning to begin a stream with, for browsers and proxies that hold back a short start."""
+        """Bytes of padding at the start of a stream, for browsers and proxies that buffer a short start."""
         if link.websocket or binding.polling or length < LEAST_PADDED_LENGTH:
             return 0
         return self.config.session.noop_padding
@@ -164,11 +164,11 @@ class Reception:
     def subscribe(
         self, session: Session, number: int, wish: Wish, silent: bool = False
     ) -> Callable[[], Awaitable[None]] | None:
-        """Put a subscription through; what is left to do if the metadata adapter must be waited for, else None.
+        """Subscribe; returns what is left to do if the metadata adapter must be waited for, else None.
 
         Raises a Refusal, also when the metadata adapter fails; so does what is left to do.
         """
-        # Before the metadata adapter is asked: it would be told of one that has begun under the same number.
+        # Checked before the metadata adapter is asked: it might be told of another subscription with the same number.
         session.check_new(number)
         feed = self.kernel.feed(session.adapter_set, wish.data_adapter)
         authority = self._sets[session.adapter_set].authority
@@ -208,7 +208,7 @@ class Reception:
     def submit(
         self, session: Session, message: Message, max_wait_millis: int | None
     ) -> Callable[[], Awaitable[None]] | None:
-        """Take a message in; what is left to do if there is no room for it yet, else None. Both raise a Refusal."""
+        """Accept a message; what is left to do if there is no room for it yet, else None. Both raise a Refusal."""
         places = self._backlog
         if not (places.enter(session.id) or (is_awaited(session, message) and places.enter(session.id, True))):
             return partial(self._submit_later, session, message, max_wait_millis)
@@ -254,7 +254,7 @@ class Reception:
 
 
 def is_awaited(session: Session, message: Message) -> bool:
-    """Whether messages that have been taken in already wait for this one: it must not wait for them."""
+    """Whether messages that were already accepted wait for this one: it must not wait for them."""
     return session.messages.is_awaited(message.sequence, message.progressive)
 
 
@@ -273,7 +273,7 @@ def destroy(session: Session, cause_code: int | None, cause_message: str | None,
 
 
 def _has_gone(link: StreamLink) -> bool:
-    """A function, because type checkers take an answer from before an `await` for still true."""
+    """A function, because type checkers assume that a check before an `await` still holds after it."""
     return link.lost
 
 

@@ -91,7 +91,9 @@ def test_a_set_that_does_not_know_its_users_does_not_do(tmp_path: Path) -> None:
         'tokens = { secret_file = "secret", audience = "penstock" }\n', ""
     )
     nameless = nameless.replace('users = ["alice"]\n', "").replace('users = ["bob"]\n', "")
-    with pytest.raises(StartError, match=r"ditto\.adapter_set = SITE: expected a set whose metadata adapter finds out"):
+    with pytest.raises(
+        StartError, match=r"ditto\.adapter_set = SITE: expected a set whose metadata adapter authenticates"
+    ):
         Site(tmp_path, configuration=nameless).__enter__()
 
 

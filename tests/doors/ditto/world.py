@@ -353,5 +353,5 @@ class Renewing:
 
     async def renew(self, login: Login, token: str) -> Login:
         if f"nginx:{token}" not in login.caller.names:
-            raise AUTHENTICATION_FAILED.of("The token is one of another subject.")
+            raise AUTHENTICATION_FAILED.of("The token belongs to another subject.")
         return Login(login.caller, login.credentials, 60.0)

@@ -228,7 +228,7 @@ BAD: list[tuple[bytes, str]] = [
     ),
     (
         body(details__tlcIdentifiers=["NLZH0023", "NLZH0024", "NLZH0023"]),
-        "details.tlcIdentifiers[2]: 'NLZH0023' for the second time",
+        "details.tlcIdentifiers[2]: 'NLZH0023' is given twice",
     ),
     (
         body(details__tlcIdentifier="NLZH0023"),

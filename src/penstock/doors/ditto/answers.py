@@ -1,4 +1,4 @@
-"""From what the rules of twins say to what Ditto clients are told: reasons as errors, results as answers, changes as
+"""From the terms of the rules of twins to those of Ditto clients: reasons become errors, results answers, changes
 events.
 
 The one place where the two catalogues meet: `twins.reasons` and `wire.ditto.errors`, which has status, code and text.
@@ -35,9 +35,9 @@ STATUS = {Effect.RETRIEVED: RETRIEVED, Effect.CREATED: CREATED, Effect.CHANGED: 
 
 @dataclass(frozen=True, slots=True)
 class DittoAnswer:
-    """The answer to a command that succeeded. `etag` is that of what is at its place now, if anything is.
+    """The answer to a command that succeeded. `etag` is that of the value at its place now, if there is one.
 
-    `kept_headers` are those journaled with the change that led to what was retrieved, which then is of the past.
+    `kept_headers` are those journaled with the change that led to the retrieved state, if that is a past one.
     """
 
     status: int
@@ -46,7 +46,7 @@ class DittoAnswer:
     kept_headers: Json | None = None
 
     def response(self, command: Command | RetrieveSeveral) -> Envelope:
-        """The message that says so."""
+        """The message for it."""
         if self.status == RETRIEVED or isinstance(command, RetrieveSeveral):
             answer = twin.retrieved(command, self.value)
         else:
@@ -70,7 +70,7 @@ def event_of(told: Told, change: Change) -> TwinEvent:
 
 
 def error_of(refusal: TwinRefusal) -> DittoError:
-    """The error that tells a client why."""
+    """The error for a client."""
     match refusal.reason:
         case reasons.NotFound(id, resource):
             return _not_found(id, resource)
@@ -102,17 +102,17 @@ def error_of(refusal: TwinRefusal) -> DittoError:
         case reasons.NobodyCouldWrite(policy_id, label):
             return errors.POLICY_ENTRY_INVALID.of(label, policy_id)
         case reasons.PartStays(path):
-            told = "Only a policy, an entry, a subject and a resource can go."
+            told = "Only a policy, an entry, a subject or a resource can be deleted."
             return errors.UNKNOWN_PATH.of(path, description=told)
         case reasons.SubjectExpires(expiry, place):
-            told = f"Value <{expiry}> for <{place}> is not supported: subjects do not expire here."
+            told = f"Value <{expiry}> for <{place}> is not supported: this server has no subjects that expire."
             return errors.JSON_INVALID.of(told)
         case reasons.DocumentTooLarge(is_policy, size, limit):
             return errors.too_large(size, limit, is_policy)
         case reasons.DocumentTooDeep(levels):
-            return errors.JSON_INVALID.of(f"With this change there would be more than {levels} levels.")
+            return errors.JSON_INVALID.of(f"This change would lead to more than {levels} levels.")
         case reasons.ConditionUnreadable(problem):
-            # Our own: `commands` made it when it read the header.
+            # An error of our own: `commands` made it when it read the header.
             assert isinstance(problem, DittoError)
             return problem
         case reasons.TagMismatch(is_policy, is_negative, given, current):

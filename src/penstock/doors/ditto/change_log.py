@@ -1,6 +1,6 @@
-"""Changes of things and policies on their way into the journal: what `twins` knows as its ChangeLog.
+"""Changes of things and policies on their way into the journal: implements the ChangeLog of `twins`.
 
-Each is acknowledged by the disk before anybody hears of it. Read next: docs/journal.md, "Policies".
+Each is on the disk before anybody is told of it. Read next: docs/journal.md, "Policies".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.twins.ports import Appended, NewRecord
 
 
 class JournalChangeLog:
-    """`defer` runs a call on the registry's thread, and may be called from any: `loop.call_soon_threadsafe`.
+    """`defer` runs a call on the registry's thread, and may be called from any thread: `loop.call_soon_threadsafe`.
 
     The journal must outlive the registry, and the loop the journal.
     """

@@ -1,7 +1,7 @@
-"""From a command as clients send it to the one that the rules of twins know: what its headers say, in their terms.
+"""From a command as clients send it to a command of the rules of twins, with the headers translated.
 
-The way back, from results and refusals to answers, is in `answers`. What is wrong with a condition is kept beside it
-and told only when the rules come to it. Upstream documentation: "Conditional requests".
+The way back, from results and refusals to answers, is in `answers`. An error in a condition is kept, and raised only
+when the rules evaluate it. Upstream documentation: "Conditional requests".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.wire.ditto.twin import Command, RetrieveSeveral
 
 T = TypeVar("T")
 
-# The subject that sent a command: what the server knows, whatever the client says.
+# The subject that sent a command: as the server knows it, whatever the client sends.
 ORIGINATOR = "ditto-originator"
 
 _WEAK = "W/"
@@ -50,7 +50,7 @@ def twin_command(command: Command, caller: Caller, kept: Collection[str] = ()) -
 
 
 def to_keep(headers: Headers, caller: Caller, names: Collection[str]) -> dict[str, Json]:
-    """Of the headers of a command, those with these names, which are in lower case."""
+    """Those headers of a command that have these names, which are in lower case."""
     known = {**headers, ORIGINATOR: caller.names[0]}
     return {name: known[name] for name in names if name in known}
 
@@ -102,7 +102,7 @@ def _condition(headers: Headers) -> Query | None:
 
 
 def moment_of(headers: Headers) -> PastMoment | None:
-    """The moment that a command to retrieve asks for; None for today. Raises `header.invalid`. A revision wins."""
+    """The moment that a retrieve command asks for; None for now. Raises `header.invalid`. A revision wins."""
     text = text_header(headers, "at-historical-revision")
     if text is not None:
         return PastMoment(revision=parse_revision(text, "at-historical-revision"))

@@ -1,6 +1,6 @@
-"""One WebSocket without its socket: text messages come in, text messages go out, and the time is asked for.
+"""One WebSocket without its socket: text messages in, text messages out, with the clock as an argument.
 
-Here is who answers which message, and when no more are taken. Not here: the socket (`websocket`), histories
+It decides who answers which message, and when no more are read. Not here: the socket (`websocket`), histories
 (`streaming`), live events (`live`). Read next: docs/ditto.md.
 """
 
@@ -28,16 +28,15 @@ from penstock.wire.ditto.errors import (
 )
 from penstock.wire.ditto.topic import UNKNOWN, Criterion, Topic
 
-# Commands of one connection that have not been answered, unless it is said how many. With so many nothing more is read
-# until there are fewer.
+# The default limit of unanswered commands on one connection. At the limit nothing more is read until there are fewer.
 MAX_UNANSWERED = 100
 
-# Codes of RFC 6455: the client's token is over or wrong.
+# Codes of RFC 6455: the client's token has expired or is wrong.
 POLICY_VIOLATION = 1008
 
 
 class DittoConversation:
-    """Give it messages with `received`, say what becomes of the socket, and call `run` when it is `due`."""
+    """Pass messages to `received`, report changes of the socket, and call `run` when it is `due`."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class DittoConversation:
         self._max_unanswered = max_unanswered
         self._reading = True
 
-    # -- what the socket says --------------------------------------------------------------------------------------
+    # -- called by the socket --------------------------------------------------------------------------------------
 
     def received(self, text: str) -> None:
         """A text message of the client."""
@@ -84,32 +83,32 @@ class DittoConversation:
                 self._refuse(error, UNKNOWN, {})
 
     def set_writable(self, writable: bool) -> None:
-        """Whether the socket takes more. While it does not, little more is made for it, and nothing is read."""
+        """Whether the socket takes more. While it does not, little more is produced for it, and nothing is read."""
         self._writable = writable
         self._read_or_not()
         self._watch.set_writable(writable)
         self._streams.set_writable(writable)
 
     def lost(self) -> None:
-        """The socket is gone. Whatever is still under way ends without an answer."""
+        """The socket is gone. Pending commands end without an answer."""
         self._is_open = False
         self._watch.stop()
         self._streams.close()
 
     def due(self) -> float | None:
-        """When to call `run`, at the latest; it may become earlier with each message, and later without a word."""
+        """When to call `run` at the latest; it may become earlier with each message, and later at any time."""
         times = [time for time in (self._streams.due(), self._expires) if time is not None]
         return min(times, default=None)
 
     def run(self) -> None:
-        """Do what the time has come for."""
+        """Do what is due."""
         if not self._is_open:
             return
         self._streams.run()
         if self._expires is not None and self._clock() >= self._expires:
             self._send_away(AUTHENTICATION_FAILED.of("The token has expired."))
 
-    # -- what a client says ----------------------------------------------------------------------------------------
+    # -- what a client sends ---------------------------------------------------------------------------------------
 
     def _take(self, envelope: Envelope) -> None:
         if "correlation-id" not in envelope.headers:
@@ -160,7 +159,7 @@ class DittoConversation:
                 self._watch.start(self._login, control)
             else:
                 self._watch.stop()
-        # Of the others there are none that could be sent; a client that waits for the word gets it all the same.
+        # There are no signals of the other kinds to send; a client that waits for the acknowledgement still gets it.
         self._send([control.acknowledgement.encode()])
 
     def _renewed(self, result: Login | Exception) -> None:
@@ -171,7 +170,7 @@ class DittoConversation:
             if error.status == AUTHENTICATION_FAILED.status:
                 self._send_away(error)
             else:
-                # Nobody could tell; the token that is here still lasts.
+                # It could not be checked; the present token is still valid.
                 self._refuse(error, UNKNOWN, {})
         else:
             self._login = self._streams.login = result

@@ -1,4 +1,4 @@
-"""The Ditto door as one object: things and policies as they come back from the disk, and the ways to them.
+"""The Ditto door as one object: loads things and policies from the disk, and serves them.
 
 What clients can ask for is in `service`. The state of things is saved beside the journal every minute, before files of
 the journal are dropped, and at the end. Read next: docs/ditto.md, "Durability".
@@ -38,16 +38,16 @@ from penstock.wire.http1 import HttpRequest
 
 log = get(__name__)
 
-# Seconds between two times that the state of all things is saved.
+# Seconds between two saves of the state of all things.
 SAVE_PAUSE = 60.0
 
-# Threads that read histories. More of them wait: each keeps a processor busy.
+# Threads that read histories. Further histories wait, because each keeps a CPU busy.
 HISTORY_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class AdapterSets:
-    """Those that are being served, as this door asks about them."""
+    """The adapter sets that are being served, as this door needs them."""
 
     judge_of: Callable[[str], Judge | None]
     has_adapter: Callable[[str, str], bool]
@@ -65,9 +65,9 @@ class DittoDoor:
         ports: Callable[[], Collection[int]],
         ledger: Ledger | None = None,
     ) -> None:
-        """`ports` are those that the server has got at `stream.host` and `api.host`, once they are open.
+        """`ports` returns the server's ports at `stream.host` and `api.host`, once they are open.
 
-        What waits for clients is counted in `ledger`, together with that of other doors.
+        What waits for clients is counted in `ledger`, together with what waits at other doors.
         """
         loop = asyncio.get_running_loop()
         self._config = config.ditto
@@ -76,7 +76,7 @@ class DittoDoor:
         self._executor = ThreadPoolExecutor(HISTORY_THREADS, thread_name_prefix="ditto-history")
         self._saving: asyncio.Task[None] | None = None
         self._save_lock = asyncio.Lock()
-        # The last record that the saved state has.
+        # The last record that the saved state includes.
         self._saved = -1
         names = TwinNames()
         kept = tuple([name.lower() for name in self._config.historical_headers])
@@ -95,12 +95,12 @@ class DittoDoor:
         self._names = names
 
     async def open(self) -> None:
-        """Bring all things back; raises DoorError."""
+        """Load all things; raises DoorError."""
         try:
             await asyncio.to_thread(self._restore)
         except Expired as expired:
             raise DoorError(
-                f"the saved state of things is too old: {expired}; put twins.state back into the journal's directory"
+                f"the saved state of things is too old: {expired}; restore twins.state in the journal's directory"
             ) from expired
         self._saving = asyncio.get_running_loop().create_task(self._save_often())
 
@@ -111,10 +111,10 @@ class DittoDoor:
         try:
             self.twins.restore(state, records_after(JournalReader(journal.disk), self._names, state.sequence))
         except Expired as expired:
-            log.warning("the saved state of things is lost or too old: made again from the lake", reason=str(expired))
+            log.warning("the saved state of things is lost or too old: rebuilt from the lake", reason=str(expired))
             found = rebuilt(self._history, self._names, state, journal.committed)
             for entity, revision in found.unknown.items():
-                log.error("the beginning of a history is gone: what was is not known", entity=entity, revision=revision)
+                log.error("the beginning of a history is lost, its state is unknown", entity=entity, revision=revision)
             self.twins.restore(found.state, ())
 
     def routes(self) -> APIRouter:
@@ -122,13 +122,13 @@ class DittoDoor:
         return ditto_routes(self.service, self._config.default_namespace)
 
     def take_over(self, connection: HttpConnection, request: HttpRequest) -> None:
-        """Open a WebSocket; raises HttpError if the request is for none that is here."""
+        """Open a WebSocket; raises HttpError if there is none for this request."""
         self._sockets.take_over(connection, request)
 
     # -- the saved state -------------------------------------------------------------------------------------------
 
     async def save(self) -> None:
-        """Save the state of all things, if anything is new. Raises OSError, and then the old one is still there."""
+        """Save the state of all things, if anything has changed. If it raises OSError, the old one is still there."""
         async with self._save_lock:
             state = self.twins.capture()
             if state.sequence > self._saved:
@@ -146,7 +146,7 @@ class DittoDoor:
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def retire(self) -> None:
-        """What has no end of its own ends soon; before the API port closes."""
+        """Endless streams end soon; called before the API port closes."""
         self.service.is_closing = True
 
     async def close(self) -> None:
@@ -163,15 +163,15 @@ class DittoDoor:
 
 
 def _not_taken(key: EntityKey) -> None:
-    """A listener, or whoever was answered, has failed."""
-    log.exception("an answer or an event of a twin was not taken", entity=key.id)
+    """A listener, or the receiver of an answer, has raised."""
+    log.exception("an answer or an event of a twin could not be delivered", entity=key.id)
 
 
 def check_users(name: str, judge_of: Callable[[str], Judge | None]) -> None:
-    """Raise DoorError if the adapter set of this name is there and does not find out who clients are."""
+    """Raise DoorError if the adapter set of this name exists and does not authenticate clients."""
     judge = judge_of(name) if name else None
     if judge is not None and not judge.vouches:
         raise DoorError(
-            f"ditto.adapter_set = {name}: expected a set whose metadata adapter finds out who clients are, such as"
+            f"ditto.adapter_set = {name}: expected a set whose metadata adapter authenticates clients, such as"
             ' "access" with users or tokens'
         )

@@ -43,16 +43,16 @@ from penstock.wire.ditto.errors import (
 from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral
 
-# How clients may say who they are.
+# How clients may authenticate.
 CHALLENGES = ('Basic realm="Penstock"', "Bearer")
 
 Handler = Callable[[Request, Login], Awaitable[Response]]
 
-# The answer to a command that requires none.
+# The answer to a command that does not ask for one.
 ACCEPTED = 202
 
 _ABOUT = {
-    "GET": "Read {}, now or at a moment of the past",
+    "GET": "Read {}, as it is now or as it was at a given time",
     "PUT": "Put {}",
     "PATCH": "Merge {}",
     "DELETE": "Delete {}",
@@ -72,12 +72,12 @@ def ditto_routes(service: TwinService, default_namespace: str) -> APIRouter:
             path, endpoint, methods=[method], summary=summary, operation_id=f"ditto {method} {path}".replace(" ", "_")
         )
         if method == "GET":
-            # The same without the body; that goes without saying in the description.
+            # The same without the body; the description does not mention it.
             router.add_api_route(path, endpoint, methods=["HEAD"], include_in_schema=False)
 
-    add("/things", "POST", door.create_thing, "Make a thing, whose ID is made up")
+    add("/things", "POST", door.create_thing, "Create a thing with a generated ID")
     add("/things", "GET", door.several, "Read several things, or get their live events")
-    add("/policies", "POST", door.create_policy, "Make a policy, whose ID is made up")
+    add("/policies", "POST", door.create_policy, "Create a policy with a generated ID")
     for method, text in _ABOUT.items():
         for path, what in (("/things/{thing_id}", "a thing"), ("/things/{thing_id}/{path:path}", "a part of a thing")):
             add(path, method, door.thing, text.format(what))
@@ -98,7 +98,7 @@ def ditto_routes(service: TwinService, default_namespace: str) -> APIRouter:
 
 
 class _Elsewhere:
-    """What is at no known address, or not with this method. An application, because that gets every method."""
+    """Answers unknown paths, and known ones with a wrong method. An application, because that gets every method."""
 
     def __init__(self, known: list[Route]) -> None:
         self._known = known
@@ -112,7 +112,7 @@ class _Elsewhere:
         if not allowed:
             error = ROUTE_UNKNOWN.of(request.url.path)
         else:
-            told = f"Allowed are: {', '.join(sorted(allowed))}"
+            told = f"Allowed: {', '.join(sorted(allowed))}"
             error = METHOD_NOT_ALLOWED.of(request.method, request.url.path, description=told)
         response = _finished(_refusal(error), request)
         if allowed:
@@ -124,23 +124,23 @@ class _Door:
     def __init__(self, service: TwinService, default_namespace: str) -> None:
         self._service = service
         self._default_namespace = default_namespace
-        # Commands that nobody waits for.
+        # Commands whose answer nobody waits for.
         self._unanswered: set[asyncio.Task[None]] = set()
 
     async def answer(self, request: Request, handler: Handler) -> Response:
-        """What a client gets, whatever happens."""
+        """The response to a client, whatever happens."""
         try:
             client = client_of(request)
             login = await self._service.authenticate(client.headers, client)
             return _finished(await handler(request, login), request)
         except ClientDisconnect:
-            # Nobody is there to read it.
+            # The client is gone.
             return Response(status_code=400)
         except Exception as error:
             return _finished(_refusal(as_answer(error, f"{request.method} {request.url.path}")), request)
 
     async def _submit(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer | None:
-        """What a command comes to; None if its sender does not want to know."""
+        """The result of a command; None if its sender does not want an answer."""
         if boolean_header(command.headers, "response-required", True):
             return await self._service.submit(command, login)
         task = asyncio.ensure_future(self._carry_out(command, login))
@@ -152,7 +152,7 @@ class _Door:
         try:
             await self._service.submit(command, login)
         except Exception as error:
-            # It is in the log, if it is not the client's fault.
+            # It has been logged, unless it is the client's fault.
             as_answer(error, str(command.topic))
 
     async def create_thing(self, request: Request, login: Login) -> Response:
@@ -180,7 +180,7 @@ class _Door:
         except DittoError as error:
             if error.status != 304:
                 raise
-            # Whoever has the current value is told again which that is.
+            # A client that has the current value is sent its tag again.
             plain = {name: value for name, value in command.headers.items() if name != "if-none-match"}
             answer = await self._service.submit(replace(command, headers=plain), login)
             return Response(status_code=304, headers=_headers(answer, command))
@@ -195,7 +195,7 @@ class _Door:
         return Response(encode(answer.value), headers=_correlation(command.headers), media_type=JSON_TYPE)
 
     async def connection(self, request: Request, login: Login) -> Response:
-        """Said to be missing, whichever it is: there is nothing that connects this server to others."""
+        """Always answered as missing: this server has no connections to other systems."""
         id = "/".join(segments_of(request, EntityGroup.CONNECTIONS))
         headers = headers_of(request)
         if "at-historical-revision" in headers:
@@ -206,7 +206,7 @@ class _Door:
 
 
 def _wants_events(request: Request) -> bool:
-    """Only those who say so: anything will do for `*/*`, and a document is what it gets."""
+    """Only clients that name it: one that accepts `*/*` gets a document."""
     kinds = [kind.partition(";")[0].strip().lower() for kind in request.headers.get("accept", "").split(",")]
     return EVENT_STREAM in kinds
 
@@ -227,7 +227,7 @@ def _headers(answer: DittoAnswer, command: Command) -> dict[str, str]:
     if answer.etag is not None:
         headers["etag"] = answer.etag
     if answer.kept_headers is not None:
-        # ASCII only: a header of HTTP has no other letters for sure.
+        # ASCII only, because HTTP headers carry nothing else reliably.
         headers[HISTORICAL_HEADERS] = json.dumps(answer.kept_headers, separators=(",", ":"))
     return headers
 
@@ -238,13 +238,13 @@ def _correlation(headers: object) -> dict[str, str]:
 
 
 def _location(command: Command) -> str:
-    """Where that which was made is found. An action that creates creates a whole, others a part."""
+    """The address of what was created: an entity by a create command, a part by others."""
     path = "" if command.action is Action.CREATE or command.path == "/" else command.path.replace("~1", "%2F")
     return f"{ROOT}/{command.topic.group.value}/{quote(str(command.entity), safe=':')}{quote(path, safe='/:%')}"
 
 
 def _finished(response: Response, request: Request) -> Response:
-    """With the correlation ID of the request, and for HEAD without the body, though with its length and type."""
+    """With the correlation ID of the request, and for HEAD without the body but with its length and type."""
     if "correlation-id" in request.headers and "correlation-id" not in response.headers:
         response.headers["correlation-id"] = request.headers["correlation-id"]
     if request.method == "HEAD":

@@ -1,6 +1,6 @@
-"""From a request over HTTP to the command it stands for: its path, its headers and parameters, its body.
+"""From an HTTP request to its command: path, headers and parameters, body.
 
-What the command comes to is in `service`, the answer in `http`. Upstream documentation: "HTTP API".
+The command is carried out in `service`, and answered in `http`. Upstream documentation: "HTTP API".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from penstock.wire.ditto.twin import Command, RetrieveSeveral, parse_command
 
 ROOT = "/api/2"
 
-# Headers that mean something to a command. As parameters of the address they mean the same; the header wins.
+# Headers that have an effect on a command. They can also be query parameters; the header wins.
 HEADERS = (
     "correlation-id",
     "if-match",
@@ -47,7 +47,7 @@ HEADERS = (
     "at-historical-timestamp",
     "response-required",
     "timeout",
-    # And those that are refused.
+    # Those that are refused.
     *unsupported.NAMES,
 )
 
@@ -59,7 +59,7 @@ ACTIONS: Mapping[str, Action] = {
     "DELETE": Action.DELETE,
 }
 
-# The body may have space between its parts, so it may be larger than what it describes.
+# The body may contain whitespace, so it may be larger than the document in it.
 MAX_BODY_BYTES = 4 * MAX_ENTITY_BYTES
 
 
@@ -70,7 +70,7 @@ def client_of(request: Request) -> ClientFacts:
 
 
 def parameters_of(request: Request) -> dict[str, str]:
-    """The parameters of the address, by names in lower case."""
+    """The query parameters, by names in lower case."""
     return {name.lower(): value for name, value in request.query_params.items()}
 
 
@@ -84,17 +84,17 @@ def headers_of(request: Request, kept: tuple[str, ...] = ()) -> dict[str, Json]:
             headers[name] = value
     correlation = headers.setdefault("correlation-id", str(uuid4()))
     if not _fits_header(str(correlation)):
-        raise HEADER_INVALID.of(correlation, "correlation-id", "text of one line, in letters that HTTP headers have")
+        raise HEADER_INVALID.of(correlation, "correlation-id", "line of text, in characters that HTTP headers allow")
     return headers
 
 
 def _fits_header(text: str) -> bool:
-    """Whether an answer could carry it: as a parameter of the address it may be anything."""
+    """Whether an answer can carry it: as a query parameter it may be any text."""
     return all(" " <= letter <= "~" or "\xa0" <= letter <= "\xff" for letter in text)
 
 
 def segments_of(request: Request, group: EntityGroup) -> list[str]:
-    """What follows the group in the path, each part on its own: a slash that is escaped belongs to its part."""
+    """The parts of the path after the group, each decoded separately: an escaped slash belongs to its part."""
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     rest = raw.partition(b"?")[0].removeprefix(f"{ROOT}/{group.value}".encode()).strip(b"/")
     try:
@@ -121,7 +121,7 @@ def path_of(group: EntityGroup, parts: list[str]) -> str:
 
 
 async def body_of(request: Request, action: Action, group: EntityGroup) -> Json | UnsetType:
-    """The value that a request brings; raises 413 before all of a body is read that is too large, and 415."""
+    """The value in the body of a request; raises 415, and 413 before all of a too large body is read."""
     if action not in (Action.CREATE, Action.MODIFY, Action.MERGE):
         return UNSET
     _check_type(request, action)
@@ -152,7 +152,7 @@ def _check_type(request: Request, action: Action) -> None:
 
 
 async def command_of(request: Request, group: EntityGroup, kept: tuple[str, ...] = ()) -> Command:
-    """The command to one entity that a request is; raises what is wrong with it."""
+    """The command of a request about one entity; raises what is wrong with it."""
     action = ACTIONS[request.method]
     id, *parts = segments_of(request, group)
     topic = topic_of(group, entity_of(group, id), action)
@@ -161,7 +161,7 @@ async def command_of(request: Request, group: EntityGroup, kept: tuple[str, ...]
     try:
         return _one(parse_command(Envelope(topic, path_of(group, parts), headers_of(request, kept), value, fields)))
     except DittoError as error:
-        # The same said in the words of HTTP.
+        # The same in terms of HTTP.
         if error == THING_ID_IN_MESSAGE.of():
             raise THING_ID_IN_PUT.of() from None
         raise
@@ -170,7 +170,7 @@ async def command_of(request: Request, group: EntityGroup, kept: tuple[str, ...]
 async def creation_of(
     request: Request, group: EntityGroup, default_namespace: str, kept: tuple[str, ...] = ()
 ) -> Command:
-    """The command of a POST: the identifier is made here."""
+    """The command of a POST: the identifier is generated here."""
     value = expect(await body_of(request, Action.CREATE, group), dict, "/")
     if group is EntityGroup.THINGS and "thingId" in value:
         raise THING_ID_IN_POST.of()
@@ -182,10 +182,10 @@ async def creation_of(
 
 
 def several_of(request: Request) -> RetrieveSeveral:
-    """The command of a GET that names no thing, but several by `ids`."""
+    """The command of a GET that names several things by `ids`."""
     parameters = parameters_of(request)
     if "ids" not in parameters:
-        raise FIELD_MISSING.of("ids", description="Name the things by the parameter 'ids', with commas between them.")
+        raise FIELD_MISSING.of("ids", description="Name the things in the parameter 'ids', separated by commas.")
     ids = [id.strip() for id in parameters["ids"].split(",") if id.strip()]
     topic = thing_topic("_", "_", Criterion.COMMANDS, Action.RETRIEVE)
     envelope = Envelope(topic, "/", headers_of(request), {"thingIds": ids}, parameters.get("fields"))

@@ -1,7 +1,7 @@
-"""Who is calling: the credentials of a request, checked by the metadata adapter of an adapter set, as a subject.
+"""Authentication: the credentials of a request, checked by the metadata adapter of an adapter set, become a subject.
 
-Users, passwords and tokens are the adapter's; here is how they come in headers, and what policies call their owners:
-`nginx:USER` for a password, `ISSUER:USER` for a token. Read next: docs/ditto.md, "Who is who".
+Users, passwords and tokens belong to the adapter; here they are read from headers, and policies name their owners
+`nginx:USER` for a password and `ISSUER:USER` for a token. Read next: docs/ditto.md, "Who is who".
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from penstock.kernel.ports import Admission, ClientFacts, Grant, SessionFacts, W
 from penstock.twins.command import Caller
 from penstock.wire.ditto.errors import AUTHENTICATION_FAILED, DittoError, ErrorEntry
 
-# What subjects with a password are called in policies: upstream has nginx check them.
+# The issuer of subjects with a password in policies: upstream has nginx check them.
 BASIC_ISSUER = "nginx"
 
 # The only user of the demo, for programs on the same machine.
 DEMO_USER = DEMO_PASSWORD = "ditto"
 
-# Seconds for which credentials that were right are taken for right: to check a password takes a tenth of one.
+# Seconds for which valid credentials are cached, because checking a password is slow on purpose.
 REMEMBERED_SECONDS = 30.0
 MAX_REMEMBERED = 1024
 
-# The one answer to whoever may not come in: it does not say what was wrong.
+# The only answer to a client that is not admitted: it does not say what was wrong.
 NOT_ADMITTED = "The credentials are missing or wrong."
 
 UNAVAILABLE: Final = ErrorEntry(
@@ -44,15 +44,15 @@ UNAVAILABLE: Final = ErrorEntry(
 
 
 class Judge(Protocol):
-    """An adapter set's metadata adapter, as this door asks it."""
+    """An adapter set's metadata adapter, as this door needs it."""
 
     @property
     def vouches(self) -> bool:
-        """Whether it finds out who somebody is."""
+        """Whether it authenticates clients."""
 
     @property
     def is_constant(self) -> bool:
-        """Whether it tells the same to the same user and password, whatever else is known of the client."""
+        """Whether its answer depends only on user and password, not on other facts about the client."""
 
     async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission: ...
 
@@ -62,7 +62,7 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShownCredentials:
-    """What a client has shown. A token has no user beside it."""
+    """What a client has presented. A token comes without a user."""
 
     user: str | None
     password: str = field(repr=False)
@@ -75,9 +75,9 @@ class ShownCredentials:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Somebody who was let in; one for each request, or for as long as a connection lasts.
+    """An authenticated client; one for each request, or for as long as a connection lasts.
 
-    `time_to_live` is in seconds, after which it is over; None for ever.
+    `time_to_live` is the number of seconds after which it expires; None means never.
     """
 
     caller: Caller
@@ -108,7 +108,7 @@ class DittoIdentity:
         self._remembered: OrderedDict[bytes, tuple[float, Admission]] = OrderedDict()
 
     async def authenticate(self, headers: Mapping[str, str], client: ClientFacts, origin: object = None) -> Login:
-        """Who sends a request with these headers, by names in lower case; raises 401, or 503 if nobody can tell."""
+        """Who sends a request with these headers, by names in lower case; raises 401, or 503 if it cannot be checked."""
         return await self.login(_credentials(headers.get("authorization", ""), client), origin)
 
     async def login(self, credentials: ShownCredentials, origin: object = None) -> Login:
@@ -116,12 +116,12 @@ class DittoIdentity:
         return Login(Caller((subject,), origin), credentials, time_to_live)
 
     async def identify(self, credentials: ShownCredentials) -> tuple[str, str, float | None]:
-        """The subject, the user's name and how long that lasts; raises 401, or 503 if nobody can tell."""
+        """The subject, the user's name and how long that lasts; raises 401, or 503 if it cannot be checked."""
         if not self._adapter_set:
             return f"{BASIC_ISSUER}:{self._demo_user(credentials)}", DEMO_USER, None
         judge = self._judge_of(self._adapter_set)
         if judge is not None and not judge.vouches:
-            # So since a reload of the configuration; a start is refused.
+            # This happens only after a reload of the configuration; a start is refused.
             raise UNAVAILABLE.of()
         try:
             admission = await self.admit(self._adapter_set, credentials)
@@ -129,7 +129,7 @@ class DittoIdentity:
             if refusal.reason in (Reason.AUTHORITY_UNAVAILABLE, Reason.AUTHORITY_ERROR, Reason.ADAPTER_SET):
                 raise UNAVAILABLE.of() from None
             raise AUTHENTICATION_FAILED.of(NOT_ADMITTED) from None
-        # An adapter that says no name has found the one it was given to be right.
+        # An adapter that returns no name has accepted the one it was given.
         user = admission.user if admission.user is not None else credentials.user
         if not user:
             raise AUTHENTICATION_FAILED.of(NOT_ADMITTED)
@@ -145,7 +145,7 @@ class DittoIdentity:
         return Admission(user=name, roles=frozenset((subject,)), time_to_live=time_to_live)
 
     async def admit(self, adapter_set: str, credentials: ShownCredentials) -> Admission:
-        """What a set's metadata adapter says to these credentials; raises a Refusal. What was right is remembered."""
+        """What a set's metadata adapter grants for these credentials; raises a Refusal. Admissions are cached."""
         judge = self._judge_of(adapter_set)
         if judge is None:
             raise Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {adapter_set[:60]}")
@@ -165,7 +165,7 @@ class DittoIdentity:
         return admission
 
     def _demo_user(self, credentials: ShownCredentials) -> str:
-        """Its password is no secret: so it is for nobody who comes from elsewhere."""
+        """Its password is public, so clients on other machines cannot use it."""
         given = f"{credentials.user}\0{credentials.password}".encode("utf-8", "surrogatepass")
         known = f"{DEMO_USER}\0{DEMO_PASSWORD}".encode()
         if not hmac.compare_digest(given, known) or not self._is_local(credentials.client):
@@ -173,7 +173,7 @@ class DittoIdentity:
         return DEMO_USER
 
     def _digest(self, adapter_set: str, user: str | None, password: str) -> bytes:
-        """Passwords themselves are not kept. The key is this process's own, so that a digest is worth nothing."""
+        """Passwords themselves are not kept. The key is random for each process: a digest is useless elsewhere."""
         parts = [part.encode("utf-8", "surrogatepass") for part in (adapter_set, user or "", password)]
         text = b"".join([len(part).to_bytes(4, "big") + part for part in parts]) + bytes([user is None])
         return blake2b(text, key=self._key).digest()

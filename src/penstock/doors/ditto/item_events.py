@@ -1,7 +1,7 @@
-"""Live events of items, for those who ask for their namespaces: what goes into the journal, as events of things.
+"""Live events of items, for clients that ask for their namespaces: what goes into the journal, as events of things.
 
-Whether a listener may read an item is asked when its first event comes, as for a subscription, and again when one has a
-field that was not asked about. Their history is in `past`. Read next: docs/ditto.md, "Items are things".
+Whether a listener may read an item is checked when its first event comes, as for a subscription, and again when one has
+a new field. Their history is in `past`. Read next: docs/ditto.md, "Items are things".
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from penstock.wire.ditto.twin import TwinEvent
 
 log = get(__name__)
 
-# Items that a listener is known to be allowed to read, or not; with more, all are asked about anew.
+# Items for which it is known whether a listener may read them; with more, all are checked again.
 MAX_KNOWN = 10_000
 
-# Events of an item that wait for the answer. More of them are lost, and the listener is told how many.
+# Events of an item that wait for that check. More of them are lost, and the listener is told how many.
 MAX_UNDECIDED = 1_000
 
 
@@ -47,7 +47,7 @@ class ItemEvents:
         take: Callable[[TwinEvent], None],
         miss: Callable[[int], None],
     ) -> Callable[[], None]:
-        """Be told of the events of items in these namespaces, and how many were lost. Returns what ends it."""
+        """Call back with events of items in these namespaces, and how many were lost. Returns what ends it."""
         prefixes = tuple([prefix for each in namespaces if (prefix := self._prefix(each)) is not None])
         if not prefixes:
             return lambda: None
@@ -65,7 +65,7 @@ class ItemEvents:
                 self._items.gatherer.listeners.remove(self._hear)
 
     def _prefix(self, namespace: str) -> str | None:
-        """What the names of all entities begin with that are the items of a namespace; None if it has no items."""
+        """The common prefix of the entity names of a namespace's items; None if it has no items."""
         name = item_of_thing(EntityId(namespace, "x"))
         if name is None or name.adapter_set == self._items.sets.own:
             return None
@@ -101,16 +101,16 @@ class ItemEvents:
 
 
 class _Known:
-    """What is known of one item to one listener."""
+    """What is known about one item for one listener."""
 
     __slots__ = ("fields", "lost", "topic", "waiting")
 
     def __init__(self) -> None:
-        # The topic of its events; None if they are not for this listener.
+        # The topic of its events; None if this listener may not read them.
         self.topic: Topic | None = None
-        # The fields that this was asked about.
+        # The fields for which this was checked.
         self.fields: frozenset[str] = frozenset()
-        # Events that wait until it is found out; None when it is. And how many there was no room for.
+        # Events that wait for the check; None after it. And how many there was no room for.
         self.waiting: list[Record] | None = None
         self.lost = 0
 
@@ -167,10 +167,10 @@ class _Follower:
             known.topic, known.fields = await self._look(record.entity, known.fields.union(fields_in(record)))
         except Exception:
             known.topic = None
-            log.exception("whether an item may be read was not found out", entity=record.entity)
+            log.exception("could not check whether an item may be read", entity=record.entity)
         waiting, known.waiting = known.waiting or [], None
         for each in waiting:
-            # One of them may have yet another field.
+            # One of them may have another new field.
             self.hear(each)
         if known.lost and known.waiting is None:
             lost, known.lost = known.lost, 0
@@ -178,7 +178,7 @@ class _Follower:
                 self._miss(lost)
 
     async def _look(self, entity: str, fields: frozenset[str]) -> tuple[Topic | None, frozenset[str]]:
-        """The topic of an item's events, if its listener may read them, and the fields of which that is known."""
+        """The topic of an item's events, if its listener may read them, and the fields for which that is known."""
         parts = parts_of(entity)
         item = None if parts is None else ItemName(*parts)
         thing = None if item is None else thing_of_item(item)
@@ -196,12 +196,12 @@ class _Follower:
         try:
             self._take(event)
         except Exception:
-            # Whoever fails to take what is theirs keeps nobody else from recording.
-            log.exception("an event of an item was not taken", entity=record.entity)
+            # A listener that raises must not prevent the recording.
+            log.exception("an event of an item could not be delivered", entity=record.entity)
 
 
 def event_of_item(topic: Topic, record: Record) -> TwinEvent | None:
-    """The event that a record of an item is; `topic` is any of the thing's. None if it is none."""
+    """The event for a record of an item; `topic` is any of the thing's. None if there is none."""
     change = change_of_item(topic.entity, record)
     if change is None:
         return None

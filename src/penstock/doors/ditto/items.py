@@ -33,17 +33,17 @@ from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.items import ItemName, item_of_thing
 from penstock.wire.ditto.topic import Topic
 
-# Events of an item whose fields must be granted before its history is begun; of all others it is seen as they come.
+# The fields of this many events must be granted before a history begins; those of later ones are checked as they come.
 RECENT = 256
 
 # Items whose state is kept, so that only what came since is read.
 MAX_STATES = 1024
 
-# In which an item may be granted: one of them will do.
+# Modes in which an item may be granted: one of them is enough.
 _MODES = (Mode.MERGE, Mode.DISTINCT, Mode.COMMAND, Mode.RAW)
 
 _READER = "reader"
-# What those may do who may read an item: read all of it, and write nothing.
+# The rights of those who may read an item: read all of it, and write nothing.
 READ_ALL: Rights = Access(
     {"entries": {_READER: {"subjects": {_READER: {}}, "resources": {"thing:/": {"grant": ["READ"], "revoke": []}}}}}
 ).rights(frozenset((_READER,)))
@@ -67,7 +67,7 @@ class _Wish:
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """The adapter sets that are being served. `own` is the one of things themselves, whose items are not meant here."""
+    """The adapter sets that are being served. `own` is that of the things themselves, whose items do not count here."""
 
     judge_of: Callable[[str], Judge | None]
     has_adapter: Callable[[str, str], bool]
@@ -81,7 +81,7 @@ class Sets:
         return name
 
     def is_reserved(self, namespace: str) -> bool:
-        """Whether a namespace is a data adapter's: nobody makes things there."""
+        """Whether a namespace belongs to a data adapter: nobody can create things there."""
         name = item_of_thing(EntityId(namespace, "x"))
         return name is not None and (
             name.adapter_set == self.own or self.has_adapter(name.adapter_set, name.data_adapter)
@@ -112,13 +112,13 @@ class Items:
         try:
             await asyncio.wrap_future(self.gatherer.journal.flush())
         except JournalError:
-            # Then it cannot; what came before can.
+            # The latest cannot be read then; what came before can.
             return
 
     async def may_read(self, item: ItemName, login: Login, fields: Iterable[str]) -> bool:
         """Whether the set's metadata adapter would grant a live subscription to the item with all of these fields.
 
-        The same credentials are shown to it that a client of that set would show.
+        It gets the same credentials that a client of that set would present.
         """
         judge = self.sets.judge_of(item.adapter_set)
         if judge is None or not item.item:
@@ -144,7 +144,7 @@ class Items:
         return False
 
     async def open_fields(self, item: ItemName, login: Login, also: Collection[str] = ()) -> frozenset[str] | None:
-        """The fields that an item has had of late, and those given, if there is such an item and all may be read."""
+        """The fields that an item has had recently, and those given, if there is such an item and all may be read."""
         latest = self.latest(item)
         if not latest:
             return None
@@ -201,7 +201,7 @@ class Items:
 
 
 class ItemPast:
-    """The history of an item, for one who may read these fields of it. About others it is asked when they come."""
+    """The history of an item, for a client that may read these fields. Others are checked when they come."""
 
     def __init__(
         self, past: PastEvents, fields: frozenset[str], may_read: Callable[[Iterable[str]], Awaitable[bool]]
@@ -215,7 +215,7 @@ class ItemPast:
         return self._past.topic
 
     async def next(self) -> list[PastRow] | None:
-        """As `PastEvents.next`; raises 404 where the history has what its reader may not see."""
+        """As `PastEvents.next`; raises 404 if the history contains what its reader may not see."""
         rows = await self._past.next()
         if rows is None:
             return None

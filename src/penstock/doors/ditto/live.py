@@ -1,6 +1,6 @@
 """Live events: every change of a thing to the connections that want it, and what becomes of those that read slowly.
 
-Which changes a client may know of, and that its own are not told to it, is decided in `service`. Read next:
+Which changes a client may know of, and that it does not get its own, is decided in `service`. Read next:
 docs/ditto.md, "Live events".
 """
 
@@ -35,7 +35,7 @@ class Edition:
 
 
 class Watch:
-    """The live events of one connection. `say` takes messages to send, `reader` is what the log calls the client."""
+    """The live events of one connection. `say` sends messages, `reader` is the client's name in the log."""
 
     def __init__(
         self,
@@ -55,13 +55,13 @@ class Watch:
         self._waiting = WaitingEvents(edition.losses, reader)
 
     def start(self, login: Login, wish: StartSending) -> None:
-        """Send events from now on; what was wished before does not count any more."""
+        """Send these events from now on, instead of those requested before."""
         self._leave()
         self._wish = wish
         self._end = self._service.listen(login, self._hear, wish.namespaces, self._miss)
 
     def stop(self) -> None:
-        """Also if it never started. What waits is not sent any more."""
+        """Stop; also if it never started. What waits is not sent any more."""
         self._leave()
         self._waiting.take()
 
@@ -98,7 +98,7 @@ class Watch:
             self._waiting.put(self._message(event, extra))
 
     def _miss(self, count: int) -> None:
-        """So many events did not even come this far."""
+        """This many events were lost before they came here."""
         self._waiting.lose(count)
         if self._writable:
             self._flush()
@@ -107,6 +107,6 @@ class Watch:
         return self._edition.message(event) if extra is None else event.envelope(extra).to_bytes()
 
     def _complaint(self, lost: int) -> bytes:
-        told = f"{lost} events were lost here, because they came faster than they could be sent."
-        error = TOO_MANY_REQUESTS.of(told, description="Retrieve the things that matter, or read their history.")
+        told = f"{lost} events were lost, because they came faster than they could be sent."
+        error = TOO_MANY_REQUESTS.of(told, description="Retrieve the things again, or read their history.")
         return error_response(error, UNKNOWN, {"correlation-id": self._new_id()}).to_bytes()

@@ -1,8 +1,8 @@
-"""Who counts as a client on this machine, for a login whose password everybody knows.
+"""Which clients count as local to this machine, for a login whose password is public.
 
-A connection from a loopback address may still be somebody else's: a proxy on this machine, or a tunnel that ends here,
-passes on what comes from anywhere. What gives these away is looked for; one that hides on purpose cannot be told from a
-local client, so a server that others are to reach has no demo. Read next: docs/decisions.md, "Demo logins".
+A connection from a loopback address may still be remote: a proxy on this machine, or a tunnel that ends here, forwards
+requests from anywhere. Their usual traces are looked for; one that hides on purpose looks like a local client, so a
+server that others can reach must not have the demo login. Read next: docs/decisions.md, "Demo logins".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from penstock.kernel.ports import ClientFacts
 
 LOCALHOST = "localhost"
 
-# Headers by which proxies say for whom they ask; names that begin with the prefix are of the same kind.
+# Headers in which proxies name their client; names with the prefix are of the same kind.
 FORWARDING = frozenset(
     {
         "forwarded",
@@ -34,14 +34,14 @@ PORTS = {"http": 80, "https": 443}
 
 
 class Locality:
-    """`hosts` are the addresses that the server listens on, `ports` says which ports it has got there."""
+    """`hosts` are the addresses that the server listens on, `ports` returns its ports there."""
 
     def __init__(self, hosts: Sequence[str], ports: Callable[[], Collection[int]]) -> None:
         self._is_private = all(is_loopback(host) for host in hosts)
         self._ports = ports
 
     def includes(self, client: ClientFacts) -> bool:
-        """Whether the client is on this machine and talks to the server itself, as far as that can be known."""
+        """Whether the client is on this machine and connects directly, as far as that can be known."""
         return (
             self._is_private
             and is_loopback(client.address, names=False)
@@ -50,7 +50,7 @@ class Locality:
         )
 
     def _names_us(self, headers: Mapping[str, str], scheme: str) -> bool:
-        """Whether the client has asked for one of our addresses: that of a proxy has another name or port."""
+        """Whether the request names one of our addresses: a proxy has another name or port."""
         try:
             asked = urlsplit(f"{scheme}://{headers.get('host', '')}")
             return is_loopback(asked.hostname or "") and (asked.port or PORTS[scheme]) in self._ports()
@@ -59,7 +59,7 @@ class Locality:
 
 
 def is_loopback(host: str, *, names: bool = True) -> bool:
-    """Whether an address, or with `names` also a name, is this machine's for nobody but itself."""
+    """Whether an address, or with `names` also a name, is a loopback one."""
     if names and host.lower() == LOCALHOST:
         return True
     try:

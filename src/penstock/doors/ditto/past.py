@@ -1,7 +1,7 @@
-"""The history of one thing or policy on its way to a client: read in threads, filtered there, handed out in batches.
+"""The history of one thing or policy on its way to a client: read and filtered in threads, returned in batches.
 
 One for each streaming subscription or stream of server-sent events. Who may read it is decided in `service`; where the
-records are is known to the reader that is handed in.
+records are is known to the reader that is passed in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.wire.ditto.rql import Query
 from penstock.wire.ditto.topic import Topic
 from penstock.wire.ditto.twin import TwinEvent
 
-# Events handed out at once, and about how many bytes of them at most: a thing may be 100 kB, and so may its events.
+# Events returned at once, and about the most bytes of them, because an event may be as large as a thing.
 BATCH = 512
 BATCH_BYTES = 1024 * 1024
 
@@ -56,7 +56,7 @@ class PastRow(NamedTuple):
     value: str | None
     revision: int
     timestamp: int
-    # The headers that were journaled with it and are to be shown, as JSON.
+    # The headers that were journaled with it and are to be sent, as JSON.
     kept: str | None = None
 
     def event(self, topic: Topic, headers: Headers) -> TwinEvent:
@@ -70,7 +70,7 @@ class PastEvents:
     """Events of a range, ascending, each once: `await next()` until it is None, then or earlier `close()`.
 
     `topic` is one of the entity's; its events have `topic.event(...)`. `kept` names the headers that come with them.
-    `now` is what the filter takes for the present, in microseconds since 1970: the same for all of them.
+    `now` is the present time for the filter, in microseconds since 1970: the same for all of them.
     """
 
     def __init__(
@@ -92,13 +92,13 @@ class PastEvents:
         self._rows = _batches(reader, topic, entity, chosen, query, item, kept, now)
 
     async def next(self) -> list[PastRow] | None:
-        """The next events, at least one; None when there are no more. Look ahead: fetch while nothing is wanted yet,
-        and the last event can be followed by the news that it was the last.
+        """The next events, at least one; None when there are no more. Fetch ahead, before more is wanted, so that the
+        last event can be followed at once by the message that it was the last.
         """
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._step)
 
     def close(self) -> None:
-        """Let go of the files. Any number of times, also while `next` is under way."""
+        """Release the files. May be called several times, also while `next` is running."""
         # Without threads the server has stopped, and the files go with it.
         with suppress(RuntimeError):
             self._executor.submit(self._close)
@@ -130,7 +130,7 @@ def _batches(
         def wanted(row: PastRow) -> bool:
             return row.event(topic, {}).fits(query, now)
 
-    # Not `until`: the stream ends at the first event that is not before it, whatever comes after.
+    # Not by `until`: the stream ends at the first event that is not before it, whatever comes after.
     for table in reader.read(entity, first=chosen.first, last=chosen.last, since=chosen.since):
         for rows in _parts(table, kept):
             over = None
@@ -171,20 +171,20 @@ def _rows(table: Any) -> list[PastRow]:
 
 
 def _shown(row: PastRow, names: tuple[str, ...]) -> PastRow:
-    """The row with none but these of its headers."""
+    """The row with only these of its headers."""
     kept = kept_in(row.kept, names)
     return row._replace(kept=None if kept is None else text_of(kept))
 
 
 def kept_in(text: str | None, names: Collection[str]) -> dict[str, Json] | None:
-    """Of the headers of a record, those with these names; None if there are none."""
+    """Those headers of a record that have these names; None if there are none."""
     if text is None or not names:
         return None
     return {name: value for name, value in parse(text).items() if name in names} or None
 
 
 def _of_item(thing_id: str, entity: str, row: PastRow) -> PastRow | None:
-    """A record of an item as the event of its thing; None if it is none."""
+    """A record of an item as the event of its thing; None if it is not one."""
     record = Record(0, entity, row.revision, row.timestamp, row.kind, row.path, row.value)
     change = change_of_item(thing_id, record)
     return None if change is None else PastRow(change.kind.value, change.path, change.text, row.revision, row.timestamp)

@@ -1,4 +1,4 @@
-"""What a WebSocket without its socket needs of the world around it: Protocols.
+"""What a WebSocket without its socket needs from the outside, as protocols.
 
 Things, policies and histories are behind `TwinServicePort`, which is `service`; the rest is implemented by `websocket`,
 and all of it by the tests. Nothing here knows of a socket or a thread.
@@ -24,10 +24,10 @@ class Past(Protocol):
     """A history that its reader may see, as long as it was when it was opened; filtered, if that was asked for."""
 
     async def next(self) -> list[PastRow] | None:
-        """Some events more, at least one; None when there are none."""
+        """More events, at least one; None when there are no more."""
 
     def close(self) -> None:
-        """Let go of it; also while `next` is under way, and more than once."""
+        """Release it; also while `next` is running, and more than once."""
 
 
 class Heard(Protocol):
@@ -41,19 +41,19 @@ class Heard(Protocol):
 
 
 class TwinServicePort(Protocol):
-    """What a connection asks for. All of it raises DittoError, which is the answer then."""
+    """What a connection asks for. Every method may raise DittoError, which is the answer then."""
 
     async def submit(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer:
-        """What a command comes to, once that is on the disk."""
+        """The result of a command, once it is on the disk."""
 
     async def history_of(self, topic: Topic, selection: HistoryRange, login: Login) -> Past:
-        """The history of the topic's entity as it is now; 404 where there is none, or none for this caller."""
+        """The history of the topic's entity as it is now; 404 if there is none, or the caller may not read it."""
 
     def now(self) -> int:
-        """Microseconds since 1970: what a filter takes for the present."""
+        """Microseconds since 1970: the present time for a filter."""
 
     async def renew(self, login: Login, token: str) -> Login:
-        """The same user with another token; 401 also for another user's."""
+        """The same user with another token; 401 also for a token of another user."""
 
     def listen(
         self,
@@ -62,30 +62,30 @@ class TwinServicePort(Protocol):
         namespaces: Collection[str],
         miss: Callable[[int], None],
     ) -> Callable[[], None]:
-        """Be told of changes, but those of its own connection, once they are on the disk. Returns what ends it.
+        """Call back with changes, except those of its own connection, once they are on the disk. Returns what ends it.
 
-        Of items only those in the namespaces that are named. `miss` is told how many events could not be kept.
+        Items only in the given namespaces. `miss` is called with how many events could not be kept.
         """
 
 
 class Work(Protocol):
-    """Where things are done that are not done at once."""
+    """Runs what is not done at once."""
 
     def later(self, call: Callable[[], None]) -> None:
-        """After everybody else has had a turn."""
+        """Run it after other callbacks that are ready."""
 
     def run(self, work: Coroutine[Any, Any, T], done: Callable[[T | Exception], None]) -> None:
-        """What is begun in some order goes its first steps in that order. `done` is called once, after this returns."""
+        """Coroutines take their first steps in the order of these calls. `done` is called once, after this returns."""
 
 
 class DittoChannel(Protocol):
-    """The way to a client. No call may raise, whatever has become of it."""
+    """The way to a client. No call may raise, even if the client is gone."""
 
     def send(self, messages: list[bytes]) -> None:
-        """Text messages. When it takes no more for now, tell the connection: `set_writable(False)`."""
+        """Send text messages. When it takes no more for now, it calls the connection's `set_writable(False)`."""
 
     def set_reading(self, reading: bool) -> None:
         """Whether the connection takes more messages."""
 
     def close(self, code: int, reason: str) -> None:
-        """What was sent is still sent; nothing more comes in or goes out."""
+        """What was queued is still sent; nothing more comes in or goes out."""

@@ -1,7 +1,7 @@
-"""The state of all things and policies in one file, so that a start reads only what the journal got after it.
+"""The state of all things and policies in one file, so that a start reads only the records after it.
 
-One Arrow table under a checksum, written beside the old one and renamed: it is there whole, or the one before is. All
-in it can be made again from the journal, as long as that is kept. Read next: docs/ditto.md, "Durability".
+One Arrow table with a checksum, written beside the old one and renamed, so that it is never incomplete. It can be
+rebuilt from the journal, as long as that is kept. Read next: docs/ditto.md, "Durability".
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from penstock.wire.ditto.kinds import EVENTS
 _log = log.get(__name__)
 
 NAME = "twins.state"
-# The one before: what a start falls back to should the newest be damaged.
+# The previous one, which a start falls back to if the newest is damaged.
 PREVIOUS = "twins.previous"
 
 VERSION = 1
 _HEAD = ["version", "sequence"]
 _COLUMNS = ["entity", "revision", "created", "modified", "document"]
 
-# How many are encoded at once: with the largest documents a batch stays far below what Arrow can address.
+# How many are encoded at once: even with the largest documents a batch stays far below what Arrow can address.
 BATCH_TWINS = 4096
 
 
 def save_state(disk: Disk, state: TwinsState) -> None:
-    """Replace the saved state. Blocks: not for a loop. Raises OSError, and then the old one is still there."""
+    """Replace the saved state. Blocks: not for an event loop. If it raises OSError, the old one is still there."""
     entities, twins = list(state.twins), list(state.twins.values())
     batches = [
         _batch(entities[at : at + BATCH_TWINS], twins[at : at + BATCH_TWINS])
@@ -64,7 +64,7 @@ def _batch(entities: list[str], twins: list[Twin]) -> Any:
 
 
 def load_state(disk: Disk) -> TwinsState:
-    """The newest state that can be read; an empty one if there is none: then all of the journal is read."""
+    """The newest readable state; an empty one if there is none: then the whole journal is read."""
     for name in (NAME, PREVIOUS):
         try:
             tables = read_sidecar(disk, name)
@@ -88,10 +88,10 @@ def _twins(table: Any) -> Iterator[tuple[str, Twin]]:
 
 
 def records_after(reader: JournalReader, names: TwinNames, sequence: int) -> Iterator[Record]:
-    """What happened to things and policies after a saved state, a batch in memory at a time.
+    """What happened to things and policies after a saved state, with one batch in memory at a time.
 
-    Raises Expired when retention has dropped some of it: then a reader over the lake must be used.
+    Raises Expired if retention has dropped some of it: then a reader of the lake must be used.
     """
-    # And few others: a reader skips what holds none of these.
+    # And few others: a reader skips blocks that contain none of these.
     selection = EventSelection(names.patterns(), tuple(kind.value for kind in EVENTS))
     return records_of(reader.read(sequence + 1, None, selection))

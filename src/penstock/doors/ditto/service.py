@@ -1,12 +1,12 @@
-"""All that Ditto clients can ask for, whichever way they come: the one object that the HTTP and WebSocket doors use.
+"""All that Ditto clients can ask for, over any transport: the one object that the HTTP and WebSocket doors use.
 
     login = await service.authenticate(headers, client, origin)    who it is; raises 401
     answer = await service.submit(command, login)                  any command of `wire.ditto.twin`, also about the past
     past = await service.history_of(topic, selection, login)       then `await past.next()` until None, `past.close()`
     stop = service.listen(login, listener, namespaces, miss)       live events, as far as this login may know them
 
-Everything is for the server's event loop, and raises `DittoError` with the answer to give. Items of data adapters are
-things here like all others (`items`). Rules of things and policies are in `penstock.twins`, which knows nothing of
+Everything runs on the server's event loop, and raises `DittoError` with the answer to give. Items of data adapters are
+things like all others here (`items`). Rules of things and policies are in `penstock.twins`, which knows nothing of
 Ditto's messages: `commands` and `answers` translate.
 """
 
@@ -65,7 +65,7 @@ log = get(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HeardEvent:
-    """A live event, without what its listener may not read. Filters see `event.partial()`.
+    """A live event, without what its listener may not read. Filters are evaluated on `event.partial()`.
 
     `told` is None for an event of an item.
     """
@@ -91,7 +91,7 @@ Listener = Callable[[HeardEvent], None]
 
 
 class TwinService:
-    """`now` gives microseconds since 1970; `executor` is where histories are read.
+    """`now` returns microseconds since 1970; `executor` is where histories are read.
 
     `kept_headers` names the headers of commands that are journaled with their events, in lower case.
     """
@@ -117,11 +117,11 @@ class TwinService:
         self._reader = reader
         self._executor = executor
         self._now = now
-        # Live events that slow readers did not get; a figure for the monitor.
+        # Live events that slow readers did not get; a counter for the monitor.
         self.losses = Losses(ledger)
         # The event of the latest change, for those who may know all of it.
         self._latest: tuple[Told, TwinEvent] | None = None
-        # The server goes down: what has no end of its own is to end.
+        # The server is shutting down: endless streams must end.
         self.is_closing = False
 
     def now(self) -> int:
@@ -133,26 +133,26 @@ class TwinService:
     async def authenticate(self, headers: Mapping[str, str], client: ClientFacts, origin: object = None) -> Login:
         """Who sends a request with these headers, by names in lower case; raises 401 `gateway:authentication.failed`.
 
-        `origin` stands for the connection, and events that it causes are not told to it. `Login.time_to_live` says
-        when a token expires: a connection that outlasts it is to be closed.
+        `origin` identifies the connection, which does not get the events that it causes. `Login.time_to_live` says
+        when a token expires: a connection that is still open then must be closed.
         """
         return await self.identity.authenticate(headers, client, origin)
 
     async def renew(self, login: Login, token: str) -> Login:
-        """The same user with another token, as `JWT-TOKEN` brings it; raises 401 also for another user's."""
+        """The same user with another token, sent with `JWT-TOKEN`; raises 401 also for a token of another user."""
         credentials = ShownCredentials(None, token, login.credentials.client)
         renewed = await self.identity.login(credentials, login.caller.origin)
         if renewed.caller.names != login.caller.names:
-            raise AUTHENTICATION_FAILED.of("The token is one of another subject.")
+            raise AUTHENTICATION_FAILED.of("The token belongs to another subject.")
         return renewed
 
     # -- commands --------------------------------------------------------------------------------------------------
 
     async def submit(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer:
-        """What a command comes to, once it is on the disk; `response(command)` of it is the message that says so.
+        """The result of a command, once it is on the disk; its `response(command)` is the message for it.
 
         Retrieving understands `at-historical-revision` and `at-historical-timestamp` among the command's headers.
-        After the time in `timeout` it raises 408; what was begun is not taken back.
+        After the time in `timeout` it raises 408; the command is not undone.
         """
         if "timeout" not in command.headers or not boolean_header(command.headers, "response-required", True):
             return await self._submit(command, login)
@@ -179,7 +179,7 @@ class TwinService:
             raise error_of(refusal) from None
 
     async def _retrieve_several(self, command: RetrieveSeveral, login: Login) -> DittoAnswer:
-        """Those that can be read, in the order in which they were asked for."""
+        """Those that can be read, in the order of the request."""
         items = {entity: item for entity in command.entities if (item := self.items.sets.item(entity)) is not None}
         if not items:
             return answer_of(await ask(self.twins, things_asked_for(command), login.caller))
@@ -228,7 +228,7 @@ class TwinService:
         asked = twin_command(command, login.caller, self.kept_headers)
         twin = await self._read_item(item, id, login)
         if twin is None:
-            # Not there, or not for this caller: which of the two is not told, not even to those who would create it.
+            # Missing, or not for this caller: the answer is the same, even to those who want to create it.
             return answer_of(await ask(self.twins, asked, login.caller))
         enforce(asked, READ_ALL)
         moment = moment_of(command.headers)
@@ -256,7 +256,7 @@ class TwinService:
     # -- history ---------------------------------------------------------------------------------------------------
 
     async def history_of(self, topic: Topic, selection: HistoryRange, login: Login) -> PastEvents | ItemPast:
-        """The events of one entity that a selection means now; raises 404, and 400 for a filter that does not parse.
+        """The events of one entity that match a selection now; raises 404, and 400 for an invalid filter.
 
         `topic` is any of the entity's. Events that come later are not among them. The filter of a policy's history is
         ignored.
@@ -305,12 +305,12 @@ class TwinService:
     def listen(
         self, login: Login, listener: Listener, namespaces: Collection[str], miss: Callable[[int], None]
     ) -> Callable[[], None]:
-        """Be told of changes of things and policies, once they are on the disk. Returns what ends it.
+        """Call back with changes of things and policies, once they are on the disk. Returns a function that ends it.
 
-        Told is what the login may read, by the policies that then hold, and nothing that its own origin caused. The
-        events of items are many: they are told to those who name their namespaces, such as `WELCOME.STOCKS`. Naming
-        some leaves nothing else out, that is the listener's to do. `miss` is told how many of them came while it was
-        still being found out whether they may be read, and were too many to keep.
+        A listener gets what the login may read by the policies in force, and nothing that its own origin caused. Items
+        have many events: only listeners that name their namespaces get them, such as `WELCOME.STOCKS`. Naming some does
+        not leave out other things; filtering is up to the listener. `miss` is called with how many events of items were
+        lost because too many came before it was known whether they may be read.
         """
         caller: Caller = login.caller
 
@@ -333,7 +333,7 @@ class TwinService:
         return end
 
     def _event(self, told: Told, change: Change) -> TwinEvent:
-        """One object for all who may know all of a change: it is encoded once for them."""
+        """One object for all listeners that may read all of a change: it is encoded once for them."""
         if change is not told.change:
             return event_of(told, change)
         if self._latest is None or self._latest[0] is not told:
@@ -342,7 +342,7 @@ class TwinService:
 
 
 async def ask(twins: Twins, command: TwinCommand | RetrieveThings, caller: Caller) -> Result:
-    """The result, once it is on the disk; raises the refusal. Cancelling it takes nothing back."""
+    """The result, once it is on the disk; raises the refusal. Cancelling does not undo the command."""
     waiting: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
     def answer(result: Result | TwinRefusal) -> None:
@@ -358,9 +358,9 @@ async def ask(twins: Twins, command: TwinCommand | RetrieveThings, caller: Calle
 
 
 def as_answer(error: Exception, what: str) -> DittoError:
-    """The answer to an exception that is being handled: what it says, or 500 with a number that the log has, too."""
+    """The answer to the exception being handled: its own, or 500 with a number that is also in the log."""
     if isinstance(error, DittoError):
         return error
     number = incident()
     log.exception("a request of a Ditto client failed", number=number, request=what)
-    return INTERNAL.of(description=f"In the log it has the number {number}.")
+    return INTERNAL.of(description=f"The server's log has details under number {number}.")

@@ -1,6 +1,6 @@
 """Server-sent events: the history of one thing, which ends when all of it was sent, or what happens to things now.
 
-Each event is the thing as far as it tells of it, with `_revision` and `_modified`. Upstream documentation:
+Each event is the part of the thing that changed, with `_revision` and `_modified`. Upstream documentation:
 "HTTP API server sent events".
 """
 
@@ -32,7 +32,7 @@ from penstock.wire.ditto.unsupported import check_headers, check_plain
 
 EVENT_STREAM = "text/event-stream"
 
-# Seconds of silence after which an empty event shows that the connection lives.
+# Seconds of silence after which an empty event is sent as a keep-alive.
 HEARTBEAT = 1.0
 _BEAT = b"data:\n\n"
 
@@ -42,13 +42,13 @@ _TIMES = ("from-historical-timestamp", "to-historical-timestamp")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What of an event a client wants: the value at a place, or these fields of it all."""
+    """What a client wants of an event: the value at a place, or these fields of the whole."""
 
     pointer: Pointer
     fields: Fields | None
 
     def data(self, event: TwinEvent) -> bytes | None:
-        """The event as text; None if it has nothing of that."""
+        """The event as text; None if it contains nothing of that."""
         value: Json = event.partial()
         if self.pointer:
             value = get(value, self.pointer)
@@ -76,17 +76,17 @@ def shape_of(request: Request, parts: list[str]) -> Shape:
 
 
 def check_stream(request: Request) -> None:
-    """Raises `header.notsupported` for what a stream of events does not do."""
+    """Raises `header.notsupported` for what a stream of events does not support."""
     headers = headers_of(request)
     check_headers(headers)
     check_plain(headers)
     extra = parameters_of(request).get("extrafields")
     if extra is not None:
-        raise HEADER_UNSUPPORTED.of(extra, "extraFields", description="Extra fields come with events of a WebSocket.")
+        raise HEADER_UNSUPPORTED.of(extra, "extraFields", description="Only WebSockets support extra fields.")
 
 
 def selection_of(request: Request) -> HistoryRange | None:
-    """The part of a history that is asked for; None if none is. Where both are given, revisions win over times."""
+    """The part of a history that is asked for; None if none is. If both are given, revisions win over times."""
     parameters = parameters_of(request)
 
     def given(names: tuple[str, str], parse: Callable[[str, str], int]) -> list[int | None]:
@@ -134,7 +134,7 @@ async def _past_events(service: TwinService, past: PastEvents | ItemPast, shape:
             if lines:
                 yield b"".join(lines)
     except Exception as error:
-        # A stream that just ended would be taken for all there is.
+        # A stream that just ended would look complete.
         yield b"event:failed\ndata:" + encode(as_answer(error, str(past.topic)).as_value()) + b"\n\n"
     finally:
         past.close()
@@ -214,12 +214,12 @@ class _Queue:
         self._filled.set()
 
     def miss(self, count: int) -> None:
-        """So many events did not even come this far."""
+        """This many events were lost before they came here."""
         self._waiting.lose(count)
         self._filled.set()
 
     async def take(self) -> bytes:
-        """All that waits, once something does."""
+        """Wait for something, and return all that waits."""
         await self._filled.wait()
         self._filled.clear()
         lines, lost = self._waiting.take()
@@ -240,7 +240,7 @@ async def _live_events(
     end = None if login.time_to_live is None else loop.time() + login.time_to_live
     stop = listen()
     try:
-        # Whoever has read this hears of all that happens from now on.
+        # A client that has read this gets all events from now on.
         yield _BEAT
         while not service.is_closing and (end is None or loop.time() < end):
             try:

@@ -1,8 +1,8 @@
-"""The streaming subscriptions of one connection, each with the history it reads: read on as it is asked for, and as the
-socket takes it.
+"""The streaming subscriptions of one connection, each with the history it reads, as fast as the client asks for it and
+the socket takes it.
 
-Who may say what when is in `wire.ditto.subscriptions`; where histories come from, `service` knows. One is looked up at
-the first request, and is then as long as it was at that moment. Specification: "Interaction pattern".
+Who may send what, and when, is in `wire.ditto.subscriptions`; where histories come from is in `service`. A history is
+looked up at the first request, and ends where it ended at that moment. Specification: "Interaction pattern".
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from penstock.wire.ditto.streaming import Cancel, Command, DemandRequest, Event,
 from penstock.wire.ditto.subscriptions import HistorySubscription, Subscriptions
 from penstock.wire.ditto.twin import EventItems
 
-# Seconds that a history may take to be found, and then its first events unless they are filtered; or it is error 500.
-# The header `timeout` of the subscription says otherwise.
+# Seconds that finding a history may take, and then its first events unless they are filtered; beyond it is error 500.
+# The header `timeout` of the subscription overrides it.
 FIRST_SECONDS = 15.0
 
-# Items sent at once, and about how many bytes of them: others have their turn in between.
+# Items sent at once, and about how many bytes of them: others get a turn in between.
 SOME_ITEMS = 512
 SOME_BYTES = 262_144
 
 
 class HistoryStreams:
-    """`say` takes messages to send; `clock` gives seconds. Call `run` when it is `due`."""
+    """`say` sends messages; `clock` returns seconds. Call `run` when it is `due`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class HistoryStreams:
         self._streams: dict[str, _Stream] = {}
         self._writable = True
 
-    # -- what a client says ----------------------------------------------------------------------------------------
+    # -- what a client sends ---------------------------------------------------------------------------------------
 
     def take(self, command: Command) -> None:
         """Raises the error to answer with."""
@@ -82,7 +82,7 @@ class HistoryStreams:
         elif found is not None:
             self._tell(found)
 
-    # -- what the world says ---------------------------------------------------------------------------------------
+    # -- called from outside ---------------------------------------------------------------------------------------
 
     def set_writable(self, writable: bool) -> None:
         """Whether the socket takes more."""
@@ -105,7 +105,7 @@ class HistoryStreams:
             if stream.first_by is not None and now >= stream.first_by:
                 self._fail(stream, INTERNAL.of(description=f"The history was not found within {stream.patience:g} s."))
             elif stream.is_reading:
-                # To search is not to be silent.
+                # A search does not count as silence.
                 stream.subscription.since = now
         for subscription, failed in self._subscriptions.expire(now):
             self._close(subscription.id)
@@ -119,7 +119,7 @@ class HistoryStreams:
     # -- one history -----------------------------------------------------------------------------------------------
 
     def _begin(self, stream: _Stream) -> None:
-        """The first request: now it is looked whether the client may read the history, and how long it is."""
+        """The first request: check whether the client may read the history, and find out how long it is."""
         subscription = stream.subscription
         opening = self._service.history_of(subscription.topic, subscription.selection, self.login)
         self._work.run(opening, partial(self._opened, stream))
@@ -135,7 +135,7 @@ class HistoryStreams:
             self._pump(stream)
 
     def _pump(self, stream: _Stream) -> None:
-        """One turn: send what is wanted and at hand, and see to it that what comes next is known, be it the end."""
+        """One turn: send what is wanted and available, and fetch ahead, so that the end is known in time."""
         if stream.is_closed or stream.is_reading or stream.is_due or stream.past is None or not self._writable:
             return
         subscription = stream.subscription
@@ -150,7 +150,7 @@ class HistoryStreams:
                     messages.append(complete.envelope().to_bytes())
                 self._close(subscription.id)
             else:
-                # Even if nothing is wanted: that the last event was the last can be said without being asked.
+                # Even if nothing is wanted, because the end is announced without a request.
                 stream.is_reading = True
                 if not stream.has_begun and subscription.selection.filter is None:
                     stream.first_by = self._clock() + stream.patience
@@ -202,15 +202,15 @@ class _Stream:
     def __init__(self, subscription: HistorySubscription, now: float) -> None:
         self.subscription = subscription
         self.patience = _patience(subscription.origin)
-        # When the history, and then its first events, must be there; None when they are, or nobody looks for them.
+        # When the history, and then its first events, must be there; None if they are, or are not being read.
         self.first_by: float | None = now + self.patience
         self.has_begun = False
         self.past: Past | None = None
-        # Nothing comes after what is left.
+        # The end has been read.
         self.is_exhausted = False
-        # More is being read, and somebody will say so.
+        # More is being read; a callback will follow.
         self.is_reading = False
-        # The loop will come back to it.
+        # Another turn is scheduled.
         self.is_due = False
         self.is_closed = False
         self._items = EventItems(subscription.topic, subscription.origin)
@@ -219,7 +219,7 @@ class _Stream:
 
     @property
     def left(self) -> int:
-        """Events at hand that were not sent."""
+        """Events that were read and not sent."""
         return len(self._rows) - self._at
 
     def take(self, most: int) -> list[bytes]:
@@ -248,12 +248,12 @@ class _Stream:
 
 
 def _patience(headers: Headers) -> float:
-    """How long the client of a subscription with these headers wants to wait; raises `header.invalid`."""
+    """The timeout of a subscription with these headers; raises `header.invalid`."""
     return duration_header(headers, "timeout", FIRST_SECONDS)
 
 
 def answer_to(error: Exception, what: str) -> DittoError:
-    """The answer to an exception that came as a result: it is raised once more, so that the log can tell from where."""
+    """The answer to an exception that came as a result: it is raised again, so that the log has its traceback."""
     try:
         raise error
     except Exception as raised:

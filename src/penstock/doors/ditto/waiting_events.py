@@ -1,7 +1,7 @@
-"""Live events that wait for a client that does not read, and how many were lost because it did not.
+"""Live events that wait for a slow client, and how many were lost because it was too slow.
 
-The client is told by whoever sends to it (`live`, `sse`), the operator by the log and by a figure for the monitor. Read
-next: docs/ditto.md, "Live events".
+The client is told by `live` or `sse`, the operator by the log and by a counter for the monitor. Read next:
+docs/ditto.md, "Live events".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_WAITING_EVENTS = 200
 
 
 class Losses:
-    """Of all clients together; it only grows. `ledger` counts what waits for clients of every door."""
+    """Losses of all clients together; only grows. `ledger` counts what waits for clients of every door."""
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         self.events = 0
@@ -24,7 +24,7 @@ class Losses:
 
 
 class WaitingEvents:
-    """What waits for one client. `reader` is what the log calls it."""
+    """What waits for one client. `reader` is its name in the log."""
 
     def __init__(self, losses: Losses, reader: str) -> None:
         self._losses = losses
@@ -35,7 +35,7 @@ class WaitingEvents:
 
     @property
     def is_full(self) -> bool:
-        """Then there is nothing to be done but to lose what comes."""
+        """Whether further events are lost."""
         return len(self._messages) >= MAX_WAITING_EVENTS
 
     def put(self, message: bytes) -> None:

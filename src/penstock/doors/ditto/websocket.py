@@ -32,18 +32,18 @@ T = TypeVar("T")
 
 PATHS = ("/ws/2", "/ws/2/")
 
-# Bytes of one message, when it is no longer compressed. A thing has 100 kB; more is close code 1009.
+# Bytes of one message after decompression, enough for the largest thing; more is close code 1009.
 MAX_MESSAGE_BYTES = 1_048_576
 
-# Bytes that may wait to be sent. With more no message is read, and no history. Many, because events cannot be merged.
+# Bytes that may wait to be sent. Beyond it no message and no history is read. High, because events cannot be merged.
 HIGH_WATER = 262_144
 
-# Code of a close when the server stops.
+# The close code when the server stops.
 SERVICE_RESTART = 1012
 
 
 class Sockets:
-    """What the sockets share: the service, who is connected, and figures for the monitor."""
+    """What the sockets share: the service, who is connected, and counters for the monitor."""
 
     def __init__(self, service: TwinService) -> None:
         self.service = service
@@ -52,7 +52,7 @@ class Sockets:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def take_over(self, connection: HttpConnection, request: HttpRequest) -> None:
-        """A request for a WebSocket has come; raises HttpError if there is none for it."""
+        """A request for a WebSocket; raises HttpError if there is none at this path."""
         if request.raw_path not in PATHS:
             raise HttpError(404, f"There is no WebSocket at this path; there is one at {PATHS[0]}.")
         acceptance = handshake(connection.http_port, request, may_compress=True)
@@ -81,9 +81,9 @@ class Sockets:
 
 
 class Arrival:
-    """One who wants a socket, until it is known who it is: the answer under way, for the HTTP connection."""
+    """A client that wants a socket, until it is authenticated: the pending answer, for the HTTP connection."""
 
-    # transport.http.Answering: a client that closes its side before it is let in has gone.
+    # transport.http.Answering: a client that closes its side before it is admitted is gone.
     needs_peer = True
 
     def __init__(
@@ -100,13 +100,13 @@ class Arrival:
         self._sockets.run(self._authenticate(), self._authenticated)
 
     async def _authenticate(self) -> Login:
-        """Who it is. Raises DittoError."""
+        """Authenticate the client. Raises DittoError."""
         connection, headers = self._connection, self._request.headers
         port = port_of(connection.transport)
         client = ClientFacts(
             connection.address, connection.secure, headers, port, request_id=request_id(), listener=API
         )
-        # What stands for the connection is nothing but itself.
+        # An object that identifies the connection.
         login = await self._sockets.service.authenticate(headers, client, origin=object())
         given = {**dict(parse_qsl(self._request.query)), **headers}
         check_headers({name: given[name] for name in NAMES if name in given})
@@ -139,7 +139,7 @@ class Arrival:
         self._connection.refuse(error)
 
     def peer_ended(self) -> None:
-        """Then it is gone."""
+        """The client is gone then."""
 
     def congested_now(self) -> None:
         """Little is written."""
@@ -152,14 +152,14 @@ class Arrival:
 
 
 class Socket(WebSocket):
-    """One open socket, of somebody who is known."""
+    """One open socket of an authenticated client."""
 
     __slots__ = ("_connection", "_inbox", "_is_delivering", "_loop", "_reading", "_run_timer", "sockets")
 
     high_water = HIGH_WATER
-    # Nobody says anything in bytes, and nobody is answered.
+    # Binary messages have no meaning here, and get no answer.
     skips_binary = True
-    # A client may listen for hours to events that do not come.
+    # A client may wait for events for hours.
     pings = True
 
     def __init__(self, sockets: Sockets, connection: HttpConnection, acceptance: Acceptance, login: Login) -> None:
@@ -213,7 +213,7 @@ class Socket(WebSocket):
         self.close(SERVICE_RESTART, "The server is going down")
 
     def _deliver(self) -> None:
-        """Hand messages over for as long as they are taken."""
+        """Pass messages on as long as they are accepted."""
         if self._is_delivering:
             return
         self._is_delivering = True

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.doors.text6.door import Text6Door
     from penstock.doors.tlcp.door import TlcpDoor
 
-# How long connections may take to write their last lines when the server stops.
+# Seconds that connections have to write their last lines when the server stops.
 STOP_PATIENCE = 5.0
 
 
@@ -44,18 +44,18 @@ class StreamDoor(HttpPort):
         health: Callable[[], tuple[int, Mapping[str, object]]],
         max_connections: int,
     ) -> None:
-        """`health` says what GET /health answers: status and body."""
+        """`health` returns what GET /health answers: status and body."""
         super().__init__("stream", config, Origins(config.cors), max_connections, turns.ledger)
         self.turns = turns
         self.tlcp = tlcp
         self._text6 = text6
         self.pages = Pages()
         self._health = health
-        # Of the TLS listener, if it is open.
+        # The certificate of the TLS listener, if that is open.
         self.certificate: Certificate | None = None
 
     async def listen(self) -> None:
-        """Open the listeners, plain first, then TLS; raises ListenError when an address cannot be had."""
+        """Open the listeners, plain first, then TLS; raises ListenError when an address is not available."""
         stream = self.config.stream
         await self.open(stream.host, stream.port, stream.backlog)
         if stream.tls.enabled:

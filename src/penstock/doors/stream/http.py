@@ -27,7 +27,7 @@ _REQUEST_PATH = re.compile(r"(?:/.*)?/lightstreamer/([A-Za-z_]+)\.txt")
 
 
 class StreamConnection(HttpConnection):
-    """Text requests, WebSockets, pages, and whether the server is well."""
+    """Text requests, WebSockets, pages and /health."""
 
     def __init__(self, door: StreamDoor, secure: bool) -> None:
         super().__init__(door, secure)
@@ -61,7 +61,7 @@ class StreamConnection(HttpConnection):
                 405, f"{request.method} is not allowed for requests; GET and POST are", "GET, POST, OPTIONS"
             )
         if origin is not None and not self.door.origins.allows(origin):
-            raise HttpError(403, f"Origin {origin} is not allowed here")
+            raise HttpError(403, f"Origin {origin} is not allowed")
         if "content-range" in request.headers:
             raise HttpError(400, "Content-Range is not accepted")
         response = HttpResponse(self, request)
@@ -81,7 +81,7 @@ class StreamConnection(HttpConnection):
             if path == "/" and not self.door.pages.are_built:
                 self.send_complete(request, 404, TEXT, NOT_BUILT)
                 return
-            raise HttpError(404, f"Nothing is at {path}")
+            raise HttpError(404, f"There is nothing at {path}")
         if request.headers.get("if-none-match") == page.etag:
             self.send_complete(request, 304, page.headers, b"", cached=True)
             return

@@ -1,4 +1,4 @@
-"""What the doors of the text protocols need of the connection a request came on: a WebSocket, or one HTTP response."""
+"""What the doors of the text protocols need from the connection of a request: a WebSocket, or one HTTP response."""
 
 from __future__ import annotations
 

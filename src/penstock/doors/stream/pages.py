@@ -1,4 +1,4 @@
-"""The built web pages, read once into memory and served with the right type, compressed for those who accept it.
+"""The built web pages, read once into memory and served with the right type, compressed for clients that accept it.
 
 They are built from web/ by `make page`; without them the server says so instead of a bare 404.
 """
@@ -52,7 +52,7 @@ def _page(file: Path) -> Page:
     kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
     textual = kind.startswith(_TEXTUAL)
     etag = f'"{hashlib.sha256(content).hexdigest()[:20]}"'
-    # Built assets carry a hash in their name; the page itself must be asked for again.
+    # Built assets have a hash in their name; the page itself must be revalidated.
     caching = "public, max-age=31536000, immutable" if file.parent.name == "assets" else "no-cache"
     headers = (
         ("Content-Type", f"{kind}; charset=utf-8" if textual else kind),

@@ -1,8 +1,7 @@
 """The response to one HTTP request: a complete answer, or the stream connection of a session.
 
 It becomes a complete answer with Content-Length (and gzip where worthwhile) if it is finished before its first write,
-else a
-chunked stream, or for HTTP/1.0 one that ends with the connection. Specification: TLCP chapter 1 and appendix C.
+else a chunked stream, or for HTTP/1.0 one that ends with the connection. Specification: TLCP chapter 1 and appendix C.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class HttpResponse:
     websocket = False
     # Requests about its session come on other connections.
     listening = True
-    # Chunk header and ends, about; what TCP and IP add is not counted.
+    # About the size of chunk header and line ends; what TCP and IP add is not counted.
     overhead = 8
 
     def __init__(self, connection: StreamConnection, request: HttpRequest) -> None:
@@ -36,7 +35,7 @@ class HttpResponse:
         self.session: Session | None = None
         self.last_session: str | None = None
         self.finished = False
-        # What works on the answer; it ends with the connection.
+        # The task that makes the answer; it ends with the connection.
         self.task: asyncio.Task[None] | None = None
         self._connection = connection
         self._lines: list[bytes] = []
@@ -61,7 +60,7 @@ class HttpResponse:
         """Requests of this port come whole."""
 
     def peer_ended(self) -> None:
-        """What was asked for is answered all the same."""
+        """The request is still answered."""
 
     def congested_now(self) -> None:
         if self.session is not None:
@@ -103,7 +102,7 @@ class HttpResponse:
 
     @property
     def congested(self) -> bool:
-        """Whether the peer has left more unread than it should."""
+        """Whether too many bytes wait for the peer to read."""
         return self._connection.choked
 
     @property
@@ -137,7 +136,7 @@ class HttpResponse:
         self._flush_later()
 
     def fail(self, status: int, text: str) -> None:
-        """Answer with an HTTP error and one line of text, in place of all lines so far; not after the first write."""
+        """Answer with an HTTP error and one line of text, instead of all lines so far; not after the first write."""
         self._status = status
         self._lines = [f"{text}\n".encode()]
         self.finish(False)
@@ -147,7 +146,7 @@ class HttpResponse:
         self._connection.abort()
 
     def cut(self) -> None:
-        """The connection is of no use any more; its loss is told to the session in the usual way."""
+        """Abort the connection; the session is told of its loss in the usual way."""
         self._connection.abort()
 
     def _flush_later(self) -> None:
@@ -156,7 +155,7 @@ class HttpResponse:
             self._connection.door.turns.flush_later(self)
 
     def flush(self) -> None:
-        """Write what has been collected, head first; hand the connection back after the last byte."""
+        """Write what has been collected, head first; release the connection after the last byte."""
         self._queued = False
         body = b"".join(self._lines)
         self._lines.clear()

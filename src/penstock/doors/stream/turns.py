@@ -1,6 +1,6 @@
 """Loop turns: the kernel runs once at the end of a turn in which something happened, then every connection writes once.
 
-This is where the kernel's waker and deadlines meet the event loop, and where it shows whether the machine keeps up.
+This connects the kernel's waker and deadlines to the event loop, and measures whether the machine keeps up.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
     from penstock.kernel.ledger import Ledger
 
-# A deadline is never waited for in smaller steps: the loop's own timers are no finer.
+# The shortest wait for a deadline: the loop's own timers are no finer.
 SHORTEST_WAIT = 0.001
 
-# Data older than this when it is written, not once but on average, tells that the machine cannot keep up.
+# If data is older than this on average when it is written, the machine cannot keep up.
 TOLERABLE_AGE = 0.05
 WEIGHT_OF_LATEST = 0.3
 
-# Sessions then rest this many times as long, so that writing takes a part of the time only; and not for ever.
+# Sessions then rest this many times as long, so that writing takes only a part of the time; up to a limit.
 REST_PER_AGE = 2
 LONGEST_REST = 1.0
 
-# The strain is halved when this many rests have passed without too old data.
+# The rest is halved after this many rests without data that is too old.
 RESTS_TO_EASE = 4
 
 
@@ -51,8 +51,8 @@ class Turns:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._dirty: list[Flushable] = []
-        # When the first event of this turn came; how old data is on average when it is written; how long sessions are
-        # to rest, and since when.
+        # When the first event of this turn came; the average age of data when it is written; how long sessions rest,
+        # and since when.
         self._woken_at = 0.0
         self._age = 0.0
         self._strain = 0.0
@@ -73,7 +73,7 @@ class Turns:
         return self._kernel.ledger
 
     def wake(self) -> None:
-        """Have a turn run after the callbacks that are ready now."""
+        """Schedule a turn after the callbacks that are ready now."""
         if not self._scheduled:
             self._scheduled = True
             assert self._kernel is not None
@@ -81,7 +81,7 @@ class Turns:
             self._loop.call_soon(self.run, context=self._context)
 
     def flush_later(self, connection: Flushable) -> None:
-        """Have the connection write at the end of this turn. The caller makes sure to ask once per turn."""
+        """Have the connection write at the end of this turn. The caller asks only once per turn."""
         self._dirty.append(connection)
         self.wake()
 
@@ -91,7 +91,7 @@ class Turns:
         assert kernel is not None
         if not self._scheduled:
             self._woken_at = kernel.clock()
-        # Calls of `wake` from within are served by this very turn, but for what comes up after its part has run.
+        # Calls of `wake` from within are served by this turn, except for what comes after its part has run.
         self._scheduled = True
         try:
             kernel.turn()
@@ -101,7 +101,7 @@ class Turns:
                 try:
                     connection.flush()
                 except Exception:
-                    # One connection's trouble must not keep the others from writing.
+                    # An error on one connection must not keep the others from writing.
                     log.exception("connection failed while writing")
                     connection.cut()
         finally:
@@ -114,9 +114,9 @@ class Turns:
         self._arm(kernel)
 
     def _measure(self, kernel: Kernel) -> None:
-        """Compare the age of what has just been written with what is tolerable.
+        """Compare the age of what has just been written with the limit.
 
-        All sessions rest alike: their updates are thinned evenly, and those that are sent are fresh.
+        All sessions rest for the same time: their updates are thinned evenly, and those that are sent are fresh.
         """
         now = kernel.clock()
         age = now - self._woken_at

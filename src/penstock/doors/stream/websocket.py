@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class WebSocketConnection(WebSocket):
-    """Nothing is read from it while too many of its requests wait for their answers."""
+    """It is not read while too many of its requests wait for their answers."""
 
     __slots__ = (
         "_closes",
@@ -48,13 +48,13 @@ class WebSocketConnection(WebSocket):
         self.headers = headers
         self.subprotocol = subprotocol
         self.session: Session | None = None
-        # Requests that name no session mean this one.
+        # Requests that name no session refer to this one.
         self.last_session: str | None = None
-        # Only while there are requests without an answer: most sockets are silent, and its queues take memory.
+        # Made only while there are unanswered requests: most sockets are silent, and its queues take memory.
         self._intake: SocketIntake | None = None
         self._lines: list[bytes] = []
         self._queued = False
-        # The code and reason of a close that has to wait for what goes before it.
+        # The code and reason of a close that has to wait for what must be sent before it.
         self._closes: tuple[int, str] | None = None
 
     # -- doors.stream.link.StreamLink ------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class WebSocketConnection(WebSocket):
 
     @property
     def in_use(self) -> bool:
-        """By a session, or by requests under way. The end of either starts the watch anew."""
+        """Used by a session, or by pending requests. The end of either restarts the watch."""
         return self.session is not None or self._intake is not None
 
     @property
@@ -87,7 +87,7 @@ class WebSocketConnection(WebSocket):
         super().listen()
         if self._intake is not None and self._intake.is_empty and not self.lost:
             self._intake = None
-            # It has waited for us until now.
+            # Until now it has waited for us.
             self.watch()
 
     def resumed(self) -> None:
@@ -113,7 +113,7 @@ class WebSocketConnection(WebSocket):
     # -- what goes out --------------------------------------------------------------------------------------------
 
     def limit(self, content_length: int) -> None:
-        """A WebSocket has no length to run out of."""
+        """A WebSocket has no length limit."""
 
     def write(self, lines: Sequence[bytes]) -> int:
         self._lines.extend(lines)
@@ -122,7 +122,7 @@ class WebSocketConnection(WebSocket):
 
     def send(self, batch: Batch) -> None:
         if self._queued:
-            # Something has to go before it.
+            # Something must be sent before it.
             self._lines += batch.lines()
         elif not self._closing:
             frames = batch.framed

@@ -41,7 +41,7 @@ from penstock.wire.text6.requests import (
 
 log = get(__name__)
 
-# Lines of a batch that are answered before everybody else has a turn; no client sends so many.
+# Lines of a batch that are answered before others get a turn; no client sends so many.
 LINES_PER_TURN = 200
 
 
@@ -51,7 +51,7 @@ class Text6Door:
     def __init__(self, reception: Reception) -> None:
         self._reception = reception
         self._config = reception.config
-        # All sessions share it, and with it what is encoded.
+        # All sessions share it, and so share what is encoded.
         self._codec = Text6Codec()
 
     async def answer_http(self, name: str, response: HttpResponse) -> None:
@@ -69,7 +69,7 @@ class Text6Door:
             response.finish(False)
 
     def _fail(self, response: HttpResponse, name: str, message: str) -> None:
-        """What has no code in this protocol is an HTTP error, and replaces all that was answered before."""
+        """An error without a code in this protocol is an HTTP error, and replaces all answers so far."""
         log.debug("request refused", request=name, reason=message)
         if response.session is None and not response.finished:
             response.fail(500, message)
@@ -192,7 +192,7 @@ class Text6Door:
             raise protocol_error("Unknown request")
 
     async def _send(self, session: Session, request: SendMessage) -> None:
-        """Take a message in; a synchronous one has its outcome as its answer."""
+        """Accept a message; the answer to a synchronous one is its outcome."""
         if not request.is_synchronous:
             message = Message(request.message, request.sequence, request.progressive, True)
             later = self._reception.submit(session, message, request.max_wait_millis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.kernel.errors import Reason, Refusal
 from penstock.wire.text6.errors import Code, RequestError
 
-# What is said of a session that does not exist is no error with a code but a form of its own.
+# A session that does not exist is not an error with a code but has an answer of its own.
 LOST_SESSION = (Reason.UNKNOWN_SESSION, Reason.FOREIGN_SESSION, Reason.ENDED_SESSION)
 
 _CODES = {
@@ -13,7 +13,7 @@ _CODES = {
     Reason.ADAPTER_SET: Code.ADAPTER_SET,
     Reason.PROTOCOL_MISMATCH: Code.PROTOCOL_MISMATCH,
     Reason.MAX_SESSIONS: Code.MAX_SESSIONS,
-    # The one that tells clients to come back later.
+    # The code that tells clients to come back later.
     Reason.AUTHORITY_UNAVAILABLE: Code.BLOCKED,
     Reason.UNFILTERED: Code.UNFILTERED,
     Reason.DATA_ADAPTER: Code.DATA_ADAPTER,
@@ -54,7 +54,7 @@ _PARAMETERS = {
 
 
 def request_error(refusal: Refusal) -> RequestError:
-    """An adapter's own code goes through."""
+    """An adapter's own code is passed on."""
     if refusal.code is not None:
         return RequestError(refusal.code, refusal.message)
     parameter = _PARAMETERS.get(refusal.reason)

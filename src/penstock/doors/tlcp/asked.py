@@ -1,4 +1,4 @@
-"""A request as it came in: under which name, in which version of the protocol, and what it says or what is wrong."""
+"""A request as it came in: its name, its protocol version, and its content or what is wrong with it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from penstock.wire.tlcp.errors import RequestError
 from penstock.wire.tlcp.requests import BindSession, Control, CreateSession, Heartbeat, Request
 from penstock.wire.tlcp.version import Version
 
-# Requests of a connection that are taken up before everybody else has a turn.
+# Requests of a connection that are started before others get a turn.
 REQUESTS_PER_TURN = 200
 
 
 class Asked:
-    """One request of a connection. There is no version where the request is answered whatever the version is."""
+    """One request of a connection. The version is None if the answer does not depend on it."""
 
     __slots__ = ("name", "request", "version")
 
@@ -22,7 +22,7 @@ class Asked:
 
     @property
     def request_id(self) -> str | None:
-        """What its answer refers to, if it has an identifier."""
+        """The identifier that its answer repeats, if it has one."""
         return (self.request.request_id or None) if isinstance(self.request, Control) else None
 
     @property
@@ -31,7 +31,7 @@ class Asked:
 
     @property
     def needs_session(self) -> bool:
-        """Whether its meaning depends on the session that was last opened or bound on the same WebSocket."""
+        """Whether it refers to the session that was last opened or bound on the same WebSocket."""
         request = self.request
         if isinstance(request, CreateSession | BindSession):
             return True

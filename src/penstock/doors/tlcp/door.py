@@ -2,8 +2,8 @@
 sets.
 
 A request is parsed in `wire.tlcp`, decided here and in the kernel, answered on its own link. One that has to wait for
-the metadata adapter gets a task and others go on beside it: which may not is in `order`, how many a WebSocket may have
-in `intake`. Nothing raises: what is unexpected becomes error 68 with an id that the log carries.
+the metadata adapter gets a task and others go on concurrently: which may not is in `order`, how many a WebSocket may
+have in `intake`. Nothing raises: what is unexpected becomes error 68 with a number that is also in the log.
 """
 
 from __future__ import annotations
@@ -69,18 +69,18 @@ log = get(__name__)
 # Requests whose failure is a CONERR; all others answer REQERR or ERROR.
 SESSION_REQUESTS = ("create_session", "bind_session")
 
-# What is left of a request that has to wait.
+# The rest of a request that has to wait.
 Later = Callable[[], Awaitable[None]]
 
 
 class Unfinished(NamedTuple):
-    """A request that has to wait: what is left to do, and what it is about, if others have to wait for it."""
+    """A request that has to wait: the rest of it, and what it is about, if others have to wait for it."""
 
     later: Later
     about: Subject | None
 
 
-# The session that a line names, wherever it stands in it.
+# The session that a line names, at any position.
 _NAMED_SESSION = re.compile(r"(?:^|&)LS_session=([^&]*)")
 
 
@@ -136,7 +136,7 @@ class TlcpDoor:
             await self._finish(response, first, unfinished.later, number)
 
     async def _answer_batch(self, response: HttpResponse, batch: Iterator[Asked]) -> None:
-        """Answer the requests of one HTTP body; those that have to wait do so beside one another."""
+        """Answer the requests of one HTTP body; those that have to wait do so concurrently."""
         most = self._config.limits.max_unanswered_requests
         waiting: set[asyncio.Task[None]] = set()
         try:
@@ -155,11 +155,11 @@ class TlcpDoor:
                 task.cancel()
 
     def new_intake(self, socket: WebSocketConnection) -> SocketIntake:
-        """For the requests of a WebSocket that had none under way."""
+        """For the requests of a WebSocket that had none pending."""
         return SocketIntake(self, socket, self._config.limits.max_unanswered_requests)
 
     def read_message(self, subprotocol: str, message: str) -> Iterator[Asked]:
-        """The requests of one WebSocket message, read as they are asked for."""
+        """The requests of one WebSocket message, parsed on demand."""
         name, _, text = message.partition("\r\n")
         version = subprotocol_version(subprotocol)
         assert version is not None
@@ -182,13 +182,13 @@ class TlcpDoor:
             yield Asked(name, _unexpected(name, None), None)
 
     def hear_http(self, request: HttpRequest) -> None:
-        """The same as `hear`, for a request behind another one on its connection."""
+        """The same as `hear`, for a request that follows another one on its connection."""
         with contextlib.suppress(FormError, BadBody):
             default_session = parse_line(request.query).get("LS_session")
             self.hear(default_session, body_text(request, self._config.limits.request_limit))
 
     def hear(self, default_session: str | None, text: str) -> None:
-        """Requests have come that have to wait for their turn: they tell that their clients are alive now."""
+        """Requests have come that have to wait for their turn: they show that their clients are alive."""
         for line in split_lines(text):
             found = _NAMED_SESSION.search(line)
             session_id = default_session if found is None else unquote_plus(found[1])
@@ -199,7 +199,7 @@ class TlcpDoor:
     def choose_subprotocol(self, offered: Sequence[str]) -> str:
         """The first subprotocol of the TLCP family.
 
-        One of a version not spoken here is taken too: its requests get error 65.
+        One of an unsupported version is accepted too: its requests get error 65.
         """
         for subprotocol in offered:
             if subprotocol_version(subprotocol) is not None:
@@ -223,7 +223,7 @@ class TlcpDoor:
         return task
 
     def _begin(self, link: StreamLink, asked: Asked) -> Unfinished | None:
-        """Answer a request, or find out what is left to do."""
+        """Answer a request, or return what is left to do."""
         request = asked.request
         try:
             if isinstance(request, RequestError):
@@ -281,7 +281,7 @@ class TlcpDoor:
     # -- sessions -------------------------------------------------------------------------------------------------
 
     async def _create_session(self, link: StreamLink, request: CreateSession, version: Version) -> None:
-        """Within the time that the client waits, if it says how long that is."""
+        """With the client's timeout, if it gives one."""
         millis = request.ttl_millis
         try:
             async with asyncio.timeout(None if millis is None else millis / 1000):
@@ -318,7 +318,7 @@ class TlcpDoor:
                 session.close(None, "")
 
     def _codec(self, version: Version, accepted: Sequence[str] | None) -> TlcpCodec:
-        """The codec for a client; those that accept the same differences share one. None: all that its version has."""
+        """The codec for a client; those that accept the same differences share one. None: all of its version."""
         if not version.has_differences:
             formats = ""
         else:
@@ -378,7 +378,7 @@ class TlcpDoor:
         announced = session.announced_address
         head = self._head(link, session, options, binding, is_new)
         if is_new and not options.reduce_head:
-            # A poll waits if there is nothing to tell, and a new session is told its constraints at least. Clients of
+            # A poll waits if there is nothing to send, and a new session is sent at least its constraints. Clients of
             # version 2.1 give up on a creation that waits.
             binding = replace(binding, idle_millis=0)
         length = self.reception.stream_length(options.content_length)
@@ -395,14 +395,14 @@ class TlcpDoor:
     def _head(
         self, link: StreamLink, session: Session, options: StreamOptions, binding: Binding, is_new: bool
     ) -> list[bytes]:
-        """CONOK and what introduces the connection; on a rebind only what has changed."""
+        """CONOK and the lines after it; on a rebind only what has changed."""
         head: list[bytes] = []
         if is_new or not options.reduce_head:
             control_link = self._config.stream.control_link_address
             limit = self._config.limits.request_limit
             head.append(lines.conok(session.id, limit, session.keepalive_millis(binding), control_link))
         if not options.reduce_head:
-            if not session.announced_address:  # Nor has the client been told the name.
+            if not session.announced_address:  # The client has not been told the name either.
                 head.append(lines.line("SERVNAME", self._config.server.name))
             if link.address != session.announced_address:
                 session.announced_address = link.address
@@ -442,7 +442,7 @@ class TlcpDoor:
         return Unfinished(partial(self._acknowledge_after, link, request, later), about)
 
     async def _follow(self, before: asyncio.Task[None], session: Session, request: Control) -> None:
-        """Carry out a request after the one before it about the same subject."""
+        """Carry out a request after the previous one about the same subject."""
         await asyncio.wait([before])
         check_open(session)
         later = self._execute(session, request)
@@ -488,7 +488,7 @@ class TlcpDoor:
 
 
 def _unexpected(name: str, request_id: str | None) -> RequestError:
-    """Error 68 for the exception being handled, with an id that the log carries too."""
+    """Error 68 for the exception being handled, with a number that is also in the log."""
     code = SessionCode.INTERNAL if name in SESSION_REQUESTS else ControlCode.INTERNAL
     return RequestError(int(code), unexpected(name), request_id)
 

@@ -1,7 +1,7 @@
-"""The requests of one WebSocket on their way in: begun in their order, answered whenever each of them can be.
+"""The incoming requests of one WebSocket: started in order, each answered as soon as possible.
 
-Only what means the session that is just being opened waits until it is there. So many may be without an answer; with
-more, the socket is not read until some have theirs. Specification: TLCP chapter 1, "Requests, Responses, and
+Only requests about a session that is being opened wait for it. The number of unanswered requests is limited; at the
+limit the socket is not read until some are answered. Specification: TLCP chapter 1, "Requests, Responses, and
 Notifications", and chapter 2, "Control Requests", `LS_session`.
 """
 
@@ -28,7 +28,7 @@ class SocketIntake:
         self._door = door
         self._socket = socket
         self._limit = limit
-        # Messages not read yet, and what is left of the one that is being read.
+        # Messages not parsed yet, and the rest of the one being parsed.
         self._inbox: deque[str] = deque()
         self._batch: Iterator[Asked] | None = None
         # Requests that wait for the metadata adapter; the one among them that opens a session; those that wait for it.
@@ -51,7 +51,7 @@ class SocketIntake:
         return len(self._under_way) + len(self._held)
 
     def add(self, messages: Sequence[str]) -> None:
-        """Messages have come. As many requests as may be are begun; of the others it is noted that they are there."""
+        """Messages have come. Requests are started up to the limit; the others only count as a sign of life."""
         self._inbox.extend(messages)
         self.proceed()
         if self._inbox or self._batch is not None:
@@ -59,7 +59,7 @@ class SocketIntake:
                 self._door.hear(self._socket.last_session, message.partition("\r\n")[2])
 
     def proceed(self) -> None:
-        """Begin requests until there are no more, or too many without an answer, or others should have a turn."""
+        """Start requests until there are no more, or too many are unanswered, or others should get a turn."""
         if self._is_scheduled:
             return
         for _ in range(REQUESTS_PER_TURN):
@@ -111,7 +111,7 @@ class SocketIntake:
         self._socket.listen()
 
     def cancel(self) -> None:
-        """The socket is gone: nobody waits for the answers."""
+        """The socket is gone: nobody waits for the answers any more."""
         self._inbox.clear()
         self._held.clear()
         self._batch = None

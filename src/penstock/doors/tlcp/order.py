@@ -1,7 +1,7 @@
-"""Which requests wait for which, on whatever connections they come: those about the same subscription of a session, and
-messages behind one that there is no room for.
+"""Which requests wait for others, even across connections: those about the same subscription of a session, and messages
+after one that there is no room for.
 
-All others go side by side. Specification: TLCP chapter 1, "Requests, Responses, and Notifications".
+All others run concurrently. Specification: TLCP chapter 1, "Requests, Responses, and Notifications".
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 from penstock.kernel.session import Session
 from penstock.wire.tlcp.requests import Control, Reconfigure, SendMessage, Subscribe, Unsubscribe
 
-# Session and number of a subscription; or the messages of a session, by a number that no subscription has.
+# Session and number of a subscription; or, for the messages of a session, a number that no subscription has.
 Subject = tuple[str, int]
 MESSAGES = 0
 
@@ -26,12 +26,12 @@ def subject(session: Session, request: Control) -> Subject | None:
 
 
 def is_awaited(session: Session, request: Control) -> bool:
-    """Whether messages that have been taken in already wait for this one: it must not wait for them."""
+    """Whether messages that were already accepted wait for this one: it must not wait for them."""
     return isinstance(request, SendMessage) and session.messages.is_awaited(request.sequence, request.progressive)
 
 
 class Order:
-    """The last request under way about each subject; there are entries for those only."""
+    """The last pending request about each subject."""
 
     def __init__(self) -> None:
         self._last: dict[Subject, asyncio.Task[None]] = {}

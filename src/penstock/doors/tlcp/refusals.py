@@ -8,7 +8,7 @@ from penstock.wire.tlcp.errors import ControlCode, RequestError, SessionCode
 
 log = get(__name__)
 
-# The published test suites of clients compare these texts whole, so nothing stands before or behind them.
+# The published test suites of clients compare these texts as a whole, so nothing may be added to them.
 _LITERAL = {
     Reason.ADAPTER_SET: "Requested Adapter Set not available",
     Reason.DATA_ADAPTER: "Data Adapter not found",
@@ -76,7 +76,7 @@ _PARAMETERS = {
 
 
 def _message(refusal: Refusal) -> str:
-    """What the client is told. Where that is a literal text, what exactly was wrong is for the log."""
+    """The text for the client. If that is fixed, the details are only in the log."""
     if refusal.code is not None:
         return refusal.message
     literal = _LITERAL.get(refusal.reason)
@@ -88,7 +88,7 @@ def _message(refusal: Refusal) -> str:
 
 
 def session_error(refusal: Refusal) -> RequestError:
-    """For CONERR. An adapter's own code goes through; a reason without a code of its own is an internal error."""
+    """For CONERR. An adapter's own code is passed on; a reason without a code is an internal error."""
     code = refusal.code if refusal.code is not None else _SESSION_CODES.get(refusal.reason, SessionCode.INTERNAL)
     return RequestError(int(code), _message(refusal))
 

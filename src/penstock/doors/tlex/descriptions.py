@@ -1,6 +1,6 @@
 """Sessions as others see them: JSON for clients, a row for the database when they have ended.
 
-What a session is stands in `exchange.session`. Specification: 5.2.1.1.
+What a session is, is in `exchange.session`. Specification: 5.2.1.1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.wire.tlex.rest import Listener, Session, SessionDetails
 def described(session: HubSession, host: str, port: int) -> Session:
     """As clients see it."""
     limits = session.limits
-    # A whole second, the next one: clients must not give up too early.
+    # Rounded up to a whole second: clients must not give up too early.
     expiration = datetime.fromtimestamp(-(-session.expires // 1000), UTC)
     return Session(
         token=session.token,

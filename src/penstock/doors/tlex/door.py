@@ -1,4 +1,4 @@
-"""The door: the hub with its ports, its clock, its database and its journal, from the start to the way down.
+"""The door: the hub with its ports, its clock, its database and its journal, from start to shutdown.
 
 No rules here: those are in `exchange`. `penstock.server` makes one, mounts `rest` and starts and stops it.
 """
@@ -47,14 +47,14 @@ log = get(__name__)
 # Seconds for which payloads gather before they go to the journal.
 GATHERING = 0.005
 
-# Seconds between two looks for entries of sessions that ended too long ago.
+# Seconds between two deletions of old session log entries.
 FORGET_PAUSE = 3_600.0
 
-# Seconds that the last connections have to take Bye when the server goes down.
+# Seconds that the last connections have to read Bye when the server shuts down.
 LAST_BYES = 1.0
 
 
-# What comes of a database that is away, of another version, none at all, or of a kind that has no driver here.
+# Errors of a database that is unreachable, of another version, not a database, or of a kind without a driver.
 OPENING_FAILED = (StoreError, SQLAlchemyError, ImportError, OSError)
 
 
@@ -103,7 +103,7 @@ class TlexDoor:
 
     @property
     def is_database_away(self) -> bool:
-        """Whether the database does not answer just now; sessions go on without it, new ones are refused."""
+        """Whether the database does not answer at present; sessions go on without it, new ones are refused."""
         return self._trouble
 
     @classmethod
@@ -116,10 +116,10 @@ class TlexDoor:
         max_strangers: int | None = None,
         ledger: Ledger | None = None,
     ) -> TlexDoor:
-        """Open the database and the ports; raises DoorError. `max_strangers` wins over that of the configuration."""
+        """Open the database and the ports; raises DoorError. `max_strangers` overrides the configuration."""
         url = store_url(config, data_dir)
         if url is None:
-            raise DoorError("tlex.store: expected a database URL, for there is no data directory")
+            raise DoorError("tlex.store: expected a database URL, because there is no data directory")
         try:
             store = StoreThread(await asyncio.to_thread(_opened, url, data_dir if is_own(config) else None))
         except OPENING_FAILED as error:
@@ -162,7 +162,7 @@ class TlexDoor:
     # -- where clients are sent -----------------------------------------------------------------------------------
 
     def host_for(self, asked: str | None) -> str:
-        """What a client that has asked at a host is told to connect to."""
+        """The address that a client is told to connect to, given the host it has asked at."""
         if self._tlex.announced_host:
             return self._tlex.announced_host
         return asked if asked and self._tlex.host in EVERY_INTERFACE else self._tlex.host
@@ -202,7 +202,7 @@ class TlexDoor:
                 self._trouble = False
 
     async def look(self) -> None:
-        """Have what the database has: controllers, good tokens; write there what has ended."""
+        """Read controllers and valid tokens from the database; write sessions that have ended."""
         await self.synchronize()
         known = self.hub.credentials()
         if known:
@@ -212,7 +212,7 @@ class TlexDoor:
         await self.session_log.write()
 
     async def synchronize(self) -> None:
-        """Nothing may come between answer and use: the store answers in the order it was asked."""
+        """Nothing may come between answer and use: the store answers in the order of the requests."""
         tlcs = await self.store.call(self.store.store.tlcs)
         self.hub.synchronize(tlcs, instant())
 
@@ -224,10 +224,10 @@ class TlexDoor:
                 log.error("old session log entries cannot be deleted", reason=_reason(error))
             await asyncio.sleep(FORGET_PAUSE)
 
-    # -- the way down ---------------------------------------------------------------------------------------------
+    # -- shutdown -------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Ask everybody to come again, wait for a while, send away who is left."""
+        """Ask all peers to reconnect, wait for a while, and disconnect the rest."""
         self.listeners.close()
         self.hub.go_down(instant())
         await self.listeners.wait(self._tlex.reconnect_millis / 1000)
@@ -253,7 +253,7 @@ class TlexDoor:
 
 
 def check_store(config: Config, data_dir: Path) -> None:
-    """Raise DoorError if the database could not be opened; it is only read. Blocks: not for a loop."""
+    """Raise DoorError if the database could not be opened; it is only read. Blocks: not for an event loop."""
     url = store_url(config, data_dir)
     assert url is not None
     check_store_presence(config, data_dir)

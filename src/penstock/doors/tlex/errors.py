@@ -1,7 +1,7 @@
 """How a refused request is answered: an HTTP status, and a text that names the field.
 
-The hub's own reasons (`exchange.refusals`) become one by two tables. What can be wrong with bytes or JSON is in
-`wire.tlex.errors`; in which words connections end is in `messages`.
+Two tables translate the hub's reasons (`exchange.refusals`). What can be wrong with bytes or JSON is in
+`wire.tlex.errors`; the texts with which connections end are in `messages`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OF_IDENTIFIERS = {
 
 
 class RestRefusal(Exception):
-    """Nothing has changed."""
+    """A refused request, which has changed nothing."""
 
     def __init__(self, status: HTTPStatus, text: str = "") -> None:
         super().__init__(text or status.phrase)
@@ -55,7 +55,7 @@ class RestRefusal(Exception):
 
 
 def translated(refusal: HubRefusal, identifiers: str = "") -> RestRefusal:
-    """The hub's no to a request whose identifiers are in a field of this name."""
+    """The hub's refusal of a request whose identifiers are in a field of this name."""
     field = identifiers if refusal.reason in _OF_IDENTIFIERS else _FIELDS.get(refusal.reason, "")
     place = field if refusal.position is None else f"{field}[{refusal.position}]"
     return RestRefusal(STATUSES[refusal.reason], f"{place}: {refusal.text}" if place else refusal.text)

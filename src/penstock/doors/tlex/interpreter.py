@@ -1,7 +1,7 @@
 """What the bytes of a peer mean: frames become datagrams, and each datagram a verb of the hub's `Conversation`.
 
-The meanings are a table, `_MEANINGS`; before the token was right there is only one that is not refused. No sockets
-(`listener`), and no rules: what follows is decided in `exchange`. Specification: 6.2, 6.3.4.
+The meanings are a table, `_MEANINGS`; before a valid token all others are refused. No sockets (`listener`), and no
+rules: what follows is decided in `exchange`. Specification: 6.2, 6.3.4.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from penstock.exchange.session import HubSession
     from penstock.wire.tlex.vocabulary import SecurityMode
 
-# The payload datagram of those who must not send any.
+# The payload datagram of sessions that must not send any.
 _NO_KIND = -1
 
 
 class Interpreter:
-    """Of one peer: give it what comes in with `received`. All else is said to its `conversation`."""
+    """For one peer: pass what comes in to `received`. Everything else goes to its `conversation`."""
 
     __slots__ = ("_head", "_kind", "_reader", "conversation")
 
@@ -46,7 +46,7 @@ class Interpreter:
         # The kind of payload datagram that it may send, and how many bytes come before the payload.
         self._kind = _NO_KIND
         self._head = 0
-        # At once: clients wait for it before they send their token.
+        # Sent at once, because clients wait for it before they send their token.
         channel.write(PREAMBLE)
 
     def received(self, data: bytes, now: Instant) -> None:
@@ -67,7 +67,7 @@ class Interpreter:
                 payloads = []
             if not self._understand(frame, now):
                 return
-            # The first of them has made a session of it.
+            # The first of them may have connected a session.
             kind, head = self._kind, self._head
         if payloads and not conversation.publish(payloads, now):
             return
@@ -75,7 +75,7 @@ class Interpreter:
             conversation.garble(now)
 
     def _understand(self, frame: bytes, now: Instant) -> bool:
-        """Any datagram but the payloads it is there for. Whether to go on."""
+        """Any datagram except the payloads of its session. Returns whether to go on."""
         conversation = self.conversation
         session = conversation.session
         try:
@@ -102,10 +102,10 @@ class Interpreter:
             self._kind = int(DatagramKind.PAYLOAD if session.is_singleplex else DatagramKind.IDENTIFIED_PAYLOAD)
             self._head = session.layout.head
 
-    # -- datagrams of who has shown a token -----------------------------------------------------------------------
+    # -- datagrams after a valid token ----------------------------------------------------------------------------
 
     def _ignore(self, session: HubSession, frame: bytes, now: Instant) -> None:
-        """That it came is all there is to it."""
+        """Its arrival is all that matters."""
 
     def _refuse(self, session: HubSession, frame: bytes, now: Instant) -> None:
         who = f"a {session.type.value} session with {session.protocol.value}"
@@ -130,7 +130,7 @@ _MEANINGS: dict[DatagramKind, Callable[[Interpreter, HubSession, bytes, Instant]
     DatagramKind.TOKEN: Interpreter._refuse,
     DatagramKind.BYE: Interpreter._leave,
     DatagramKind.RECONNECT: Interpreter._refuse,
-    # Those that the session may send do not come this way.
+    # Those that the session may send are handled elsewhere.
     DatagramKind.PAYLOAD: Interpreter._refuse,
     DatagramKind.IDENTIFIED_PAYLOAD: Interpreter._refuse,
     DatagramKind.TIMESTAMPS_REQUEST: Interpreter._answer,

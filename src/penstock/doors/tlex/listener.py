@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from penstock.exchange.conversation import Conversation
     from penstock.exchange.hub import Hub
 
-# The only one that the specification has; it is one of TLS 1.2.
+# The only cipher suite of the specification; it belongs to TLS 1.2.
 CIPHERS = "ECDHE-RSA-AES128-GCM-SHA256"
 
-# Bytes that may wait in the transport: what is dropped for a slow peer is decided in its queue, so little waits here.
+# Bytes that may wait in the transport. Few, because its queue decides what is dropped for a slow peer.
 HIGH_WATER = 65_536
 LOW_WATER = 16_384
 
-# Seconds that a peer has to take the last bytes, Bye among them.
+# Seconds that a peer has to read the last bytes, including Bye.
 CLOSE_PATIENCE = 5.0
 
 
@@ -44,7 +44,7 @@ class Listeners:
 
     def __init__(self, hub: Hub, max_strangers: int, handshake_seconds: float) -> None:
         self.hub = hub
-        # Closed to make room for others before they had shown a token.
+        # Connections closed to make room for others before they had presented a token.
         self.crowded_out = 0
         self._max_strangers = max_strangers
         self._handshake_seconds = handshake_seconds
@@ -72,12 +72,12 @@ class Listeners:
         self._links.add(link)
         self._strangers[link] = None
         if len(self._strangers) > self._max_strangers:
-            # The oldest, not the newest: who only holds connections open must not keep others out.
+            # The oldest, not the newest: a peer that only holds connections open must not keep others out.
             self.crowded_out += 1
             next(iter(self._strangers)).give_up()
 
     def known(self, link: TlexLink) -> None:
-        """It has shown a token, or it never will."""
+        """It has presented a token, or is gone."""
         self._strangers.pop(link, None)
 
     def left(self, link: TlexLink) -> None:
@@ -87,14 +87,14 @@ class Listeners:
             self._all_gone.set()
 
     def close(self) -> None:
-        """Let nobody in any more, nor those who have not shown a token."""
+        """Accept no more connections, and close those that have not presented a token."""
         for listener in self._listeners:
             listener.close()
         for link in list(self._strangers):
             link.give_up()
 
     async def wait(self, seconds: float) -> None:
-        """Until all connections are gone, or for this long."""
+        """Wait until all connections are closed, but not longer than this."""
         if self._links:
             self._all_gone.clear()
             with contextlib.suppress(TimeoutError):
@@ -156,7 +156,7 @@ class TlexLink(asyncio.Protocol):
     def close(self) -> None:
         self._listeners.known(self)
         if self._conversation.session is None:
-            # It is told nothing, so there are no last bytes to be lost.
+            # It is sent nothing, so there are no last bytes to lose.
             self._transport.close()
             self._patience = asyncio.get_running_loop().call_later(CLOSE_PATIENCE, self.abort)
         else:
@@ -174,7 +174,7 @@ class TlexLink(asyncio.Protocol):
 
 
 def tls_context(files: CertificateFiles) -> ssl.SSLContext:
-    """TLS 1.2 with the one cipher suite, server side; clients show no certificate."""
+    """TLS 1.2 with the one cipher suite, server side; clients present no certificate."""
     context = server_context(files)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)

@@ -1,4 +1,4 @@
-"""What the hub says to a peer, as datagrams: keep-alive, Reconnect, timestamps, and Bye with its reason in words.
+"""What the hub sends to a peer, as datagrams: keep-alive, Reconnect, timestamps, and Bye with its reason as text.
 
 When it says what is decided in `exchange`. The specification (6.3.4.3) leaves the reasons of Bye free.
 """
@@ -14,10 +14,10 @@ from penstock.wire.tlex.datagrams import (
     TimestampsResponse,
 )
 
-# Bytes of a reason with its details; more would not be read by anybody.
+# The most bytes of a reason with its details; nobody would read more.
 MAX_REASON = 200
 
-# Short, and the same for ever: clients may look for them.
+# Short, and never changed, because clients may look for them.
 BYES: dict[Farewell, str] = {
     Farewell.SHUTDOWN: "normal shutdown",
     Farewell.MAINTENANCE: "system maintenance",
@@ -39,7 +39,7 @@ class TlexMessages:
     reconnect = RECONNECT_FRAME
 
     def bye(self, farewell: Farewell, details: str) -> bytes:
-        """What cannot be sent of the details is replaced or cut off."""
+        """Details that cannot be sent are replaced or truncated."""
         text = BYES[farewell]
         reason = f"{text}: {details}" if details else text
         return Bye(reason[:MAX_REASON].encode("ascii", "replace").decode()).encode()

@@ -17,7 +17,7 @@ from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, T
 
 HEADER = "X-Authorization"
 
-# Larger ones are no times, and databases cannot hold them.
+# Larger ones are not times, and databases cannot store them.
 MAX_MILLIS = 2**53
 
 
@@ -37,15 +37,15 @@ class SessionLogEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 
 
 REFUSALS = {
-    400: "The request cannot be right; the message names the field",
+    400: "The request is invalid; the message names the field",
     401: "The token is missing, unknown or revoked",
-    403: "Not with this token: its role, its domain or its controllers",
-    404: "There is none, or it belongs to others",
+    403: "The token does not allow this: its role, its domain or its controllers",
+    404: "It does not exist, or belongs to another account",
     413: "The body is too large",
-    503: "The server is going down, or its database does not answer; try again in a moment",
+    503: "The server is shutting down, or its database does not answer; try again in a moment",
 }
 
-# Who asks, and whether they may, is always looked up.
+# Authentication and authorization are always checked.
 ALWAYS = (401, 403, 503)
 
 
@@ -56,14 +56,14 @@ class ApiOperation:
     summary: str
     status: int
     answer: Any
-    # Beside those that are always possible.
+    # Besides those that are always possible.
     refusals: tuple[int, ...]
     body: Any = None
     # Name, schema and what it is.
     query: tuple[tuple[str, dict[str, Any], str], ...] = ()
     # Bodies by what they are an example of.
     examples: Mapping[str, object] = field(default_factory=dict)
-    # Paths below which the answer can be asked for, changed and deleted, and the field of it that is their parameter.
+    # Paths by which the result can be read, changed and deleted, and the field of it that is their parameter.
     leads_to: tuple[str, str] | None = None
 
 
@@ -75,7 +75,7 @@ _TIME = {"anyOf": [{"type": "integer", "minimum": 0, "maximum": MAX_MILLIS}, {"t
 
 _IDENTIFIERS = ("NLZH0023", "NLZH0024")
 
-# In which way a session can be asked for: by type and protocol.
+# The kinds of sessions that can be requested: by type and protocol.
 SESSION_EXAMPLES = {
     f"{type_.value}_{protocol.value.rpartition('_')[2]}": SessionRequest(
         domain="test",
@@ -105,7 +105,7 @@ OPERATIONS = (
     ApiOperation(
         "get",
         "/sessions",
-        "The active sessions of one's account",
+        "The active sessions of the account",
         200,
         list[Session],
         (400,),
@@ -118,7 +118,7 @@ OPERATIONS = (
     ApiOperation(
         "put",
         "/sessions/{token}",
-        "Other controllers for a session, at once",
+        "Replace the controllers of a session, with immediate effect",
         200,
         Session,
         (400, 404, 413),
@@ -141,7 +141,7 @@ OPERATIONS = (
         leads_to=("/tlcs/{uuid}", "uuid"),
     ),
     ApiOperation("get", "/tlcs/{uuid}", "One registered controller", 200, Tlc, (404,)),
-    ApiOperation("delete", "/tlcs/{uuid}", "Unregister a controller of one's account", 204, None, (404,)),
+    ApiOperation("delete", "/tlcs/{uuid}", "Unregister a controller of the account", 204, None, (404,)),
     ApiOperation(
         "get",
         "/sessionlogs",
@@ -150,8 +150,8 @@ OPERATIONS = (
         list[SessionLogEntry],
         (400,),
         query=(
-            ("from", _TIME, "Those that were there at this time or later; by default a day before `until`."),
-            ("until", _TIME, "Those that were there at this time or earlier; by default now."),
+            ("from", _TIME, "Sessions that existed at this time or later; by default a day before `until`."),
+            ("until", _TIME, "Sessions that existed at this time or earlier; by default now."),
         ),
     ),
 )
@@ -163,7 +163,7 @@ def _asks_for(name: str, **values: str) -> dict[str, Any]:
     return {"properties": {**fixed, "details": {"required": [name]}}}
 
 
-# What types cannot say: a session is of one controller, if it is one's own, or of several.
+# What types cannot express: a session is for one controller, if it is the controller's own, or for several.
 ALTERNATIVES = {
     RequestDetails.__name__: [{"required": ["tlcIdentifier"]}, {"required": ["tlcIdentifiers"]}],
     SessionRequest.__name__: [
@@ -174,7 +174,7 @@ ALTERNATIVES = {
 
 
 def document() -> dict[str, Any]:
-    """The whole of it, as JSON values."""
+    """The whole document, as JSON values."""
     types = [each for one in OPERATIONS for each in (one.answer, one.body) if each is not None] + [ErrorBody]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     for name, alternatives in ALTERNATIVES.items():

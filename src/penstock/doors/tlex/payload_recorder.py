@@ -28,7 +28,7 @@ _JSON = msgspec.json.Encoder()
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """What all payloads of a batch have in common, as it stands in their values."""
+    """What all payloads of a batch have in common, as written in their values."""
 
     domain: str
     identifier: str

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 log = get(__name__)
 
-# Bytes of a body: enough for the identifiers of ten thousand controllers.
+# Bytes of a body: enough for the identifiers of thousands of controllers.
 MAX_BODY = 1 << 20
 
 Handler = Callable[["Rest", Request], Awaitable[Response]]
@@ -75,7 +75,7 @@ class Rest:
         by_path: dict[str, dict[str, Handler]] = {}
         for (method, path), handler in ROUTES.items():
             by_path.setdefault(path, {})[method] = handler
-        # One route for each path: a wrong method is then told all that are right.
+        # One route for each path, so that the answer to a wrong method lists all allowed ones.
         routes = [Route(path, self._endpoint(found), methods=[*found]) for path, found in by_path.items()]
         self.application = Starlette(routes=routes, exception_handlers={HTTPException: _unrouted})
         self.application.router.redirect_slashes = False
@@ -91,10 +91,10 @@ class Rest:
             except BadRequest as bad:
                 return _refused(bad_request(str(bad)))
             except ClientDisconnect:
-                # Nobody is there to read it.
+                # The client is gone.
                 return _refused(bad_request("The body is not complete"))
             except Closed:
-                # The API port outlives the hub by a little.
+                # The API port closes a little later than the hub.
                 return _refused(translated(going_down()))
             except SQLAlchemyError as error:
                 log.error("the database does not answer", reason=type(error).__name__)
@@ -113,11 +113,11 @@ class Rest:
         authorization = await self._authorization(request)
         wanted = parse_session_request(await _body(request), self._most)
         if wanted.details.security_mode is SecurityMode.TLS and self._door.tls_port is None:
-            # After the rights: who may not have a session is told that first.
+            # After the rights: a client that may not have a session is told that first.
             require(authorization, Right.USE_SESSIONS)
             raise bad_request(
                 f"details.securityMode: {SecurityMode.TLS.value!r} is not offered by this server; "
-                f"allowed is {SecurityMode.NONE.value!r}"
+                f"allowed: {SecurityMode.NONE.value!r}"
             )
         order = SessionOrder(
             wanted.domain, wanted.type, wanted.protocol, wanted.details.security_mode, wanted.details.identifiers
@@ -232,7 +232,7 @@ ROUTES: dict[tuple[str, str], Handler] = {
 
 
 def below(path: str, application: ASGIApp) -> Mount:
-    """The application at a path of a larger one: all of it, also paths with a line feed, which a dot stands not for."""
+    """Mounts the application at a path: also for paths with a line feed, which a dot does not match."""
     mount = Mount(path, application)
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
     return mount
@@ -248,7 +248,7 @@ def _identifiers_in(field: str) -> Iterator[None]:
 
 
 def _answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    # Tokens are in it: no cache is to keep it.
+    # It contains tokens: no cache may keep it.
     return Response(_JSON.encode(value), status, {"Cache-Control": "no-store"}, "application/json")
 
 
@@ -257,7 +257,7 @@ def _refused(refusal: RestRefusal) -> Response:
 
 
 async def _unrouted(_request: Request, error: Exception) -> Response:
-    """No such path, or not with this method."""
+    """An unknown path, or a wrong method."""
     assert isinstance(error, HTTPException)
     answer = _refused(RestRefusal(HTTPStatus(error.status_code)))
     answer.headers.update(error.headers or {})

@@ -1,6 +1,6 @@
 """Sessions that have ended, on their way into the database.
 
-It gathers and writes now and then: who ends a session does not wait for a disk. What an entry says is in
+It gathers and writes from time to time, because ending a session must not wait for a disk. What an entry contains is in
 `descriptions`.
 """
 
@@ -16,12 +16,12 @@ from penstock.store.thread import StoreThread
 
 log = get(__name__)
 
-# Entries that wait while the database does not take any; the oldest of more are lost.
+# Entries that wait while the database does not answer; beyond it the oldest are lost.
 MAX_WAITING = 100_000
 
 DAY_MILLIS = 86_400_000
 
-# What the log tells of a session if there was any: payloads that did not reach their receivers, and strange datagrams.
+# Counters that the log shows if not zero: payloads that did not reach their receivers, and unknown datagrams.
 COUNTED = ("dropped", "discarded", "oversized", "out_of_scope", "reserved", "unrouted", "unknown")
 
 
@@ -56,7 +56,7 @@ class SessionLogWriter:
             self.lost += 1
 
     async def write(self) -> None:
-        """All that wait; if the database fails, they wait on."""
+        """Write all that wait; if the database fails, they keep waiting."""
         if self._waiting:
             entries, self._waiting = self._waiting, []
             try:
