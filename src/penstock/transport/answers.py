@@ -1,4 +1,4 @@
-"""What answers over HTTP have in common: headers for text and against caches, and gzip for those who take it."""
+"""What HTTP answers have in common: headers for text and against caching, and gzip for clients that accept it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NO_CACHE = (
 )
 TEXT = (
     ("Content-Type", "text/plain; charset=utf-8"),
-    # Without it browsers hold a stream back to guess its type.
+    # Without it browsers buffer a stream to guess its type.
     ("X-Content-Type-Options", "nosniff"),
-    # Asks reverse proxies not to collect the stream.
+    # Asks reverse proxies not to buffer the stream.
     ("X-Accel-Buffering", "no"),
 )
 
-# Answers with these codes have no body, and do not say how long it is.
+# Answers with these codes have no body and no Content-Length.
 BODILESS = (204, 304)
 
 
@@ -33,7 +33,7 @@ def accepts_gzip(request: HttpRequest) -> bool:
 
 
 def compress_if_worthwhile(request: HttpRequest, body: bytes, mode: str, threshold: int) -> bytes | None:
-    """The gzip form of a complete body, None when it is to be sent as it is."""
+    """The gzip form of a complete body, None if it should be sent uncompressed."""
     if mode == "off" or not body or (mode == "auto" and len(body) < threshold) or not accepts_gzip(request):
         return None
     compressed = gzip.compress(body, compresslevel=6, mtime=0)

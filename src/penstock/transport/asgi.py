@@ -1,7 +1,7 @@
-"""The bridge to an ASGI application: a port whose requests it answers, over the same HTTP connections as the other.
+"""The bridge to an ASGI application: a port whose requests it answers, over the same HTTP code as the streaming port.
 
-Bodies of requests are handed on as they come, and the peer waits while they are not taken; `send` waits while the peer
-does not read. WebSockets are not the application's: a port is given what takes them over. ASGI 3, HTTP 2.3.
+Bodies of requests are passed on as they arrive, and the peer waits while they are not read; `send` waits while the peer
+does not read. The application gets no WebSockets: the port has a callback for them. ASGI 3, HTTP 2.3.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None
 # Bytes that may wait to be sent before `send` waits.
 HIGH_WATER = 65_536
 
-# Bytes of a body, whoever it is for. Those who answer a request take its body piece by piece, and have smaller limits.
+# Bytes of any body. Handlers of requests read the body piece by piece, and have smaller limits.
 MAX_BODY = 2_147_483_647
 
-# Bytes a second that the body of a request brings at the least, once it is under way: a slower peer holds its
-# connection for the sake of holding it.
+# The least bytes per second of a request body, once it has begun: a slower peer is assumed to hold the connection on
+# purpose.
 MIN_BODY_RATE = 500
 
-# Headers that are the connection's business, whatever the application says.
+# Headers that the connection sets itself, whatever the application sends.
 _OURS = frozenset({"connection", "date", "keep-alive", "server", "transfer-encoding"})
 
 
 class AsgiPort(HttpPort):
-    """`listen`, and `stop` at the end; `take_over` gets the requests for WebSockets, of which there are none else."""
+    """`listen`, and `stop` at the end; `take_over` gets the requests for WebSockets; without it they are refused."""
 
     hands_out_early = True
 
@@ -66,14 +66,14 @@ class AsgiPort(HttpPort):
     async def listen(self) -> None:
         """Raises ListenError."""
         api = self.config.api
-        # No more than that can come at once, before they are counted.
+        # No more than that can arrive at once, before they are counted.
         await self.open(api.host, api.port, min(BACKLOG, self.max_connections))
 
     def connection(self, secure: bool) -> asyncio.Protocol:
         return AsgiConnection(self, secure)
 
     async def stop(self, seconds: float) -> None:
-        """Let requests end, and nobody in; after so many seconds connections are cut, and requests of theirs end."""
+        """Accept nothing new and let requests end; after this many seconds connections are aborted."""
         self.close()
         self.close_idle()
         await self.wait(seconds)
@@ -136,21 +136,21 @@ class Exchange:
     def __init__(self, connection: AsgiConnection, request: HttpRequest) -> None:
         self._connection = connection
         self._request = request
-        # All of the body was given to the application.
+        # The application has received the whole body.
         self._all_given = False
         self._went_ahead = not request.expects_continue
-        # The application has said what the head is; the head was written; the last byte was written.
+        # The application has sent the head; the head was written; the last byte was written.
         self._started = False
         self._begun = False
         self._finished = False
-        # Nobody is there to answer; or whoever is there says no more, and may still read.
+        # The peer is gone; or it sends no more, and may still read.
         self._gone = False
         self._peer_ended = False
         self._status = 0
         self._heads: list[tuple[str, str]] = []
         self._chunked = False
         self._woken: asyncio.Event | None = None
-        # Bytes of the body so far, and how many there were when they were last looked at.
+        # Bytes of the body so far, and how many there were at the last check.
         self._marks = [0, 0]
         self._timer: asyncio.TimerHandle | None = None
         if not request.is_complete:
@@ -182,7 +182,7 @@ class Exchange:
         self._wake()
 
     def congested_now(self) -> None:
-        """`send` looks for itself."""
+        """`send` checks for itself."""
 
     def relieved(self) -> None:
         self._wake()
@@ -199,7 +199,7 @@ class Exchange:
         self._timer = asyncio.get_running_loop().call_later(millis / 1000, self._check_body)
 
     def _check_body(self) -> None:
-        """The peer is slow only if it was waited for: not while too much of what it has sent waits itself."""
+        """The peer is slow only if we wait for it: not while too much of what it has sent waits for the application."""
         millis = self._connection.http_port.config.limits.read_timeout_millis
         arrived = self._marks[0] + len(self._request.body)
         enough = max(1, MIN_BODY_RATE * millis // 1000)
@@ -208,7 +208,7 @@ class Exchange:
             self._watch_body()
             return
         self._timer = None
-        self.break_off(HttpError(408, f"The request's body came with less than {MIN_BODY_RATE} bytes a second"))
+        self.break_off(HttpError(408, f"The request body arrived at less than {MIN_BODY_RATE} bytes per second"))
 
     def _stop_watching(self) -> None:
         if self._timer is not None:
@@ -225,7 +225,7 @@ class Exchange:
                 log.exception("request failed", method=self._request.method, path=self._request.path)
         self._stop_watching()
         if not self._finished and not self._gone:
-            # Failed, or it has forgotten to answer.
+            # It has failed, or has not answered.
             self.break_off(HttpError(500, "Internal server error"))
 
     def _scope(self) -> dict[str, Any]:
@@ -247,7 +247,7 @@ class Exchange:
         }
 
     async def receive(self) -> Message:
-        """More of the body; when there is no more, wait until the peer is gone or the answer complete."""
+        """More of the body; when there is no more, wait until the peer is gone or the answer is complete."""
         request = self._request
         while not self._gone and not self._finished:
             if not self._all_given and (request.body or request.is_complete):
@@ -267,13 +267,13 @@ class Exchange:
         kind = message["type"]
         if kind == "http.response.start":
             if self._started:
-                raise RuntimeError("The answer has begun already")
+                raise RuntimeError("The answer has already begun")
             self._started = True
             self._status = message["status"]
             self._heads = _heads(message.get("headers", ()))
         elif kind == "http.response.body":
             if not self._started or self._finished:
-                raise RuntimeError("The answer has not begun, or is complete already")
+                raise RuntimeError("The answer has not begun, or is already complete")
             if not self._gone:
                 self._write(message.get("body", b""), not message.get("more_body", False))
         else:
@@ -301,11 +301,11 @@ class Exchange:
             self._finished = True
             self._stop_watching()
             self._wake()
-            # What has not been read of a request stands between it and the next.
+            # The unread rest of a request would come before the next one.
             connection.request_done(request.keep_alive and request.is_complete and not connection.http_port.stopping)
 
     def _head(self, size: int | None) -> bytes:
-        """The head of the answer, with how long its body is: `size` if it is known."""
+        """The head of the answer, with the length of its body: `size` if it is known."""
         connection, request = self._connection, self._request
         heads = [*connection.common_headers(request), *self._heads]
         if self._status in BODILESS:
@@ -328,7 +328,7 @@ class Exchange:
     # -- waiting --------------------------------------------------------------------------------------------------
 
     async def _wait(self) -> None:
-        """Until something has happened."""
+        """Wait until something has happened."""
         if self._woken is None:
             self._woken = asyncio.Event()
         self._woken.clear()

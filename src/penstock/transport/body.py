@@ -11,15 +11,15 @@ import zlib
 
 from penstock.wire.http1 import HttpRequest
 
-# Python's names for encodings that no request needs: they are slow, have no fixed meaning, or yield text that UTF-8
-# cannot carry.
+# Python's names for encodings that no request needs: they are slow, have no fixed meaning, or produce text that UTF-8
+# cannot encode.
 NOT_CHARSETS = ("charmap", "idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
 
 _CHARSET = re.compile(r';[ \t]*charset=(?:"([^"]*)"|([^; \t"]*))', re.IGNORECASE)
 
 
 class BadBody(Exception):
-    """The body is no text; which header or position is at fault."""
+    """The body is not text; says which header or position is at fault."""
 
 
 def body_text(request: HttpRequest, limit: int) -> str:
@@ -35,7 +35,7 @@ def body_text(request: HttpRequest, limit: int) -> str:
 
 
 def _charset(request: HttpRequest) -> str:
-    # Not by the email package: it takes up to a second for a header made to be slow.
+    # Not by the email package, which is very slow for a header made for that purpose.
     found = _CHARSET.search(request.headers.get("content-type", ""))
     name = (found[1] or found[2]) if found else ""
     if not name:

@@ -2,7 +2,7 @@
 
 Closing a socket that still has unread input makes the system reset it, and the peer may never see what was written
 last. So the sending side is closed first; what the peer still sends is read and dropped until it closes too, or
-patience ends.
+a timeout ends it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ LINGER = 1.0
 
 
 def close_gently(transport: asyncio.Transport, patience: float) -> asyncio.TimerHandle | None:
-    """Close after all is written, for which a slow peer has `patience` seconds.
+    """Close after everything is written, for which a slow peer has `patience` seconds.
 
     The caller drops what still comes in, and cancels the timer when the connection is lost.
     """
@@ -22,7 +22,7 @@ def close_gently(transport: asyncio.Transport, patience: float) -> asyncio.Timer
         return None
     loop = asyncio.get_running_loop()
     if not transport.can_write_eof():
-        # TLS: its closing alert goes with the last bytes.
+        # TLS: its closing alert is sent with the last bytes.
         transport.close()
         return loop.call_later(patience, transport.abort)
     try:

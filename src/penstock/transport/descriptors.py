@@ -1,6 +1,6 @@
-"""The file descriptors of the process, and how the ports share them: none may take so many that another has none.
+"""The file descriptors of the process, and how the ports share them, so that none can use up those of another.
 
-Every connection is one. Read next: `api.max_connections` and `stream.max_connections` in docs/configuration.md.
+Every connection takes one. Read next: `api.max_connections` and `stream.max_connections` in docs/configuration.md.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 
 from penstock.config import Config
 
-# Of all descriptors, the part that each has, as a divisor: the API port, connections to the TLEX ports that have shown
-# no token, and files. The streaming port has the rest.
+# The share of each as a divisor of all descriptors: the API port, connections to the TLEX ports that have presented no
+# token, and files. The streaming port has the rest.
 API_PART = 4
 TLEX_PART = 8
 FILES_PART = 8
 
-# Where the system sets no limit, as if it were this.
+# Assumed where the system sets no limit.
 PLENTY = 1_048_576
 
 
 def raise_limit() -> None:
-    """Let the process have as many as the system grants it."""
+    """Raise the limit of the process as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        # macOS says "unlimited" and does not mean it.
+        # macOS reports "unlimited" but has a limit.
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

@@ -1,6 +1,6 @@
-"""Trouble that comes in floods, told to the log in two lines: when it begins, and when it is over.
+"""A problem that occurs very often, logged in two lines: when it begins, and when it is over.
 
-What the trouble is, its owner says. Each occurrence is counted, not logged.
+What the problem is, is up to its owner. Each occurrence is counted, not logged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ QUIET = 5.0
 
 
 class Episode:
-    """`occurred` at each occurrence; `close` when its owner goes."""
+    """Call `occurred` at each occurrence, and `close` when its owner closes."""
 
     def __init__(self, log: Log, begins: str, ends: str, **fields: object) -> None:
         self.count = 0

@@ -1,7 +1,7 @@
 """One HTTP connection: requests in order, answers in order, deadlines, limits, and how it ends.
 
-Parsing is in `wire.http1`; what a request means is up to the class that extends this one, by `route`. Both ports that
-speak HTTP are made of it, so that both are as strict.
+Parsing is in `wire.http1`; what a request means is up to the subclass, in `route`. Both ports that speak HTTP use it,
+so that both are equally strict.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from penstock.wire.http1 import CONTINUE, HttpError, HttpRequest, RequestParser,
 
 log = get(__name__)
 
-# Bytes of bodies that may wait for those who take them piece by piece; with more nothing is read.
+# Bytes of bodies that may wait for handlers that read them piece by piece; with more, nothing is read.
 MAX_UNTAKEN = 262_144
 
 
 class Answering(Protocol):
-    """The answer that is under way, as far as its connection tells it what happens."""
+    """The pending answer: what its connection tells it."""
 
     @property
     def needs_peer(self) -> bool:
-        """Whether it ends with the peer: one that has closed its sending side is taken to be gone."""
+        """Whether a peer that has closed its sending side counts as gone."""
 
     def body_arrived(self) -> None:
-        """More of the body of its request is there, or the end of it."""
+        """More of the body of its request has arrived, or the end of it."""
 
     def break_off(self, error: HttpError) -> None:
         """The rest of the body will never come."""
@@ -56,15 +56,15 @@ class HttpConnection(asyncio.Protocol):
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._parser = RequestParser(port.config.limits.header_limit, port.max_body, port.hands_out_early)
         self._waiting: deque[HttpRequest] = deque()
-        # The request that is being answered, and that which answers it, if it takes longer than a moment.
+        # The request that is being answered, and its pending answer, if it is not answered at once.
         self._request: HttpRequest | None = None
         self._answering: Answering | None = None
         self._busy = False
         self._closing = False
         self._paused = False
-        # The peer has sent all it will send; it still reads.
+        # The peer has closed its sending side; it still reads.
         self._all_read = False
-        # The peer does not read its answers: no more of them until it does.
+        # The peer does not read its answers: no more are written until it does.
         self.choked = False
         self._counted = False
         self._timer: asyncio.TimerHandle | None = None
@@ -74,7 +74,7 @@ class HttpConnection(asyncio.Protocol):
     # -- what a port brings along ---------------------------------------------------------------------------------
 
     def route(self, request: HttpRequest) -> None:
-        """Answer the request: at once by `send_complete`, or later by what `answer_by` names; may raise HttpError."""
+        """Answer the request: at once by `send_complete`, or later by the object given to `answer_by`. Raises HttpError."""
         raise NotImplementedError
 
     def upgrade(self, request: HttpRequest) -> None:
@@ -82,7 +82,7 @@ class HttpConnection(asyncio.Protocol):
         raise HttpError(404, "There are no WebSockets here")
 
     def hear(self, request: HttpRequest) -> None:
-        """The request may have to wait for its turn: a sign of life it is all the same."""
+        """A request has come. It may have to wait for its turn, but shows that the client is alive."""
 
     def prepare(self) -> None:
         """Set the transport up."""
@@ -116,7 +116,7 @@ class HttpConnection(asyncio.Protocol):
         if self._closing:
             return
         if self._parser.leftover is not None:
-            # Frames that follow an upgrade request which still waits for its turn.
+            # Frames that follow an upgrade request that still waits for its turn.
             self._parser.leftover += data
             self._pause()
             return
@@ -147,7 +147,7 @@ class HttpConnection(asyncio.Protocol):
         return self._paused
 
     def take_body(self, request: HttpRequest) -> bytes:
-        """What has come of the body of the request that is being answered."""
+        """What has arrived of the body of the request that is being answered."""
         body = self._parser.take_body(request)
         if not self._too_much_waits and not self.lost:
             self._resume()
@@ -174,7 +174,7 @@ class HttpConnection(asyncio.Protocol):
         return self._all_read
 
     def _limit_answer(self) -> None:
-        """A client that has gone looks like one that only closed its sending side: no answer may take for ever."""
+        """A client that is gone looks like one that only closed its sending side: no answer may take for ever."""
         millis = self.http_port.config.limits.read_timeout_millis
         self._timer = asyncio.get_running_loop().call_later(millis / 1000, self.abort)
 
@@ -209,11 +209,11 @@ class HttpConnection(asyncio.Protocol):
     def _watch(self) -> None:
         """Wait for the rest of a request, or for the next one; while one is being answered there is no deadline."""
         if self._closing:
-            return  # The timer is the one that ends the wait for the peer to close.
+            return  # The timer is that of the close.
         reading = self._parser.in_request
         if self._timer is not None:
             if reading and self._timer_is_for_reading and not self._busy:
-                return  # Bytes that trickle in do not move the deadline of their request.
+                return  # Bytes that trickle in do not extend the deadline of their request.
             self._timer.cancel()
             self._timer = None
         if self._busy or self.lost:
@@ -288,17 +288,17 @@ class HttpConnection(asyncio.Protocol):
             self._resume()
         if not self.lost:
             self.http_port.idle[self] = None
-        # Not from here: a long queue of requests would nest.
+        # Not called from here, because a long queue of requests would recurse.
         asyncio.get_running_loop().call_soon(self._next)
 
     def _refuse(self, error: HttpError) -> None:
-        """Answer bytes that are no request, and close."""
+        """Answer bytes that are not a request, and close."""
         if not self.lost:
             self._write_refusal(error)
             self._close()
 
     def _turn_away(self, error: HttpError) -> None:
-        """Answer one who has come too much, and close without waiting: its descriptor is wanted."""
+        """Answer a connection beyond the limit, and close without waiting, because its descriptor is needed."""
         self._closing = True
         self._write_refusal(error)
         self.transport.close()
@@ -364,7 +364,7 @@ class HttpConnection(asyncio.Protocol):
                 self.upgrade(request)
                 return
             if request.upgrade:
-                # Parsing has stopped behind such a request: nothing can follow on this connection.
+                # Parsing has stopped after such a request: nothing can follow on this connection.
                 request.keep_alive = False
             self.route(request)
         except HttpError as error:
@@ -372,7 +372,7 @@ class HttpConnection(asyncio.Protocol):
             self.send_complete(request, error.status, headers, f"{error.message}\n".encode(), close=request.upgrade)
 
     def answer_by(self, answering: Answering) -> None:
-        """The request is answered by this; it ends with `request_done` or `send_complete`."""
+        """The request will be answered by this object, which ends with `request_done` or `send_complete`."""
         self._answering = answering
 
     def go_ahead(self) -> None:
@@ -380,7 +380,7 @@ class HttpConnection(asyncio.Protocol):
         self.transport.write(CONTINUE)
 
     def refuse(self, error: HttpError) -> None:
-        """Answer the request under way with what is wrong with it, and close: nothing can follow it."""
+        """Answer the current request with an error, and close: nothing can follow it."""
         self._busy = False
         self._request = None
         self._answering = None
@@ -388,15 +388,15 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def peer_has_ended(self) -> bool:
-        """Whether the peer has sent all it will send."""
+        """Whether the peer has closed its sending side."""
         return self._all_read
 
     def hand_over(self, protocol: asyncio.Protocol) -> bytes:
-        """Let the socket go on as that of another protocol, which takes it out of the census; returns bytes for it."""
+        """Release the socket to another protocol, which ends its place in the census; returns the bytes for that."""
         self.lost = True  # For this object; the socket lives on.
         self.http_port.connections.discard(self)
         self.http_port.idle.pop(self, None)
-        # What has answered until now may hold this object: neither is to wait for the garbage collector.
+        # The last answer may refer to this object: break the cycle, so that neither waits for the garbage collector.
         self._answering = None
         self._cancel_timers()
         self._resume()

@@ -1,7 +1,7 @@
 """A TCP port that is listened on: connections are accepted here and become asyncio's, plain or with TLS.
 
-Not asyncio's own server: when descriptors run out that of asyncio logs a traceback for every attempt, and that of
-uvloop closes connections and says nothing. Here they wait in the system's queue, and the log has it once.
+Not asyncio's own server: when descriptors run out, that of asyncio logs a traceback for every attempt, and that of
+uvloop closes connections silently. Here they wait in the system's queue, and it is logged once.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from penstock.transport.episode import Episode
 
 log = get(__name__)
 
-# Connections that may be on their way in at once: accepted, and not yet counted by those whom they are for.
+# Connections that may be incoming at once: accepted, and not yet counted by their port.
 TURN = 64
 
-# The same with TLS, where a peer may take its time for the handshake; one more cuts the one that takes the longest.
+# The same with TLS, where a handshake may take long; one more aborts the one that has taken longest.
 HANDSHAKES = 1_024
 
 # Seconds until the next attempt, when the system has no room for another connection.
@@ -29,12 +29,12 @@ PAUSE = 0.1
 
 BACKLOG = 1_024
 
-# The system has no descriptors or no memory for one more; others who have asked may still be served.
+# The system has no descriptors or no memory for one more; those accepted before may still be served.
 SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 def room_of(connections: int, tls: ssl.SSLContext | None) -> int:
-    """How many may be on their way in where so many may be there: what is not counted yet must not be many more."""
+    """How many connections may be incoming, given the limit of the port: those not counted yet must be few."""
     return max(1, connections // 4) if tls else min(TURN, max(1, connections // 8))
 
 
@@ -43,7 +43,7 @@ class ListenError(Exception):
 
 
 class Listener:
-    """Opened by `listen`; `close` lets nobody in any more, those who are in stay."""
+    """Opened by `listen`; `close` stops accepting, and open connections stay."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Listener:
         room: int | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        # The one really taken.
+        # The actual port.
         self.port = int(sockets[0].getsockname()[1])
         self._sockets = sockets
         self._make = make
@@ -65,7 +65,7 @@ class Listener:
         self._coming: dict[asyncio.Task[None], None] = {}
         self._pauses: dict[int, asyncio.TimerHandle] = {}
         self._shortage = Episode(
-            log, "no descriptors left for connections, they wait", "connections are accepted again", port=self.port
+            log, "no descriptors left, new connections have to wait", "connections are accepted again", port=self.port
         )
         for each in sockets:
             self._loop.add_reader(each.fileno(), self._accept, each)
@@ -116,13 +116,13 @@ class Listener:
                 return
             except OSError as error:
                 if error.errno not in SHORTAGE:
-                    continue  # Of that one connection, which is gone already.
+                    continue  # An error of that one connection, which is already gone.
                 self._shortage.occurred(reason=os.strerror(error.errno))
                 self._rest(listening)
                 return
             accepted.setblocking(False)
             if len(self._coming) >= self._room:
-                # The oldest, not the newest: who only holds connections open must not keep others out.
+                # The oldest, not the newest: a peer that only holds connections open must not keep others out.
                 oldest = next(iter(self._coming))
                 del self._coming[oldest]
                 oldest.cancel()
@@ -142,14 +142,14 @@ class Listener:
                 ssl_handshake_timeout=None if self._tls is None else self._handshake_seconds,
             )
         except (TimeoutError, OSError):
-            # It has gone again, or its TLS handshake has failed, which is its business.
+            # It has been closed, or its TLS handshake has failed, which is the peer's problem.
             accepted.close()
         except asyncio.CancelledError:
             accepted.close()
             raise
 
     def _rest(self, listening: socket.socket) -> None:
-        """Readable it stays, and nothing comes of it: ask again later."""
+        """The socket stays readable, but accepting fails: try again later."""
         number = listening.fileno()
         self._loop.remove_reader(number)
         self._pauses[number] = self._loop.call_later(PAUSE, self._resume, listening)

@@ -23,7 +23,7 @@ API_HEADERS = (
     "X-Authorization",
 )
 API_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-# Headers of answers of the API that a page may read beside those it always may.
+# Headers of the API's answers that a page may read besides those that it always may.
 API_EXPOSED = ("Correlation-Id", "ETag", "Location", "Retry-After")
 
 
@@ -50,7 +50,7 @@ class Origins:
         return allows(self._cors.allow_origins, origin)
 
     def headers(self, origin: str | None) -> list[tuple[str, str]]:
-        """What every answer to a request with this Origin carries, also one to a preflight."""
+        """Headers of every answer to a request with this Origin, also to a preflight."""
         if origin is None or not self.allows(origin):
             return []
         found = [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
@@ -61,7 +61,7 @@ class Origins:
         return found
 
     def preflight(self, origin: str) -> list[tuple[str, str]]:
-        """What the answer to an OPTIONS request carries beside those: each header once, or browsers refuse them."""
+        """Further headers of the answer to an OPTIONS request: each only once, because browsers refuse duplicates."""
         if not self.allows(origin):
             return []
         return [

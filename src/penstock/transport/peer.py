@@ -1,4 +1,4 @@
-"""The other end of a connection, as far as it is known: its port, and whom its certificate names."""
+"""The other end of a connection, as far as it is known: its port, and the subject of its certificate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Any
 
-# The names by which RFC 4514 writes the parts of a subject; others are written as they are.
+# The short names of RFC 4514 for the parts of a subject; others are written in full.
 SHORT_NAMES = {
     "commonName": "CN",
     "countryName": "C",
@@ -28,7 +28,7 @@ def port_of(transport: asyncio.BaseTransport) -> int:
 
 
 def principal_of(transport: asyncio.BaseTransport) -> str | None:
-    """The subject of the certificate that the peer has shown, which has been checked; None if it has shown none."""
+    """The subject of the peer's certificate, which has been verified; None if it has presented none."""
     certificate = transport.get_extra_info("peercert")
     return subject_text(certificate["subject"]) if certificate else None
 

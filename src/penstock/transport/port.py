@@ -1,6 +1,6 @@
 """A port that speaks HTTP: its listeners, its open connections, how many there may be, and how it is closed.
 
-What is said on it is up to the class that extends it. Connections are in `http`.
+What requests mean is up to the subclass. Connections are in `http`.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ class Open(Protocol):
     @property
     def transport(self) -> asyncio.Transport: ...
     def close_if_idle(self) -> None:
-        """The port is being closed: so is a connection with nothing under way; others close after it."""
+        """The port is being closed: an idle connection closes now, others when they are done."""
 
 
 class HttpPort:
     """`open` a listener or two, `close` them, `wait` for the connections to go, `abort` those that are left."""
 
-    # Whether requests are answered before their bodies have come.
+    # Whether requests are handled before their bodies have arrived.
     hands_out_early = False
 
     def __init__(self, name: str, config: Config, origins: Origins, max_connections: int, ledger: Ledger) -> None:
         self.config = config
         self.origins = origins
-        # What waits for clients of all ports together, unsent bytes among it.
+        # What waits for clients of all ports together, including unsent bytes.
         self.ledger = ledger
-        # Connections in all; one more closes the one that is idle the longest, or is refused where none is.
+        # Connections in all; one more closes the one that has been idle longest, or is refused if none is idle.
         self.max_connections = max_connections
         self.connections: set[Open] = set()
-        # Those with no request under way, in the order in which they came to be so.
+        # Idle connections, in the order in which they became idle.
         self.idle: dict[HttpConnection, None] = {}
         # Those whose peers do not take what is written.
         self.slow: set[Patience] = set()
@@ -97,19 +97,19 @@ class HttpPort:
 
     @property
     def ports(self) -> list[int]:
-        """The ports really taken, in the order in which they were opened."""
+        """The actual ports, in the order in which they were opened."""
         return [listener.port for listener in self._listeners]
 
     # -- the connections ------------------------------------------------------------------------------------------
 
     def makes_room(self) -> bool:
-        """Whether one more connection may be there, which may be one in place of another."""
+        """Whether one more connection is allowed, possibly in place of an idle one."""
         if len(self.connections) < self.max_connections:
             return True
         self._crowd.occurred()
         if not self.idle:
             return False
-        # The oldest, not the newest: who only holds connections open must not keep others out.
+        # The oldest, not the newest: a peer that only holds connections open must not keep others out.
         oldest = next(iter(self.idle))
         self.forget(oldest)
         oldest.abort()
@@ -134,7 +134,7 @@ class HttpPort:
     # -- the end --------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let nobody in any more, and have connections close as soon as nothing is under way on them."""
+        """Stop accepting, and have connections close as soon as they are idle."""
         self.stopping = True
         for listener in self._listeners:
             listener.close()
@@ -145,7 +145,7 @@ class HttpPort:
             connection.close_if_idle()
 
     async def wait(self, seconds: float) -> None:
-        """Until all connections are gone, or for this long."""
+        """Wait until all connections are closed, but not longer than this."""
         if self.connections:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._all_closed.wait(), seconds)

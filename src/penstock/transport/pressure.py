@@ -1,8 +1,8 @@
-"""What a connection does against a peer that reads slowly: few bytes wait unsent, and one that takes none is cut, also
-one that has vanished.
+"""How a connection deals with a slow peer: few bytes wait unsent, and a peer that reads none, or has vanished, is
+disconnected.
 
-Bytes that have left for the system cannot be replaced by fresher ones, so the fewer wait there the better. What happens
-to a session whose connection is full is decided in `kernel.session`.
+Bytes in the system's buffers cannot be replaced by fresher ones, so the fewer wait there the better. What happens to a
+session whose connection is congested is decided in `kernel.session`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 
 def keep_unsent_low(transport: asyncio.Transport, max_unsent_bytes: int) -> None:
-    """Have the system refuse bytes when it has this many to send, and the transport say so at the first one refused."""
+    """Have the system refuse bytes when it has this many to send, and the transport report the first one refused."""
     found = transport.get_extra_info("socket")
-    # Linux refuses more bytes than this. macOS takes as many as its buffer holds, and only later says that it has room;
+    # Linux refuses more bytes than this. macOS accepts as many as its buffer holds, and only reports room later;
     # elsewhere, and in some Pythons there, the option is missing. Data is then older when it is sent, but never wrong.
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None and found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
         found.setsockopt(socket.IPPROTO_TCP, option, max_unsent_bytes)
-    # A TLS transport would take its empty buffer for a full one.
+    # A TLS transport would treat its empty buffer as full.
     transport.set_write_buffer_limits(high=0 if plain_socket(transport) >= 0 else 1)
 
 
 def forget_the_vanished(transport: asyncio.Transport, millis: int) -> None:
     """Have the system break the connection when its peer has acknowledged nothing of what was sent for this long.
 
-    A peer whose machine or network is gone says no more and closes nothing; the system by itself tries for a quarter of
-    an hour.
+    A peer whose machine or network is gone sends nothing and closes nothing; by default the system retries for a
+    quarter of an hour.
     """
     found = transport.get_extra_info("socket")
     option = getattr(socket, "TCP_USER_TIMEOUT", None)
@@ -41,7 +41,7 @@ def forget_the_vanished(transport: asyncio.Transport, millis: int) -> None:
 
 
 def plain_socket(transport: asyncio.Transport) -> int:
-    """The descriptor of a socket that carries just what is written to the transport; -1 if TLS is in between."""
+    """The descriptor of a socket that carries exactly what is written to the transport; -1 if TLS is in between."""
     found = transport.get_extra_info("socket")
     if found is None or transport.get_extra_info("ssl_object") is not None:
         return -1
@@ -49,7 +49,7 @@ def plain_socket(transport: asyncio.Transport) -> int:
 
 
 class Patience:
-    """Runs while bytes wait: aborts the connection after `seconds` in which the peer has taken none of them.
+    """Runs while bytes wait: aborts the connection after `seconds` in which the peer has read none of them.
 
     As long as they wait they are in the ledger of all that waits for clients, and among the `slow` of their port.
     """
@@ -70,7 +70,7 @@ class Patience:
         return self._transport.get_write_buffer_size()
 
     def cut(self) -> None:
-        """Too much waits for all clients together, and here is most of it."""
+        """Too much waits for all clients together, and this connection holds most of it."""
         self._transport.abort()
 
     def recount(self) -> None:

@@ -1,4 +1,4 @@
-"""What all TLS listeners have in common: how a server shows its certificate, and what it never offers.
+"""What all TLS listeners have in common: how a server presents its certificate, and what it never offers.
 
 Which files they are is in `certificates`; ciphers and certificates of clients are up to each listener.
 """

@@ -1,7 +1,7 @@
-"""One WebSocket, whatever is said on it: frames in and out, limits, pressure, silence, and how it ends.
+"""One WebSocket, for any protocol: frames in and out, limits, pressure, idle timeouts, and how it ends.
 
-What messages mean is up to the class that extends this one, so that all doors are as strict. Frames are read and built
-in `wire.websocket`. Read next: `[limits]` in docs/configuration.md. Specification: RFC 6455.
+What messages mean is up to the subclass; all doors use this class, so that all are equally strict. Frames are read and
+built in `wire.websocket`. Read next: `[limits]` in docs/configuration.md. Specification: RFC 6455.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ POLICY_VIOLATION = 1008
 # Bytes of answers and pongs that a client may leave unread; beyond it nothing more is read from that client.
 MAX_UNREAD = 1_048_576
 
-# Bytes that are read at once from a client that may compress: they may become a thousand times as many.
+# Bytes that are read at once from a client that may compress: they may expand a thousandfold.
 PIECE_BYTES = 8_192
 
-# Pings in the time after which a silent client is cut: it has that many chances to answer.
+# Pings within the timeout of a silent client: it has that many chances to answer.
 PINGS_A_TIMEOUT = 2
 
 
 def handshake(
     port: HttpPort, request: HttpRequest, subprotocol: str | None = None, may_compress: bool = False
 ) -> Acceptance:
-    """What opens a WebSocket for this request; raises HttpError."""
+    """The handshake for this request; raises HttpError."""
     origin = request.headers.get("origin")
     if origin is not None and not allows(port.config.stream.allow_websocket_origins, origin):
         raise HttpError(403, f"Origin {origin} may not open a WebSocket here")
@@ -47,7 +47,7 @@ def handshake(
 
 
 class WebSocket(asyncio.Protocol):
-    """Made for a connection whose handshake is right; `start` makes the connection this one's."""
+    """Made for a connection with a valid handshake; `start` takes the connection over."""
 
     __slots__ = (
         "_closing",
@@ -66,37 +66,37 @@ class WebSocket(asyncio.Protocol):
         "transport",
     )
 
-    # Bytes that may wait to be sent before the door is told; 0 where it can hold and merge what is to be sent.
+    # Bytes that may wait to be sent before the door is told; 0 if the door can hold and merge what is to be sent.
     high_water = 0
 
-    # Whether binary messages are passed over; else they end the socket.
+    # Whether binary messages are ignored; else they close the socket.
     skips_binary = False
 
-    # Whether a client that says nothing is asked if it is still there. If not, one that is not in use is sent away.
+    # Whether a silent client is sent pings. If not, a socket that is not in use is closed.
     pings = False
 
     def __init__(self, connection: HttpConnection, acceptance: Acceptance, max_message: int) -> None:
-        """`max_message` is in bytes; a longer one ends the socket."""
+        """`max_message` is in bytes; a longer one closes the socket."""
         self.http_port = connection.http_port
         self.transport = connection.transport
         self.address = connection.address
         self.secure = connection.secure
         self.lost = False
         self._reader = FrameReader(max_message, acceptance.deflate, self.skips_binary)
-        # Came in while nothing was read; what is being read is no longer in it.
+        # Bytes that arrived while nothing was read, without those being parsed.
         self._unread = b""
         self._reads = False
         self._paused = False
         self._heard = True
         self._closing = False
-        # The socket, as long as it is there, nothing is between it and the transport, and `pause_writing` comes with
-        # the first byte that waits; else -1.
+        # The socket's descriptor, as long as it is open, without TLS, and `pause_writing` is called at the first byte
+        # that waits; else -1.
         self._outlet = -1 if self.high_water else plain_socket(self.transport)
         self._timer: asyncio.TimerHandle | None = None
         self._patience: Patience | None = None
 
     def start(self, connection: HttpConnection, acceptance: Acceptance) -> None:
-        """Answer the handshake, and go on with the bytes that came behind it."""
+        """Answer the handshake, and go on with the bytes that came after it."""
         leftover = connection.hand_over(self)
         self.http_port.connections.add(self)
         if self.high_water:
@@ -106,7 +106,7 @@ class WebSocket(asyncio.Protocol):
         if leftover:
             self.data_received(leftover)
         if connection.peer_has_ended:
-            # Nobody will say it again.
+            # It will not be reported again.
             self.eof_received()
             self.transport.close()
 
@@ -127,7 +127,7 @@ class WebSocket(asyncio.Protocol):
         raise NotImplementedError
 
     def resumed(self) -> None:
-        """It is read from again."""
+        """Reading has resumed."""
 
     def congested_now(self) -> None:
         """The client does not read: more than `high_water` bytes wait."""
@@ -164,7 +164,7 @@ class WebSocket(asyncio.Protocol):
 
     @property
     def congested(self) -> bool:
-        """Whether the peer has left more unread than it should."""
+        """Whether too many bytes wait for the peer to read."""
         return self._patience is not None
 
     def pause_writing(self) -> None:
@@ -184,11 +184,11 @@ class WebSocket(asyncio.Protocol):
 
     @property
     def listening(self) -> bool:
-        """Whether it is read from."""
+        """Whether the socket is being read."""
         return not self._paused
 
     def listen(self) -> None:
-        """Read on, unless the door takes no more for now or too many answers have not been taken."""
+        """Read on, unless the door accepts no more for now or the client has too many answers to read."""
         if self.lost or self._reads:
             return
         self._reads = True
@@ -236,13 +236,13 @@ class WebSocket(asyncio.Protocol):
             self._unread = b""
             self._stop_watching()
             self._timer = close_gently(self.transport, self.http_port.config.limits.write_timeout_millis / 1000)
-            # What still comes is dropped, and the end of it is waited for.
+            # What still arrives is dropped until the peer closes.
             self._pause_or_resume()
 
     # -- silence --------------------------------------------------------------------------------------------------
 
     def watch(self) -> None:
-        """Begin again to wait for a sign of life: a socket that is not in use must say something now and then."""
+        """Restart the idle timeout: on a socket that is not in use the client must send something from time to time."""
         self._stop_watching()
         if self.lost or self._closing:
             return
@@ -265,7 +265,7 @@ class WebSocket(asyncio.Protocol):
 
     def _idle(self) -> None:
         self._timer = None
-        # It may have come into use since; whoever ends that starts the watch anew.
+        # It may be in use by now; the end of that restarts the watch.
         if not self.in_use:
             self.close(POLICY_VIOLATION, f"Idle for {self.http_port.config.limits.idle_timeout_millis} ms")
 
@@ -289,7 +289,7 @@ class WebSocket(asyncio.Protocol):
                 # The transport would make the same call, and costs far more: docs/decisions.md, "Limits of what waits".
                 sent = write(self._outlet, frames)
             except OSError:
-                # The transport will find out for itself, and knows what is to be done then.
+                # The transport will notice it itself, and handle it.
                 sent = 0
             if sent == len(frames):
                 return
@@ -298,14 +298,14 @@ class WebSocket(asyncio.Protocol):
             if not self.transport.is_closing():
                 self.transport.write(frames)
         except Exception:
-            # One connection's trouble must not keep the others from writing.
+            # An error on one connection must not keep the others from writing.
             log.exception("connection failed while writing")
             self.cut()
 
     # -- the end --------------------------------------------------------------------------------------------------
 
     def close(self, code: int, reason: str) -> None:
-        """Say goodbye after all that was written. Nothing comes in or goes out from then on."""
+        """Send a close frame after all that was written. Nothing comes in or goes out from then on."""
         if not self.lost:
             self._reader.close(code, reason)
             self._answer_frames()
@@ -315,7 +315,7 @@ class WebSocket(asyncio.Protocol):
         self.close(GOING_AWAY, "The server is going down")
 
     def cut(self) -> None:
-        """The connection is of no use any more; its loss is told in the usual way."""
-        # The number may be another connection's as soon as the socket is closed.
+        """Abort the connection; its loss is reported in the usual way."""
+        # The descriptor may be reused for another connection as soon as the socket is closed.
         self._outlet = -1
         self.transport.abort()
