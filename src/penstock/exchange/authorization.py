@@ -1,4 +1,4 @@
-"""Who asks: an account with a role in a domain. A role is for one category of sessions, or above them all.
+"""Who makes a request: an account with a role in a domain. A role is for one category of sessions, or for all.
 
 What a role allows is a table in `rights`. Who has which is kept in `store`.
 """
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What an account may be in a domain."""
+    """The roles that an account may have in a domain."""
 
     PLATFORM_ADMIN = "PLATFORM_ADMIN"
     DOMAIN_ADMIN = "DOMAIN_ADMIN"
@@ -26,7 +26,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """What an account may be in a domain, and the token by which this was found."""
+    """The role of an account in a domain, and the token that proves it."""
 
     uuid: str
     account: str
@@ -34,5 +34,5 @@ class Authorization:
     role: Role
     # The controllers it is restricted to; none: all of the domain.
     identifiers: frozenset[str] = frozenset()
-    # Of the token, which may be revoked; its secret is nowhere.
+    # The UUID of the token, which may be revoked; the secret itself is not kept.
     token: str = ""

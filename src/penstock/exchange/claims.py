@@ -1,6 +1,6 @@
-"""Which controllers a session may have: all that it asks for, or none.
+"""Which controllers a session gets: all that it asks for, or none.
 
-Checked whole before anything changes; a refusal says which identifier it is about. Specification: 6.3.3.
+All are checked before anything changes; a refusal says which identifier it is about. Specification: 6.3.3.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def find(
             text = f"{identifier!r} is of type {controller.tlc.type.value}; it must be of type {STREAMING}"
             raise HubRefusal(HubReason.NOT_STREAMING, text, position)
         if controller.claims.get(session.claim_key, session) is not session:
-            # Not by whom: that is nobody else's business.
+            # The text does not say by whom, because that is confidential.
             raise HubRefusal(HubReason.IN_USE, f"{identifier!r} is in use by another session", position)
         found.append(controller)
     return found
 
 
 def take(session: HubSession, controllers: list[Controller]) -> None:
-    """Make these the session's, instead of those that it had."""
+    """Give these to the session, instead of those that it had."""
     wanted = {each.key: each for each in controllers}
     for key, controller in session.scope.items():
         if key not in wanted:
@@ -61,7 +61,7 @@ def lose(session: HubSession, controller: Controller) -> None:
 
 
 def join(session: HubSession) -> None:
-    """Let the session, now connected, have the payloads of its controllers; one that was to go loses them."""
+    """The session is connected: route the payloads of its controllers to it, and away from one that is leaving."""
     for key, controller in session.scope.items():
         before = controller.join(session)
         if before is not None:
@@ -69,13 +69,13 @@ def join(session: HubSession) -> None:
 
 
 def release(session: HubSession) -> None:
-    """Let others have its controllers; payloads still come and go."""
+    """Let others claim its controllers; its payloads are still relayed."""
     for controller in session.scope.values():
         controller.release(session)
 
 
 def leave(session: HubSession) -> None:
-    """It is gone."""
+    """The session is gone."""
     for controller in session.scope.values():
         controller.release(session)
         controller.leave(session)

@@ -1,4 +1,4 @@
-"""How far a peer's clock is off, and how long datagrams are on the way: from timestamps sent there and back.
+"""A peer's clock difference and latency, measured by timestamps sent there and back.
 
 When to ask, and what happens when it is too far, is in `conversation`. Specification: 6.3.4.6.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from penstock.exchange.instant import Instant
 from penstock.exchange.window import Average
 
-# The last time that a request can tell; the first is 0.
+# The largest timestamp of a request; the smallest is 0.
 LATEST = 2**64 - 1
 
-# Requests that may be unanswered; the answer to an older one is ignored like one that nobody asked for.
+# Requests that may be unanswered; an answer to an older one is ignored like an unexpected one.
 MAX_UNANSWERED = 8
 
 
@@ -21,11 +21,11 @@ class ClockWatch:
     __slots__ = ("_asked", "_errors", "average", "difference", "latency")
 
     def __init__(self, window_seconds: float) -> None:
-        # There and back, without the time the peer took.
+        # Round-trip time, without the time the peer took.
         self.latency: float | None = None
         # By how much the peer's clock is ahead.
         self.difference: float | None = None
-        # On average, how far it is off beyond what the latency can explain: this is what is limited.
+        # The average difference beyond what the latency can explain: this is what is limited.
         self.average: float | None = None
         self._errors = Average(window_seconds)
         self._asked: dict[int, float] = {}
@@ -33,7 +33,7 @@ class ClockWatch:
     def ask(self, now: Instant) -> int:
         """The timestamp of a request, to be sent now."""
         asked = self._asked
-        # Not the time of an earlier one, even if the clock was set back: answers could not be told apart.
+        # Never that of an earlier one, even if the clock was set back, because answers could not be told apart.
         sent = min(max(now.utc, 0), LATEST)
         while sent in asked:
             sent += 1
@@ -43,12 +43,13 @@ class ClockWatch:
         return sent
 
     def answered(self, asked: int, came: int, sent: int, now: Instant) -> None:
-        """Take an answer in: the timestamp of the request, and when it came and was answered on the peer's clock.
+        """Process an answer: the timestamp of the request, and when it arrived and was answered by the peer's clock.
 
-        One to no request is ignored.
+        An unexpected one is ignored.
 
-        The difference is known to within half the latency, so only what exceeds that counts: a right clock behind a
-        slow line in one direction is not wrong. The peer tells how long it took; it cannot add to the latency so.
+        The difference is known to within half the latency, so only what exceeds that counts: a correct clock behind a
+        line that is slow in one direction is not wrong. The peer reports how long it took, which it cannot use to
+        increase the latency.
         """
         asked_at = self._asked.pop(asked, None)
         if asked_at is None:
@@ -62,7 +63,7 @@ class ClockWatch:
 
 
 def latency(asked: int, came: int, sent: int, received: int) -> int:
-    """Milliseconds on the way, there and back, without the time the peer took; its clock may make it negative."""
+    """The round-trip time in milliseconds, without the time the peer took; its clock may make it negative."""
     return (received - asked) - (sent - came)
 
 

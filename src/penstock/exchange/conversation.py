@@ -1,7 +1,7 @@
-"""One peer's conversation with the hub: from its arrival over the token to the farewell, and the limits of its session.
+"""One peer's conversation with the hub, from connection and token to the farewell, and the limits of its session.
 
-What the peer's bytes mean is understood by the door, which calls a verb for each thing that the peer does. Nobody who
-has not shown a token is told why it ends. Who is admitted and what ends with a session is in `hub`.
+The door parses the peer's bytes, and calls a method for each thing that the peer does. A peer that has not presented a
+token is not told why the conversation ends. Who is admitted and what ends with a session is in `hub`.
 Specification: 6.2, 6.3.4.
 """
 
@@ -22,12 +22,12 @@ from penstock.exchange.window import Window
 from penstock.kernel.ledger import Ledger
 from penstock.wire.tlex.vocabulary import EndReason, SecurityMode, SessionType
 
-# A keep-alive is sent this many times as often as the peer must hear something.
+# Keep-alives are sent this many times as often as the peer's timeout requires.
 KEEP_ALIVES_A_TIMEOUT = 2
 
 
 class Doorkeeper(Protocol):
-    """What a conversation asks of the hub."""
+    """What a conversation needs from the hub."""
 
     turn: Turn
     settings: HubSettings
@@ -43,9 +43,9 @@ class Doorkeeper(Protocol):
 
 
 class Conversation:
-    """Set `last_heard` with all that comes in, call the verbs, say when it breaks with `lost`, and `run` it when `due`.
+    """Set `last_heard` with all that comes in, call a method for each event, `lost` when it breaks, `run` when `due`.
 
-    A verb that returns whether it is still `open` may have ended it; the others leave that to be looked at.
+    A method that returns whether it is still `open` may have ended it; after the others check `open`.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Conversation:
         self.accepted_at = now.elapsed
         # When `run` is to be called, at the latest.
         self.due = now.elapsed + doorkeeper.settings.handshake_seconds
-        # When a session that was told to reconnect is sent away.
+        # When a session that was told to reconnect is disconnected.
         self.leave_at = inf
         self._farewell = Farewell.SHUTDOWN
         self.session: HubSession | None = None
@@ -90,7 +90,7 @@ class Conversation:
         self._payloads = Window(0, 1.0)
         self._bytes = Window(0, 1.0)
 
-    # -- what others look at ---------------------------------------------------------------------------------------
+    # -- figures for others ----------------------------------------------------------------------------------------
 
     @property
     def last_seen(self) -> int:
@@ -98,11 +98,11 @@ class Conversation:
         return self.last_heard.utc
 
     def rate(self, now: Instant) -> float:
-        """Payloads a second, as they are limited: on average over the window."""
+        """Payloads per second, as they are limited: on average over the window."""
         return self._payloads.average(now.elapsed)
 
     def throughput(self, now: Instant) -> float:
-        """Bytes of payloads a second, as they are limited."""
+        """Bytes of payloads per second, as they are limited."""
         return self._bytes.average(now.elapsed)
 
     # -- what becomes of the channel -------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Conversation:
     def lost(self, broken: bool, now: Instant) -> None:
         """The peer is gone: it has closed the connection, or it is `broken`."""
         if self.open:
-            # What waits reaches nobody any more, and must not count as sent.
+            # What waits can no longer be delivered, and must not count as sent.
             self.set_writable(False)
             self._end(EndReason.CONNECTION_ERROR if broken else EndReason.CLIENT_DISCONNECT, now)
 
@@ -123,7 +123,7 @@ class Conversation:
     # -- what the peer does ----------------------------------------------------------------------------------------
 
     def show(self, token: str, now: Instant) -> None:
-        """It shows a token: that of a session, or none that is right."""
+        """It presents a token, which may be invalid."""
         if self._doorkeeper.admit(self, token, now) is None:
             self._end(EndReason.PROTOCOL_ERROR, now)
 
@@ -158,7 +158,7 @@ class Conversation:
         return self.receiver
 
     def publish(self, frames: list[bytes], now: Instant) -> bool:
-        """Pass on what is within the limits; the payload that exceeds one ends the session. Whether to go on.
+        """Relay what is within the limits; the payload that exceeds one ends the session. Returns whether to go on.
 
         Frames are as long as the session's layout says, at least.
         """
@@ -205,18 +205,18 @@ class Conversation:
             self.say_bye(Farewell.CLOCK_DIFFERENCE, now, f"{average:.0f} ms on average, at most {most} ms is allowed")
 
     def leave(self, now: Instant) -> None:
-        """It says that it goes."""
+        """It says goodbye."""
         self._end(EndReason.CLIENT_DISCONNECT, now)
 
     def violate(self, details: str, now: Instant) -> None:
-        """It does what it must not; `details` is for who has shown a token."""
+        """It violates the protocol; `details` are sent only to a peer that has presented a token."""
         if self.session is None:
             self._end(EndReason.PROTOCOL_ERROR, now)
         else:
             self.say_bye(Farewell.PROTOCOL_VIOLATION, now, details)
 
     def garble(self, now: Instant) -> None:
-        """Nothing of what it sends can be read any more."""
+        """Nothing that it sends can be parsed any more."""
         self._end(EndReason.PROTOCOL_ERROR, now)
 
     def _limit(self, farewell: Farewell) -> str:
@@ -229,7 +229,7 @@ class Conversation:
     # -- time -----------------------------------------------------------------------------------------------------
 
     def run(self, now: Instant) -> None:
-        """Do what is due: keep alive, ask for timestamps, or end a conversation that has been silent for too long."""
+        """Do what is due: send a keep-alive, ask for timestamps, or end a conversation that was silent for too long."""
         if not self.open:
             return
         if self.session is None:
@@ -248,7 +248,7 @@ class Conversation:
         assert receiver is not None
         elapsed = now.elapsed
         interval = session.limits.keep_alive_seconds / KEEP_ALIVES_A_TIMEOUT
-        # A peer that takes nothing is not written to: it would have to be remembered, and bytes wait for it anyway.
+        # Nothing is written to a congested peer: it would have to be queued, and bytes wait for the peer anyway.
         if elapsed >= self._next_request:
             self._next_request = elapsed + self._doorkeeper.settings.timestamps_seconds
             if receiver.writable:
@@ -263,7 +263,7 @@ class Conversation:
     # -- the end --------------------------------------------------------------------------------------------------
 
     def reconnect(self, farewell: Farewell, now: Instant) -> None:
-        """Ask the peer to come again with a new session; it has some time for that before it is sent away."""
+        """Ask the peer to reconnect with a new session; it has some time for that before it is disconnected."""
         assert self.session is not None
         assert self.receiver is not None
         self.session.become(SessionState.LEAVING)
@@ -273,7 +273,7 @@ class Conversation:
         self.receiver.send(self._doorkeeper.messages.reconnect)
 
     def say_bye(self, farewell: Farewell, now: Instant, details: str = "") -> None:
-        """The last message, for who has shown a token."""
+        """The last message, to a peer that has presented a token."""
         assert self.session is not None
         self._end(ENDS[farewell], now, self._doorkeeper.messages.bye(farewell, details))
 
@@ -287,7 +287,7 @@ class Conversation:
 
 
 def _within(frames: list[bytes], head: int, room: int) -> int:
-    """How many of these have payloads of no more than `room` bytes together."""
+    """How many of these have payloads of at most `room` bytes together."""
     for index, frame in enumerate(frames):
         room -= len(frame) - head
         if room < 0:

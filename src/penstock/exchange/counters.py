@@ -1,6 +1,6 @@
-"""Plain numbers that others read: of a session, and of the traffic of a controller in one direction.
+"""Plain counters that others read: of a session, and of the traffic of a controller in one direction.
 
-Whoever shows them computes nothing but differences. They only grow, but for rates.
+They only grow, except for rates, so that a reader needs only differences.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Counters:
     )
 
     def __init__(self) -> None:
-        # Payloads it has published, and their bytes; all within its limits, also those that then were dropped:
+        # Payloads it has published, and their bytes: all within its limits, including those that were then dropped:
         self.received = 0
         self.received_bytes = 0
         # for an identifier that is not in its scope,
         self.out_of_scope = 0
-        # of a type that is the protocol's own,
+        # of a type that is reserved for the protocol,
         self.reserved = 0
-        # for nobody who is connected.
+        # without a connected receiver.
         self.unrouted = 0
         # Datagrams of a kind that does not exist.
         self.unknown = 0
@@ -41,7 +41,7 @@ class Counters:
         self.routed = 0
         # written,
         self.sent = 0
-        # dropped since it is slow,
+        # dropped because it is slow,
         self.dropped = 0
         # too long for a frame in its form,
         self.oversized = 0

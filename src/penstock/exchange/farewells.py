@@ -1,6 +1,7 @@
-"""Why the hub itself ends a conversation, and what is kept of it: a catalogue.
+"""Why the hub itself ends a conversation, and how that is recorded: a catalogue.
 
-Who fails to show a token, or sends what cannot be read, is not told. The words for the others are the door's.
+A peer that presents no valid token, or sends what cannot be parsed, is not told. The texts for the others are in the
+door.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Farewell(Enum):
     PAYLOAD_THROUGHPUT = auto()
 
 
-# How a session that ends so has ended.
+# How a session that ends like this is recorded.
 ENDS: dict[Farewell, EndReason] = {
     Farewell.SHUTDOWN: EndReason.ADMIN_TERMINATION,
     Farewell.MAINTENANCE: EndReason.ADMIN_TERMINATION,

@@ -1,8 +1,8 @@
 """The hub: sessions from the request to the end, their conversations, and the registered controllers.
 
-Requests raise a HubRefusal and then have changed nothing. No sockets, no clock, no chance: they are given. Around it:
-`wake` is called when a turn is due, and `turn.run` and `tick` are to be called. Read next: `session`, `conversation`,
-`relay`. Specification: 5.2.1 and 6.
+A request that raises a HubRefusal has changed nothing. Sockets, clock and random numbers are passed in. The hub calls
+`wake` when a turn is due; its owner calls `turn.run` and `tick`. Read next: `session`, `conversation`, `relay`.
+Specification: 5.2.1 and 6.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.exchange.settings import HubSettings
 from penstock.kernel.ledger import Ledger
 from penstock.wire.tlex.vocabulary import EndReason, Protocol, SecurityMode, SessionType, Tlc
 
-# How often `tick` is to be called; deadlines are met to within this.
+# How often `tick` must be called; deadlines are met to within this.
 TICK_SECONDS = 0.25
 
 # Rates of controllers are those of the last second.
@@ -54,7 +54,7 @@ class Hub:
         self.registry = Registry()
         # By token; all that have not ended.
         self.sessions: dict[str, HubSession] = {}
-        # Peers that were sent away without a right token.
+        # Peers that were disconnected without a valid token.
         self.turned_away = 0
         self._chance = chance
         self._watchers = tuple(watchers)
@@ -101,7 +101,7 @@ class Hub:
         type: SessionType | None = None,
         protocol: Protocol | None = None,
     ) -> list[HubSession]:
-        """The sessions that one may see."""
+        """The sessions that the authorization may see."""
         self._expire(now)
         require(authorization, Right.SEE_SESSIONS)
         return [
@@ -119,7 +119,7 @@ class Hub:
         return session
 
     def changeable(self, authorization: Authorization, token: str, now: Instant) -> HubSession:
-        """A session that has several controllers, which can be others."""
+        """A session with several controllers, which can be changed."""
         session = self.get(authorization, token, now)
         if session.is_singleplex:
             text = f"A session with protocol {session.protocol.value!r} cannot be changed"
@@ -155,7 +155,7 @@ class Hub:
     # -- controllers and tokens -----------------------------------------------------------------------------------
 
     def tlcs(self, authorization: Authorization) -> list[Tlc]:
-        """The controllers that one may see."""
+        """The controllers that the authorization may see."""
         require(authorization, Right.SEE_TLCS)
         return [each.tlc for each in self.registry if may_see(authorization, each.tlc)]
 
@@ -167,7 +167,7 @@ class Hub:
         return controller.tlc
 
     def own_tlc(self, authorization: Authorization, uuid: str) -> Tlc:
-        """One that may be unregistered: of one's own account."""
+        """A controller that may be unregistered: one of the own account."""
         require(authorization, Right.CHANGE_TLCS)
         tlc = self.tlc(authorization, uuid)
         if tlc.account != authorization.account:
@@ -201,7 +201,7 @@ class Hub:
                 self.register(tlc)
 
     def credentials(self) -> set[str]:
-        """The authorization tokens, by uuid, that sessions are there by."""
+        """The UUIDs of the authorization tokens with which sessions were requested."""
         return {each.credential for each in self.sessions.values()}
 
     def revoke(self, credential: str, now: Instant) -> None:
@@ -213,13 +213,13 @@ class Hub:
     # -- peers ----------------------------------------------------------------------------------------------------
 
     def accept(self, channel: PeerChannel, security: SecurityMode, now: Instant) -> Conversation:
-        """With somebody who has come; not yet of a session."""
+        """A conversation with a new peer, which has no session yet."""
         conversation = Conversation(self, channel, security, now)
         self._strangers[conversation] = None
         return conversation
 
     def admit(self, conversation: Conversation, token: str, now: Instant) -> HubSession | None:
-        """For `Conversation`: its session, if it has the token of one that awaits it and was there in time."""
+        """For `Conversation`: its session, if the token belongs to one that waits for its peer, and it came in time."""
         session = self._pending.get(token)
         if (
             session is None
@@ -264,7 +264,7 @@ class Hub:
                 controller.measure(elapsed)
 
     def _expire(self, now: Instant) -> None:
-        """End the sessions that nobody has come for; who is at the door since before may still show the token."""
+        """End the sessions whose peers did not come; a peer that connected before may still present the token."""
         first = next(iter(self._strangers), None)
         at_the_door = now.elapsed if first is None else first.accepted_at
         before = min(now.elapsed, at_the_door)
@@ -278,11 +278,11 @@ class Hub:
 
     @property
     def is_empty(self) -> bool:
-        """Nobody is connected: the server may go."""
+        """Whether nobody is connected: the server may stop."""
         return not self._conversations
 
     def go_down(self, now: Instant) -> None:
-        """Ask everybody to come again, and refuse new sessions; who does not leave is sent away by `tick`."""
+        """Ask all peers to reconnect, and refuse new sessions; those that do not leave are disconnected by `tick`."""
         self._going_down = True
         for session in list(self._pending.values()):
             self._dismiss(session, Farewell.SHUTDOWN, now)
@@ -291,7 +291,7 @@ class Hub:
                 self.reconnect(conversation.session, now, Farewell.SHUTDOWN)
 
     def shut(self, now: Instant) -> None:
-        """Send away everybody, at once."""
+        """Disconnect everybody, at once."""
         self.go_down(now)
         for conversation in list(self._conversations):
             conversation.say_bye(Farewell.SHUTDOWN, now)
@@ -299,7 +299,7 @@ class Hub:
             conversation.lost(False, now)
 
     def reconnect(self, session: HubSession, now: Instant, farewell: Farewell = Farewell.MAINTENANCE) -> None:
-        """Ask the peer of a connected session to come again; its controllers can be had at once."""
+        """Ask the peer of a connected session to reconnect; its controllers are available at once."""
         assert session.conversation is not None
         session.conversation.reconnect(farewell, now)
         claims.release(session)

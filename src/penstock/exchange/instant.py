@@ -1,6 +1,6 @@
-"""The time, as everything here is told it.
+"""The time, as it is passed to everything here.
 
-Waiting and averaging go by `elapsed`, which never jumps; what peers see is `utc`.
+Waiting and averaging use `elapsed`, which is monotonic; what peers see is `utc`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Instant(NamedTuple):
-    # Seconds of a clock that only goes forward, from anywhere.
+    # Seconds of a monotonic clock, with any origin.
     elapsed: float
     # Milliseconds since 1970.
     utc: int

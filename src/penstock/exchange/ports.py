@@ -1,7 +1,7 @@
-"""What the hub needs of the world around it, and what it tells: Protocols.
+"""What the hub needs from the outside, and what it reports, as protocols.
 
-They are implemented by `wire.tlex` (forms), `doors.tlex` (channels, messages, chance, journaling) and `adapters.tlex`
-(the display); the door brings them together.
+They are implemented by `wire.tlex` (forms), `doors.tlex` (channels, messages, random numbers, journaling) and
+`adapters.tlex` (the display); the door brings them together.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class PeerChannel(Protocol):
-    """The way to a peer. Neither call may raise, whatever has become of the peer."""
+    """The way to a peer. Neither call may raise, even if the peer is gone."""
 
     def write(self, data: bytes) -> None:
-        """All of a turn. When the peer takes no more, tell the conversation: `set_writable(False)`."""
+        """Write all of a turn. When the peer takes no more, call `set_writable(False)` of the conversation."""
 
     def close(self) -> None:
-        """Nothing more is written; what was is still sent, if the peer takes it in a reasonable time."""
+        """Nothing more is written; what was written is still sent, if the peer reads it in a reasonable time."""
 
 
 class Layout(Protocol):
-    """Where things are in the payloads that sessions of one protocol send; a payload is opaque otherwise."""
+    """Positions in the payloads that sessions of one protocol send; a payload is opaque otherwise."""
 
     @property
     def identifier(self) -> slice: ...
@@ -46,7 +46,7 @@ class Forms(Protocol):
     def multiplex(self) -> Layout: ...
     @property
     def first_reserved(self) -> int:
-        """Payload types from here on are the protocol's own: no client may send them."""
+        """Payload types from here on are reserved for the protocol: no client may send them."""
 
     @property
     def largest(self) -> int:
@@ -64,11 +64,11 @@ class Forms(Protocol):
         """From any session to monitors, who are told whose it is."""
 
     def restamped(self, frames: Iterable[bytes], sent: int) -> list[bytes]:
-        """What monitors get, sent at another time."""
+        """What monitors get, with another time of sending."""
 
 
 class HubMessages(Protocol):
-    """What the hub itself says to a peer."""
+    """What the hub itself sends to a peer."""
 
     @property
     def keep_alive(self) -> bytes: ...
@@ -83,7 +83,7 @@ class HubMessages(Protocol):
 
 
 class Chance(Protocol):
-    """What nobody must be able to guess."""
+    """Random values that nobody can guess."""
 
     def token(self) -> str:
         """43 ASCII characters of 256 bits."""
@@ -95,7 +95,7 @@ class PayloadBatch(NamedTuple):
     """Payloads of one publisher in the order they came: frames as received, in scope and of no reserved type."""
 
     publisher: HubSession
-    # Whose payloads these are, or who they are for.
+    # The controller that these payloads come from, or are for.
     identifier: str
     frames: list[bytes]
     # Milliseconds since 1970.
@@ -105,19 +105,19 @@ class PayloadBatch(NamedTuple):
 
 
 class PayloadRecorder(Protocol):
-    """Takes all payloads that are accepted, whether anybody receives them or not."""
+    """Gets all accepted payloads, whether anybody receives them or not."""
 
     def record(self, batches: list[PayloadBatch]) -> None:
-        """Once in a turn, with all of it, before it is sent. Must not raise: others wait."""
+        """Called once in a turn with all payloads, before they are sent. Must not raise, because others wait."""
 
 
 class Watcher(Protocol):
-    """Is told what becomes of sessions. Must not raise, and must not call the hub from within."""
+    """Is told what becomes of sessions. Must not raise, and must not call the hub."""
 
     def opened(self, session: HubSession) -> None: ...
     def connected(self, session: HubSession) -> None: ...
     def changed(self, session: HubSession) -> None:
-        """Its identifiers are others."""
+        """Its identifiers have changed."""
 
     def ended(self, session: HubSession) -> None: ...
 

@@ -1,7 +1,7 @@
-"""The queue of one connected session: payloads and answers gather here and leave as one write a `Turn`.
+"""The queue of one connected session: payloads and answers are collected and written once per `Turn`.
 
-A slow peer keeps nobody waiting: beyond its bounds the oldest payloads are dropped and counted, since signals age. What
-belongs to the conversation itself passes ahead of payloads and is never dropped. Who puts what is in `relay`.
+A slow peer delays nobody: beyond its limits the oldest payloads are dropped and counted, because signals age. Messages
+of the conversation itself go ahead of payloads and are never dropped. Who puts what is in `relay`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.exchange.instant import Instant
 from penstock.exchange.ports import Forms, HubMessages, PayloadBatch, PayloadRecorder, PeerChannel
 from penstock.kernel.ledger import Ledger
 
-# Requests for timestamps that may be unanswered when the peer does not read; beyond, the oldest are not answered.
+# Requests for timestamps that may be unanswered when the peer does not read; beyond it the oldest are not answered.
 MAX_ANSWERS = 64
 
 
@@ -100,7 +100,7 @@ class Receiver:
         self._frames.extend(frames)
         self.waiting_bytes += size
         if self.waiting_bytes > self._max_bytes or len(self._frames) > self._max_frames:
-            # A channel that takes them has them early, whatever more this turn brings.
+            # A channel that is writable gets them early, even if this turn brings more.
             self._write(now)
             self._trim()
         if not self.writable:
@@ -110,7 +110,7 @@ class Receiver:
             self._mark()
 
     def refuse(self, count: int) -> None:
-        """Payloads that were for it and have no form that it can be sent."""
+        """Payloads for it that are too long in its form."""
         self.counters.routed += count
         self.counters.oversized += count
 
@@ -137,7 +137,7 @@ class Receiver:
             self._mark()
 
     def flush(self, now: Instant) -> None:
-        """The end of a turn."""
+        """Write at the end of a turn."""
         self._marked = False
         self._write(now)
 
@@ -163,7 +163,7 @@ class Receiver:
         self.waiting_bytes = 0
         parts = self._take_control(now) if self._control or self._answers else []
         if self._late and self.is_monitor:
-            # They tell when they were sent, and that is now.
+            # They contain the time of sending, which is now.
             parts += self._forms.restamped(frames, now.utc)
         else:
             parts += frames
@@ -196,7 +196,7 @@ class Receiver:
 class Turn:
     """What has gathered since the last one: payloads to record, and receivers that have something to write.
 
-    `wake` is called with the first of them; `run` is then to be called, once all bytes that are there have been read.
+    `wake` is called with the first of them; `run` must then be called, once all available bytes have been read.
     """
 
     __slots__ = ("_awake", "_receivers", "_recorders", "_wake", "batches")
@@ -210,7 +210,7 @@ class Turn:
         self.batches: list[PayloadBatch] | None = [] if recorders else None
 
     def add(self, receiver: Receiver) -> None:
-        """Have it write at the end of the turn. The receiver makes sure to ask once per turn."""
+        """Have it write at the end of the turn. The receiver asks only once per turn."""
         self._receivers.append(receiver)
         if not self._awake:
             self._awake = True

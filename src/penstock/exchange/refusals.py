@@ -1,4 +1,4 @@
-"""Why the hub refuses a request, in words of no protocol: a catalogue.
+"""Why the hub refuses a request, independent of any protocol: a catalogue.
 
 The door says how a client is told, and names the field of the request. Why conversations end is in `farewells`.
 """
@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 
 class HubReason(Enum):
-    """Every ground for refusing a request."""
+    """Every reason for refusing a request."""
 
     # Not with this authorization: its role, the type of session that its role is for, its domain, its controllers.
     ROLE = auto()
@@ -25,13 +25,13 @@ class HubReason(Enum):
     SINGLEPLEX = auto()
     LEAVING = auto()
     SECURITY = auto()
-    # Also for what belongs to others: who guesses a token must not learn that it exists.
+    # Also for what belongs to others: a client that guesses a token must not learn that it exists.
     UNKNOWN = auto()
     GOING_DOWN = auto()
 
 
 class HubRefusal(Exception):
-    """Nothing has changed. `position` says which of several identifiers it is about, from 0."""
+    """A refused request, which has changed nothing. `position` says which identifier it is about, from 0."""
 
     def __init__(self, reason: HubReason, text: str = "", position: int | None = None) -> None:
         super().__init__(text or reason.name)

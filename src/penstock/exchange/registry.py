@@ -1,7 +1,7 @@
-"""Registered controllers, by domain: who has claimed each, and who of them is connected.
+"""Registered controllers, by domain: which sessions have claimed each, and which of those are connected.
 
-A claim is taken by asking for a session and holds before its peer is there; payloads go to who is connected. Whether a
-claim is allowed is decided in `claims`.
+A claim is made by requesting a session, and is valid before its peer connects; payloads go to connected sessions.
+Whether a claim is allowed is decided in `claims`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Controller:
-    """One of them. Hot: the three tuples are what payloads are routed by, and change as a whole."""
+    """One controller. Hot: payloads are routed by the three tuples, which are replaced as a whole."""
 
     __slots__ = ("brokers", "claims", "down", "key", "live", "monitors", "owners", "tlc", "up")
 
@@ -27,7 +27,7 @@ class Controller:
         self.tlc = tlc
         # The identifier as it is in frames.
         self.key = tlc.identifier.encode()
-        # One session for each key: for all controllers' own sessions there is only one.
+        # One session for each key: a controller's own sessions all have the same.
         self.claims: dict[ClaimKey, HubSession] = {}
         self.live: dict[ClaimKey, HubSession] = {}
         # The controller's own session: none or one.
@@ -51,12 +51,12 @@ class Controller:
 
     @property
     def last_seen(self) -> int:
-        """When anything came from the controller, in milliseconds since 1970; 0: never."""
+        """When anything last came from the controller, in milliseconds since 1970; 0: never."""
         owner = self.owner
         return self.up.last_seen if owner is None or owner.conversation is None else owner.conversation.last_seen
 
     def join(self, session: HubSession) -> HubSession | None:
-        """Let a connected session take part; returns the one whose place it takes."""
+        """Add a connected session; returns the one that it replaces."""
         before = self.live.get(session.claim_key)
         self.live[session.claim_key] = session
         self._rewire()
@@ -95,10 +95,10 @@ class Registry:
         return iter(self._by_uuid.values())
 
     def add(self, tlc: Tlc) -> Controller:
-        """One more; the identifier must be free in its domain."""
+        """Add one; the identifier must be free in its domain."""
         domain = self._domains.setdefault(tlc.domain, {})
         if tlc.identifier in domain:
-            raise ValueError(f"{tlc.identifier!r} is registered in domain {tlc.domain!r} already")
+            raise ValueError(f"{tlc.identifier!r} is already registered in domain {tlc.domain!r}")
         controller = Controller(tlc)
         domain[tlc.identifier] = controller
         self._by_uuid[tlc.uuid] = controller

@@ -1,4 +1,4 @@
-"""The way of payloads: from the frames of one publisher into the queues of those who are to have them.
+"""The way of payloads: from the frames of one publisher to the queues of their receivers.
 
 Each form is made once, however many receivers it has: with identifier, without, and that of monitors. Frames are known
 to be long enough for the session's layout. Specification: 6.3.3.
@@ -30,12 +30,12 @@ def _relay_singleplex(session: HubSession, frames: list[bytes], forms: Forms, tu
         if accepted:
             _deliver(session, controller, accepted, forms, turn, now)
         return
-    # Its controller has gone to its successor.
+    # Its successor has taken over its controller.
     session.counters.out_of_scope += len(accepted)
 
 
 def _relay_multiplex(session: HubSession, frames: list[bytes], forms: Forms, turn: Turn, now: Instant) -> None:
-    """Neighbours for the same controller go together; sorting them further would change their order."""
+    """Adjacent payloads for the same controller go together; grouping more would change their order."""
     counters = session.counters
     scope = session.scope
     identifier, type_at, reserved = session.layout.identifier, session.layout.type_at, forms.first_reserved
@@ -62,7 +62,7 @@ def _relay_multiplex(session: HubSession, frames: list[bytes], forms: Forms, tur
 def _deliver(
     session: HubSession, controller: Controller, frames: list[bytes], forms: Forms, turn: Turn, now: Instant
 ) -> None:
-    """To everybody who is connected for this controller and on the other side, and to monitors."""
+    """To all connected sessions of this controller on the other side, and to monitors."""
     size = sum(map(len, frames))
     if session.type is SessionType.TLC:
         traffic = controller.up
@@ -87,13 +87,13 @@ def _deliver(
     elif not controller.monitors:
         session.counters.unrouted += len(frames)
     if controller.monitors:
-        # Received and sent are the same moment, unless a monitor is slow: then its queue corrects the second.
+        # Received and sent are the same time, unless a monitor is slow: then its queue corrects the latter.
         monitored = forms.monitored(frames, controller.key, session.token_bytes, now.utc, now.utc)
         _put(controller.monitors, monitored, now)
 
 
 def _put(receivers: tuple[Receiver, ...], forms: list[bytes | None], now: Instant) -> None:
-    """None is in the place of what no frame can hold in this form."""
+    """None replaces a payload that is too long for a frame in this form."""
     frames = [form for form in forms if form is not None]
     size = sum(map(len, frames))
     for receiver in receivers:

@@ -1,6 +1,7 @@
 """What each role may do: one table. The roles themselves are in `authorization`.
 
-A type of session is for the roles of its own category. Specification: 5.1; the wider interface has the other roles.
+A type of session is for the roles of its own category. Specification: 5.1; the other roles come from the wider
+interface.
 """
 
 from __future__ import annotations
@@ -60,20 +61,20 @@ def require_type(authorization: Authorization, type: SessionType) -> None:
     category = CATEGORIES.get(authorization.role)
     if type is not category:
         allowed = "none" if category is None else repr(category.value)
-        text = f"{type.value!r} is not for role {authorization.role.value}; allowed is {allowed}"
+        text = f"{type.value!r} is not for role {authorization.role.value}; allowed: {allowed}"
         raise HubRefusal(HubReason.SESSION_TYPE, text)
 
 
 def require_domain(authorization: Authorization, domain: str) -> None:
     """Raises HubRefusal."""
     if not covers(authorization, domain):
-        raise HubRefusal(HubReason.DOMAIN, f"{domain!r:.60} is not that of the authorization")
+        raise HubRefusal(HubReason.DOMAIN, f"{domain!r:.60} is not the domain of the authorization")
 
 
 def require_identifier(authorization: Authorization, identifier: str, position: int | None = None) -> None:
     """Raises HubRefusal unless the authorization is for this controller."""
     if authorization.identifiers and identifier not in authorization.identifiers:
-        text = f"{identifier!r} is not one of those of the authorization"
+        text = f"{identifier!r} is not one of the authorization's controllers"
         raise HubRefusal(HubReason.NOT_AUTHORIZED, text, position)
 
 
@@ -88,7 +89,7 @@ def may_see(authorization: Authorization, tlc: Tlc) -> bool:
 
 
 def sees_account(authorization: Authorization, account: str) -> bool:
-    """Whether sessions and logs of an account are shown: one's own, or all to those who look after a domain."""
+    """Whether sessions and logs of an account are shown: the own ones, or all to administrators of the domain."""
     return authorization.account == account or sees_accounts(authorization)
 
 

@@ -1,6 +1,6 @@
-"""A session: who asked for it, for which controllers, and what has become of it. Its life is a table, `NEXT`.
+"""A session: who requested it, for which controllers, and its state. Its life cycle is a table, `NEXT`.
 
-Sessions are made and ended by `hub`; what its peer does is in `conversation`. How clients see it is the door's to say.
+Sessions are made and ended by `hub`; what its peer does is in `conversation`. How clients see it is up to the door.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from penstock.exchange.settings import HubLimits
     from penstock.wire.tlex.vocabulary import EndReason
 
-# Two sessions with the same one cannot have the same controller. A controller's own session is the only one in its
-# domain; of brokers and monitors each account may have one.
+# Two sessions with the same key cannot have the same controller. A controller's own session is the only one in its
+# domain; each account may have one session as broker and one as monitor.
 ClaimKey = tuple[SessionType, str]
 
 
@@ -39,9 +39,9 @@ class SessionOrder(NamedTuple):
 class SessionState(Enum):
     # Its peer is awaited.
     PENDING = "pending"
-    # Connected, and the token was right.
+    # Connected, with a valid token.
     LIVE = "live"
-    # Told to reconnect: others may have its controllers.
+    # Told to reconnect: others may claim its controllers.
     LEAVING = "leaving"
     ENDED = "ended"
 
@@ -120,7 +120,7 @@ class HubSession:
         # Both are there while it is connected.
         self.conversation: Conversation | None = None
         self.receiver: Receiver | None = None
-        # Its peer must be there before: by the clock that does not jump, and as clients are told.
+        # The deadline for its peer: by the monotonic clock, and as clients are told.
         self.expires_at = now.elapsed + seconds
         self.expires = now.utc + round(seconds * 1000)
         # Milliseconds since 1970; None: not yet.

@@ -1,6 +1,6 @@
 """The numbers of the hub: limits for each type of session, and what is the same for all.
 
-What happens at each limit is said here; that it happens is in `conversation`, `receiver` and `hub`.
+What happens at each limit is described here; it is done in `conversation`, `receiver` and `hub`.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from dataclasses import dataclass, fields
 
 from penstock.wire.tlex.vocabulary import SessionType
 
-# Of a KB in the throughput limit.
+# Bytes of a KB in the throughput limit.
 KILOBYTE = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class HubLimits:
-    """Of a session; clients are told them. At each but the last the session ends, with Bye and a reason."""
+    """Limits of a session; clients are told them. Beyond each but the last the session ends, with Bye and a reason."""
 
     # No byte received for this long.
     keep_alive_seconds: float = 5.0
@@ -51,18 +51,18 @@ class HubSettings:
     broker: HubLimits = BROKER_LIMITS
     monitor: HubLimits = MONITOR_LIMITS
 
-    # From the request for it to the connection; then the session is gone, and its token with it.
+    # Seconds from the request to the connection; then the session ends, and its token is invalid.
     token_seconds: float = 5.0
-    # From the connection to the right token; then the connection is closed.
+    # Seconds from the connection to a valid token; then the connection is closed.
     handshake_seconds: float = 5.0
-    # How much longer than its keep-alive timeout a session may really be silent: published clients send one each
-    # 5.01 seconds.
+    # How much longer than its keep-alive timeout a session may actually be silent: published clients send one only
+    # every 5.01 seconds.
     keep_alive_slack: float = 0.1
     timestamps_seconds: float = 15.0
     # From Reconnect to Bye.
     reconnect_grace_seconds: float = 10.0
 
-    # What waits for a receiver that is slow; beyond either the oldest payloads are dropped and counted.
+    # What may wait for a slow receiver; beyond either limit the oldest payloads are dropped and counted.
     queue_frames: int = 10_000
     queue_bytes: int = 1 << 20
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 
-# A window is kept in no more pieces than this, however much is counted. What comes within a piece leaves the window
-# with its beginning: nobody is ever refused too early.
+# A window is kept in at most this many pieces, however much is counted. A piece leaves the window when its beginning
+# does, so that nobody is ever refused too early.
 PIECES = 500
 
 
@@ -57,7 +57,7 @@ class Average:
         self._entries: deque[tuple[float, float]] = deque()
 
     def add(self, now: float, value: float) -> float:
-        """One value more; the mean with it."""
+        """Add a value; returns the new mean."""
         entries = self._entries
         entries.append((now, value))
         while entries[0][0] <= now - self._seconds:
