@@ -61,7 +61,7 @@ def test_only_who_looks_after_the_platform_is_not_bound_to_a_domain(role: Role) 
     require_domain(of(role), "test")
     assert covers(of(role), "other") == (role is Role.PLATFORM_ADMIN)
     if role is not Role.PLATFORM_ADMIN:
-        with pytest.raises(HubRefusal, match=r"^'other' is not that of the authorization$") as refused:
+        with pytest.raises(HubRefusal, match=r"^'other' is not the domain of the authorization$") as refused:
             require_domain(of(role), "other")
         assert refused.value.reason is HubReason.DOMAIN
 

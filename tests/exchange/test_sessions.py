@@ -79,7 +79,7 @@ def test_a_broker_session_is_not_for_other_roles(world: World, role: Role, why: 
 
 
 def test_the_domain_must_be_that_of_the_authorization(world: World) -> None:
-    with pytest.raises(HubRefusal, match=r"^'other' is not that") as refused:
+    with pytest.raises(HubRefusal, match=r"^'other' is not the domain") as refused:
         world.hub.create(world.authorization(BROKER), world.request(BROKER, A, domain="other"), world.now)
     assert reason(refused) is HubReason.DOMAIN
 
@@ -406,7 +406,7 @@ def test_a_controller_that_is_registered_anew_under_its_name_is_another(world: W
 
 
 def test_an_identifier_is_registered_once_in_a_domain(world: World) -> None:
-    with pytest.raises(ValueError, match="'NLZH000A' is registered in domain 'test' already"):
+    with pytest.raises(ValueError, match="'NLZH000A' is already registered in domain 'test'"):
         world.register(A)
 
 

@@ -1,4 +1,4 @@
-"""The adapter API: data adapters bring items to life, a metadata adapter says who may see what.
+"""The adapter API: data adapters publish items, a metadata adapter decides who may see what.
 
 Subclass `DataAdapter` and `MetadataAdapter`; `AdapterSet` puts them together. The demo sets in `demo` are examples to
 read.

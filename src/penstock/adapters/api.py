@@ -1,9 +1,9 @@
-"""The base classes that adapters extend. Everything has a default: a metadata adapter that overrides nothing lets
-everybody in.
+"""The base classes that adapters extend. Everything has a default: a metadata adapter that overrides nothing admits
+everybody.
 
-A method may be plain or `async def`. Plain ones run on worker threads, so that they may wait, unless the class says
-that it is `quick`; async ones run on the event loop. How the server calls them, and keeps itself safe from their
-mistakes, is in `source` and `authority`.
+A method may be plain or `async def`. Plain ones run on worker threads, so that they may block, unless the class is
+marked as `quick`; async ones run on the event loop. How the server calls them, and protects itself from their errors,
+is in `source` and `authority`.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What a method may return: the thing itself, or something to await.
+# What a method may return: the value itself, or something to await.
 Maybe: TypeAlias = T | Awaitable[T]
 
 
 class Adapter:
     """What both kinds of adapters have in common: how they start and stop, and what they say about themselves."""
 
-    # Whether all plain methods return at once: they are then called on the event loop itself.
+    # Whether all plain methods return at once: they are then called on the event loop.
     quick = False
 
     def start(self) -> Maybe[None]:
-        """The server is about to open: connect to whatever the adapter needs. An exception stops it."""
+        """The server is about to open: connect to whatever the adapter needs. An exception stops the server."""
 
     def check_start(self) -> Maybe[None]:
-        """Raise what `start` would raise, where that can be known without an effect; for `penstock config check`."""
+        """Raise what `start` would raise, as far as that can be known without side effects; for `penstock config check`."""
 
     async def wait_until_ready(self) -> None:
         """All adapters of the set have been started: wait for what must be there before the first client comes. An
@@ -57,15 +57,15 @@ class Adapter:
         """
 
     def stop(self) -> Maybe[None]:
-        """The server goes down."""
+        """The server is shutting down."""
 
     def listener_certificate(self) -> Certificate | None:
-        """Of an adapter that listens with TLS: what it shows there. The server has it read again on SIGHUP."""
+        """For an adapter that listens with TLS: its certificate. The server reads it again on SIGHUP."""
         return None
 
     @property
     def trouble(self) -> str | None:
-        """Why the adapter cannot do its work just now, such as a connection that is down; None when it can.
+        """Why the adapter cannot do its work at present, such as a lost connection; None when it can.
 
         /health names the adapter as degraded as long as there is a reason, which is not shown.
         """
@@ -73,7 +73,7 @@ class Adapter:
 
 
 class DataAdapter(Adapter):
-    """Publishes items: overrides what it wants to be told of, and calls `update`, from any thread."""
+    """Publishes items: override the calls that matter to you, and call `update`, from any thread."""
 
     publisher: Publisher
 
@@ -84,10 +84,10 @@ class DataAdapter(Adapter):
     # -- what the server asks for ---------------------------------------------------------------------------------
 
     def subscribe(self, item: str) -> Maybe[None]:
-        """Somebody wants the item: publish it from now on, its snapshot first."""
+        """A client has subscribed to the item: publish it from now on, its snapshot first."""
 
     def unsubscribe(self, item: str) -> Maybe[None]:
-        """Nobody wants the item any more."""
+        """Nobody is subscribed to the item any more."""
 
     def has_snapshot(self, item: str) -> bool:
         """Whether `subscribe` leads to updates marked as snapshot. Always called on the event loop."""
@@ -125,18 +125,18 @@ class DataAdapter(Adapter):
 
 
 class MetadataAdapter(Adapter):
-    """Decides. By default groups and schemas are lists of names with spaces between them, and everything is allowed.
+    """Decides who may do what. By default groups and schemas are lists of names separated by spaces, and all is allowed.
 
-    Raise a `Refusal` to say no; with a `code` of zero or below the client is told that one.
+    Raise a `Refusal` to deny a request; with a `code` of zero or below the client is told that code.
     """
 
     # How many sessions a user may have at a time; one more ends the oldest with cause 35. None: any number.
     sessions_per_user: int | None = None
 
-    # Whether its own `authenticate` finds out who clients are; if not, what a client calls itself means nothing.
+    # Whether its own `authenticate` verifies who clients are; if not, the name that a client gives means nothing.
     knows_names: bool = True
 
-    # Whether `authenticate` looks at user and password only, so that its answer may be kept for a while.
+    # Whether `authenticate` depends only on user and password, so that its answer may be cached for a while.
     decides_by_password: bool = False
 
     server: ServerHandle
@@ -144,21 +144,21 @@ class MetadataAdapter(Adapter):
     adapter_set: str = ""
 
     def attach(self, server: ServerHandle) -> None:
-        """The adapter is given its hold on sessions; before `start`."""
+        """The adapter is given control of sessions; before `start`."""
         self.server = server
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
     def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Maybe[Admission | None]:
-        """Let the client in, or raise `Refusal(Reason.CREDENTIALS, "...")`. None: as `max_bandwidth` and others say."""
+        """Admit the client, or raise `Refusal(Reason.CREDENTIALS, "...")`. None: with the limits of `max_bandwidth` etc."""
         return None
 
     def new_session(self, session: SessionFacts) -> Maybe[float | None]:
-        """A session has been opened; a Refusal ends it at once. Seconds that it may live; None leaves that as it is."""
+        """A session has been opened; a Refusal ends it at once. Returns the seconds that it may live; None: no change."""
         return None
 
     def session_closed(self, session: SessionFacts) -> Maybe[None]:
-        """A session is gone; after everything else about it."""
+        """A session has ended; called after everything else about it."""
 
     def max_bandwidth(self, user: str | None) -> float | None:
         """The most a session of the user may have, in kbit/s; None for no limit."""
@@ -171,8 +171,8 @@ class MetadataAdapter(Adapter):
     # -- subscriptions --------------------------------------------------------------------------------------------
 
     async def resolve(self, session: SessionFacts, wish: Wish) -> Grant:
-        """All about a subscription at once. Only for those who can answer better in one go: then nothing else between
-        here and `subscribed` is asked.
+        """All about a subscription at once. Only for adapters that prefer one call: then no other method between here
+        and `subscribed` is called.
         """
         raise NotImplementedError
 
@@ -205,8 +205,8 @@ class MetadataAdapter(Adapter):
         return 0.0
 
     def selector(self, session: SessionFacts, data_adapter: str, name: str) -> Maybe[Selector]:
-        """The choice of events that a selector's name stands for: a function that says which event may pass."""
-        raise Refusal(Reason.SELECTOR, f"{name[:60]} is not a selector here")
+        """The selector of this name: a function that says which events may pass."""
+        raise Refusal(Reason.SELECTOR, f"{name[:60]} is not a known selector")
 
     def subscribed(self, session: SessionFacts, subscription: SubscriptionFacts) -> Maybe[None]:
         """A subscription is about to begin; a Refusal prevents it."""
@@ -219,13 +219,13 @@ class MetadataAdapter(Adapter):
     # -- messages -------------------------------------------------------------------------------------------------
 
     def message(self, session: SessionFacts, text: str) -> Maybe[str | None]:
-        """A message from a client; what is returned goes back to it. Raise a Refusal to turn it down."""
-        raise Refusal(Reason.MESSAGE_FAILED, "This adapter set takes no messages")
+        """A message from a client; the return value is sent back to it. Raise a Refusal to reject it."""
+        raise Refusal(Reason.MESSAGE_FAILED, "This adapter set accepts no messages")
 
 
 @dataclass(frozen=True, slots=True)
 class Journaling:
-    """What of a data adapter is journaled: names of items, with `*` for any characters.
+    """Which items of a data adapter are journaled: names, with `*` for any characters.
 
     A name without it is kept subscribed at the adapter from the start, so that its history has no gaps; a pattern
     journals what is published anyway.

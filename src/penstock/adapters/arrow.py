@@ -1,4 +1,4 @@
-"""Rows of Arrow tables as events. Apart from `publisher`, so that pyarrow is loaded by those only who use it.
+"""Rows of Arrow tables as events. Separate from `publisher`, so that pyarrow is loaded only when it is used.
 
 How values are written out is part of the interface: docs/adapters.md, "Reference: ingest".
 """
@@ -35,7 +35,7 @@ def split(table: pyarrow.Table | pyarrow.RecordBatch, item: str) -> tuple[list[s
         columns = [_texts(table.column(name)) for name in fields]
         items = _texts(table.column(item))
     except pyarrow.ArrowException as error:
-        # Not all of them are a ValueError: some types it cannot cast.
+        # Not all of its errors are a ValueError: some types it cannot cast.
         raise ValueError(str(error)) from error
     events = map(dict, map(zip, repeat(fields, len(items)), zip(*columns, strict=True))) if fields else _nothing(items)
     return items, cast(Iterator[CheckedEvent], events)
@@ -48,7 +48,7 @@ def check(schema: pyarrow.Schema, item: str) -> None:
         raise ValueError(f"no column {item}; the table has {', '.join(names) or 'none'}")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"column {twice} is there twice")
+        raise ValueError(f"column {twice} appears twice")
     for name, kind in zip(names, schema.types, strict=True):
         if not _has_text(kind):
             raise ValueError(f"column {name} is of type {kind}, which is not text, a number or a time")
@@ -121,11 +121,11 @@ def _texts(column: pyarrow.ChunkedArray | pyarrow.Array) -> list[str | None]:
 def _times(column: pyarrow.ChunkedArray | pyarrow.Array) -> list[str | None]:
     """ISO 8601 in UTC, as which times without a zone are taken; milliseconds, and more digits where there are any."""
     unit = "ms" if column.type.unit == "s" else column.type.unit
-    # A time with a zone is counted in UTC: without the zone Arrow writes it out as that, and twenty times as fast.
+    # A time with a zone is stored in UTC: without the zone Arrow writes it as that, and much faster.
     universal = column.cast(pyarrow.timestamp(column.type.unit)).cast(pyarrow.timestamp(unit))
     texts: list[str | None] = universal.cast(pyarrow.string()).to_pylist()
     for _ in range({"ms": 0, "us": 1, "ns": 2}[unit]):
         texts = [text[:-3] if text is not None and text.endswith("000") else text for text in texts]
     if any(text is not None and text.startswith("<") for text in texts):
-        raise ValueError("a time is so far away that it cannot be written out")
+        raise ValueError("a time is outside of the years that can be written")
     return [None if text is None else text.replace(" ", "T") + "Z" for text in texts]

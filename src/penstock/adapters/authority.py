@@ -1,8 +1,8 @@
 """A metadata adapter as the kernel's authority and message handler: whatever goes wrong in it becomes a refusal.
 
-Threads and time-outs are in `calls`, how many calls a session may have in `session_calls`. Calls about a session go
-side by side; but its first is `new_session` and its last `session_closed`, and those that tell of the beginning and the
-end of one subscription come in their order.
+Threads and timeouts are in `calls`, how many calls a session may have in `session_calls`. Calls about a session run
+concurrently; but its first is `new_session` and its last `session_closed`, and those about the beginning and the end of
+one subscription come in order.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def shared_name(name: str) -> str:
 
 
 def forget_names() -> None:
-    """Share anew from now on: names of items that are gone need not be kept, nor the memory around them."""
+    """Start sharing from scratch: names of items that are gone need not be kept, nor the memory around them."""
     shared_name.cache_clear()
 
 
 class GuardedSelector:
-    """A metadata adapter's choice of events; one that it fails on is not chosen, and the others still get it."""
+    """A metadata adapter's selector; an event on which it raises does not pass, and other subscribers still get it."""
 
     def __init__(self, adapter_set: str, name: str, selector: Selector) -> None:
         self._adapter_set = adapter_set
@@ -77,11 +77,11 @@ class GuardedSelector:
 
 
 def guarded(adapter_set: str, name: str, selector: Selector) -> Selector:
-    """One guard for all who have the same selector: they share what is encoded for them."""
+    """One guard for all subscriptions with the same selector: they share what is encoded for them."""
     try:
         return _shared_guard(adapter_set, name, selector)
     except TypeError:
-        # A selector without a hash is nobody else's.
+        # A selector that is not hashable is not shared.
         return GuardedSelector(adapter_set, name, selector)
 
 
@@ -123,9 +123,9 @@ class SetAuthority:
         self._answers_at_once = self._caller.returns_at_once("message")
         self._hears_at_once = self._caller.returns_at_once("subscribed")
         self._calls = SessionCalls()
-        # Subscriptions whose end is yet to be told: one with the same number begins after that.
+        # Subscriptions whose end the adapter has yet to be told: one with the same number begins after that.
         self._endings: dict[tuple[str, int], asyncio.Task[None]] = {}
-        # Taken away while clients may be on their way in.
+        # The set has been removed while clients may be connecting.
         self.retired = False
         self._facts: dict[str, SessionFacts] = {}
         self._by_user: dict[str, list[Session]] = {}
@@ -144,16 +144,16 @@ class SetAuthority:
 
     @property
     def vouches(self) -> bool:
-        """Whether the adapter finds out who somebody is: else what a client calls itself means nothing."""
+        """Whether the adapter verifies who clients are: else the name that a client gives means nothing."""
         return self._overrides("authenticate") and self._metadata.knows_names
 
     @property
     def is_constant(self) -> bool:
-        """Whether it decides about clients by user and password alone, so that its answer may be kept for a while."""
+        """Whether it decides by user and password only, so that its answer may be cached for a while."""
         return self._metadata.decides_by_password
 
     async def start(self) -> None:
-        # Nobody waits for an answer yet: it may take its time, a remote one until its process has come up.
+        # Nobody waits for an answer yet, so there is no timeout: a remote adapter's process may take long to start.
         starter = AdapterCaller(self._metadata, MetadataAdapter, self._metadata.quick, None, f"{self._name}-metadata")
         try:
             await starter.call("start")
@@ -173,7 +173,7 @@ class SetAuthority:
         return await self._guarded(call, self._caller.call(call, *arguments))
 
     async def _guarded(self, call: str, answer: Awaitable[Any], late: Reason = Reason.AUTHORITY_UNAVAILABLE) -> Any:
-        """The answer; a Refusal in place of whatever goes wrong, `late` for one that does not come in time."""
+        """The answer; any failure becomes a Refusal, with the reason `late` after a timeout."""
         try:
             with CONTAINED:
                 return await answer
@@ -185,7 +185,7 @@ class SetAuthority:
         if isinstance(error, Refusal):
             return error
         if isinstance(error, TimeoutError):
-            log.warning("metadata adapter took too long", adapter_set=self._name, call=call)
+            log.warning("metadata adapter timed out", adapter_set=self._name, call=call)
             return Refusal(late, "The metadata adapter has not answered in time")
         log.exception("metadata adapter failed", adapter_set=self._name, call=call)
         return Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this request")
@@ -272,7 +272,7 @@ class SetAuthority:
     # -- subscriptions --------------------------------------------------------------------------------------------
 
     async def judge(self, session: SessionFacts, wish: Wish) -> Grant:
-        """What a session would be granted. For doors that have none, and want to know what is allowed all the same."""
+        """What a session would be granted. For doors without sessions that need to know what is allowed."""
         answer = (
             self._caller.call("resolve", session, wish)
             if self._resolves
@@ -398,7 +398,7 @@ class SetAuthority:
     async def _process(self, session: Session, message: Message) -> None:
         facts = self._facts.get(session.id)
         if facts is None:
-            # Whoever waits for the outcome must hear of one.
+            # The sender must get an outcome.
             session.messages.failed(message, MESSAGE_ERROR, "The session has been closed")
             return
         try:
@@ -409,7 +409,7 @@ class SetAuthority:
             code = MESSAGE_REFUSED if refusal.code is None else refusal.code
             session.messages.failed(message, code, refusal.message)
         except TimeoutError:
-            log.warning("metadata adapter took too long", adapter_set=self._name, call="message")
+            log.warning("metadata adapter timed out", adapter_set=self._name, call="message")
             session.messages.failed(message, MESSAGE_ERROR, "The metadata adapter has not answered in time")
         except Exception:
             log.exception("metadata adapter failed", adapter_set=self._name, call="message")

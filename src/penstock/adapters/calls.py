@@ -1,6 +1,6 @@
-"""How adapters' methods are called: async ones on the event loop, plain ones on threads of their own, none for ever.
+"""How adapters' methods are called: async ones on the event loop, plain ones on threads, all with a timeout.
 
-A thread that never comes back is lost to its adapter set only, and its caller has long been told.
+A thread that never returns is lost only to its adapter set; its caller has got a timeout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from penstock.adapters.faults import CONTAINED, AdapterExit
 
-# Seconds that the end of an adapter waits for its calls under way, such as those that tell of the end of sessions.
+# Seconds that stopping an adapter waits for its running calls, such as those about the end of sessions.
 LAST_CALLS = 1.0
 
 # Threads that an adapter set may keep busy at a time; more calls wait for one of them.
@@ -80,7 +80,7 @@ class AdapterCaller:
 
 
 class Tasks:
-    """Work that goes on beside the server's own; kept here, for the event loop forgets tasks that nobody holds."""
+    """Background tasks; kept here, because the event loop holds only weak references to tasks."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
@@ -116,6 +116,6 @@ class Tasks:
             del self._last[key]
 
     async def settle(self, seconds: float) -> None:
-        """Wait for what is under way, but not for ever: one that is stopped is to have heard all that came before."""
+        """Wait for running calls, but not for ever: an adapter should get all earlier calls before it is stopped."""
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)

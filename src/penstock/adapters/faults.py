@@ -1,4 +1,4 @@
-"""What becomes of that which adapter code raises: a failure of this adapter, never the end of the server.
+"""What adapter code raises becomes a failure of this adapter, never the end of the server.
 
 `sys.exit()` raises SystemExit, which like KeyboardInterrupt passes through every `except Exception` and ends an event
 loop. Here both become ordinary exceptions. What adapters raise in tasks and callbacks of their own is in `outlive`.
@@ -14,7 +14,7 @@ from types import TracebackType
 
 
 class AdapterExit(Exception):
-    """An adapter has raised what is meant to end a process or a task; the text names it."""
+    """An adapter has raised an exception that would end a process or a task; the text names it."""
 
 
 def is_by_person() -> bool:

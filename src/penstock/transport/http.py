@@ -74,7 +74,7 @@ class HttpConnection(asyncio.Protocol):
     # -- what a port brings along ---------------------------------------------------------------------------------
 
     def route(self, request: HttpRequest) -> None:
-        """Answer the request: at once by `send_complete`, or later by the object given to `answer_by`. Raises HttpError."""
+        """Answer the request: at once by `send_complete`, or later by what `answer_by` is given. Raises HttpError."""
         raise NotImplementedError
 
     def upgrade(self, request: HttpRequest) -> None:

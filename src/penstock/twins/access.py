@@ -1,4 +1,4 @@
-"""Who may do what, by a policy: grants and revokes for subjects and paths. The deepest decides, at a tie the revoke.
+"""Who may do what, by a policy: grants and revokes for subjects and paths. The deepest path wins; in a tie, the revoke.
 
 Pure evaluation; which permission a command needs is said in `enforcement`. Upstream documentation: "Policies".
 """
@@ -12,7 +12,7 @@ from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.pointer import MISSING, Absent, Pointer, parse_pointer
 
-# Sets of subjects whose rights one policy remembers. With more of them, rights are worked out anew.
+# Sets of subjects whose rights one policy caches. With more of them, rights are computed again.
 MAX_REMEMBERED = 256
 
 Subjects = frozenset[str]
@@ -33,7 +33,7 @@ class Permission(StrEnum):
 
 
 class Scope:
-    """Where some subjects have one permission: a tree of places, each granted, revoked, or as the one above it."""
+    """Where some subjects have one permission: a tree of places, each granted, revoked, or inherited from above."""
 
     __slots__ = ("_below", "_effect", "_has_grant", "_has_revoke")
 
@@ -59,16 +59,16 @@ class Scope:
             self._has_revoke = True
 
     def covers(self, pointer: Pointer) -> bool:
-        """Whether the permission is had at this place itself."""
+        """Whether the permission is granted at this place itself."""
         return self._at(pointer)[0]
 
     def covers_all(self, pointer: Pointer) -> bool:
-        """Whether it is had here and everywhere below: unrestricted."""
+        """Whether it is granted here and everywhere below: unrestricted."""
         granted, scope = self._at(pointer)
         return granted and (scope is None or not scope._has_revoke)
 
     def touches(self, pointer: Pointer) -> bool:
-        """Whether it is had here or anywhere below, be there something or not."""
+        """Whether it is granted here or anywhere below, whether or not there is a value."""
         granted, scope = self._at(pointer)
         # A grant at a place may have lost to a revoke at the same one.
         return granted or (scope is not None and scope._has_grant and any(scope._effects()))
@@ -80,7 +80,7 @@ class Scope:
         return self.covers_all(pointer)
 
     def visible(self, value: Json, pointer: Pointer = ()) -> Json | Absent:
-        """What is left of the value at a place when all that is not covered is taken out; MISSING if that is nothing.
+        """The value at a place without what is not covered; MISSING if nothing is left.
 
         An object stays as long as it is covered itself, even if nothing in it is. Arrays are taken as a whole.
         """
@@ -133,7 +133,7 @@ class Rights:
 
 _NOWHERE = Scope()
 
-# What nobody has been granted anything by.
+# Grants nothing to anybody.
 NO_RIGHTS = Rights({})
 
 
@@ -151,7 +151,7 @@ _Rule = tuple[frozenset[str], str, Pointer, str, bool]
 
 
 class Access:
-    """A policy, ready to be asked. Its document is known to be valid."""
+    """A policy, ready to be evaluated. Its document is known to be valid."""
 
     def __init__(self, policy: Json) -> None:
         self._rules = list(_rules(policy))

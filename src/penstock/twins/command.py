@@ -1,7 +1,7 @@
-"""What somebody asks of a thing or a policy, in the terms of the rules: who it is, what is to be done where, and on
-which conditions.
+"""A command to a thing or a policy, in the terms of the rules: who sends it, what is to be done where, and on which
+conditions.
 
-Doors make it of what clients send, and find out who they are. What it comes to is in `decision`.
+Doors make it from what clients send, and authenticate them. Its result is in `decision`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from penstock.wire.ditto.resource import Resource
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`names` are subjects such as `nginx:ditto`, the foremost first: it is granted what a creator is granted.
+    """`names` are subjects such as `nginx:ditto`; the first is the one that gets the rights of a creator.
 
-    `origin` is whatever stands for the connection; events carry it, so that they are not sent back there.
+    `origin` identifies the connection; events carry it, so that they are not sent back there.
     """
 
     names: tuple[str, ...]
@@ -43,7 +43,7 @@ class TwinCommand:
     """One command to one entity. The value of those that have none is UNSET.
 
     `path` is the place as the sender wrote it, `kept` is journaled with the changes, `correlation` is what the sender
-    calls the command: it is told again with them.
+    calls the command: it is repeated with them.
     """
 
     action: Action
@@ -64,7 +64,7 @@ class TwinCommand:
 
 @dataclass(frozen=True, slots=True)
 class RetrieveThings:
-    """Those of these things that the caller may read."""
+    """Retrieves those of these things that the caller may read."""
 
     entities: tuple[EntityId, ...]
     fields: Fields | None

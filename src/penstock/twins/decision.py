@@ -1,4 +1,4 @@
-"""What a command comes to: the change it makes and what its sender is told, or what a reader gets to see.
+"""The result of a command: the change it makes and the answer to its sender, or what a reader gets.
 
 Decided by `things`, `policies` and `retrieval`; carried out by `registry`.
 """
@@ -22,9 +22,9 @@ class Effect(Enum):
 
     # It was read.
     RETRIEVED = auto()
-    # Something is there that was not there before.
+    # Something new was created.
     CREATED = auto()
-    # What was there has been changed, or is gone.
+    # Something was changed or deleted.
     CHANGED = auto()
 
 
@@ -40,7 +40,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command that succeeded came to. `tag` is that of what is at its place now, if anything is."""
+    """The result of a command that succeeded. `tag` is that of the value at its place now, if there is one."""
 
     effect: Effect
     value: Json | UnsetType = UNSET
@@ -48,7 +48,7 @@ class Result:
 
 
 def put_at(document: Document, pointer: Pointer, value: Json) -> Decision:
-    """The value replaces what is there, or is new."""
+    """The value replaces an old one, or is new."""
     is_new = get(document, pointer) is MISSING
     change = Change(Action.CREATED if is_new else Action.MODIFIED, pointer, value)
     after = change.applied(document)
@@ -56,7 +56,7 @@ def put_at(document: Document, pointer: Pointer, value: Json) -> Decision:
 
 
 def delete_at(document: Document, pointer: Pointer) -> Decision:
-    """What is there goes; the caller has looked that something is."""
+    """The value is deleted; the caller has checked that there is one."""
     change = Change(Action.DELETED, pointer)
     return Decision(change, change.applied(document), Effect.CHANGED)
 
@@ -67,7 +67,7 @@ def create(document: Document) -> Decision:
 
 
 def check_document(document: Document, limit: int, *, is_policy: bool = False) -> None:
-    """Refuse what is too large, or has more levels than a message may have: nobody could read it."""
+    """Refuse what is too large, or has more levels than a message may have, because nobody could read it."""
     text = encode(document)
     check_size(len(text), limit, is_policy=is_policy)
     if text.count(b"{") + text.count(b"[") > MAX_DEPTH and is_deep(document):

@@ -1,7 +1,7 @@
 """Which permission a command needs, and the reason for refusing it to those who lack it.
 
-To write takes WRITE on the place and on all below it, to read takes READ on the place or on anything below. Who may
-read nothing of an entity is told that there is none; all others are told what they may not do.
+Writing needs WRITE on the place and on all below it; reading needs READ on the place or on anything below. A caller who
+may read nothing of an entity is told that it does not exist; all others are told what they may not do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.wire.ditto.resource import Part, Resource
 
 
 def not_found(group: EntityGroup, id: str) -> TwinRefusal:
-    """There is no such thing, or policy, or its reader must not know that there is."""
+    """There is no such thing or policy, or the caller must not know that there is."""
     return TwinRefusal(NotFound(id, Resource(Part.POLICY if group is EntityGroup.POLICIES else Part.THING, ())))
 
 

@@ -1,4 +1,4 @@
-"""What an entity was at some moment of its past, by folding its records.
+"""The state of an entity at some moment of its past, by folding its records.
 
 A fold begins at the last milestone before the moment, so that it is short. Who has the records, the journal or the
 lake, is behind the port `Archive`.
@@ -27,11 +27,11 @@ class PastMoment:
     before: int | None = None
 
     def not_found(self, key: EntityKey) -> TwinRefusal:
-        """There was nothing then, or there is no knowing what."""
+        """There was nothing then, or its state is unknown."""
         return TwinRefusal(NeverWas(key, self.revision, self.before))
 
     def check(self, key: EntityKey, latest: int, now: int) -> None:
-        """Raises NeverWas for what cannot have been, before anything is read. `now` is in microseconds since 1970."""
+        """Raises NeverWas for an impossible moment, before anything is read. `now` is in microseconds since 1970."""
         if self.revision is not None:
             if not 1 <= self.revision <= latest:
                 raise self.not_found(key)
@@ -41,7 +41,7 @@ class PastMoment:
     def find(self, archive: Archive, key: EntityKey, entity: str) -> Twin:
         """What there was, from an archive that knows it as `entity`; raises NeverWas if there was nothing.
 
-        Reads some hundred records, wherever in a history that is.
+        Reads only the records since the last milestone, however long the history is.
         """
         until = self._until
         last = self.revision if until is None else archive.last_revision(entity, until)
@@ -52,7 +52,7 @@ class PastMoment:
     def twin(self, key: EntityKey, records: Iterable[Record], base: Twin | None = None) -> Twin:
         """What there was; raises NeverWas if nothing. `base` is the state before the first of the records.
 
-        Of a history whose beginning is gone, and without a base, nothing is known until it was written as a whole.
+        If the beginning of a history is gone and there is no base, nothing is known until it was written as a whole.
         """
         found = self.fold(((record, change_of(key.group, record)) for record in records), base)
         if found is None:
@@ -68,7 +68,7 @@ class PastMoment:
                 break
             if change is not None:
                 state = after(state, change, record.revision, record.timestamp)
-            # The clock may have stepped back: the last event before the instant decides, whatever came before it.
+            # The clock may have been set back: the last event before the instant decides, whatever came before it.
             if until is None or record.timestamp < until:
                 found = state
         return found

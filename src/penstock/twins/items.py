@@ -9,7 +9,7 @@ the other fields their properties. Values are texts, and a field that is null is
     row DELETE of key k              merged, /features, {k: null}
     clear                            modified, /, the thing with nothing in it
 
-Records do not tell in which mode an item is subscribed, as that differs by client: all that came since stays.
+Records do not show in which mode an item is subscribed, because that differs by client: all fields that came stay.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FEATURES = msgspec.json.Decoder(_Told)
 
 
 def change_of_item(thing_id: str, record: Record) -> Change | None:
-    """The change of the thing that a record of the item tells; None for one that tells none."""
+    """The change of the thing by a record of the item; None if there is none."""
     if record.kind == CLEAR:
         return Change(Action.MODIFIED, (), empty(thing_id))
     if record.kind not in (UPDATE, SNAPSHOT) or record.value is None:
@@ -73,7 +73,7 @@ def fields_in(record: Record) -> list[str]:
 
 
 def fields_told(path: str, value: str | None) -> list[str]:
-    """The fields of the item that an event of its thing tells, by the path and the text that `change_of_item` gave."""
+    """The fields of the item in an event of its thing, from the path and the text that `change_of_item` made."""
     if value is None:
         return []
     if path == "/attributes":

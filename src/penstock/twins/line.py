@@ -1,7 +1,7 @@
 """The states of one thing or policy while some of them are not on the disk yet.
 
-Commands build on the newest state; nobody is told of it before its record is durable, and one that never will be is
-taken back. What is committed is always the fold of what the journal has, whatever was taken back before it.
+Commands build on the newest state; nobody is told of it before its record is durable, and one that never becomes
+durable is undone. The committed state is always the fold of the journal's records, whatever was undone before.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ChangeLine:
 
     @property
     def head(self) -> Twin | None:
-        """What there will be if all goes well: what the next command meets."""
+        """The state if all writes succeed: what the next command builds on."""
         return self._steps[-1].after if self._steps else self.committed
 
     @property
@@ -54,7 +54,7 @@ class ChangeLine:
         self.committed = step.after
 
     def drop(self, step: ChangeStep) -> None:
-        """It never will be; what was built on it stands on what was before."""
+        """It never will be; what was built on it now builds on the state before it."""
         self._take(step)
         state = self.committed
         for later in self._steps:

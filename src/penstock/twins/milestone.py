@@ -1,8 +1,8 @@
-"""Milestones: now and then a record carries, among its headers, what its entity was before it, as a whole.
+"""Milestones: from time to time a record carries, among its headers, the whole state of its entity before it.
 
-So that what an entity was at some moment is known from a few records before that moment, however long its history, and
-even if its beginning is gone. A milestone tells what was on the disk when its record was appended: it is right whatever
-becomes of changes that were still on their way then. Read next: `history`.
+So the state at some moment can be computed from a few records before it, however long the history is, and even if its
+beginning is gone. A milestone has the state on the disk when its record was appended: it is right whatever becomes of
+changes that were still pending then. Read next: `history`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def with_milestone(headers: Mapping[str, Json], revision: int, before: Twin | No
 
 
 def milestone_in(headers: str | None) -> Twin | None:
-    """What the headers of a record say that its entity was; None if they do not."""
+    """The state of the entity in the headers of a record; None if they have none."""
     if headers is None or HEADER not in headers:
         return None
     try:
@@ -48,7 +48,7 @@ def milestone_in(headers: str | None) -> Twin | None:
 def places(revision: int) -> Iterator[int]:
     """Revisions whose records may carry a milestone, from this one backwards.
 
-    In ever larger steps: where the first has none, as in a journal of an older version, the next may not either.
+    In growing steps: if the first has none, as in a journal of an older version, the next may have none either.
     """
     place, step = revision - revision % EVERY, EVERY
     while place > 0:

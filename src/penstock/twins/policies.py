@@ -1,6 +1,7 @@
-"""The rules of policies: what a valid one is, and what each command makes of the one it meets.
+"""The rules of policies: what a valid one is, and what each command makes of it.
 
-How a policy decides is in `access`. A policy must keep somebody who may write it: else nobody could ever change it.
+How a policy decides is in `access`. A policy must keep a subject that may write it, because nobody could ever change it
+otherwise.
 Upstream documentation: "Policies".
 """
 
@@ -18,29 +19,29 @@ from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.pointer import get, print_pointer
 from penstock.wire.ditto.resource import Part, Resource
 
-# The entry of a policy that nobody gave.
+# The entry of a default policy.
 DEFAULT_LABEL = "DEFAULT"
 _EVERYTHING = ("thing:/", "policy:/", "message:/")
 _ROOT = "policy:/"
 
-# Parts that can be deleted one by one; the others are there as long as what they are in.
+# Parts that can be deleted one by one; the others exist as long as what they are in.
 _DELETABLE = (Part.POLICY, Part.ENTRY, Part.SUBJECT, Part.RESOURCE)
 
 
 def may_create(command: TwinCommand) -> bool:
-    """Whether a command makes the policy that is missing."""
+    """Whether a command creates the policy if it is missing."""
     return not command.resource.pointer and command.action in (Action.CREATE, Action.MODIFY)
 
 
 def default_policy(policy_id: str, subject: str) -> Document:
-    """What a thing is put under whose creator says nothing: all is granted to the creator."""
+    """The default policy of a new thing: everything is granted to the creator."""
     effects = {name: {"grant": ["READ", "WRITE"], "revoke": list[str]()} for name in _EVERYTHING}
     entry = {"subjects": {subject: {"type": "generated"}}, "resources": effects}
     return {"policyId": policy_id, "entries": {DEFAULT_LABEL: entry}}
 
 
 def decide_new(policy_id: str, value: Json, limit: int = MAX_ENTITY_BYTES) -> Decision:
-    """A policy that was not there."""
+    """A new policy."""
     policy = _policy(policy_id, value)
     if not keeps_a_writer(policy):
         raise TwinRefusal(NobodyCouldWrite(policy_id, None))
@@ -128,7 +129,7 @@ def _subjects(value: Json, place: str) -> Document:
 
 
 def _subject(value: Json, place: str) -> Document:
-    # One that were to expire, and did not, would keep what it was meant to lose.
+    # A subject that is meant to expire, and does not, would keep its rights.
     if value.get("expiry") is not None:
         raise TwinRefusal(SubjectExpires(text_of(value["expiry"]), f"{place}/expiry"))
     return dict(value)

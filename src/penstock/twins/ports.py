@@ -21,7 +21,7 @@ class NewRecord(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """Records that were taken in: sequences from `first` on, and a revision for each."""
+    """Records that were accepted: sequences from `first` on, and a revision for each."""
 
     first: int
     revisions: list[int]
@@ -38,7 +38,7 @@ class ChangeLog(Protocol):
         """The last revision that was given to an entity; 0 if there is none."""
 
     def append(self, records: Sequence[NewRecord], settled: Callable[[bool], None]) -> Appended | None:
-        """Take in all of these, or none: then None is returned.
+        """Accept all of these, or none: then None is returned.
 
         `settled` is called once, later, on the thread of the registry and in the order of sequences: with True when
         they are durable, with False when they never will be.
@@ -46,7 +46,7 @@ class ChangeLog(Protocol):
 
 
 class Archive(Protocol):
-    """The past of entities. Blocks: not for a loop."""
+    """The past of entities. Blocks: not for an event loop."""
 
     def read(self, entity: str, *, first: int | None = None, last: int | None = None) -> Iterator[Any]:
         """Arrow tables with the journal's columns, by ascending revision, each once; both revisions are included."""

@@ -1,7 +1,7 @@
-"""What a command demands of the state it meets: tags that must match or must not, a condition, a change that is one.
+"""What a command demands of the current state: tags that must match or must not, a condition, an actual change.
 
-A whole entity is tagged by its revision, a part by a hash of what the caller may read of it: a tag tells nothing that
-its holder could not see. How clients write conditions is the doors' to know. Upstream documentation: "Conditional
+A whole entity is tagged by its revision, a part by a hash of what the caller may read of it: a tag reveals nothing that
+its holder could not see. How clients write conditions is up to the doors. Upstream documentation: "Conditional
 requests".
 """
 
@@ -33,7 +33,7 @@ from penstock.wire.ditto.pointer import Absent, Pointer, get, parse_pointer
 from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.rql import And, Not, Or, Query
 
-# The tag that every value has, and nothing that is missing.
+# The tag that matches every value, but not a missing one.
 ANY = "*"
 
 # Bytes of a hash: enough that two values of one part never share it.
@@ -53,7 +53,7 @@ class Tags:
 
 
 class IfEqual(Enum):
-    """What becomes of a command that would change nothing."""
+    """What to do with a command that would change nothing."""
 
     UPDATE = auto()
     SKIP = auto()
@@ -62,10 +62,10 @@ class IfEqual(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Stands for a condition that its door could not read.
+    """A condition that its door could not parse.
 
-    It is refused only when the rules come to it: what is wrong with a command must not tell whether something exists
-    to those who may not know.
+    It is refused only when the rules evaluate it: an error must not reveal whether something exists to those who may
+    not know.
     """
 
     problem: Exception
@@ -82,7 +82,7 @@ class Conditions:
 
     @property
     def has_tags(self) -> bool:
-        """Whether `check_tags` would look at the current one at all."""
+        """Whether `check_tags` needs the current tag."""
         return self.if_match is not None or self.if_none_match is not None
 
 
@@ -107,7 +107,7 @@ def revision_tag(revision: int) -> str:
 
 
 def value_tag(value: Json) -> str:
-    """The tag of a part; the order of its keys is of no account."""
+    """The tag of a part; the order of its keys does not matter."""
     text = msgspec.json.encode(value, order="deterministic")
     return f'"hash:{blake2b(text, digest_size=_HASH_BYTES).hexdigest()}"'
 
@@ -162,7 +162,7 @@ def changes_nothing(current: Json | Absent, patch: Json) -> bool:
 
 
 def minimal(current: Json | Absent, patch: Json) -> Json:
-    """The patch without what is so already."""
+    """The patch without what would not change anything."""
     if type(patch) is not dict or type(current) is not dict:
         return patch
     result: dict[str, Json] = {}

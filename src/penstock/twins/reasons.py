@@ -1,7 +1,7 @@
-"""Why a command to a thing or a policy is refused: every reason there is, with its facts, in words of no protocol.
+"""Why a command to a thing or a policy is refused: every reason, with its facts, independent of any protocol.
 
-A door translates a reason into an answer of its own. `retry` says whether the same command may succeed later without
-anybody changing it. Not here: when each reason holds, which `registry` and the modules it uses decide.
+A door translates a reason into an answer of its own. `retry` says whether the same command may succeed later. Not here:
+when each reason applies, which `registry` and the modules it uses decide.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TwinRefusal(Exception):
 
 
 class _Final:
-    """Of most reasons: trying again changes nothing."""
+    """For most reasons a retry does not help."""
 
     __slots__ = ()
     retry: ClassVar[bool] = False
@@ -44,7 +44,7 @@ class _Final:
 
 @dataclass(frozen=True, slots=True)
 class NotFound(_Final):
-    """There is nothing at this place, or its reader must not know that there is."""
+    """There is nothing at this place, or the caller must not know that there is."""
 
     id: str
     resource: Resource
@@ -52,7 +52,7 @@ class NotFound(_Final):
 
 @dataclass(frozen=True, slots=True)
 class NotModifiable(_Final):
-    """It may be read and not written."""
+    """It may be read but not written."""
 
     id: str
     resource: Resource
@@ -60,21 +60,21 @@ class NotModifiable(_Final):
 
 @dataclass(frozen=True, slots=True)
 class NotDeletable(_Final):
-    """The whole thing may be read and not deleted."""
+    """The whole thing may be read but not deleted."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyThere(_Final):
-    """It was to be created, and exists."""
+    """It was to be created, but exists already."""
 
     key: EntityKey
 
 
 @dataclass(frozen=True, slots=True)
 class NeverWas(_Final):
-    """There was nothing at that moment of the past, or there is no knowing what.
+    """There was nothing at that moment of the past, or its state is unknown.
 
     The moment is a revision, or else an instant in nanoseconds since 1970.
     """
@@ -96,7 +96,7 @@ class NamespaceReserved(_Final):
 
 @dataclass(frozen=True, slots=True)
 class PolicyNotUsable(_Final):
-    """The thing cannot go under this policy: there is none, or it does not let the caller write the thing."""
+    """The thing cannot have this policy: it does not exist, or does not let the caller write the thing."""
 
     thing_id: str
     policy_id: str
@@ -127,7 +127,7 @@ class PolicyCopied(_Final):
 
 @dataclass(frozen=True, slots=True)
 class NobodyCouldWrite(_Final):
-    """The policy would keep nobody who may write it; `label` is the entry whose change would do that, if it is one."""
+    """The policy would have no subject left that may write it; `label` is the entry whose change would cause that."""
 
     policy_id: str
     label: str | None
@@ -135,14 +135,14 @@ class NobodyCouldWrite(_Final):
 
 @dataclass(frozen=True, slots=True)
 class PartStays(_Final):
-    """This part of a policy is there as long as what it is in. `path` is as the sender wrote it."""
+    """This part of a policy cannot be deleted by itself. `path` is as the sender wrote it."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class SubjectExpires(_Final):
-    """A subject was to expire, and none does here."""
+    """A subject was to expire, which is not supported."""
 
     expiry: str
     place: str
@@ -172,7 +172,7 @@ class DocumentTooDeep(_Final):
 
 @dataclass(frozen=True, slots=True)
 class ConditionUnreadable(_Final):
-    """A condition could not be read; `problem` is whatever its reader made of that."""
+    """A condition could not be parsed; `problem` is the error of its parser."""
 
     problem: Exception
 
@@ -189,7 +189,7 @@ class TagMismatch(_Final):
 
 @dataclass(frozen=True, slots=True)
 class TagCurrent(_Final):
-    """A reader has the current value already."""
+    """The reader already has the current value."""
 
     is_policy: bool
     given: str

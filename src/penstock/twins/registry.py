@@ -38,10 +38,10 @@ from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, text_of
 from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.resource import Part, Resource
 
-# Records that wait at a start, to be folded: a milestone that comes after them makes that needless.
+# Records that wait to be folded at a start: a later milestone makes that unnecessary.
 MAX_WAITING_RECORDS = 16_384
 
-# Called once, perhaps at once: with what a command came to, or with why it was refused.
+# Called once, perhaps immediately: with the result of a command, or with the reason for refusing it.
 Answer = Callable[[Result | TwinRefusal], None]
 Listener = Callable[[Told], None]
 
@@ -60,7 +60,7 @@ class RegistrySettings:
 
 @dataclass(slots=True)
 class _Batch:
-    """What one command gave to the journal, and all who wait until it is on the disk."""
+    """The changes of one command given to the journal, and all that wait until they are on the disk."""
 
     sequence: int
     steps: list[tuple[EntityKey, ChangeLine, ChangeStep]]
@@ -95,7 +95,7 @@ class Twins:
         self._waiting = 0
         # The last record of ours that is on the disk and in the state.
         self._applied = 0
-        # Figures for the monitor.
+        # Counters for the monitor.
         self.committed_changes = 0
         self.failed_changes = 0
         self.skipped_records = 0
@@ -103,9 +103,9 @@ class Twins:
     # -- what doors ask --------------------------------------------------------------------------------------------
 
     def submit(self, command: TwinCommand | RetrieveThings, caller: Caller, answer: Answer) -> None:
-        """Do what a command says. What rests on a state that is not on the disk yet is answered when it is.
+        """Carry out a command. An answer that depends on a state not yet on the disk is given when it is.
 
-        A command that is about the past (`history.Moment`) is not for here: it would be told of today.
+        Not for a command about the past (`history.Moment`): the answer would be about the present.
         """
         batch: _Batch | None = None
         result: Result | TwinRefusal
@@ -155,7 +155,7 @@ class Twins:
         return rights
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Be told of every change once it is on the disk, in order. Returns what ends it."""
+        """Call back with every change once it is on the disk, in order. Returns a function that ends it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -164,7 +164,7 @@ class Twins:
     def restore(self, state: TwinsState, records: Iterable[Record]) -> None:
         """Begin with a saved state and all records after it, as `state.records_after` reads them."""
         names = self._settings.names
-        # A second time, if the records turned out not to be there.
+        # Called a second time if the records turned out to be missing.
         self._lines.clear()
         for entity, twin in state.twins.items():
             key = names.key(entity)
@@ -186,7 +186,7 @@ class Twins:
             some.append(record)
             count += 1
             known = milestone_in(record.headers)
-            # Not one from before the state, for then some records between the two are not here.
+            # Not one from before the state, because then some records between the two are missing.
             if known is not None and some[0].revision <= known.revision + 1:
                 self._line(key).committed = known
                 count -= len(some)
@@ -213,7 +213,7 @@ class Twins:
         """All that is on the disk, to be saved: cheap to take, and any thread may write it."""
         entity = self._settings.names.entity
         twins = {entity(key): line.committed for key, line in self._lines.items() if line.committed is not None}
-        # With nothing waiting, what others have journaled since needs no reading again either.
+        # If nothing is waiting, records of others since then need not be read again either.
         sequence = self._applied if self._waiting else max(self._applied, self._change_log.committed)
         return TwinsState(sequence, twins)
 
@@ -227,7 +227,7 @@ class Twins:
             return self._carry_out(command, caller, decisions, rights)
         rights = self._look_rights(twin, caller, looked_at)
         if not readable(key.group, rights).touches(()) and things.may_create(command):
-            # What would be wrong with a new thing is wrong with this one: only who could make it learns that it is.
+            # Errors of a new thing are raised first: only a caller who could create it learns that it exists.
             self._decide_new_thing(command, caller, key, looked_at, is_hidden=True)
         if command.action is Action.CREATE:
             raise TwinRefusal(AlreadyThere(key))
@@ -244,7 +244,7 @@ class Twins:
     def _decide_new_thing(
         self, command: TwinCommand, caller: Caller, key: EntityKey, looked_at: list[EntityKey], *, is_hidden: bool
     ) -> tuple[list[tuple[EntityKey, Decision]], Rights]:
-        """The thing, after its policy where that is new, too; or what is wrong with it."""
+        """The thing, after its policy if that is new as well; or what is wrong with it."""
         if not things.may_create(command):
             raise not_found(key.group, key.id)
         if self._settings.reserved(command.entity.namespace):
@@ -264,7 +264,7 @@ class Twins:
         return [(policy, policy_decision), (key, decision)], rights
 
     def _check_policy(self, thing_id: str, policy_id: str, caller: Caller, looked_at: list[EntityKey]) -> Rights:
-        """Things go only under policies that let their mover write them. Of others it is not told whether they are."""
+        """A thing can only get a policy that lets the caller write it. Whether others exist is not revealed."""
         policy = self._look(policy_key(policy_id), looked_at)
         rights = NO_RIGHTS if policy is None else self._access_by(policy).rights(caller.subjects)
         if not rights.scope(ResourceKind.THING, Permission.WRITE).covers_all(()):
@@ -278,7 +278,7 @@ class Twins:
         twin = self._look(key, looked_at)
         rights = NO_RIGHTS if twin is None else self._access_by(twin).rights(caller.subjects)
         if not readable(key.group, rights).touches(()) and policies.may_create(command):
-            # As with things: what is wrong with it is told before whether it is there.
+            # As with things: errors are raised before it is revealed whether it exists.
             check_tags(key.group, command.conditions, NOTHING, reading=False)
             decision, new_rights = self._decide_new_policy(key.id, command.value, caller)
             if twin is None:
@@ -293,7 +293,7 @@ class Twins:
         return self._carry_out(command, caller, [(key, decision)], rights)
 
     def _decide_new_policy(self, policy_id: str, value: Json, caller: Caller) -> tuple[Decision, Rights]:
-        """Nobody makes a policy that is not theirs to change."""
+        """Nobody may create a policy that they could not change."""
         decision = policies.decide_new(policy_id, value, self._settings.max_bytes)
         rights = Access(decision.document).rights(caller.subjects)
         if not rights.scope(ResourceKind.POLICY, Permission.WRITE).covers_all(()):
@@ -346,7 +346,7 @@ class Twins:
         return None if line is None else line.committed
 
     def _access_by(self, policy: Twin) -> Access:
-        """A policy that can be asked is remembered until there is a newer one."""
+        """An evaluated policy is cached until there is a newer one."""
         id = policy.document["policyId"]
         known = self._access.get(id)
         if known is None or known[0] is not policy:
@@ -379,7 +379,7 @@ class Twins:
     def _carry_out(
         self, command: TwinCommand, caller: Caller, decisions: list[tuple[EntityKey, Decision]], rights: Rights
     ) -> tuple[Result, _Batch]:
-        """Have the changes of a command made durable, all or none; the last of them is the command's own."""
+        """Make the changes of a command durable, all or none; the last of them is the command's own."""
         now = self._now()
         records = []
         for key, decision in decisions:
@@ -405,7 +405,7 @@ class Twins:
         return Result(decision.effect, decision.value, tag), batch
 
     def _settle(self, batch: _Batch, is_durable: bool) -> None:
-        """It is decided, in the order of sequences, what becomes of the changes of a command."""
+        """Called in the order of sequences when it is known whether the changes of a command are durable."""
         self._waiting -= 1
         for key, line, step in batch.steps:
             if is_durable:
@@ -434,7 +434,7 @@ class Twins:
             self._hand_over(listener, told, key)
 
     def _hand_over(self, receiver: Callable[[_T], None], what: _T, key: EntityKey) -> None:
-        """One who fails to take what is theirs keeps it from nobody else."""
+        """A callback that raises does not affect the others."""
         try:
             receiver(what)
         except Exception:

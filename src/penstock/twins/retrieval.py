@@ -1,4 +1,4 @@
-"""What a reader gets to see of a thing or a policy: the part asked for, as far as it may be read, and of it the fields.
+"""What a reader gets of a thing or a policy: the requested part, as far as it may be read, and of it the fields.
 
 The same for what is there now and for what was there at some moment of its history.
 """

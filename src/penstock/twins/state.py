@@ -1,7 +1,7 @@
 """The state of all things and policies at one place in the journal: what a start begins with.
 
-Saved by a door, so that a start reads only what the journal got after it. Where the saved one is lost or too old it is
-made again from the histories, which takes some milliseconds for each entity. Read next: docs/ditto.md, "Durability".
+Saved by a door, so that a start reads only the records after it. If the saved one is lost or too old it is rebuilt from
+the histories, which takes time for each entity. Read next: docs/ditto.md, "Durability".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TwinsState:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A state that was made again, and the last revisions of entities of which it is not known what they are."""
+    """A rebuilt state, and the last revisions of entities whose state is unknown."""
 
     state: TwinsState
     unknown: dict[str, int]
@@ -33,7 +33,7 @@ class Rebuilt:
 def rebuilt(archive: WholeArchive, names: TwinNames, old: TwinsState, sequence: int) -> Rebuilt:
     """What there is after the record with this sequence, the last of all; nobody may write meanwhile. Blocks.
 
-    What the old state has is the beginning, where it has something. Raises what `check_whole` does if there is a hole.
+    Begins with the old state, where that has something. Raises what `check_whole` does if there is a gap.
     """
     archive.check_whole()
     twins: dict[str, Twin] = {}

@@ -1,4 +1,4 @@
-"""The rules of things: what each command makes of the one it meets. Who may send it is in `enforcement`.
+"""The rules of things: what each command makes of a thing. Who may send it is in `enforcement`.
 
 Upstream documentation: "Things", and the HTTP API's answers.
 """
@@ -29,12 +29,12 @@ _IN_FEATURES = (
 
 
 def may_create(command: TwinCommand) -> bool:
-    """Whether a command makes the thing that is missing."""
+    """Whether a command creates the thing if it is missing."""
     return not command.resource.pointer and command.action in (Action.CREATE, Action.MODIFY, Action.MERGE)
 
 
 def decide_new(command: TwinCommand, policy_id: str, limit: int = MAX_ENTITY_BYTES) -> Decision:
-    """A thing that was not there, under this policy."""
+    """A new thing, with this policy."""
     thing = {"thingId": str(command.entity), "policyId": policy_id, **_whole(command)}
     check_document(thing, limit)
     return create(thing)
@@ -49,7 +49,7 @@ def decide(command: TwinCommand, thing: Document, limit: int = MAX_ENTITY_BYTES)
     if decision.document is not None:
         check_document(decision.document, limit)
     if command.action is Action.MERGE:
-        # What a patch deletes is not in the thing, but in the journal.
+        # What a patch deletes is not in the thing, but is in the journal.
         check_size(len(encode(decision.change.value)), limit)
     return decision
 
@@ -100,7 +100,7 @@ def _check_feature(command: TwinCommand, thing: Document) -> None:
 
 
 def given_policy_id(command: TwinCommand) -> str | None:
-    """The policy that a command puts its thing under; None if it says nothing about that."""
+    """The policy that a command gives its thing; None if it names none."""
     if command.action not in (Action.CREATE, Action.MODIFY, Action.MERGE):
         return None
     if command.resource.part is Part.POLICY_ID:
@@ -112,7 +112,7 @@ def given_policy_id(command: TwinCommand) -> str | None:
 
 
 def inline_policy(command: TwinCommand, *, is_new: bool) -> Json | None:
-    """The policy that comes with a new thing; raises InlinePolicyNotAllowed where there must be none.
+    """The policy that comes with a new thing; raises InlinePolicyNotAllowed if there must be none.
 
     Its ID is its own, or else that of the thing.
     """

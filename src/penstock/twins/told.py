@@ -17,7 +17,7 @@ from penstock.wire.ditto.pointer import MISSING, Absent, Pointer
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """`access` is by the policy that now holds; None where there is none, and then nobody may know.
+    """`access` is by the policy in force; None if there is none, and then nobody may know.
 
     `timestamp` is in microseconds since 1970. `correlation` is what the sender of the command calls it.
     """
@@ -33,13 +33,13 @@ class Told:
     origin: object
 
     def change_for(self, subjects: Subjects) -> Change | None:
-        """The change as far as these subjects may read it: itself if that is all of it, None if it is nothing."""
+        """The change as far as these subjects may read it: unchanged if they may read all of it, None if nothing."""
         rights = NO_RIGHTS if self.access is None else self.access.rights(subjects)
         return trimmed(self.change, readable(self.key.group, rights))
 
 
 def trimmed(change: Change, scope: Scope) -> Change | None:
-    """A change without what must not be read. That something is gone is known to those who could read any of it."""
+    """A change without what must not be read. A deletion is visible to those who could read any of it."""
     if change.kind is Action.DELETED:
         return change if scope.touches(change.pointer) else None
     if scope.covers_all(change.pointer):
@@ -52,7 +52,7 @@ def trimmed(change: Change, scope: Scope) -> Change | None:
 
 
 def _patch(patch: Json, pointer: Pointer, scope: Scope) -> Json | Absent:
-    """What is left of a merge patch. A null takes away all that was below, so those who could read any of it see it."""
+    """What is left of a merge patch. A null deletes all below it, so it is visible to those who could read any."""
     if patch is None:
         return None if scope.touches(pointer) else MISSING
     if type(patch) is not dict or not patch:

@@ -1,4 +1,4 @@
-"""A thing or a policy at one moment, and what one change makes of it. A history is folded by nothing else.
+"""A thing or a policy at one moment, and what one change makes of it. Histories are folded only by this.
 
 Documents are never changed in place: a change copies what is on its way, so that moments share the rest and any thread
 may read them. Which changes are allowed is in `things` and `policies`.
@@ -22,7 +22,7 @@ Document = dict[str, Json]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an event says: something was created, modified, merged or deleted at a place. Only the last has no value."""
+    """A change: something was created, modified, merged or deleted at a place. Only a deletion has no value."""
 
     kind: Action
     pointer: Pointer
@@ -30,7 +30,7 @@ class Change:
 
     @property
     def path(self) -> str:
-        """The place as the journal and the events have it. In a policy the last key may have slashes of its own."""
+        """The place as the journal and the events write it. In a policy the last key may contain slashes."""
         if len(self.pointer) == 4 and self.pointer[0] == "entries":
             return f"{print_pointer(self.pointer[:3])}/{self.pointer[3]}"
         return print_pointer(self.pointer)
@@ -41,7 +41,7 @@ class Change:
         return None if self.value is UNSET else text_of(self.value)
 
     def applied(self, document: Document | None) -> Document | None:
-        """The document afterwards; None where none is left. A change that needs something to change needs it."""
+        """The document afterwards; None if nothing is left. A modification needs an existing document."""
         if document is None and (self.pointer or self.kind is Action.MERGED):
             return None
         if self.kind is Action.DELETED:
@@ -66,7 +66,7 @@ class Twin:
 
 
 def after(twin: Twin | None, change: Change, revision: int, timestamp: int) -> Twin | None:
-    """What a change leaves; None when it is not there, or no longer."""
+    """The twin after a change; None if it does not exist then."""
     document = change.applied(None if twin is None else twin.document)
     if document is None:
         return None
@@ -74,7 +74,7 @@ def after(twin: Twin | None, change: Change, revision: int, timestamp: int) -> T
 
 
 def change_of(group: EntityGroup, record: Record) -> Change | None:
-    """The change that a record tells; None for one that tells none that is known here."""
+    """The change in a record; None for an unknown kind."""
     if record.kind not in EVENTS:
         return None
     try:

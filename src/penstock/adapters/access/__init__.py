@@ -15,7 +15,7 @@ __all__ = ["AccessError", "AccessMetadata"]
 
 
 def __getattr__(name: str) -> Any:
-    """The adapter when somebody asks for it: the command line comes through here and must not wait for asyncio."""
+    """The adapter, imported on demand: the command line imports this package and must not wait for asyncio."""
     if name == "AccessMetadata":
         from penstock.adapters.access.metadata import AccessMetadata
 

@@ -17,21 +17,21 @@ import typer
 from penstock.adapters.access.settings import AccessError
 from penstock.terminal import complaint
 
-# Exit code of a command that did not do what it was asked for.
+# Exit code of a command that failed.
 FAILED = 1
 
-# Shorter ones can be guessed; longer ones than users.MAX_PASSWORD_CHARACTERS are never right.
+# Shorter ones can be guessed; those longer than users.MAX_PASSWORD_CHARACTERS are never accepted.
 LEAST_PASSWORD_CHARACTERS = 8
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="File of users.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 PasswordStdin = Annotated[
-    bool, typer.Option("--password-stdin", help="Read the password from standard input: its first line.")
+    bool, typer.Option("--password-stdin", help="Read the password from the first line of standard input.")
 ]
 
-app = typer.Typer(help="Keep a file of users.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Manage a file of users.", no_args_is_help=True, rich_markup_mode=None)
 
-# What the commands stand on is imported inside them: no other command shall wait for it.
+# Imports are inside the commands, so that no other command has to wait for them.
 
 
 @app.command()
@@ -40,17 +40,17 @@ def add(
     name: Name,
     role: Annotated[list[str] | None, typer.Option("--role", metavar="ROLE", help="A role; may be repeated.")] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Change the user if there is one; without --role the roles stay.")
+        bool, typer.Option("--replace", help="Change an existing user; without --role the roles stay.")
     ] = False,
     password_stdin: PasswordStdin = False,
 ) -> None:
-    """Add a user, or change one. The file is made if there is none."""
+    """Add a user, or change one. The file is created if it does not exist."""
     from penstock.adapters.access import editing
     from penstock.adapters.access.users import A_NAME, A_ROLE, MAX_PASSWORD_CHARACTERS, NAME, ROLE, User, hashed
 
     def changed(before: User | None) -> User:
         if before is not None and not replace:
-            raise AccessError(f"{file}: user {name} is there already: expected another name, or --replace")
+            raise AccessError(f"{file}: user {name} already exists: expected another name, or --replace")
         kept = before.roles if before is not None and role is None else ()
         return User(name, argon2, tuple(role or kept))
 
@@ -71,7 +71,7 @@ def add(
 
 @app.command()
 def remove(file: File, name: Name) -> None:
-    """Remove a user. Sessions that are open stay open."""
+    """Remove a user. Open sessions stay open."""
     from penstock.adapters.access import editing
 
     with _one_line_on_error():
@@ -97,14 +97,14 @@ def list_users(
 
 @app.command()
 def check(file: File, name: Name, password_stdin: PasswordStdin = False) -> None:
-    """Say whether a password is right: exit code 0 if it is, 1 if not."""
+    """Check a password. The exit code is 0 if it is right, else 1."""
     from penstock.adapters.access.users import UserFile
 
     with _one_line_on_error():
         users = UserFile(str(file))
         users.load()
         if users.check(name, _password(password_stdin, confirm=False)) is None:
-            raise AccessError(f"{file}: user {name}: no such user, or another password")
+            raise AccessError(f"{file}: user {name}: no such user, or wrong password")
     typer.echo(f"penstock: {file}: user {name}: ok")
 
 

@@ -1,4 +1,4 @@
-"""Changing a file of users: whole or not at all, one change after another, comments left where they are.
+"""Changing a file of users: atomically, one change after another, without touching comments.
 
 Not here: the commands (commands), what a line means (users).
 """
@@ -22,7 +22,7 @@ NEW_FILE_MODE = 0o600
 
 
 def add(path: Path, name: str, change: Callable[[User | None], User]) -> None:
-    """Put in a user: `change` gets the one of that name, if there is one, and gives the one to write."""
+    """Write a user: `change` gets the one of that name, if there is one, and returns the one to write."""
     with _changing(path):
         text = read_text(str(path)) if path.exists() else ""
         before = _find(text, path, name)
@@ -55,7 +55,7 @@ def _is_of(line: str, name: str) -> bool:
 
 @contextmanager
 def _changing(path: Path) -> Iterator[None]:
-    """Others who change files of this directory wait; the file itself is replaced, so it cannot hold the lock."""
+    """Others that change files of this directory wait; the file itself is replaced, so it cannot hold the lock."""
     try:
         directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
@@ -70,7 +70,7 @@ def _changing(path: Path) -> Iterator[None]:
 
 
 def _write(path: Path, text: str) -> None:
-    """In one step: whoever reads meanwhile gets the old file or the new one."""
+    """Atomically: a concurrent reader gets the old file or the new one."""
     parse(text, str(path))
     target = path.resolve()
     before = target.stat() if target.exists() else None

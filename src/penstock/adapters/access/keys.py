@@ -1,6 +1,6 @@
-"""The keys that tokens are signed with: a JSON Web Key Set in a file or at a URL, kept and now and then read again.
+"""The keys that tokens are signed with: a JSON Web Key Set from a file or a URL, cached and read again at times.
 
-A key says itself by which algorithm it is used, so that no token can choose. Not here: the tokens (tokens).
+The key determines its algorithm, so that no token can choose one. Not here: the tokens (tokens).
 Specification: RFC 7517, RFC 7518.
 """
 
@@ -86,19 +86,19 @@ class KeyStore:
         self._reading: asyncio.Task[None] | None = None
 
     async def load(self) -> None:
-        """Raises AccessError if there are no keys to be had."""
+        """Raises AccessError if there are no keys."""
         content = await asyncio.to_thread(self._read)
         self._keys = parse(content, self._place, self._algorithms)
         self._read_at = self._clock()
 
     async def find(self, algorithm: str, identifier: str | None) -> SigningKey | None:
-        """The key for a token; one that is not known is looked for where the keys come from, but not too often."""
+        """The key for a token; for an unknown one the keys are read again, but not too often."""
         if self._clock() - self._read_at >= self._refresh_seconds:
-            # Nobody has to wait for this: the keys at hand are good until others are there.
+            # Nobody has to wait for this: the present keys are valid until there are new ones.
             self._refresh()
         found = choose(self._keys, algorithm, identifier)
         if found is None and (reading := self._refresh()) is not None:
-            # All who wait share one reading; one of them giving up must not end it.
+            # All waiters share one reading; if one of them is cancelled, it must go on.
             await asyncio.shield(reading)
             found = choose(self._keys, algorithm, identifier)
         return found
@@ -120,9 +120,9 @@ class KeyStore:
         try:
             await self.load()
         except AccessError as error:
-            log.warning("token keys not read again, those before remain", reason=str(error))
+            log.warning("token keys could not be read again, the old ones stay", reason=str(error))
         except Exception:
-            log.exception("token keys not read again, those before remain", place=self._place)
+            log.exception("token keys could not be read again, the old ones stay", place=self._place)
         finally:
             self._reading = None
 
@@ -144,7 +144,7 @@ def parse(content: bytes, place: str, algorithms: Collection[str]) -> tuple[Sign
     try:
         document = json.loads(content)
     except (ValueError, RecursionError):
-        raise AccessError(f"{expected}, not something else than JSON") from None
+        raise AccessError(f"{expected}, but it is not JSON") from None
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):
         raise AccessError(f'{expected}: an object with a list "keys"')
@@ -155,7 +155,7 @@ def parse(content: bytes, place: str, algorithms: Collection[str]) -> tuple[Sign
         try:
             found.append(_key(entry, algorithms))
         except ValueError as problem:
-            log.warning("token key left out", place=place, key=number, reason=str(problem))
+            log.warning("token key ignored", place=place, key=number, reason=str(problem))
     if not found:
         raise AccessError(f"{expected} with a key for one of {', '.join(algorithms)}")
     return tuple(found)
@@ -168,11 +168,11 @@ def _key(entry: object, algorithms: Collection[str]) -> SigningKey:
     kind = entry.get("kty")
     algorithm = ALGORITHMS.get(kind) if isinstance(kind, str) else None
     if algorithm is None or (kind == "EC" and entry.get("crv") != "P-256"):
-        raise ValueError("a kind of key that is not used here")
+        raise ValueError("an unsupported type of key")
     if algorithm not in algorithms:
         raise ValueError(f"{algorithm} is not among the algorithms")
     if entry.get("alg", algorithm) != algorithm or entry.get("use", "sig") != "sig":
-        raise ValueError(f"meant for something else than signatures by {algorithm}")
+        raise ValueError(f"not meant for signatures with {algorithm}")
     identifier = entry.get("kid")
     if identifier is not None and not isinstance(identifier, str):
         raise ValueError("kid is not text")
@@ -186,7 +186,7 @@ def _material(public: Mapping[str, Any], algorithm: str) -> Any:
     try:
         material = PyJWK(dict(public), algorithm=algorithm).key
     except (PyJWTError, ValueError, TypeError, AttributeError):
-        raise ValueError("its numbers make no key") from None
+        raise ValueError("its numbers are not a valid key") from None
     if algorithm == "RS256" and material.key_size < LEAST_RSA_BITS:
         raise ValueError(f"shorter than {LEAST_RSA_BITS} bits")
     if algorithm == "HS256" and len(material) < LEAST_SECRET_BYTES:
@@ -198,7 +198,7 @@ def _material(public: Mapping[str, Any], algorithm: str) -> Any:
 
 
 def source(place: str, directory: Path) -> Source:
-    """Of a path, beginning at the directory, or a URL; raises AccessError for one that others could listen in on."""
+    """For a path, relative to the directory, or a URL; raises AccessError for a URL that others could intercept."""
     if "://" not in place:
         return lambda: _read_file(directory / place)
     try:
@@ -209,7 +209,7 @@ def source(place: str, directory: Path) -> Source:
     except ValueError:
         host = ""
     if not host or parts.username or not (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))):
-        raise AccessError(f"tokens: keys = {place}: expected a path, or a URL of https or of this very machine")
+        raise AccessError(f"tokens: keys = {place}: expected a path, or a URL with https or of this machine")
     return lambda: _fetch(place, _is_loopback(host))
 
 
@@ -232,14 +232,14 @@ def _is_loopback(host: str) -> bool:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """An address that was checked must not lead to one that was not."""
+    """A URL that was checked must not redirect to one that was not."""
 
     def redirect_request(self, *arguments: Any) -> None:
         return None
 
 
 def _fetch(url: str, loopback: bool) -> bytes:
-    # No proxy stands between this machine and itself.
+    # No proxy for this machine itself.
     handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
     if loopback:
         handlers.append(urllib.request.ProxyHandler({}))

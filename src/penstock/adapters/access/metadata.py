@@ -1,4 +1,4 @@
-"""The metadata adapter that lets in users of a file, bearers of tokens or anybody, and gives them what rules grant.
+"""The metadata adapter that admits users of a file, bearers of tokens or anybody, and grants them what rules allow.
 
 Not here: each of these (users, tokens, rules). Read next: docs/access.md.
 """
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 log = get(__name__)
 
-# The one answer to whoever may not come in: it does not say what was wrong.
+# The only answer to a client that is not admitted: it does not say what was wrong.
 NOT_ADMITTED = "User/password check failed"
 
-# Password checks at a time: each takes 64 MiB and a processor for a while. More of them wait.
+# Password checks at a time, because each takes much memory and CPU. Further ones wait.
 MAX_CHECKS = 4
 
 ITEM_SHOWN = 60
 
 
 class AccessMetadata(MetadataAdapter):
-    """Without `users` and `tokens` everybody comes in and has no name; without `rules` everybody may see everything.
+    """Without `users` and `tokens` everybody is admitted as anonymous; without `rules` everybody may see everything.
 
     Subclass it to do more: rules hold for items whatever `items` makes of a group, and `take_message` is asked only
     about messages of those who may send them.
@@ -51,12 +51,12 @@ class AccessMetadata(MetadataAdapter):
         sessions_per_user: int | None = None,
         directory: Path = Path(),
     ) -> None:
-        """Paths in `tokens` begin at `directory`. Raises AccessError: one line that says what is wrong."""
+        """Paths in `tokens` are relative to `directory`. Raises AccessError: one line that says what is wrong."""
         self._anonymous = anonymous
         self.sessions_per_user = sessions_per_user
         self._users: UserFile | None = None
         self._tokens: TokenChecker | None = None
-        # Both imported here: what they stand on takes its time to load, and the other may not be needed.
+        # Both imported here, because their libraries are slow to load, and one of them may not be needed.
         if users is not None:
             from penstock.adapters.access.users import UserFile
 
@@ -70,8 +70,8 @@ class AccessMetadata(MetadataAdapter):
         if sessions_per_user is not None and sessions_per_user < 1:
             raise AccessError(f"sessions_per_user = {sessions_per_user}: expected a whole number from 1 up")
         if sessions_per_user is not None and not self.knows_names:
-            raise AccessError("sessions_per_user without users or tokens: expected one of them, or nobody has a name")
-        # One who overrides `authenticate` may look at more.
+            raise AccessError("sessions_per_user without users or tokens: expected one of them, because all users are anonymous otherwise")
+        # A subclass that overrides `authenticate` may use more facts.
         self.decides_by_password = type(self).authenticate is AccessMetadata.authenticate
         self._threads: ThreadPoolExecutor | None = None
 
@@ -122,7 +122,7 @@ class AccessMetadata(MetadataAdapter):
         token = self._token(password, client)
         if token is not None and self._tokens is not None:
             bearer = await self._tokens.identify(token)
-            # A name beside the token is not needed, but must not be somebody else's.
+            # A name besides the token is not needed, but must be the same.
             if bearer is not None and user in (None, bearer.user):
                 return KnownUser(bearer.user, bearer.roles), bearer.time_to_live
         elif self._users is not None and user is not None and password is not None:
@@ -154,7 +154,7 @@ class AccessMetadata(MetadataAdapter):
         names = group.split()
         for name in names:
             if not self._may_see(session, data_adapter, name):
-                # The same words for an item that does not exist: which do is nobody's business.
+                # The same text as for an item that does not exist, because that must not be revealed.
                 raise Refusal(Reason.GROUP, f"{name[:ITEM_SHOWN]} is not among the items of this user")
         return names
 
@@ -187,7 +187,7 @@ class AccessMetadata(MetadataAdapter):
         return None if self._rules is None else self._rules.grant(self._who(session), data_adapter, item)
 
     def _who(self, session: SessionFacts) -> KnownUser:
-        # Where nobody vouches for names, what a client calls itself means nothing.
+        # Without authentication the name that a client gives means nothing.
         return KnownUser(session.user or None if self.knows_names else None, session.roles)
 
     # -- messages -------------------------------------------------------------------------------------------------
@@ -198,5 +198,5 @@ class AccessMetadata(MetadataAdapter):
         return self.take_message(session, text)
 
     def take_message(self, session: SessionFacts, text: str) -> Maybe[str | None]:
-        """A message from a client that may send some; what is returned goes back to it."""
+        """A message from a client that may send messages; the return value is sent back to it."""
         return super().message(session, text)

@@ -16,18 +16,18 @@ _PLACEHOLDER = re.compile(r"\{\w*\}")
 
 
 class Pattern:
-    """Matching takes time in proportion to the lengths alone, whatever a client makes of its item names."""
+    """Matching takes linear time, whatever item names a client sends."""
 
     __slots__ = ("_of_anybody", "_parts", "_personal", "text")
 
     def __init__(self, text: str) -> None:
-        """Raises ValueError on a placeholder that there is not."""
+        """Raises ValueError for an unknown placeholder."""
         for found in _PLACEHOLDER.findall(text):
             if found != USER:
                 raise ValueError(f"{found} is not a placeholder")
         self.text = text
         self._personal = USER in text
-        # Taken apart before a name is put in: a star in a name is just a character.
+        # Split before a name is inserted: a star in a name is just a character.
         self._parts = tuple(text.split(ANY))
         self._of_anybody = tuple(text.replace(USER, ANY).split(ANY))
 
@@ -36,13 +36,13 @@ class Pattern:
         return self._personal
 
     def matches(self, item: str, user: str | None) -> bool:
-        """Whether the item is meant, for this user; nothing personal is for somebody without a name."""
+        """Whether the item matches for this user; `{user}` matches nothing for anonymous users."""
         if not self._personal:
             return _fits(item, self._parts)
         return bool(user) and _fits(item, [part.replace(USER, user or "") for part in self._parts])
 
     def matches_of_anybody(self, item: str) -> bool:
-        """Whether the item is meant for any user at all."""
+        """Whether the item matches for any user."""
         return _fits(item, self._of_anybody)
 
 

@@ -1,6 +1,6 @@
-"""Users in a file: one a line, as `name:hash:role,role`, read again when the file changes.
+"""Users in a file: one per line, as `name:hash:role,role`, read again when the file changes.
 
-Hashes are argon2id; checking one takes a tenth of a second and tens of megabytes on purpose, so it belongs on a thread.
+Hashes are argon2id; checking one takes much time and memory on purpose, so it is done on a thread.
 Not here: changing the file (editing, commands). Read next: docs/access.md.
 """
 
@@ -22,7 +22,7 @@ from penstock.log import get
 
 log = get(__name__)
 
-# Longer ones are wrong without a look at the hash: nobody types them, and they cost the sender nothing.
+# Longer ones are rejected without checking the hash: nobody types them, and they cost the sender nothing.
 MAX_PASSWORD_CHARACTERS = 1_024
 
 NAME = re.compile(
@@ -37,7 +37,7 @@ A_LINE = "name:hash:role,role with an argon2id hash, as `penstock user add` writ
 @dataclass(frozen=True, slots=True)
 class User:
     name: str
-    # Not part of what is printed: it does not belong into any log.
+    # Not part of `repr`, so that it never gets into a log.
     hash: str
     roles: tuple[str, ...] = ()
 
@@ -73,11 +73,11 @@ class UserFile:
         return user if verify(self.hash_to_check(user), password) else None
 
     def hash_to_check(self, user: User | None) -> str:
-        """The user's, or for an unknown one a hash of nobody knows what, as costly as the others."""
+        """The user's hash, or for an unknown user a random one that costs as much to check."""
         return self._decoy if user is None else user.hash
 
     def _follow(self) -> None:
-        """Take over a changed file. One that cannot be used changes nothing: half a file must lock nobody out."""
+        """Read a changed file. An invalid one changes nothing: an incomplete file must lock nobody out."""
         with self._lock:
             version = _version(self.path)
             if version == self._version:
@@ -86,7 +86,7 @@ class UserFile:
             try:
                 self._take(parse(read_text(self.path), self.path))
             except AccessError as error:
-                log.error("users not read again, those before remain", reason=str(error))
+                log.error("users could not be read again, the old ones stay", reason=str(error))
             else:
                 log.info("users read again", file=self.path, users=len(self._users))
 
@@ -129,7 +129,7 @@ def parse(text: str, place: str) -> list[User]:
             if not ROLE.fullmatch(role):
                 raise AccessError(f"{where}: user {name}: role {role}: expected {A_ROLE}")
         if name in users:
-            raise AccessError(f"{where}: user {name} a second time: expected each user once")
+            raise AccessError(f"{where}: user {name} is given twice: expected each user once")
         users[name] = user
     return list(users.values())
 

@@ -1,6 +1,6 @@
 """The demo adapter sets: WELCOME (STOCKS, CHAT, PORTFOLIO), and DEMO with the names that public example clients expect.
 
-A simulated market, a chat room and a portfolio; no real data. Also the example to start an adapter of one's own from.
+A simulated market, a chat room and a portfolio; no real data. Also an example to start your own adapter from.
 WELCOME also has what the pipeline publishes: CANDLES and MOVERS, made from the market, and PIPELINE, about itself.
 """
 
@@ -30,7 +30,7 @@ PIPELINE_ITEMS: Mapping[str, Mapping[str, Mode]] = {
 def demo_sets(pace: float = 1.0, seed: int | None = None, token: str | None = None) -> list[AdapterSet]:
     """Both sets over one market; `pace` speeds it up, `seed` makes it repeatable.
 
-    The pipeline shows the `token`; without one, nobody knows it.
+    The pipeline presents the `token`; without one, a random one is made that nobody knows.
     """
     market = Market(Random(seed), pace)
     token = token or new_token()
@@ -57,7 +57,7 @@ def _demo_set(
         portfolio_name: {PORTFOLIO: Mode.COMMAND},
     }
     data: dict[str, DataAdapter] = {stocks_name: StocksAdapter(market), chat_name: chat, portfolio_name: portfolio}
-    # By their names, for these adapters publish only what is subscribed.
+    # By their names, because these adapters publish only what is subscribed.
     journal = {adapter: Journaling(tuple(names)) for adapter, names in items.items()}
     for adapter, patterns in published.items():
         data[adapter] = IngestAdapter(items={item: mode.value for item, mode in patterns.items()}, tokens=[token])

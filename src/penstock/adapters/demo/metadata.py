@@ -16,7 +16,7 @@ USAGE = "Expected CHAT|text, BUY|portfolio1|item2|10 or SELL|portfolio1|item2|10
 
 
 class DemoMetadata(MetadataAdapter):
-    """Knows the items of each data adapter, so that a wrong name is told at once and not met with silence."""
+    """Knows the items of each data adapter, so that a wrong name is an error and not silence."""
 
     quick = True
 

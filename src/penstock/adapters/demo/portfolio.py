@@ -13,7 +13,7 @@ from penstock.kernel.errors import Reason, Refusal
 PORTFOLIO = "portfolio1"
 FIRST_HOLDINGS: Mapping[str, int] = {"item1": 1200, "item4": 500, "item10": 60}
 
-# No order is for more; a longer number is a typing error.
+# The largest order; a longer number is a typing error.
 MAX_QUANTITY = 1_000_000_000
 
 
@@ -47,7 +47,7 @@ class PortfolioAdapter(DataAdapter):
             del self._holdings[stock]
             self._publish({"key": stock, "command": "DELETE"})
         else:
-            raise Refusal(Reason.MESSAGE_FAILED, f"There is nothing of {stock} to sell")
+            raise Refusal(Reason.MESSAGE_FAILED, f"There are no shares of {stock} to sell")
 
     def _publish(self, change: Mapping[str, str]) -> None:
         if self.publisher.wants(PORTFOLIO):

@@ -108,7 +108,7 @@ class DittoIdentity:
         self._remembered: OrderedDict[bytes, tuple[float, Admission]] = OrderedDict()
 
     async def authenticate(self, headers: Mapping[str, str], client: ClientFacts, origin: object = None) -> Login:
-        """Who sends a request with these headers, by names in lower case; raises 401, or 503 if it cannot be checked."""
+        """Who sends a request with these headers, by names in lower case; raises 401, or 503 if that is unknown."""
         return await self.login(_credentials(headers.get("authorization", ""), client), origin)
 
     async def login(self, credentials: ShownCredentials, origin: object = None) -> Login:
