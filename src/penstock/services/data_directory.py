@@ -26,7 +26,7 @@ def data_directory(path: Path) -> Iterator[None]:
         make_directory(path)
         lock = os.fdopen(os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_FILE), "r+")
         if is_open_to_others(path):
-            log.warning("others may look into the data directory; if they need not: chmod 700", data_dir=str(path))
+            log.warning("other users can read the data directory; to prevent it: chmod 700", data_dir=str(path))
     except OSError as error:
         raise StartError(f"the data directory {path} cannot be used: {error.strerror}") from error
     with lock:
@@ -38,7 +38,7 @@ def data_directory(path: Path) -> Iterator[None]:
 
 
 def check_data_directory(path: Path) -> None:
-    """Raise StartError if it could not be made or written in. That another process holds it is no fault of it."""
+    """Raise StartError if it could not be made or written. That another process holds it is not an error."""
     found = path
     while not found.exists() and found != found.parent:
         found = found.parent

@@ -1,4 +1,4 @@
-"""Why a server does not start, in words for the person who starts it."""
+"""Why a server does not start, for the person who starts it."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class JournalService(Service):
 
 
 def open_journal(path: Path, config: Config) -> Journal:
-    """Recover and begin; raises StartError. Blocks: not for a loop."""
+    """Recover and begin; raises StartError. Blocks: not for an event loop."""
     from penstock.journal.errors import DirectoryInUse, JournalError  # takes its time to load, and not all want it
     from penstock.journal.journal import Journal, JournalSettings
 
@@ -105,7 +105,7 @@ def open_journal(path: Path, config: Config) -> Journal:
         return Journal(path, settings)
     except DirectoryInUse:
         raise StartError(
-            f"the journal {path} is being written by another process; stop that, or take another data_dir"
+            f"the journal {path} is being written by another process; stop that, or use another data_dir"
         ) from None
     except JournalError as error:
         raise StartError(f"the journal {path} cannot be opened: {error}") from error
@@ -114,7 +114,7 @@ def open_journal(path: Path, config: Config) -> Journal:
 
 
 def drop_expired(journal: Journal, lake: Path, config: Config) -> list[int]:
-    """Drop files of the journal that are past retention and that the lake has. Blocks: not for a loop."""
+    """Drop files of the journal that are past retention and that the lake has. Blocks: not for an event loop."""
     from penstock.history import lake_sequence  # takes its time to load, and not all have a lake
     from penstock.journal.retention import Retention
 

@@ -1,6 +1,6 @@
 """The kernel of a server with the loop turns that it runs in.
 
-It has no port and no file: it runs from its making on, and stands still when the doors have drained.
+It has no port and no file: it runs from its creation on, and is idle when the doors have drained.
 """
 
 from __future__ import annotations

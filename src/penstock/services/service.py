@@ -23,7 +23,7 @@ TakeOver: TypeAlias = "Callable[[HttpConnection, HttpRequest], None]"
 
 
 class Shown(NamedTuple):
-    """A certificate that a listener shows, and the files it is to be read from; None: the same as before."""
+    """A certificate that a listener presents, and the files to read it from; None: the same as before."""
 
     listener: str
     certificate: Certificate
@@ -43,7 +43,7 @@ class Service:
     # -- its life cycle -------------------------------------------------------------------------------------------
 
     async def check(self) -> list[str]:
-        """Raise what `open` would raise, where that can be known without an effect; for `penstock config check`.
+        """Raise what `open` would raise, if that can be known without side effects; for `penstock config check`.
 
         Returns what is wrong and would not keep the server from starting.
         """
@@ -53,10 +53,10 @@ class Service:
         """Begin. Raises StartError, or what `start_errors` makes one of; in either case nothing is left open."""
 
     async def drain(self) -> None:
-        """Take in nothing new, and finish what is under way. All that was opened before this is still there."""
+        """Accept nothing new, and finish pending work. All that was opened before this is still there."""
 
     async def close(self) -> None:
-        """Let go of everything; after `drain`, and after everything that was opened later has been closed."""
+        """Release everything; called after `drain`, and after everything that was opened later has been closed."""
 
     # -- its part in the server -----------------------------------------------------------------------------------
 

@@ -126,7 +126,7 @@ class SetsService(Service):
     # -- its life cycle -------------------------------------------------------------------------------------------
 
     async def check(self) -> list[str]:
-        """The adapters are made and tried; those of the demo are not, because they have nothing to be wrong."""
+        """The adapters are made and checked; those of the demo are not, because they have no settings to check."""
         assert self._loader is not None
         complaints = []
         plans = [self._introduced(self._loader.load(name, table)) for name, table in self._config.adapters.items()]
@@ -245,7 +245,7 @@ class SetsService(Service):
             # Forgotten, so that the next reload tries it again.
             self._tables.pop(name, None)
             self._broken.add(name)
-            log.error("adapter set does not start", adapter_set=name, reason=str(failure))
+            log.error("adapter set could not be started", adapter_set=name, reason=str(failure))
         else:
             log.info("adapter set started", adapter_set=name)
         self.coming.pop(name, None)

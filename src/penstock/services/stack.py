@@ -80,7 +80,7 @@ async def _end(service: Service, phase: str, end: Callable[[], Awaitable[None]])
         await end()
     except BaseException as error:
         _blame(service, phase, error)
-        log.raised("service fails on the way down", error, service=service.name, phase=phase)
+        log.raised("service failed during shutdown", error, service=service.name, phase=phase)
         return error
     return None
 

@@ -1,6 +1,6 @@
 """The streaming port as a service.
 
-What is said there is in `penstock.doors.stream` and in the doors of the protocols on it.
+The protocols are in `penstock.doors.stream` and in the doors of the protocols on it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory that clients have left behind, given back now and then.
+"""Memory that clients have left behind, returned to the system from time to time.
 
 What is given back is in `penstock.collector`.
 """
@@ -35,7 +35,7 @@ class TidyingService(Service):
     async def _tidy(self) -> None:
         while True:
             await asyncio.sleep(TIDY_PAUSE)
-            # Small things first: one of them keeps a whole block of memory from being given back.
+            # Small objects first, because one of them can keep a whole block of memory from being returned.
             self._kernel.tidy()
             forget_names()
             await asyncio.to_thread(give_back)
