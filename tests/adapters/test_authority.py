@@ -292,7 +292,7 @@ def test_a_failure_is_logged_with_its_call_and_its_traceback(
 def test_a_time_out_is_logged_with_its_call(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         place.server.ask(user="hangs")
-    (record,) = [record for record in caplog.records if record.msg == "metadata adapter took too long"]
+    (record,) = [record for record in caplog.records if record.msg == "metadata adapter timed out"]
     assert record.__dict__["fields"] == {"adapter_set": "SET", "call": "authenticate"}
 
 

@@ -209,7 +209,7 @@ def test_a_file_next_to_the_configuration_does_not_take_the_place_of_a_library(t
 def test_a_module_that_is_not_there_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
     assert complaint(tmp_path, one("nowhere_at_all:Quotes")) == (
         'penstock.toml: adapters.Q.data.D.adapter = "nowhere_at_all:Quotes": '
-        f"expected a module in {tmp_path} or an installed one, there is no nowhere_at_all"
+        f"expected a module in {tmp_path} or an installed one, but there is no nowhere_at_all"
     )
     name = module(tmp_path)
     assert f"there is no {name}.inner" not in complaint(tmp_path, one("json.inner.more:Quotes"))

@@ -186,7 +186,7 @@ def test_nonsense_that_shows_late_is_logged_and_what_follows_is_published(caplog
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(run())
-    (record,) = [record for record in caplog.records if record.msg == "data adapter published nonsense"]
+    (record,) = [record for record in caplog.records if record.msg == "data adapter published an invalid event"]
     assert record.__dict__["fields"] == {"adapter": "SET/ADAPTER", "call": "update"}
     assert record.exc_info is not None
 

@@ -286,7 +286,7 @@ def test_a_data_adapter_that_leaves_at_the_start_stops_it_with_one_clear_line(
 def test_an_optional_data_adapter_that_leaves_at_the_start_is_tried_again(tmp_path: Path, where: str) -> None:
     with Faulty(tmp_path, data_adapter("Leaving", where, more="optional = true\n")) as process:
         exchange = process.ready()
-        assert "SystemExit" in process.log_until("optional data adapter is not up")
+        assert "SystemExit" in process.log_until("optional data adapter has not started")
         assert process.health(exchange.port) == (
             200,
             {"status": "degraded", "degraded": ["data adapter FAULTY/DEFAULT"]},
@@ -374,7 +374,7 @@ def test_a_blocking_adapter_is_named_with_its_stack_once_and_the_end_of_the_stal
             line = process.log_until("event loop is stalled adapter=FAULTY/DEFAULT")
             assert "time.sleep(int(item) / 1000)" in line
             end = process.log_until("event loop")
-            found = re.search(r"event loop turns again stalled_seconds=([\d.]+)", end)
+            found = re.search(r"event loop runs again stalled_seconds=([\d.]+)", end)
             assert found is not None, end
             assert float(found[1]) > 1
             assert stream.read_until("U")[-1] == "U,1,1,late"

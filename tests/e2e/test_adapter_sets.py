@@ -169,13 +169,13 @@ def test_an_optional_adapter_comes_up_once_its_source_is_there(
         exchange = process.ready()
         with exchange.stream("QUOTES") as stream:
             assert subscribe(exchange, stream, data_adapter="LATE") == ["REQERR,1,17,Data Adapter not found"]
-            warning = process.log_until("optional data adapter is not up")
+            warning = process.log_until("optional data adapter has not started")
             assert "adapter_set=QUOTES adapter=LATE" in warning
             assert "refused" in warning
             # The client's text is what published clients expect; the log has the rest.
             assert "LATE is not a data adapter of set QUOTES; it has DEFAULT" in process.log_until("request refused")
             port_without_listener.listen()
-            process.log_until("optional data adapter is up")
+            process.log_until("optional data adapter has started")
             assert first_value(exchange, stream, data_adapter="LATE") == "U,1,1,remote item1"
         assert process.stop()[0] == 0
 
@@ -194,14 +194,14 @@ def test_an_optional_adapter_comes_up_once_its_module_is_there(tmp_path: Path) -
     late = '[adapters.Q.data.DEFAULT]\nadapter = "later:Later"\noptional = true\n'
     with Process(tmp_path, late) as process:
         exchange = process.ready()
-        assert "there is no later" in process.log_until("optional data adapter is not up")
+        assert "there is no later" in process.log_until("optional data adapter has not started")
         source = (
             'from feed import Echo\nclass Later(Echo):\n    def __init__(self):\n        super().__init__("late")\n'
         )
         # Under another name first, so that the process never sees half of it.
         (tmp_path / "conf" / "later.txt").write_text(source)
         (tmp_path / "conf" / "later.txt").rename(tmp_path / "conf" / "later.py")
-        process.log_until("optional data adapter is up")
+        process.log_until("optional data adapter has started")
         assert served(exchange, "Q") == "U,1,1,late item1"
 
 
@@ -292,7 +292,7 @@ def test_a_set_that_does_not_start_on_a_reload_is_tried_again_on_the_next(
     with Process(tmp_path, echo("SAME", "one")) as process:
         exchange = process.ready()
         process.reload(echo("SAME", "one") + late)
-        assert "data adapter DEFAULT of set NEW failed: " in process.log_until("adapter set does not start")
+        assert "data adapter DEFAULT of set NEW failed: " in process.log_until("adapter set could not be started")
         assert not is_served(exchange, "NEW")
         assert is_served(exchange, "SAME")
         port_without_listener.listen()

@@ -89,5 +89,5 @@ def test_a_data_directory_that_others_may_look_into_stays_so_and_is_told_of(tmp_
     finally:
         server.send_signal(signal.SIGTERM)
         server.communicate(timeout=PATIENCE)
-    assert "others may look into the data directory" in (tmp_path / "stderr.txt").read_text()
+    assert "other users can read the data directory" in (tmp_path / "stderr.txt").read_text()
     assert open_to_others(data) == ["drwxr-xr-x data"]

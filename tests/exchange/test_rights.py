@@ -49,9 +49,7 @@ def test_a_type_of_session_is_for_its_own_category_of_roles(role: Role) -> None:
         if role.value in (f"{type.name}_ADMIN", f"{type.name}_SYSTEM"):
             require_type(of(role), type)
         else:
-            with pytest.raises(
-                HubRefusal, match=f"^'{type.value}' is not for role {role.value}; allowed is "
-            ) as refused:
+            with pytest.raises(HubRefusal, match=f"^'{type.value}' is not for role {role.value}; allowed: ") as refused:
                 require_type(of(role), type)
             assert refused.value.reason is HubReason.SESSION_TYPE
 

@@ -164,7 +164,7 @@ def test_items_are_named_as_asked() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"speed": 0}, "speed is 0; allowed is 1 to 1000"),
+        ({"speed": 0}, "speed is 0; allowed: 1 to 1000"),
         ({"speed": 1_001}, "speed is 1001"),
         ({"speed": float("nan")}, "speed is nan"),
         ({"mode": "RAW"}, "mode is 'RAW'"),

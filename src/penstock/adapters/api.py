@@ -49,7 +49,7 @@ class Adapter:
         """The server is about to open: connect to whatever the adapter needs. An exception stops the server."""
 
     def check_start(self) -> Maybe[None]:
-        """Raise what `start` would raise, as far as that can be known without side effects; for `penstock config check`."""
+        """Raise what `start` would raise, if that can be known without side effects; for `penstock config check`."""
 
     async def wait_until_ready(self) -> None:
         """All adapters of the set have been started: wait for what must be there before the first client comes. An
@@ -125,7 +125,7 @@ class DataAdapter(Adapter):
 
 
 class MetadataAdapter(Adapter):
-    """Decides who may do what. By default groups and schemas are lists of names separated by spaces, and all is allowed.
+    """Decides who may do what. By default groups and schemas are names separated by spaces, and everything is allowed.
 
     Raise a `Refusal` to deny a request; with a `code` of zero or below the client is told that code.
     """
@@ -150,11 +150,11 @@ class MetadataAdapter(Adapter):
     # -- sessions -------------------------------------------------------------------------------------------------
 
     def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Maybe[Admission | None]:
-        """Admit the client, or raise `Refusal(Reason.CREDENTIALS, "...")`. None: with the limits of `max_bandwidth` etc."""
+        """Admit the client, or raise `Refusal(Reason.CREDENTIALS, "...")`. None: limited by `max_bandwidth` etc."""
         return None
 
     def new_session(self, session: SessionFacts) -> Maybe[float | None]:
-        """A session has been opened; a Refusal ends it at once. Returns the seconds that it may live; None: no change."""
+        """A session has been opened; a Refusal ends it at once. Returns the seconds it may live; None: no change."""
         return None
 
     def session_closed(self, session: SessionFacts) -> Maybe[None]:
@@ -206,7 +206,7 @@ class MetadataAdapter(Adapter):
 
     def selector(self, session: SessionFacts, data_adapter: str, name: str) -> Maybe[Selector]:
         """The selector of this name: a function that says which events may pass."""
-        raise Refusal(Reason.SELECTOR, f"{name[:60]} is not a known selector")
+        raise Refusal(Reason.SELECTOR, f"{name[:60]} is not a selector of this adapter set")
 
     def subscribed(self, session: SessionFacts, subscription: SubscriptionFacts) -> Maybe[None]:
         """A subscription is about to begin; a Refusal prevents it."""

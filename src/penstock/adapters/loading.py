@@ -52,7 +52,7 @@ KeyPath = tuple[str, ...]
 
 
 class Unusable(ConfigError):
-    """The code of an adapter fails, whatever the configuration says: when it is optional, that may get better."""
+    """The code of an adapter fails, which the configuration did not cause: an optional one may succeed later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +67,17 @@ class Loader:
     """Makes the adapters of one configuration file."""
 
     def __init__(self, directory: Path, place: str) -> None:
-        """`directory` is that of the file: modules are found there, and relative paths begin there."""
+        """`directory` is that of the file: modules are found there, and paths are relative to it."""
         self._directory = directory
         self._place = place
 
     def load(self, name: str, table: Table) -> SetPlan:
-        """Make the adapters of a set, but for the optional ones. Imports and constructors may take their time."""
+        """Make the adapters of a set, except for the optional ones. Imports and constructors may be slow."""
         metadata = self._metadata(name, table.metadata)
         data = {adapter: self._data(name, adapter, entry) for adapter, entry in table.data.items()}
         for adapter, entry in table.data.items():
             if entry.optional:
-                # What keeps it from being made may pass, but not a mistake in the configuration.
+                # Other causes may be temporary, but not an error in the configuration.
                 with contextlib.suppress(Unusable):
                     data[adapter].check()
         made = {adapter: recipe.make() for adapter, recipe in data.items() if not table.data[adapter].optional}
@@ -153,7 +153,7 @@ class Recipe(Generic[A]):
 
     def _import(self, name: str) -> ModuleType:
         directory = str(self._directory)
-        # At the end: a file there must not take the place of a library that the server itself uses.
+        # At the end: a file there must not shadow a library that the server itself uses.
         if directory not in sys.path:
             sys.path.append(directory)
         # The file may have been written after the last look at the directory.
@@ -164,7 +164,7 @@ class Recipe(Generic[A]):
             if not is_of_adapter(error):
                 raise
             if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
-                problem = f"expected a module in {directory} or an installed one, there is no {error.name}"
+                problem = f"expected a module in {directory} or an installed one, but there is no {error.name}"
             else:
                 problem = f"module {name} cannot be imported: {_reason(error)}"
             raise self._unusable(problem) from error
@@ -263,7 +263,7 @@ def _annotations(found: type) -> dict[str, Any]:
 
 
 def _advice(name: str, names: Iterable[str]) -> str:
-    import difflib  # only mistakes wait for it
+    import difflib  # needed only for errors
 
     near = difflib.get_close_matches(name, list(names), n=1)
     return f" (did you mean {near[0]}?)" if near else ""
@@ -285,7 +285,7 @@ def _classes(module: ModuleType, base: type) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """The error with the place that it comes from: in the log there is one line only."""
+    """The error with the place where it was raised, because the log has only one line."""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, SyntaxError):
         return text

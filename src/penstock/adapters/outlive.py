@@ -1,7 +1,7 @@
-"""A loop that outlives its adapters: what they raise in tasks, callbacks and threads of their own ends none but these.
+"""A loop that survives its adapters: exceptions in their own tasks, callbacks and threads end only these.
 
 A task that raises SystemExit or KeyboardInterrupt stops the event loop it runs on. Nothing is lost by that: the loop is
-simply run on, with all that was scheduled. How adapters' methods are guarded is in `faults`.
+simply run again, with all that was scheduled. How adapters' methods are guarded is in `faults`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = get(__name__)
 def run_to_end(
     main: Coroutine[Any, Any, None], roster: Roster, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
-    """Run `main` on a loop of its own until it is done, whatever adapters raise beside it."""
+    """Run `main` on a loop of its own until it is done, whatever adapters raise meanwhile."""
     before = threading.excepthook
     threading.excepthook = lambda args: _thread_ended(roster, args)
     runner = asyncio.Runner(loop_factory=new_loop)
@@ -49,16 +49,16 @@ def run_to_end(
 
 
 def blame(roster: Roster, error: BaseException) -> None:
-    """An adapter has raised this outside of all calls: it is taken to have failed."""
+    """An adapter has raised this outside of all calls: it counts as failed."""
     found = roster.raising(error.__traceback__)
     log.raised("adapter tried to end the server", error, adapter=labels(found), raised=named(error))
-    # Where several share the code, nobody knows whose it was: a wrong one would be called failed.
+    # If several share the code, it is not known which one raised: the wrong one would be marked as failed.
     if len(found) == 1:
         found[0].fail(f"it has raised {named(error)} in a task or callback of its own")
 
 
 def _thread_ended(roster: Roster, args: threading.ExceptHookArgs) -> None:
-    """Python says nothing of a thread that ends by SystemExit, and prints others past the log."""
+    """Python does not report a thread that ends by SystemExit, and prints others without using the log."""
     name = args.thread.name if args.thread is not None else ""
     found = roster.raising(args.exc_traceback)
     log.raised("thread ended by an exception", args.exc_value, thread=name, adapter=labels(found))

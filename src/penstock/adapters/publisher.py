@@ -1,6 +1,6 @@
 """The way in for a data adapter's events: straight into the kernel from the event loop, in order from any other thread.
 
-A thread that publishes faster than the kernel takes events in has to wait; the event loop never does.
+A thread that publishes faster than the kernel can process has to wait; the event loop never does.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Publisher:
         log.error("data adapter has failed", adapter=self._label, reason=reason)
 
     def close(self) -> None:
-        """Nothing more is taken in; threads that wait for room are let go."""
+        """Nothing more is accepted; threads that wait for room return."""
         with self._room:
             self._closed = True
             self._calls.clear()
@@ -126,5 +126,5 @@ class Publisher:
                 with CONTAINED:
                     function(*arguments)
             except Exception:
-                # The thread that made the call has gone on: nobody else could tell of it.
-                log.exception("data adapter published nonsense", adapter=self._label, call=function.__name__)
+                # The thread that made the call has gone on, so it can only be logged.
+                log.exception("data adapter published an invalid event", adapter=self._label, call=function.__name__)

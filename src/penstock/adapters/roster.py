@@ -1,7 +1,7 @@
 """The roster: which adapters there are, what they are called, and which of them have failed.
 
-It tells from a stack whose code is running, without any cost to calls: one of the adapter's methods, or a function of
-its module, is on that stack. Who asks: `watchdog`, `outlive`, and the server for its health.
+It finds out from a stack whose code is running, without any cost to calls: one of the adapter's methods, or a function
+of its module, is on that stack. Used by `watchdog`, `outlive`, and the server for its health.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Member:
 
     @property
     def trouble(self) -> str | None:
-        """Why it cannot do its work; None if it can. For the log, not for strangers: adapters write what they like."""
+        """Why it cannot do its work; None if it can. Only for the log, because adapters may write anything."""
         if self._failure is not None:
             return self._failure
         if isinstance(self.adapter, DataAdapter) and self.adapter.publisher.failure is not None:
@@ -52,7 +52,7 @@ class Member:
             with CONTAINED:
                 return self.adapter.trouble
         except Exception as error:
-            return f"it cannot say how it is: {type(error).__name__}"
+            return f"its health check failed: {type(error).__name__}"
 
 
 class Roster:

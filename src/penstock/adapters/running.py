@@ -1,6 +1,6 @@
 """An adapter set at work: its adapters started and stopped, each with its way into the kernel.
 
-Optional data adapters come up when they can, and are tried again and again until then.
+Optional data adapters are started in the background, and retried until they succeed.
 Not here: where adapters come from (loading.py), how their methods are called (authority.py, source.py).
 """
 
@@ -196,12 +196,12 @@ class RunningSet:
             raise
         self._serve(name, adapter, source, feed)
         self._roster.awaited.discard(f"{self.name}/{name}")
-        log.info("optional data adapter is up", adapter_set=self.name, adapter=name)
+        log.info("optional data adapter has started", adapter_set=self.name, adapter=name)
         tried.set()
 
     async def _pause(self, name: str, error: Exception, seconds: float, tried: asyncio.Event) -> None:
         log.warning(
-            "optional data adapter is not up",
+            "optional data adapter has not started",
             adapter_set=self.name,
             adapter=name,
             reason=_reason(error),
@@ -224,7 +224,7 @@ class RunningSet:
                 yield f"adapters.{self.name}.{name}", certificate
 
     def retire(self, message: str) -> None:
-        """Let nobody in any more and end all sessions of the set; `stop` is next."""
+        """Admit nobody any more and end all sessions of the set; `stop` is next."""
         self.authority.retired = True
         self._kernel.turn()
         for session in list(self._kernel.sessions.values()):

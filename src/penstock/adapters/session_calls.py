@@ -1,4 +1,4 @@
-"""Calls of a metadata adapter about one session: so many at a time, and its end after all of them.
+"""Calls of a metadata adapter about one session: a limited number at a time, and its end after all of them.
 
 How a method is called is in `calls`; which calls are about a session, in `authority`.
 """
@@ -34,7 +34,7 @@ class SessionCalls:
 
     def __init__(self) -> None:
         self._sessions: dict[str, _Session] = {}
-        # The event loop forgets tasks that nobody holds.
+        # The event loop holds only weak references to tasks.
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, session: str, begin: Callable[[], Awaitable[Any]]) -> Any:

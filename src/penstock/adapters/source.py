@@ -1,6 +1,6 @@
-"""A data adapter as the kernel's data source: its mistakes are logged with its name and hurt nobody else.
+"""A data adapter as the kernel's data source: its errors are logged with its name and affect nobody else.
 
-Threads and time-outs are in `calls`, the way of its events into the kernel is in `publisher`.
+Threads and timeouts are in `calls`, the way of its events into the kernel is in `publisher`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class GuardedSource:
             async with asyncio.timeout(LONGEST_STOP):
                 await self._caller.call("stop")
         except TimeoutError:
-            log.warning("data adapter does not stop", adapter_set=self._adapter_set, adapter=self._name)
+            log.warning("data adapter has not stopped in time", adapter_set=self._adapter_set, adapter=self._name)
         except Exception:
             self._failed("stop", "")
         self.discard()

@@ -1,7 +1,7 @@
-"""The watchdog: a thread that notices when the event loop stands still, and whose code keeps it from turning.
+"""The watchdog: a thread that notices when the event loop is blocked, and whose code blocks it.
 
-An async or `quick` adapter that waits or computes for long stalls every client; nothing else could tell why. Calls are
-not slowed down by it: it asks the loop for a sign of life now and then, and looks at its stack only when none comes.
+An async or `quick` adapter that blocks or computes for long stalls every client; nothing else would show why. Calls are
+not slowed down by it: it sends the loop a callback from time to time, and inspects its stack only if that does not run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.log import get
 
 log = get(__name__)
 
-# A sign of life is asked for this many times within the time that counts as a stall.
+# Callbacks are sent this many times within the time that counts as a stall.
 SIGNS_PER_STALL = 4
 
 # Frames of the stack that are logged, the innermost ones.
@@ -34,7 +34,7 @@ class Watchdog:
         self._watched = threading.get_ident()
         self._sign = threading.Event()
         self._stopped = threading.Event()
-        # How often the loop has stood still for too long.
+        # How often the loop has been blocked for too long.
         self.stalls = 0
         self._thread = threading.Thread(target=self._watch, name="penstock-watchdog", daemon=True)
 
@@ -59,7 +59,7 @@ class Watchdog:
                 self._tell(asked)
                 self._sign.wait()
                 if not self._stopped.is_set():
-                    log.warning("event loop turns again", stalled_seconds=round(time.monotonic() - asked, 3))
+                    log.warning("event loop runs again", stalled_seconds=round(time.monotonic() - asked, 3))
 
     def _tell(self, since: float) -> None:
         self.stalls += 1

@@ -90,7 +90,7 @@ class Replay:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if not SLOWEST <= speed <= FASTEST:
-            raise BadOption(f"speed is {speed:g}; allowed is {SLOWEST:g} to {FASTEST:g}")
+            raise BadOption(f"speed is {speed:g}; allowed: {SLOWEST:g} to {FASTEST:g}")
         if mode not in MODES:
             raise BadOption(f"mode is {mode!r}; allowed: {', '.join(MODES)}")
         if not item:

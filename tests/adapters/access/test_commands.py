@@ -40,7 +40,7 @@ def test_a_user_who_is_added_is_listed_and_checked(tmp_path: Path) -> None:
     assert json.loads(listed.stdout) == [{"name": "alice", "roles": ["trader", "admin"]}]
     right = user(tmp_path, "check", "users", "alice", "--password-stdin", password="tall order")
     assert outcome(right) == (0, "penstock: users: user alice: ok\n", "")
-    wrong = (1, "", "penstock: users: user {}: no such user, or another password\n")
+    wrong = (1, "", "penstock: users: user {}: no such user, or wrong password\n")
     for name, password in (("alice", "small order"), ("bob", "tall order")):
         done = user(tmp_path, "check", "users", name, "--password-stdin", password=password)
         assert outcome(done) == (wrong[0], wrong[1], wrong[2].format(name))
@@ -72,7 +72,7 @@ def test_changes_leave_comments_other_users_and_the_mode_of_the_file_alone(tmp_p
 def test_a_user_who_is_there_is_changed_only_on_request_and_keeps_the_roles(tmp_path: Path) -> None:
     assert add(tmp_path, "alice", "--role", "trader").returncode == 0
     before = (tmp_path / "users").read_text()
-    line = "penstock: users: user alice is there already: expected another name, or --replace\n"
+    line = "penstock: users: user alice already exists: expected another name, or --replace\n"
     assert outcome(add(tmp_path, "alice")) == (1, "", line)
     assert (tmp_path / "users").read_text() == before
     assert add(tmp_path, "alice", "--replace", password="small order").returncode == 0

@@ -40,16 +40,16 @@ def test_a_key_has_the_one_algorithm_of_its_kind() -> None:
     ("entry", "reason"),
     [
         ("text", "not an object"),
-        ({}, "a kind of key that is not used here"),
-        ({"kty": "OKP", "crv": "Ed25519", "x": "AA"}, "a kind of key that is not used here"),
-        ({"kty": ["RSA"]}, "a kind of key that is not used here"),
-        ({"kty": "RSA", "n": "AQAB"}, "its numbers make no key"),
-        ({"kty": "RSA", "n": 5, "e": "AQAB"}, "its numbers make no key"),
-        ({"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"}, "its numbers make no key"),
-        ({"kty": "EC", "crv": "P-384", "x": "AA", "y": "AA"}, "a kind of key that is not used here"),
+        ({}, "an unsupported type of key"),
+        ({"kty": "OKP", "crv": "Ed25519", "x": "AA"}, "an unsupported type of key"),
+        ({"kty": ["RSA"]}, "an unsupported type of key"),
+        ({"kty": "RSA", "n": "AQAB"}, "its numbers are not a valid key"),
+        ({"kty": "RSA", "n": 5, "e": "AQAB"}, "its numbers are not a valid key"),
+        ({"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"}, "its numbers are not a valid key"),
+        ({"kty": "EC", "crv": "P-384", "x": "AA", "y": "AA"}, "an unsupported type of key"),
         (oct_entry(16), "shorter than 32 bytes"),
-        (oct_entry(use="enc"), "meant for something else than signatures by HS256"),
-        (oct_entry(alg="HS512"), "meant for something else than signatures by HS256"),
+        (oct_entry(use="enc"), "not meant for signatures with HS256"),
+        (oct_entry(alg="HS512"), "not meant for signatures with HS256"),
         (oct_entry(kid=7), "kid is not text"),
     ],
 )
@@ -78,9 +78,9 @@ def test_of_a_private_key_only_the_public_half_is_kept() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "expected a JSON Web Key Set, not something else than JSON"),
-        (b"\xff", "expected a JSON Web Key Set, not something else than JSON"),
-        (b"[" * 100_000, "expected a JSON Web Key Set, not something else than JSON"),
+        (b"", "expected a JSON Web Key Set, but it is not JSON"),
+        (b"\xff", "expected a JSON Web Key Set, but it is not JSON"),
+        (b"[" * 100_000, "expected a JSON Web Key Set, but it is not JSON"),
         (b"[]", 'expected a JSON Web Key Set: an object with a list "keys"'),
         (b'{"keys": {}}', 'expected a JSON Web Key Set: an object with a list "keys"'),
         (b'{"keys": []}', "expected a JSON Web Key Set with a key for one of RS256, ES256, HS256"),
@@ -229,7 +229,9 @@ def test_a_reading_that_fails_leaves_the_keys_as_they_are(content: bytes, caplog
         shelf.content = content
         assert await known.find("ES256", "two") is None
         assert await known.find("ES256", "one") is not None
-        assert [record.getMessage() for record in caplog.records] == ["token keys not read again, those before remain"]
+        assert [record.getMessage() for record in caplog.records] == [
+            "token keys could not be read again, the old ones stay"
+        ]
 
     asyncio.run(play())
 
@@ -274,7 +276,7 @@ def test_a_file_is_read_each_time(tmp_path: Path) -> None:
     ],
 )
 def test_a_url_that_others_could_listen_in_on_is_refused(url: str) -> None:
-    with pytest.raises(AccessError, match="expected a path, or a URL of https or of this very machine"):
+    with pytest.raises(AccessError, match="expected a path, or a URL with https or of this machine"):
         source(url, Path())
 
 

@@ -205,7 +205,7 @@ def test_without_rules_everything_is_as_in_the_base_class(users: Path) -> None:
     assert metadata.max_buffer_size(facts("alice"), "QUOTES", "a") is None
     assert metadata.snapshot_length("QUOTES", "a") == 10
     assert metadata.prefilter_frequency("QUOTES", "a") == 0.0
-    with pytest.raises(Refusal, match="This adapter set takes no messages"):
+    with pytest.raises(Refusal, match="This adapter set accepts no messages"):
         metadata.message(facts("alice"), "hello")
 
 

@@ -342,7 +342,7 @@ def test_a_token_is_told_from_a_password_by_its_form() -> None:
         ({"algorithms": []}, "tokens: algorithms = []: expected a list of"),
         (
             {"keys": "http://login.example/k"},
-            "tokens: keys = http://login.example/k: expected a path, or a URL of https",
+            "tokens: keys = http://login.example/k: expected a path, or a URL with https",
         ),
         ({"leeway_seconds": -1}, "tokens: leeway_seconds = -1: expected a number from 0 to 600"),
         ({"refresh_seconds": 1}, "tokens: refresh_seconds = 1: expected a number from 10 to 86400"),

@@ -106,7 +106,7 @@ def test_a_file_that_became_unusable_changes_nothing_and_is_told_once(
     (tmp_path / "users").write_bytes(content if isinstance(content, bytes) else content.encode())
     for _ in range(3):
         assert users.check("alice", "alice's password") is not None
-    assert [record.getMessage() for record in caplog.records] == ["users not read again, those before remain"]
+    assert [record.getMessage() for record in caplog.records] == ["users could not be read again, the old ones stay"]
 
 
 def test_a_file_that_has_gone_changes_nothing_until_it_is_back(users: UserFile, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_file_that_has_gone_changes_nothing_until_it_is_back(users: UserFile, 
         (":hash:", "line 1: expected name:hash:role,role"),
         ("a b :hash:", "line 1: expected name:hash:role,role"),
         ("a:HASH:one two", "line 1: user a: role one two: expected 1 to 255 characters without spaces"),
-        ("a:HASH:\na:HASH:", "line 2: user a a second time: expected each user once"),
+        ("a:HASH:\na:HASH:", "line 2: user a is given twice: expected each user once"),
     ],
 )
 def test_a_wrong_line_is_told_with_its_number_and_without_its_secret(text: str, problem: str) -> None:

@@ -323,7 +323,7 @@ def test_an_address_that_makes_no_sense_is_told(server: JournaledServer, path: s
         (stream(pa.record_batch({"name": ["total"], "x": [1]})), "no column item; the table has name, x"),
         (stream(pa.record_batch({"item": ["total"], "x": [[1]]})), "column x is of type list"),
         (stream(pa.record_batch({"item": ["total"]})), "an update without fields"),
-        (stream(table([row("total", x=2**62)], {"x": pa.timestamp("us")})), "so far away"),
+        (stream(table([row("total", x=2**62)], {"x": pa.timestamp("us")})), "outside of the years"),
     ],
 )
 def test_a_body_that_is_not_rows_is_refused(server: JournaledServer, body: bytes, error: str) -> None:
@@ -361,7 +361,7 @@ def test_stages_are_published_by_their_commit_in_its_order(server: JournaledServ
 def test_a_stage_that_is_not_here_is_named_and_nothing_is_done(server: JournaledServer) -> None:
     stage(server, "0-0", [row("total", x="1")])
     status, answer = commit(server, ["0-0", "1-0"])
-    assert (status, answer) == (409, {"errors": [{"error": "stage '1-0' of batch 0 is not here; stage it again"}]})
+    assert (status, answer) == (409, {"errors": [{"error": "stage '1-0' of batch 0 is not known; stage it again"}]})
     assert server.journal == []
     assert commit(server, ["0-0"])[0] == 200
 
@@ -408,7 +408,7 @@ def test_a_body_that_unpacks_to_too_much_is_refused(server: JournaledServer) -> 
     for request in (f"{BATCHES}/0?mode=MERGE", f"{BATCHES}/0/stages/0-0"):
         status, answer, _ = ask(server, "PUT", request, body, adapter="SMALL")
         assert status == 413
-        assert "bytes when it is unpacked; max_body_bytes = 8000" in answer["errors"][0]["error"]
+        assert "bytes after decompression; max_body_bytes = 8000" in answer["errors"][0]["error"]
     assert ask(server, "POST", "", body, adapter="SMALL")[0] == 413
 
 
@@ -542,5 +542,5 @@ def test_while_the_server_goes_down_an_adapter_that_is_gone_is_worth_another_try
     for method, path in ALL:
         status, answer, headers = ask(server, method, path)
         assert (status, headers["retry-after"]) == (503, "1"), path
-        assert answer["errors"] == [{"error": "The server is starting or going down"}]
+        assert answer["errors"] == [{"error": "The server is starting or shutting down"}]
     server.call(server.server.sets.running.update, running)

@@ -202,7 +202,7 @@ def test_a_small_body_that_stands_for_much_is_refused_before_it_takes_the_room(
 def test_the_unpacked_size_is_known_before_anything_is_unpacked() -> None:
     body = stream(table([{"item": "x", "a": "y" * 50_000_000}]), compression="zstd")
     before = pa.default_memory_pool().max_memory()
-    with pytest.raises(LargeBody, match="The body holds 500000"):
+    with pytest.raises(LargeBody, match="The body has 500000"):
         read_stream(body, LIMIT)
     assert pa.default_memory_pool().max_memory() <= before + LIMIT
 

@@ -223,7 +223,7 @@ def test_a_body_that_is_too_large_is_cut_off_and_what_came_before_counts(server:
     assert answer.accepted in (0, 5), "as much as had come in chunks of its own"
     (error,) = answer.errors
     assert str(error["error"]).startswith(
-        "The body is larger than max_body_bytes = 1000: fewer rows per request help, or"
+        "The body is larger than max_body_bytes = 1000: send fewer rows per request, or"
     )
 
 

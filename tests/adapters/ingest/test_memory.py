@@ -141,7 +141,7 @@ def test_a_damaged_file_is_put_aside_and_everything_comes_from_the_journal(
 
     with caplog.at_level(logging.ERROR):
         run(play)
-    assert "state file of an adapter is damaged, it is made again from the journal" in caplog.messages
+    assert "state file of an adapter is damaged, and is rebuilt from the journal" in caplog.messages
 
 
 def test_a_file_of_a_newer_program_stops_the_start(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_file_of_a_newer_program_stops_the_start(tmp_path: Path) -> None:
         await first_life(disk, tmp_path)
         path = file_of(tmp_path, "SET", "ADAPTER")
         path.write_bytes(path.read_bytes().replace(b'"version":1', b'"version":2', 1))
-        with pytest.raises(StartFailure, match=r"is of version 2; this program knows 1 and earlier"):
+        with pytest.raises(StartFailure, match=r"has version 2; this program supports 1 and earlier"):
             async with Life(disk, tmp_path):
                 pass
 
@@ -179,7 +179,7 @@ def test_a_file_from_before_what_the_journal_still_has_is_told_and_the_rest_is_r
 
     with caplog.at_level(logging.ERROR):
         run(play)
-    assert any("the journal does not reach back to it: events are missing" in message for message in caplog.messages)
+    assert any("older than the beginning of the journal: events are missing" in message for message in caplog.messages)
 
 
 def test_a_journal_that_ends_before_the_file_is_told_and_what_comes_next_is_not_lost(
@@ -199,7 +199,7 @@ def test_a_journal_that_ends_before_the_file_is_told_and_what_comes_next_is_not_
 
     with caplog.at_level(logging.ERROR):
         run(play)
-    assert "journal ends before the state file of an adapter, which is taken as it is" in caplog.messages
+    assert "journal ends before the state file of an adapter, which is used unchanged" in caplog.messages
 
 
 def test_the_file_never_knows_more_than_the_disk_of_the_journal(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_the_configuration_of_the_page_makes_the_adapters(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("before", "after", "complaint"),
     [
-        ("port = 6663", "port = 70000", "parameter port is 70000; allowed is a port, 0 to 65535"),
+        ("port = 6663", "port = 70000", "parameter port is 70000; allowed: a port, 0 to 65535"),
         ("port = 6663\n", "", "missing"),
         ("port = 6663", 'port = "6663"', "expected int"),
         ("status_item", "status_itm", "did you mean status_item"),

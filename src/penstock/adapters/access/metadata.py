@@ -70,7 +70,7 @@ class AccessMetadata(MetadataAdapter):
         if sessions_per_user is not None and sessions_per_user < 1:
             raise AccessError(f"sessions_per_user = {sessions_per_user}: expected a whole number from 1 up")
         if sessions_per_user is not None and not self.knows_names:
-            raise AccessError("sessions_per_user without users or tokens: expected one of them, because all users are anonymous otherwise")
+            raise AccessError("sessions_per_user without users or tokens: expected one of them, or all are anonymous")
         # A subclass that overrides `authenticate` may use more facts.
         self.decides_by_password = type(self).authenticate is AccessMetadata.authenticate
         self._threads: ThreadPoolExecutor | None = None

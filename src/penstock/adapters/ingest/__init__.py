@@ -1,4 +1,4 @@
-"""A ready-made data adapter: whatever can make an HTTP request, a shell script say, publishes JSON lines or Arrow.
+"""A ready-made data adapter: anything that can make an HTTP request, such as a shell script, can publish to it.
 
 `door` is the way in over HTTP, `adapter` keeps what was published last. How to use it: docs/adapters.md.
 """

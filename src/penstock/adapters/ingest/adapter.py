@@ -1,6 +1,6 @@
 """The adapter: which items there are, who may publish, what was published last; and the intake of one request.
 
-Everything happens on the event loop, but files, which are read and written on threads. HTTP is in `door` and `sink`,
+Everything happens on the event loop, except for files, which are handled on threads. HTTP is in `door` and `sink`,
 batches are in `batches`, what is known after a restart is in `memory`.
 """
 
@@ -25,23 +25,23 @@ from penstock.kernel.ports import CheckedEvent
 from penstock.log import get
 
 if TYPE_CHECKING:
-    # They bring pyarrow, which takes its time to load: only where there is a journal.
+    # They import pyarrow, which is slow to load: only if there is a journal.
     from penstock.adapters.ingest.batches import Batches
     from penstock.journal.recorder import JournalItemRecorder
 
 log = get(__name__)
 
-# Seconds between two looks whether there is something new for the state file. What is in the journal since then is read
-# at the next start.
+# Seconds between two checks whether the state file has to be written. What came into the journal since then is read at
+# the next start.
 SAVE_SECONDS = 60.0
 
-# After so many looks it is written though nothing is new: the journal must not forget what comes after it.
+# After this many checks it is written even if nothing is new: retention must not drop records that come after it.
 IDLE_LOOKS = 60
 
 # Shorter ones can be guessed.
 MIN_TOKEN_LENGTH = 16
 
-# How much of a name an error repeats.
+# How many characters of a name an error quotes.
 MAX_ECHO = 60
 
 
@@ -59,7 +59,7 @@ class IngestLimits:
 class IngestAdapter(InsideAdapter):
     """`items` names what may be published, with `*` for anything: a list of MERGE items, or a table of their modes.
 
-    If it is journaled it takes batches, and knows after a restart what it knew before.
+    If it is journaled it accepts batches, and restores its state after a restart.
     """
 
     quick = True
@@ -103,7 +103,7 @@ class IngestAdapter(InsideAdapter):
             raise ValueError("tokens is missing: name some, or a token_file with one in each line")
         self._states: dict[str, ItemState] = {}
         self.feed: Feed
-        # Whoever changes states and waits in between holds it; and whoever must not come in between.
+        # Held by everything that changes states and waits in between, or must not come in between.
         self.lock = asyncio.Lock()
         self.recorder: JournalItemRecorder | None = None
         # None if the adapter is not journaled, or nothing is to be kept.
@@ -142,7 +142,7 @@ class IngestAdapter(InsideAdapter):
         self._saving = asyncio.create_task(self._keep_saving())
 
     async def stop(self) -> None:
-        """Finish the batch that is under way, and write down what there is."""
+        """Finish the current batch, and write the state file."""
         if self.batches is not None:
             await self.batches.close()
         if self._saving is not None:
@@ -184,7 +184,7 @@ class IngestAdapter(InsideAdapter):
         self._states.update(memory.states)
         batches.queries.update(memory.queries)
         self._changed = True
-        # At once: if the journal is not the one that the file was written with, its numbers would be misunderstood.
+        # At once: if the journal is not the one that the file was written with, its numbers would be wrong.
         await self.save()
 
     async def _keep_saving(self) -> None:
@@ -223,7 +223,7 @@ class IngestAdapter(InsideAdapter):
             await asyncio.to_thread(save, path, recorder.adapter_set, recorder.adapter, memory)
         except (JournalError, OSError) as error:
             self._changed = True
-            log.error("state file of an adapter is not written", file=str(path), reason=str(error))
+            log.error("state file of an adapter could not be written", file=str(path), reason=str(error))
 
     def _take_batch(self, states: dict[str, ItemState], events: list[tuple[str, CheckedEvent]]) -> None:
         """A batch is on the disk."""
@@ -234,7 +234,7 @@ class IngestAdapter(InsideAdapter):
     # -- from the door --------------------------------------------------------------------------------------------
 
     def admits(self, token: str) -> bool:
-        """Whether it is one of the tokens; how long that takes tells nothing about them."""
+        """Whether it is one of the tokens, compared in constant time."""
         given = token.encode()
         admitted = False
         for known in self._tokens:
@@ -292,7 +292,7 @@ class IngestIntake:
         if not snapshot:
             state.complete = True
         if self._recorder is not None:
-            # Here and not by the kernel, which would leave out what a client's wrong mode makes nonsense of.
+            # Recorded here and not by the kernel, which would drop events that are invalid in a client's wrong mode.
             self._recorder.record(item, "snapshot" if snapshot else "update", event)
         self._events.append((item, event, snapshot))
 
@@ -329,7 +329,7 @@ class IngestIntake:
             self.errors.append({"line": number, "error": reason})
 
     def flush(self) -> None:
-        """Hand over what has been gathered."""
+        """Publish what has been gathered."""
         if self._events:
             events, self._events = self._events, []
             self._adapter.feed.publish_checked_by_name(events, recorded=True)

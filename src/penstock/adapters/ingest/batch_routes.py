@@ -1,4 +1,4 @@
-"""Where pipelines put their batches: each once, whatever is sent again. Paths below `/api/ingest/{set}/{adapter}`.
+"""Where pipelines put their batches: each exactly once, also if sent again. Paths below `/api/ingest/{set}/{adapter}`.
 
 A batch comes in one request, or in stages and a commit. What becomes of it is in `batches`. The protocol for those who
 call it: docs/adapters.md, "Reference: batches".
@@ -44,7 +44,7 @@ def batch_routes(finder: Finder) -> APIRouter:
     """To be included in those of `door`."""
     router = APIRouter()
 
-    @router.get(ADAPTER, summary="What may be published, and whether batches are taken", response_class=Answer)
+    @router.get(ADAPTER, summary="What may be published, and whether batches are accepted", response_class=Answer)
     async def about(adapter_set: str, adapter: str, request: Request) -> Answer:
         async def work() -> dict[str, object]:
             found = admitted(finder, adapter_set, adapter, request)
@@ -105,7 +105,7 @@ def batch_routes(finder: Finder) -> APIRouter:
 
 
 async def _answer(work: Callable[[], Awaitable[dict[str, object]]]) -> Answer:
-    """What the work comes to, with the status that tells what to do about it."""
+    """The answer to a request, with the status that says what to do about an error."""
     try:
         return Answer(await work())
     except RowsRefused as refused:
@@ -113,7 +113,7 @@ async def _answer(work: Callable[[], Awaitable[dict[str, object]]]) -> Answer:
     except Problem as problem:
         return _turned_down(problem)
     except ClientDisconnect:
-        # Nobody is there to read it.
+        # The client is gone.
         return Answer({}, 400)
     except BatchError as error:
         return _turned_down(Problem(error.status, str(error)))
@@ -128,7 +128,7 @@ def _durable(finder: Finder, adapter_set: str, adapter: str, request: Request) -
     if found.batches is None:
         raise Problem(
             409,
-            f"Adapter {adapter} of set {adapter_set} takes no batches, for it is not journaled: see"
+            f"Adapter {adapter} of set {adapter_set} accepts no batches, because it is not journaled: see"
             f" [journal] and [adapters.{adapter_set}.data.{adapter}.journal] in the configuration",
         )
     return found, found.batches
@@ -142,7 +142,7 @@ def _name(what: str, given: str) -> str:
 
 def _number(given: str) -> int:
     if not _NUMBER.fullmatch(given):
-        raise Problem(422, f"batch {given[:60]!r}: expected a number from 0 on")
+        raise Problem(422, f"batch {given[:60]!r}: expected a whole number, 0 or more")
     return int(given)
 
 
@@ -158,7 +158,7 @@ async def _stages(request: Request) -> list[str]:
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_COMMIT:
-            raise Problem(413, f"The commit is larger than {MAX_COMMIT} bytes: fewer stages help")
+            raise Problem(413, f"The commit is larger than {MAX_COMMIT} bytes: use fewer stages")
     try:
         stages = msgspec.json.decode(body, type=Commit).stages
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,8 +1,8 @@
-"""Batches of pipelines, exactly once: all rows and the number of the batch are one append to the journal; what is on
-the disk is published, then remembered.
+"""Batches of pipelines, exactly once: all rows and the number of the batch are one append to the journal; once on the
+disk they are published, then remembered.
 
-One batch at a time. Rows may come in stages before it. Not here: HTTP (`sink`), what rows come to (`draft`), the way
-back after a restart (`memory`).
+One batch at a time. Rows may come in stages before it. Not here: HTTP (`sink`), the effect of rows (`draft`), the state
+after a restart (`memory`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_BATCH = 31 * 1024 * 1024
 RECORD_BYTES = 48
 FIELD_BYTES = 16
 
-# Rows that are looked at before everybody else has a turn.
+# Rows that are processed before others get a turn.
 TURN = 1_000
 
 # Seconds that a stage is kept for its commit.
@@ -108,10 +108,10 @@ class Batches:
         if own > self._max_staged_bytes:
             raise TooLarge(
                 f"the stages of batch {batch} hold {own} bytes; max_staged_bytes = {self._max_staged_bytes}:"
-                f" a higher one helps, and so do smaller batches: {SMALLER}"
+                f" raise it, or use smaller batches: {SMALLER}"
             )
         if self.staged_bytes - old + size > self._max_staged_bytes:
-            raise Busy(f"{self.staged_bytes} bytes are staged already; max_staged_bytes = {self._max_staged_bytes}")
+            raise Busy(f"{self.staged_bytes} bytes are already staged; max_staged_bytes = {self._max_staged_bytes}")
         stages[name] = _Stage(batches, size, self._clock())
         self._stages[query, batch] = stages
         self.staged_bytes += size - old
@@ -122,7 +122,7 @@ class Batches:
             self.staged_bytes -= stage.size
 
     def expire(self) -> None:
-        """Forget stages that nobody has committed in time."""
+        """Forget stages that were not committed in time."""
         before = self._clock() - STAGE_SECONDS
         for (query, batch), stages in list(self._stages.items()):
             for name in [name for name, stage in stages.items() if stage.since < before]:
@@ -156,7 +156,7 @@ class Batches:
         stages = self._stages.get((query, batch), {})
         for name in names:
             if name not in stages:
-                raise UnknownStage(f"stage {name[:60]!r} of batch {batch} is not here; stage it again")
+                raise UnknownStage(f"stage {name[:60]!r} of batch {batch} is not known; stage it again")
         return [(name, stages[name].batches) for name in names]
 
     async def _commit(
@@ -176,7 +176,7 @@ class Batches:
             marker = batch_entity(self.recorder.adapter_set, self.recorder.adapter, query)
             columns.add(marker, self._now(), BATCH, "", f'{{"batch":{batch},"rows":{draft.rows}}}')
             await self._append(columns)
-            # From here on it is done, whatever may become of publishing.
+            # From here on it is committed, even if publishing fails.
             remember(self.queries, query, batch)
             self._publish(draft.states, draft.events)
             for other_query, other in list(self._stages):
@@ -185,7 +185,7 @@ class Batches:
             return BatchOutcome(draft.rows, draft.ignored, False)
 
     async def _write(self, draft: Draft, stages: list[tuple[str | None, Sequence[pyarrow.RecordBatch]]]) -> Columns:
-        """Draft the batch, and write it down as far as it is to be journaled."""
+        """Draft the batch, and journal what has to be journaled."""
         columns = Columns()
         written = size = 0
         for name, batches in stages:

@@ -1,6 +1,6 @@
-"""Arrow bodies from outside: read whole or not at all, and never larger in memory than a body may be.
+"""Arrow bodies from clients: read completely or not at all, and never larger in memory than a body may be.
 
-A small body can stand for a large table: by compressed buffers, dictionaries, buffers that several columns share,
+A small body can expand to a large table: by compressed buffers, dictionaries, buffers that several columns share,
 columns of nulls. What the rows mean is in `draft`. Format: Arrow columnar format, "Encapsulated message format".
 """
 
@@ -33,7 +33,7 @@ class LargeBody(Exception):
     """It would need more memory than `limit`; the text says so."""
 
     def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"The body holds {size} bytes when it is unpacked; max_body_bytes = {limit}")
+        super().__init__(f"The body has {size} bytes after decompression; max_body_bytes = {limit}")
 
 
 def read_stream(body: bytes | bytearray, limit: int) -> list[pyarrow.RecordBatch]:
@@ -48,7 +48,7 @@ def read_stream(body: bytes | bytearray, limit: int) -> list[pyarrow.RecordBatch
         with pyarrow.ipc.open_stream(buffer) as reader:
             check(reader.schema, ITEM)
             for batch in reader:
-                # Offsets and text that come from outside: nothing else looks at them before they are followed.
+                # Offsets and text come from a client: nothing else checks them before they are used.
                 batch.validate(full=True)
                 size += text_bytes(batch)
                 if size > limit:

@@ -1,6 +1,6 @@
-"""A batch as it would be: every row checked against the items as they stand, and nothing changed.
+"""A draft of a batch: every row is checked against the present items, and nothing is changed.
 
-Who writes it down and makes it true is in `batches`.
+It is journaled and published in `batches`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from penstock.adapters.ingest.errors import RowsRefused
 from penstock.adapters.ingest.states import ItemState, UnfitEvent
 from penstock.kernel.ports import CheckedEvent
 
-# How many things that are wrong with a request its answer names.
+# How many errors of a request its answer lists.
 MAX_ERRORS = 10
 
 
@@ -43,7 +43,7 @@ class Draft:
         self._before = self.rows
 
     def take(self, batch: Any) -> None:
-        """Some rows more, of an Arrow table. Raises ValueError if they cannot be events."""
+        """More rows, of an Arrow table. Raises ValueError if they cannot be events."""
         from penstock.adapters.arrow import split  # pyarrow takes its time to load
         from penstock.adapters.ingest.body import ITEM
 

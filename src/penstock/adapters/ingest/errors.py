@@ -1,19 +1,19 @@
-"""Every way in which a batch is turned down, as one tree; nothing has changed then. Each knows its status in HTTP.
+"""Every way in which a batch is rejected, as one tree; nothing has changed then. Each knows its HTTP status.
 
 BatchError
-├── RowsRefused    422  rows that cannot be; sending them again does not help
-├── UnknownStage   409  a commit names a stage that is not here: stage again
-├── TooLarge       413  it will never fit: smaller batches help, for which Spark needs a new checkpoint
-├── Busy           429  there is no room just now: try again
-└── Unavailable    503  the journal refuses, or the server goes down: try again
+├── RowsRefused    422  invalid rows; sending them again does not help
+├── UnknownStage   409  a commit names an unknown stage: stage again
+├── TooLarge       413  it will never fit: use smaller batches, for which Spark needs a new checkpoint
+├── Busy           429  there is no room at present: try again
+└── Unavailable    503  the journal refuses, or the server is shutting down: try again
 """
 
 from __future__ import annotations
 
-# What helps against a batch that the server has no setting for. Spark notes what belongs to a batch before it runs it.
+# What to do about a batch that is too large for any setting. Spark fixes the rows of a batch before it runs it.
 SMALLER = (
-    "fewer rows in a batch help. A Spark query that has begun a batch keeps its rows: delete its checkpoint, and start"
-    " it with a lower maxEventsPerTrigger (max_events of a job); what it has published, it publishes again"
+    "use fewer rows per batch. A Spark query that has begun a batch keeps its rows: delete its checkpoint, and start"
+    " it with a lower maxEventsPerTrigger (max_events of a job); it publishes again what it has published before"
 )
 
 

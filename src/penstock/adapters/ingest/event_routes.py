@@ -1,6 +1,6 @@
 """The way in over HTTP, on the API port: `POST /api/ingest/{set}/{adapter}` with JSON lines or an Arrow stream.
 
-JSON lines are taken in as they come; the sender waits while the kernel is busy. What a line means is in `lines`.
+JSON lines are processed as they arrive; the sender waits while the kernel is busy. What a line means is in `lines`.
 Batches of pipelines come in by `batch_routes`.
 """
 
@@ -29,7 +29,7 @@ from penstock.adapters.ingest.requests import (
     read_arrow,
 )
 
-# What JSON lines are called; the last is what curl says when it is not told otherwise.
+# Content types of JSON lines; the last is curl's default.
 JSON_LINES = (
     "",
     "application/x-ndjson",
@@ -39,7 +39,7 @@ JSON_LINES = (
     "application/x-www-form-urlencoded",
 )
 
-# Lines or rows that are taken in before everybody else has a turn.
+# Lines or rows that are processed before others get a turn.
 TURN = 1_000
 
 
@@ -72,7 +72,7 @@ def ingest_routes(
             status, headers = problem.status, problem.headers
             intake.errors.append({"error": str(problem)})
         except ClientDisconnect:
-            # Nobody is there to read it.
+            # The client is gone.
             status = 400
         if intake.refused and status == 200:
             status = 422
@@ -94,7 +94,7 @@ def _acknowledges(adapter: IngestAdapter) -> bool:
 
 
 def _check_journal(adapter: IngestAdapter) -> None:
-    """Those who are told when it is on the disk are told beforehand when it will not be."""
+    """A sender that waits for the disk is told beforehand if it cannot be written."""
     if adapter.recorder is None or not _acknowledges(adapter):
         return
     journal = adapter.recorder.gatherer.journal

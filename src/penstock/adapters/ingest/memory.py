@@ -1,4 +1,4 @@
-"""What an adapter knows after a restart: its state file, and what the journal holds from there on.
+"""The state of an adapter after a restart: its state file, and the journal's records after it.
 
 The file is JSON lines: a head with the journal's sequence and the queries' batches, a line for each item, a last line
 with a checksum of all before. Everything here may block: it is for threads. When it is done is in `adapter`.
@@ -68,7 +68,7 @@ class Tail(msgspec.Struct):
 
 
 class DamagedMemory(Exception):
-    """The file is not as it was written; the text says where."""
+    """The file is damaged; the text says where."""
 
 
 @dataclass
@@ -134,7 +134,7 @@ def load(path: Path, make: Maker) -> Memory | None:
             if head.format != FORMAT:
                 raise DamagedMemory(f"its format is {head.format[:60]!r}, not {FORMAT!r}")
             if head.version > VERSION:
-                raise ValueError(f"{path} is of version {head.version}; this program knows {VERSION} and earlier")
+                raise ValueError(f"{path} has version {head.version}; this program supports {VERSION} and earlier")
             memory = Memory(head.sequence, {}, head.queries)
             checksum, following = crc32(line), file.readline()
             while following:
@@ -149,7 +149,7 @@ def load(path: Path, make: Maker) -> Memory | None:
     if tail.crc32 != checksum:
         raise DamagedMemory("its checksum is wrong")
     if unfit:
-        log.warning("items are not declared as they were, and forgotten", file=str(path), items=unfit[:10])
+        log.warning("items whose declaration has changed are forgotten", file=str(path), items=unfit[:10])
     return memory
 
 
@@ -179,7 +179,7 @@ def recall(path: Path, disk: Disk, adapter_set: str, adapter: str, make: Maker) 
         kept = path.with_name(f"{path.name}.damaged")
         path.replace(kept)
         log.error(
-            "state file of an adapter is damaged, it is made again from the journal",
+            "state file of an adapter is damaged, and is rebuilt from the journal",
             file=str(kept),
             reason=str(damaged),
             journal_begins=reader.earliest(),
@@ -189,9 +189,9 @@ def recall(path: Path, disk: Disk, adapter_set: str, adapter: str, make: Maker) 
         memory = Memory(reader.earliest() - 1)
     latest = reader.poll()
     if memory.sequence > latest:
-        # Both are on the disk when the file is written: somebody has put an older journal in its place.
+        # Both are on the disk when the file is written: somebody has restored an older journal.
         log.error(
-            "journal ends before the state file of an adapter, which is taken as it is",
+            "journal ends before the state file of an adapter, which is used unchanged",
             file=str(path),
             sequence=memory.sequence,
             journal_ends=latest,
@@ -203,7 +203,7 @@ def recall(path: Path, disk: Disk, adapter_set: str, adapter: str, make: Maker) 
             return memory
         except Expired as expired:
             log.error(
-                "state file of an adapter is so old that the journal does not reach back to it: events are missing",
+                "state file of an adapter is older than the beginning of the journal: events are missing",
                 file=str(path),
                 sequence=memory.sequence,
                 journal_begins=expired.earliest,
@@ -241,12 +241,12 @@ def _apply(states: dict[str, ItemState], item: str, kind: str, value: str | None
     if kind == CLEAR or value is None:
         states.pop(item, None)
         return
-    # What does not fit is of an item that is not declared any more, or not as it was.
+    # An invalid event is of an item that is no longer declared, or declared differently.
     with suppress(UnfitEvent):
         state = states.get(item) or make(item, len(states))
         state.apply(_decode_event(value))
-        # Whoever has sent a part of a snapshot only has not lived longer than this server's last run: nobody would end
-        # it, and clients would wait for that.
+        # A producer that sent only a part of a snapshot before the restart will not end it, and clients would wait for
+        # that.
         state.complete = True
         states[item] = state
 

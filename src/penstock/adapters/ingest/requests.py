@@ -1,4 +1,4 @@
-"""What all requests to ingest adapters have in common: who may, what kind of body, how large; and answers.
+"""What all requests to ingest adapters have in common: authorization, type and size of the body; and answers.
 
 The routes are in `door` and `sink`.
 """
@@ -26,22 +26,22 @@ ARROW = "application/vnd.apache.arrow.stream"
 # Bodies beyond it are unpacked on a thread.
 LARGE = 65_536
 
-# Seconds after which somebody who was turned away for want of room may try again.
+# Seconds after which a client that was rejected for lack of room may try again.
 RETRY_AFTER = "1"
 
-# What helps against a body that is too large.
-SMALLER_BODY = "fewer rows per request help, or a higher max_body_bytes of the adapter"
+# What to do about a body that is too large.
+SMALLER_BODY = "send fewer rows per request, or raise max_body_bytes of the adapter"
 
 
 class Answer(JSONResponse):
-    """JSON that ends its line, for those who read it in a terminal."""
+    """JSON with a line end, for people who read it in a terminal."""
 
     def render(self, content: object) -> bytes:
         return bytes(super().render(content)) + b"\n"
 
 
 class Problem(Exception):
-    """A request that is turned down as a whole, and what the status tells."""
+    """A request that is rejected as a whole, with its status."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -62,12 +62,12 @@ class Finder:
 
 
 def admitted(finder: Finder, adapter_set: str, adapter: str, request: Request) -> IngestAdapter:
-    """The adapter of a request, if it may have it. Raises Problem."""
+    """The adapter of a request, if it is authorized. Raises Problem."""
     found = finder.find(adapter_set, adapter)
     if not isinstance(found, IngestAdapter):
         if not finder.is_ready():
-            # It may well have been there a moment ago: whoever tries again finds it after the restart.
-            raise Problem(503, "The server is starting or going down")
+            # It may have been there a moment ago: a client that tries again finds it after the restart.
+            raise Problem(503, "The server is starting or shutting down")
         raise Problem(404, f"There is no ingest adapter {adapter} in set {adapter_set}")
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not found.admits(token.strip()):
@@ -78,7 +78,7 @@ def admitted(finder: Finder, adapter_set: str, adapter: str, request: Request) -
 def kind_of(request: Request, *kinds: str) -> str:
     """What the body is, if it is one of these. Raises Problem."""
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise Problem(415, "Expected a body that is not compressed")
+        raise Problem(415, "Expected an uncompressed body")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in kinds:
         wanted = ARROW if len(kinds) == 1 else f"application/x-ndjson or {ARROW}"

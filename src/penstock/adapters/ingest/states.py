@@ -1,4 +1,4 @@
-"""What is kept of an item for those who subscribe later: one class for each mode it may be declared in.
+"""What is kept of an item for later subscribers: one class for each mode it may be declared in.
 
 While somebody is subscribed the kernel keeps the same; this is for the time in which nobody is.
 """
@@ -41,7 +41,7 @@ class ItemState:
         raise NotImplementedError
 
     def copy(self) -> Self:
-        """Another one with the same content, to try something out; events are shared, as nobody changes them."""
+        """A copy with the same content, to try changes; events are shared, because nobody changes them."""
         other = type(self)(self._max_fields, self._max_rows)
         other.complete = self.complete
         self._hand_over(other)

@@ -1,7 +1,7 @@
 """Requests that wait for their answers: each is answered, garbled, late or lost, exactly once, and its sender is told.
 
-A peer that lets several requests in a row time out and answers nothing between them is deaf, whatever signs of life it
-gives.
+A peer that lets several requests in a row time out, with no answer in between, is disconnected, even if it sends
+keep-alives.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import Enum
 from penstock.wire.ari.replies import Reply
 from penstock.wire.ari.requests import Request
 
-# So many time-outs in a row, with no answer between them, and the peer is given up.
+# After this many timeouts in a row, with no answer in between, the peer is disconnected.
 DEAF_AFTER = 3
 
 
@@ -24,7 +24,7 @@ class Why(Enum):
 
     LATE = "it has not answered in time"
     LOST = "its connection was lost"
-    GARBLED = "its answer cannot be understood"
+    GARBLED = "its answer cannot be parsed"
     ABSENT = "it is not connected"
 
 
@@ -67,7 +67,7 @@ class Calls:
         return identifier
 
     def answer(self, reply: Reply) -> bool:
-        """False for an answer that nobody waits for: it is late, or comes twice."""
+        """False for an unexpected answer: it is late, or comes twice."""
         self._timeouts_in_a_row = 0
         waiting = self._waiting.pop(reply.request, None)
         if waiting is None:

@@ -14,7 +14,7 @@ from penstock.wire.ari.lines import LineReader
 from penstock.wire.ari.packets import AriStream
 from penstock.wire.ari.requests import close
 
-# Bytes that may wait to be sent to a peer that does not read them; with more it is given up.
+# Bytes that may wait to be sent to a peer that does not read them; with more it is disconnected.
 MAX_UNSENT_BYTES = 64_000_000
 
 # How long a connection that is closed may take to send what is left.

@@ -1,7 +1,7 @@
 """A data adapter in another process: the server's side of it.
 
 The connection is in `link`, what is subscribed in `items`. Clients keep what they have while the process is away, and
-are led to its new state when it is back.
+are brought up to date when it is back.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ together. One owner of each item's state.
     UNSUBSCRIBING  any outcome -> gone, or SUB again if somebody wants it anew
     FAILED         tried again after a while, unless the adapter has refused it; and when the adapter comes back
 
-Never are two requests out for one item: the published SDKs lose answers then. When the adapter is lost, wanted items
-are IDLE; when it is back they are subscribed anew, and what comes until the end of the snapshot is gathered and handed
-to the kernel as a repair.
+There is never more than one pending request for an item, because the published SDKs lose answers then. When the adapter
+is lost, wanted items are IDLE; when it is back they are subscribed again, and what comes until the end of the snapshot
+is gathered and passed to the kernel as a repair.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class RemoteItems:
     # -- notifications --------------------------------------------------------------------------------------------
 
     def updated(self, updates: Sequence[Update]) -> None:
-        """The hot path: one look at the identifier, and all of them in one go."""
+        """The hot path: one check of the identifier for each, and all are passed on together."""
         entries = self._by_identifier
         batch: list[tuple[Item, CheckedEvent, bool]] = []
         # What `wire.ari` has read out of UTF-8 is text or null, and nobody else has these tuples.
@@ -295,4 +295,4 @@ class RemoteItems:
 
 
 def _why(outcome: Outcome) -> str:
-    return outcome.why.value if isinstance(outcome, Unanswered) else "its answer is of another request"
+    return outcome.why.value if isinstance(outcome, Unanswered) else "its answer belongs to another request"

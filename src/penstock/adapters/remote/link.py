@@ -5,8 +5,8 @@
     INITIALISING  the first request has been sent; its answer names the version
     READY         the owner may ask, and hears all notifications, until the link is lost: back to WAITING
 
-A peer that is refused learns the reason in a CLOSE and leaves no trace but a line in the log. One adapter at a time: a
-second one is refused, unless the first has been silent for longer than it was told to be.
+A peer that is refused gets the reason in a CLOSE, and is only logged. One adapter at a time: a second one is refused,
+unless the first has been silent for longer than allowed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = get(__name__)
 # How long a refused peer that has not introduced itself may take to do so: only then is it known to understand CLOSE.
 GRACE_SECONDS = 1.0
 
-# Lines that cannot be understood: so many are logged in a minute, and at so many the connection is given up.
+# Lines that cannot be parsed: how many are logged in a minute, and at how many the connection is closed.
 LOGGED_BAD_LINES = 10
 MAX_BAD_LINES = 100
 BAD_LINES_SECONDS = 60.0
@@ -54,7 +54,7 @@ class Phase(Enum):
 
 
 class RemoteUnavailable(Exception):
-    """The server's start has waited for a remote adapter in vain; the text says for which and why."""
+    """A remote adapter was not there in time for the server's start; the text says which and why."""
 
 
 class Owner(Protocol):
@@ -168,12 +168,12 @@ class RemoteLink:
         if self._closing:
             self._drop(connection)
         elif not self._settings.allows(connection.address):
-            # Strangers are not talked to.
+            # Peers with other addresses get no answer.
             self._log_refusal(connection, "its address is not one of allowed_addresses")
             self._drop(connection)
         elif self._settings.wants_credentials:
             connection.within(
-                self._settings.timeout, partial(self._refuse, connection, "it has not given any credentials in time")
+                self._settings.timeout, partial(self._refuse, connection, "it has not sent any credentials in time")
             )
         else:
             self._take(connection)
@@ -209,7 +209,7 @@ class RemoteLink:
         if isinstance(packet, Credentials):
             self._introduce(connection, packet)
         elif not connection.taken:
-            self._refuse(connection, "it has begun with something else than its credentials")
+            self._refuse(connection, "its first line is not its credentials")
         elif isinstance(packet, Reply):
             if not self._calls.answer(packet):
                 self.late_replies += 1
@@ -358,7 +358,7 @@ class RemoteLink:
 
     def _complain(self, connection: RemoteConnection, bad: BadPacket) -> None:
         if not connection.taken:
-            self._refuse(connection, f"it has sent what cannot be understood: {bad}")
+            self._refuse(connection, f"it has sent an invalid line: {bad}")
             return
         self.bad_lines += 1
         now = self._loop.time()
@@ -371,7 +371,7 @@ class RemoteLink:
             self._calls.garble(bad.request)
         if self._bad_count >= MAX_BAD_LINES:
             self._bad_count = 0
-            self.lose(f"{MAX_BAD_LINES} lines within {BAD_LINES_SECONDS:.0f} s cannot be understood")
+            self.lose(f"{MAX_BAD_LINES} lines within {BAD_LINES_SECONDS:.0f} s were invalid")
 
     def broken(self, connection: RemoteConnection, error: BadAriStream) -> None:
         self._fail(connection, str(error))
@@ -396,7 +396,7 @@ class RemoteLink:
 
 
 def _same(wanted: str | None, given: str | None) -> bool:
-    """Compared in a time that tells nothing; what is not wanted may be anything."""
+    """Compared in constant time; if none is configured, anything is accepted."""
     return wanted is None or hmac.compare_digest(wanted.encode(), (given or "").encode("utf-8", "replace"))
 
 

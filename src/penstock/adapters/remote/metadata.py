@@ -117,7 +117,7 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
     async def _admit(self, request: requests.NotifySession) -> SessionAdmitted:
         outcome = await self._ask(request)
         if isinstance(outcome, Failed) and outcome.kind is ExceptionKind.CONFLICTING_SESSION:
-            # Once: an adapter that is not content then will not be.
+            # Only once: an adapter that still refuses then will not accept.
             self.server.end_session(
                 outcome.conflicting_session or "",
                 "Another session has been opened for this user",
@@ -127,7 +127,7 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
         return self._expect(outcome, SessionAdmitted)
 
     async def session_closed(self, session: SessionFacts) -> None:
-        """Of one that the adapter was never told of, or has refused, it does not hear."""
+        """Not for one that the adapter was never told of, or has refused."""
         self._opening.discard(session.id)
         tables = self._sessions.pop(session.id, None)
         if tables is None:
@@ -142,7 +142,7 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
     async def resolve(self, session: SessionFacts, wish: Wish) -> Grant:
         """Items and fields one after the other, then what holds for all items at once."""
         if wish.selector is not None:
-            raise Refusal(Reason.SELECTOR, f"{wish.selector[:60]} is not a selector here: remote adapters have none")
+            raise Refusal(Reason.SELECTOR, f"{wish.selector[:60]} is not a selector: remote adapters have none")
         items = await self._answer(requests.GetItems(session.user, wish.group, session.id), AriNames)
         names = tuple([shared_name(name) for name in items.names])
         schema = requests.GetSchema(session.user, wish.group, wish.schema, session.id)
@@ -158,7 +158,7 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
         )
         if not len(facts.items) == len(user_facts.items) == len(names):
             log.error(
-                "remote metadata adapter answered about other items than it was asked for",
+                "remote metadata adapter answered about the wrong items",
                 adapter_set=self.adapter_set,
                 asked=len(names),
                 answered=[len(facts.items), len(user_facts.items)],

@@ -1,4 +1,4 @@
-"""What a client is told when a remote metadata adapter says no, fails, or does not answer.
+"""What a client is told when a remote metadata adapter refuses, fails, or does not answer.
 
 The adapter's own text is for the log; a client sees it only where the adapter has meant it for clients.
 """
@@ -43,7 +43,7 @@ def refusal(outcome: Outcome, adapter_set: str) -> Refusal:
     method = outcome.method
     if isinstance(outcome, Failed):
         log.info(
-            "remote metadata adapter said no",
+            "remote metadata adapter refused a request",
             adapter_set=adapter_set,
             call=method,
             kind=outcome.kind.name,

@@ -1,6 +1,6 @@
 """What both remote adapters are configured with, checked before any port is opened.
 
-Names and defaults are those of a TOML table; a wrong value is told with its name and what is allowed.
+Names and defaults are those of a TOML table; the error for a wrong value has its name and what is allowed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ParameterError(ValueError):
     """A parameter has a value that it may not have; the text names all three."""
 
     def __init__(self, name: str, value: object, allowed: str) -> None:
-        super().__init__(f"parameter {name} is {value!r}; allowed is {allowed}")
+        super().__init__(f"parameter {name} is {value!r}; allowed: {allowed}")
 
 
 class ConnectionParameters(TypedDict, total=False):

@@ -39,7 +39,7 @@ _NAME = re.compile(r"\{([^{}]+)\}")
 
 
 class ReplayAdapter(DataAdapter):
-    """Goes on whether somebody is subscribed or not; whoever comes later gets the latest row of the item."""
+    """Goes on whether somebody is subscribed or not; a later subscriber gets the latest row of the item."""
 
     quick = True
 

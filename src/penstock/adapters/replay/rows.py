@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BadReplayRow:
-    """A row that makes no sense."""
+    """An invalid row."""
 
     line: int
     reason: str
@@ -157,7 +157,7 @@ def _json_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadReplayRow
                 yield BadReplayRow(lines.number, str(error))
                 continue
             if not checked:
-                # There is no header: what the first row lacks is most likely misspelt.
+                # There is no header: a column that the first row lacks is most likely misspelt.
                 _require(needed, list(values))
                 checked = True
             yield Row(lines.number, values)

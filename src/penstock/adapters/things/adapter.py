@@ -18,7 +18,7 @@ from penstock.twins.twin import Twin
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.kinds import EntityGroup
 
-# Differences of JSON documents are sent as JSON Patch; of texts none are, for one may look like JSON and be none.
+# Differences of JSON documents are sent as JSON Patch; texts are sent whole, because one may look like JSON but not be.
 PATCH = "P"
 
 

@@ -78,7 +78,7 @@ class ThingsMetadata(MetadataAdapter):
         things = [thing_named(name) for name in group.split()]
         for thing in things:
             if not readable(EntityGroup.THINGS, self._twins.rights(thing_key(thing), session.roles)).touches(()):
-                # The same words for one that does not exist: which do is nobody's business.
+                # The same text as for one that does not exist, because that must not be revealed.
                 raise Refusal(Reason.GROUP, f"{thing[:ITEM_SHOWN]} is not among the things of this user")
         return things
 

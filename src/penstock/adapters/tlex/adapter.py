@@ -1,7 +1,7 @@
 """The items: `payloads/DOMAIN/ID` (DISTINCT), `controller/DOMAIN/ID` (MERGE), `sessions[/DOMAIN]` (COMMAND).
 
-Session tokens are never in them; a session is known by its public id. Who may see what is the metadata adapter's to
-decide. Where it all comes from is `board`. Fields: docs/tlex.md.
+Session tokens are never in them; a session is known by its public id. The metadata adapter decides who may see what.
+The data comes from `board`. Fields: docs/tlex.md.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class TlexAdapter(DataAdapter):
             return
         elif kind == SESSIONS:
             self._begin_sessions(item, rest or None)
-        # Also for what is no item here: nobody is to wait for its snapshot.
+        # Also for an unknown item: nobody must wait for its snapshot.
         self.end_of_snapshot(item)
 
     def unsubscribe(self, item: str) -> None:
