@@ -106,7 +106,7 @@ def test_a_file_that_became_unusable_changes_nothing_and_is_told_once(
     (tmp_path / "users").write_bytes(content if isinstance(content, bytes) else content.encode())
     for _ in range(3):
         assert users.check("alice", "alice's password") is not None
-    assert [record.getMessage() for record in caplog.records] == ["users could not be read again, the old ones stay"]
+    assert [record.getMessage() for record in caplog.records] == ["users not read again, the old ones stay"]
 
 
 def test_a_file_that_has_gone_changes_nothing_until_it_is_back(users: UserFile, tmp_path: Path) -> None:

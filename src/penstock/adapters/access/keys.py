@@ -120,9 +120,9 @@ class KeyStore:
         try:
             await self.load()
         except AccessError as error:
-            log.warning("token keys could not be read again, the old ones stay", reason=str(error))
+            log.warning("token keys not read again, the old ones stay", reason=str(error))
         except Exception:
-            log.exception("token keys could not be read again, the old ones stay", place=self._place)
+            log.exception("token keys not read again, the old ones stay", place=self._place)
         finally:
             self._reading = None
 

@@ -86,7 +86,7 @@ class UserFile:
             try:
                 self._take(parse(read_text(self.path), self.path))
             except AccessError as error:
-                log.error("users could not be read again, the old ones stay", reason=str(error))
+                log.error("users not read again, the old ones stay", reason=str(error))
             else:
                 log.info("users read again", file=self.path, users=len(self._users))
 
