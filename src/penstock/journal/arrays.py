@@ -1,7 +1,7 @@
 """Arrow arrays from lists, for the little that the journal needs.
 
-`pa.array` would do the same, but loads pandas with its first list, where that is installed: a second or more, and the
-memory of a small server, for nothing.
+`pa.array` would do the same, but imports pandas with its first list, if that is installed, which is slow and takes much
+memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LETTERS = {"int32": "i", "int64": "q", "uint64": "Q", "timestamp[us, tz=UTC]": 
 
 
 def text(values: Sequence[str | None]) -> Any:
-    """An array of text; None becomes null. Raises TypeError, and UnicodeEncodeError for what UTF-8 cannot carry."""
+    """An array of text; None becomes null. Raises TypeError, and UnicodeEncodeError for what UTF-8 cannot encode."""
     count = len(values)
     if count and values[0] is None and all(value is None for value in values):
         return pa.nulls(count, pa.utf8())

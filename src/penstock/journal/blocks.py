@@ -36,7 +36,7 @@ def blocks_name(base: int) -> str:
 
 
 class BlockLog:
-    """Written by the journal's writer. A disk that refuses it ends it: readers look at every frame from there on."""
+    """Written by the journal's writer. It ends when the disk refuses a write: readers scan all frames from there on."""
 
     def __init__(self, disk: Disk, base: int, salt: int) -> None:
         self._disk = disk

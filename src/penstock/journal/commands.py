@@ -1,4 +1,4 @@
-"""The command `penstock journal verify`: whether the files of a journal are whole.
+"""The command `penstock journal verify`: whether the files of a journal are intact.
 
 It reads only, and may be run beside a server. How the files are looked through is in `verification`.
 Read next: docs/journal.md.
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 DAMAGED = 1
 WRONG = 2
 
-app = typer.Typer(help="Look after the journal.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Check the journal.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def journal() -> None:
-    """Look after the journal."""
+    """Check the journal."""
 
 
 @app.command()
 def verify(
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="The server's configuration file. Without it none is read."),
+        typer.Option("--config", metavar="FILE", help="The server's configuration file. Default: none is read."),
     ] = None,
     data_dir: Annotated[
         str | None, typer.Option("--data-dir", metavar="DIR", help="The server's data directory.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check every file of a journal: exit code 0 when all is whole, 1 when something is damaged, 2 when there is none.
+    """Check every file of a journal. The exit code is 0 if all are intact, 1 if any is damaged, 2 without a journal.
 
-    Nothing is changed. A server may be running: what it commits meanwhile is not looked at.
+    Nothing is changed. A server may be running: what it commits meanwhile is not checked.
     """
     from penstock.journal.disk import DirectoryDisk  # Arrow takes its time to load
     from penstock.journal.errors import JournalError

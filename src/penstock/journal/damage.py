@@ -1,6 +1,6 @@
 """What is wrong with a journal's files, as plain data: found by `scan`, collected by `recovery` and `reader`.
 
-Damaged bytes are never returned as records, and never raise: they are told, counted and stepped over.
+Damaged bytes are never returned as records, and never raise: they are reported, counted and skipped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A place that cannot be read. `first` and `last` are the sequences missing for it, None where nobody can know."""
+    """A place that cannot be read. `first` and `last` are the sequences missing because of it, None if unknown."""
 
     file: str
     position: int

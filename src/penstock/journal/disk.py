@@ -1,7 +1,7 @@
-"""The few operations the journal needs of a directory, as protocols, and the real ones.
+"""The few operations that the journal needs from a directory, as protocols, and the real ones.
 
-What each promises after a power cut is said at the method; `penstock.testing.disk` holds an implementation that keeps
-exactly these promises and no more. Names are file names inside the one directory of a journal.
+What each guarantees after a power failure is documented at the method; `penstock.testing.disk` has an implementation
+that gives exactly these guarantees. Names are file names inside the one directory of a journal.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Disk(Protocol):
         """Open an existing file for reading. Raises FileNotFoundError."""
 
     def rename(self, old: str, new: str) -> None:
-        """At once and whole; replaces what was there."""
+        """Atomic; replaces what was there."""
 
     def remove(self, name: str) -> None: ...
     def sync_directory(self) -> None: ...

@@ -1,7 +1,7 @@
-"""Every way in which the journal says no, as one tree; what is wrong with a file is told, not raised: see `damage`.
+"""Every error of the journal, as one tree; what is wrong with a file is reported, not raised: see `damage`.
 
 JournalError
-├── BadRecord          the caller's columns make no sense; nothing was appended
+├── BadRecord          the caller's columns are invalid; nothing was appended
 ├── Overload           the disk cannot keep up and the queue is full; nothing was appended, try again later
 ├── DiskFailed         the disk refused (full, broken); nothing of this is in the journal, try again later
 ├── JournalClosed      the journal was closed, or its writer has died

@@ -37,7 +37,7 @@ class Policy(Enum):
     ACK = "ack"
     # Within `interval_millis`, then on the disk. A crash loses at most that much.
     INTERVAL = "interval"
-    # Within `interval_millis`, in the care of the operating system. A power cut may lose more.
+    # Within `interval_millis`, in the operating system's cache. A power failure may lose more.
     OFF = "off"
 
 
@@ -117,7 +117,7 @@ class Journal:
         except BaseException:
             self._lock.release()
             raise
-        # Figures for the monitor: plain integers, read without a lock.
+        # Counters for the monitor: plain integers, read without a lock.
         self.appended_records = 0
         self.committed_groups = 0
         self.lost_records = 0
@@ -161,7 +161,7 @@ class Journal:
 
     @property
     def failure(self) -> DiskFailed | None:
-        """Why nothing can be appended just now; None when all is well."""
+        """Why nothing can be appended at present; None when all is well."""
         return self._failure
 
     @property
@@ -174,10 +174,10 @@ class Journal:
         return self._revisions.get(entity, 0)
 
     def append(self, columns: Columns, policy: Policy) -> Receipt:
-        """Number the records and hand them over. Raises BadRecord, Overload, DiskFailed, JournalClosed.
+        """Number the records and queue them for the writer. Raises BadRecord, Overload, DiskFailed, JournalClosed.
 
-        Whoever is told of one of these knows that nothing was appended. The future of an ACK fails with DiskFailed or
-        JournalClosed: then nothing was committed.
+        If one of these is raised, nothing was appended. If the future of an ACK fails with DiskFailed or JournalClosed,
+        nothing was committed.
         """
         count = len(columns)
         if not count:
@@ -230,7 +230,7 @@ class Journal:
         return drop_expired(self._disk, retention, lake_sequence, self._now(), self._writer.segment)
 
     def close(self) -> None:
-        """Commit what waits, seal the segment, let go of the directory. Blocks until the disk is done."""
+        """Commit what waits, seal the segment, release the directory. Blocks until the disk is done."""
         with self._change:
             self._closing = True
             self._change.notify()
@@ -339,7 +339,7 @@ class Journal:
             waiter.set_result(None)
 
     def _fail(self, error: OSError) -> None:
-        """Nothing of the group was committed, and what queues behind it cannot be: its numbers would leave a hole."""
+        """Nothing of the group was committed, and what is queued after it cannot be: its numbers would leave a gap."""
         self._writer.abandon()
         failure = DiskFailed(f"the journal cannot be written: {error.strerror or error}", error.errno)
         with self._change:
@@ -398,7 +398,7 @@ class Journal:
 
 
 def _future() -> Future[None]:
-    """One that cannot be cancelled: what is appended is appended, whoever still waits for it."""
+    """One that cannot be cancelled, because what is appended stays appended."""
     future: Future[None] = Future()
     future.set_running_or_notify_cancel()
     return future

@@ -20,7 +20,7 @@ _MARK = struct.Struct("<8sqqqq")
 _CRC = struct.Struct("<I")
 _SIZE = _MARK.size + _CRC.size
 
-# A reader may catch the few bytes while they change; the next look sees them whole.
+# A reader may see the few bytes while they change; the next read sees them complete.
 _LOOKS = 3
 
 

@@ -1,6 +1,6 @@
 """Reading a journal while it is written, in any process: from a sequence or a time, by entity and kind, in slices.
 
-Only what is committed is seen, so that nothing read can vanish by a crash. Damage is told once and stepped over.
+Only what is committed is visible, so that nothing read can be lost in a crash. Damage is reported once and skipped.
 Imports neither the writer's thread nor kernel nor server: pipelines use this. Read next: docs/journal.md, "Reading".
 """
 
@@ -31,8 +31,7 @@ from penstock.journal.sidecar import SidecarDamaged
 BATCH_ROWS = 16_384
 BATCH_BYTES = 8 * 1024 * 1024
 
-# Small frames are also looked through together, as soon as they have this many bytes: a look costs as much as decoding
-# ten of them.
+# Small frames are also filtered together, as soon as they have this many bytes: each filtering call has a cost.
 SELECTED_BYTES = 256 * 1024
 
 
@@ -140,7 +139,7 @@ class JournalReader:
     def seek(self, start: int, entity: str, revision: int) -> int:
         """A sequence from `start` on before which an entity has neither this revision nor a later one.
 
-        Found by halving, for revisions and sequences rise together: first among segments, then among blocks of one.
+        Found by binary search, because revisions and sequences rise together: first among segments, then among blocks.
         """
         selection = EventSelection(entities=(entity,))
         segments = [each for each in self._segments() if each.last >= start and each.header is not None]
@@ -264,7 +263,7 @@ class JournalReader:
             def wanted(frame: FrameHeader) -> bool:
                 return frame.last >= piece.first and perhaps(frame)
 
-            # Names stand in a frame as they are. To look for them is ten times as quick as to decode it.
+            # Names are stored in a frame as plain bytes. Searching for them is much faster than decoding it.
             names = selection.names() if header.schema.field("entity").type == pa.utf8() else None
             waiting: list[Any] = []
             size, enough = 0, 0
@@ -278,7 +277,7 @@ class JournalReader:
                         size += entry.header.length
                     if size > enough:
                         yield from _selected(waiting, selection)
-                        # The first frame at once, for those who want one record; then ever more of them together.
+                        # The first frame at once, for readers that want one record; then more and more together.
                         waiting, size, enough = [], 0, min(enough * 2 + size, SELECTED_BYTES)
             yield from _selected(waiting, selection)
         finally:

@@ -33,7 +33,7 @@ _GIVEN = ("entity", "timestamp", "kind", "path", "value", "headers")
 # Looked up once: asking a schema makes a new object each time.
 _EXPECTED = tuple((name, SCHEMA.field(name).type, SCHEMA.field(name).nullable) for name in _GIVEN)
 
-# How much of a wrong value a complaint repeats.
+# How many characters of a wrong value an error quotes.
 MAX_ECHO = 60
 
 

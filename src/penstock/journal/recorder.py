@@ -80,8 +80,8 @@ class JournalItemRecorder:
 
 
 def _expression(pattern: str) -> str:
-    """A star matches as little as it can and does not try again: the time is in proportion to a name's length, whatever
-    clients make of their names.
+    """A star matches as little as possible, without backtracking: the time is linear in a name's length, whatever names
+    clients choose.
     """
     first, *middle = map(re.escape, pattern.split(ANY))
     if not middle:

@@ -1,4 +1,4 @@
-"""Walking over the frames of a segment: whole ones are handed out, anything else is told and stepped over.
+"""Walking over the frames of a segment: intact ones are returned, anything else is reported and skipped.
 
 Not here: what a hole means. `recovery` tells a torn tail from damage, `reader` knows how far it may go.
 """

@@ -102,7 +102,7 @@ EVERYTHING = EventSelection()
 
 
 def _scalar(value: int) -> Any:
-    """A number as Arrow has it: given a number of Python's, it would load pandas first."""
+    """A number as an Arrow scalar: given a Python number, Arrow would import pandas first."""
     return numbers((value,), pa.int64())[0]
 
 

@@ -1,4 +1,4 @@
-"""Looking through a whole journal for damage, without changing anything: every checksum, every number, every sidecar.
+"""Checking a whole journal for damage, without changing anything: every checksum, every number, every sidecar.
 
 A running server may be writing meanwhile: what it had committed when the look began is judged, and nothing after it.
 Recovery repairs what can be repaired, at the start of a server: `recovery`. Read next: docs/journal.md, "Verifying".
@@ -30,7 +30,7 @@ class Verification:
     # Of the records that are there; 0 when there are none.
     first: int = 0
     last: int = 0
-    # At the end of the last segment: not committed yet, or never. The next start of a server sees to it.
+    # At the end of the last segment: not committed yet, or never. The next start of a server repairs it.
     uncommitted_bytes: int = 0
     damages: list[Damage] = field(default_factory=list)
 

@@ -165,7 +165,7 @@ class SegmentWriter:
             self._close_file()
 
     def close(self) -> None:
-        """Let go of all files; `seal` or `abandon` comes first."""
+        """Close all files; call `seal` or `abandon` first."""
         self._close_file()
         if self._log is not None:
             self._log.close()
