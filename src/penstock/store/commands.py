@@ -1,6 +1,6 @@
 """The commands `penstock tlex account|token|tlc`: who may use the TLEX hub, and for which controllers.
 
-They change the database itself, whether a server runs or not; one that does has it within seconds. Not here: what is
+They change the database itself, whether a server runs or not; a running one sees it within seconds. Not here: what is
 stored (`store`). Read next: docs/tlex.md.
 """
 
@@ -39,14 +39,14 @@ app.add_typer(tlc_app, name="tlc")
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="The server's configuration file. Without it none is read."),
+    typer.Option("--config", metavar="FILE", help="The server's configuration file. Default: none is read."),
 ]
 DataDir = Annotated[str | None, typer.Option("--data-dir", metavar="DIR", help="The server's data directory.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="Name of the account.")]
-Domain = Annotated[str, typer.Option("--domain", metavar="DOMAIN", help="Domain; upper and lower case are the same.")]
+Domain = Annotated[str, typer.Option("--domain", metavar="DOMAIN", help="Domain; case-insensitive.")]
 
-# What the commands stand on is imported inside them: no other command shall wait for it.
+# Imports are inside the commands, so that no other command has to wait for them.
 
 
 @account_app.command("add")
@@ -78,12 +78,12 @@ def add_token(
     role: Annotated[str, typer.Option("--role", metavar="ROLE", help="What it may do, such as BROKER_SYSTEM.")],
     tlc: Annotated[
         list[str] | None,
-        typer.Option("--tlc", metavar="ID", help="Only for this controller; may be repeated. Without: all."),
+        typer.Option("--tlc", metavar="ID", help="Only for this controller; may be repeated. Default: all."),
     ] = None,
     config: ConfigFile = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a token and print it, alone on a line: it cannot be shown again."""
+    """Create a token and print it, alone on a line. It cannot be shown again."""
     from penstock.exchange.authorization import Role
 
     if role not in list(Role):
@@ -113,7 +113,7 @@ def list_tokens(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Print the tokens, but not their secrets."""
+    """Print the tokens, without their secrets."""
     with _store(config, data_dir) as store:
         accounts = store.accounts() if account is None else [store.account(account)]
         rows = [
@@ -132,7 +132,7 @@ def revoke_token(
     config: ConfigFile = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Make a token worthless; sessions that were created with it are ended."""
+    """Revoke a token; sessions that were created with it are ended."""
     with _store(config, data_dir) as store:
         store.revoke(uuid, time.time_ns() // 1_000_000)
         typer.echo(f"penstock: token {uuid} revoked")

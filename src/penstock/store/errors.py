@@ -11,15 +11,15 @@ class StoreError(Exception):
 
 
 class AlreadyExists(StoreError):
-    """Something of this name is there already."""
+    """Something of this name already exists."""
 
 
 class NoSuchRecord(StoreError):
-    """Nothing of this name is there."""
+    """Nothing of this name exists."""
 
 
 class BadName(StoreError):
-    """No name of anything."""
+    """An invalid name."""
 
 
 class WrongSchema(StoreError):
@@ -31,8 +31,8 @@ class Vanished(StoreError):
 
 
 class DamagedStore(StoreError):
-    """The database's file is not whole; nothing of it was changed."""
+    """The database's file is damaged; nothing of it was changed."""
 
 
 class Closed(StoreError):
-    """The database was closed: whoever asks comes too late."""
+    """The database is closed."""

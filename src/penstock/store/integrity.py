@@ -1,4 +1,4 @@
-"""Whether a file of SQLite is whole: looked at whenever it is opened, and by `penstock config check`."""
+"""Whether a file of SQLite is intact: checked whenever it is opened, and by `penstock config check`."""
 
 from __future__ import annotations
 

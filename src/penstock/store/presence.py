@@ -1,4 +1,4 @@
-"""Whether the store's file is where it was: one that has vanished is not made anew in silence.
+"""Whether the store's file is where it was: one that has vanished is not silently replaced by an empty one.
 
 An empty store lets nobody in and knows no controller; to start with one by mistake, such as after a backup that was put
 back without it, must not look like a start in good order. A note beside the file says that there was one.

@@ -299,6 +299,6 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # At once for writing: one that begins by reading could find itself outrun when it wants to write.
+    # Immediately for writing: a transaction that begins by reading could fail when it wants to write.
     reads = connection.get_execution_options().get("reads")
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
