@@ -348,7 +348,7 @@ def test_show_says_when_there_is_nothing(written: Written) -> None:
         (("--since", "noon"), "--since = noon: expected a time such as 2026-01-31T12:00:00Z"),
         (
             ("--revisions", "1-2", "--since", "2026-01-31T12:00:00Z"),
-            "--revisions: expected without --since and --until",
+            "--revisions cannot be combined with --since and --until",
         ),
         (("--data-dir", "nowhere"), "there is neither a journal nor a lake in nowhere"),
     ],

@@ -20,7 +20,7 @@ import typer
 from penstock.config import ConfigError, load
 from penstock.terminal import FAILED, WRONG, complaint, reader_left
 
-# Seconds between two looks at a journal that is followed: as good as at once for people, and next to no work.
+# Seconds between two polls of a journal that is followed: looks immediate to people, and costs almost nothing.
 LOOK = 0.1
 
 A_TIME = "a time such as 2026-01-31T12:00:00Z"
@@ -29,21 +29,21 @@ app = typer.Typer(help="Read what was journaled.", no_args_is_help=True, rich_ma
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="The server's configuration file. Without it none is read."),
+    typer.Option("--config", metavar="FILE", help="The server's configuration file. Default: none is read."),
 ]
 DataDir = Annotated[str | None, typer.Option("--data-dir", metavar="DIR", help="The server's data directory.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, an object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 
 
 class _Wrong(Exception):
-    """What was asked for makes no sense; the text says why."""
+    """The command line is invalid; the text says why."""
 
 
 @app.command()
 def tail(
     patterns: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ENTITY-PATTERN…", help="Entities, such as 'WELCOME/STOCKS/*'. Without: all."),
+        typer.Argument(metavar="ENTITY-PATTERN…", help="Entities, such as 'WELCOME/STOCKS/*'. Default: all."),
     ] = None,
     start: Annotated[
         str | None,
@@ -53,13 +53,13 @@ def tail(
             help="earliest, latest, a sequence number or a time. Default: earliest; with --follow latest.",
         ),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing records as they are written.")] = False,
     config: ConfigFile = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
     """Print the records of the journal, also while it is written."""
-    # Imported here: no other command shall wait for it.
+    # Imported here, so that no other command has to wait for it.
     from penstock.journal.errors import Expired
     from penstock.journal.reader import JournalReader
     from penstock.journal.selection import EventSelection
@@ -110,7 +110,7 @@ def show(
         begin = None if since is None else _micros("--since", since)
         end = None if until is None else _micros("--until", until)
         if revisions is not None and (begin is not None or end is not None):
-            raise _Wrong("--revisions: expected without --since and --until")
+            raise _Wrong("--revisions cannot be combined with --since and --until")
         if not (directory / "journal").is_dir() and not (directory / "lake").is_dir():
             raise _Wrong(f"there is neither a journal nor a lake in {directory}")
         history = History(directory / "journal", directory / "lake")

@@ -29,7 +29,7 @@ _SEQUENCE, _ENTITY, _REVISION, _TIMESTAMP = (RECORD.names.index(name) for name i
 
 
 def integers(column: Any) -> Any:
-    """A column without nulls as NumPy has it. Not by `to_numpy`, which first loads pandas: that takes a second."""
+    """A column without nulls as a NumPy array. Not by `to_numpy`, which first imports pandas, and that is slow."""
     return np.from_dlpack(column.combine_chunks())
 
 

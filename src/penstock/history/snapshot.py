@@ -60,7 +60,7 @@ _COLUMNS = (
 
 @dataclass
 class Snapshots:
-    """The newest version, kept open. For any thread; a look at the log takes about a millisecond."""
+    """The newest version, kept open. For any thread; checking the log is cheap."""
 
     root: Path
     clock: Callable[[], float] = time.monotonic
