@@ -330,7 +330,7 @@ def test_a_journal_that_is_off_and_asked_for_is_a_mistake(tmp_path: Path) -> Non
     path = tmp_path / "penstock.toml"
     path.write_text('[journal]\nenabled = false\n[adapters.S.data.D]\nadapter = "a:A"\njournal.items = ["*"]\n')
     with pytest.raises(
-        ConfigError, match=r"journal.enabled = false: expected true, for adapters.S.data.D.journal.items"
+        ConfigError, match=r"journal.enabled = false: expected true, because adapters.S.data.D.journal.items"
     ):
         load(path, {})
 

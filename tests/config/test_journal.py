@@ -72,7 +72,7 @@ WRONG = [
     ),
     (
         f"journal.enabled = false\n{JOURNALED}",
-        "journal.enabled = false: expected true, for adapters.Q.data.D.journal.items is set (penstock.toml)",
+        "journal.enabled = false: expected true, because adapters.Q.data.D.journal.items is set (penstock.toml)",
     ),
     (f"{ADAPTER}journal.item = []", "adapters.Q.data.D.journal.item: unknown key (did you mean"),
     ("[journal]\ninterval_millis = 0", "journal.interval_millis = 0: expected a whole number from 1 to 60000"),

@@ -69,7 +69,7 @@ def _check_log(config: Config, places: Places) -> None:
 
 
 def _check_cors(config: Config, places: Places) -> None:
-    """Whoever may read with another's password must be known by name."""
+    """Origins that may send a user's credentials must be listed by name."""
     cors = config.api.cors
     if cors.accept_credentials and "*" in cors.allow_origins:
         allowed = 'origins by name, not "*", because of ' + _reference(config, places, "api.cors.accept_credentials")
@@ -161,7 +161,7 @@ def _check_journal(config: Config, places: Places) -> None:
             table = ("adapters", name, "data", adapter, "journal")
             items, policy = dotted((*table, "items")), dotted((*table, "policy"))
             if data.journal.items and not config.journal.enabled:
-                raise _wrong(config, places, "journal.enabled", f"true, for {items} is set ({places[items]})")
+                raise _wrong(config, places, "journal.enabled", f"true, because {items} is set ({places[items]})")
             if data.journal.policy != JournaledSection().policy and not data.journal.items:
                 raise ConfigError(
                     places[policy], f"expected {items} to be set as well", key=policy, value=data.journal.policy
@@ -171,7 +171,7 @@ def _check_journal(config: Config, places: Places) -> None:
 def _check_tlex(config: Config, places: Places) -> None:
     tlex = config.tlex
     if tlex.journal and not config.journal.enabled:
-        raise _wrong(config, places, "tlex.journal", "false, for journal.enabled is false")
+        raise _wrong(config, places, "tlex.journal", "false, because journal.enabled is false")
     for key, value, partner in (
         ("tlex.certificate", tlex.certificate, "tlex.private_key"),
         ("tlex.private_key", tlex.private_key, "tlex.certificate"),
@@ -212,7 +212,7 @@ def _check_ditto(config: Config, places: Places) -> None:
         raise _wrong(config, places, "ditto.adapter_set", allowed)
     if ditto.adapter_set and not config.journal.enabled:
         raise _wrong(
-            config, places, "journal.enabled", f"true, for {_reference(config, places, 'ditto.adapter_set')} is set"
+            config, places, "journal.enabled", f"true, because {_reference(config, places, 'ditto.adapter_set')} is set"
         )
     if DITTO_SET in config.adapters and serves_ditto(config):
         key = "ditto.adapter_set" if ditto.adapter_set else "demo.enabled"
@@ -220,7 +220,7 @@ def _check_ditto(config: Config, places: Places) -> None:
 
 
 def serves_ditto(config: Config) -> bool:
-    """Whether the Ditto door is open: there is somebody to say who clients are, and a journal to keep things in."""
+    """Whether the Ditto door is open: an adapter set authenticates clients, and a journal keeps the things."""
     ditto = config.ditto
     return ditto.enabled and config.journal.enabled and (bool(ditto.adapter_set) or config.demo.enabled)
 

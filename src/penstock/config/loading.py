@@ -73,8 +73,8 @@ def load(path: Path | None, overrides: Mapping[str, object]) -> Loaded:
     """
     Read `path` (no file at all when None), put `overrides` (dotted key -> value) on top, check everything.
 
-    A text given for a number or a switch is read as one, since options arrive as text; in the file it is
-    a mistake. Raises ConfigError; a name in `overrides` that is no key is the caller's bug and a KeyError.
+    A text given for a number or a switch is converted, because options arrive as text; in the file it is
+    an error. Raises ConfigError; an unknown name in `overrides` is the caller's bug and a KeyError.
     """
     keys = all_keys()
     values: dict[KeyPath, Any] = {}
@@ -94,7 +94,7 @@ def load(path: Path | None, overrides: Mapping[str, object]) -> Loaded:
         values[keys[name].path] = _checked(keys[name], value, option, lax=isinstance(value, str))
         origins[name] = places[name] = option
     if "demo.enabled" not in origins and any(found[0] == "adapters" for found in values):
-        # Whoever serves data of their own does not want strangers to find the demo next to it.
+        # A server with data of its own should not show the demo next to it.
         values["demo", "enabled"] = False
         origins["demo.enabled"] = DEFAULT_WITH_SETS
     config = msgspec.convert(_nested(values), Config)

@@ -129,7 +129,7 @@ def test_nothing_is_journaled_unless_configured(tmp_path: Path) -> None:
 
 
 def test_without_a_journal_payloads_cannot_be_journaled() -> None:
-    with pytest.raises(ConfigError, match=r"tlex\.journal = true: expected false, for journal.enabled is false"):
+    with pytest.raises(ConfigError, match=r"tlex\.journal = true: expected false, because journal.enabled"):
         load(None, {"tlex.journal": True, "journal.enabled": False})
 
 
