@@ -194,7 +194,7 @@ def test_a_server_that_says_no_or_is_not_there_is_reported_at_once(server: Backg
         with pytest.raises(OSError, match=r"refused|Connect call failed"):
             async with connect(f"http://127.0.0.1:{nowhere}", proxy=None):
                 pass
-        with pytest.raises(ValueError, match="is no server address"):
+        with pytest.raises(ValueError, match="is not a server address"):
             connect("localhost")
 
     run(test())

@@ -141,7 +141,7 @@ def test_requests_that_are_refused_say_why(site: Site) -> None:
             await TlexApi(site.api, "nobody's").tlcs()
         with pytest.raises(TlexError, match="the API port does not answer"):
             await TlexApi("http://127.0.0.1:1", "x").tlcs()
-        with pytest.raises(ValueError, match="is no server address; expected http or https"):
+        with pytest.raises(ValueError, match="is not a server address; expected http or https"):
             TlexApi("127.0.0.1:8081", "x")
 
     run(test)

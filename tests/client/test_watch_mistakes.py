@@ -64,11 +64,11 @@ def test_what_cannot_be_watched_is_told_in_one_line(
     ("url", "words"),
     [
         ("localhost:8080", "expected http, https, ws or wss, a host, and a port if needed"),
-        ("http://localhost:port", "is no server address"),
-        ("http://localhost:99999", "is no server address"),
-        ("http://[::1", "is no server address"),
-        ("http://.:8080", "is no server address"),
-        ("http://ada:secret@localhost:8080", "'http://localhost:8080': user and password are given apart"),
+        ("http://localhost:port", "is not a server address"),
+        ("http://localhost:99999", "is not a server address"),
+        ("http://[::1", "is not a server address"),
+        ("http://.:8080", "is not a server address"),
+        ("http://ada:secret@localhost:8080", "'http://localhost:8080': user and password must be given separately"),
     ],
 )
 def test_what_is_no_address_is_a_wrong_option(url: str, words: str) -> None:

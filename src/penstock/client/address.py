@@ -29,11 +29,11 @@ def server_parts(url: str, schemes: tuple[str, ...], example: str) -> SplitResul
     if not found:
         known = f"{', '.join(schemes[:-1])} or {schemes[-1]}"
         raise ValueError(
-            f"{without_user(url)!r} is no server address; expected {known}, a host, and a port if needed,"
+            f"{without_user(url)!r} is not a server address; expected {known}, a host, and a port if needed,"
             f" such as {example}"
         )
     if parts.username is not None:
-        raise ValueError(f"{without_user(url)!r}: user and password are given apart, not in the address")
+        raise ValueError(f"{without_user(url)!r}: user and password must be given separately, not in the address")
     return parts
 
 

@@ -1,4 +1,4 @@
-"""A client on a WebSocket that stays: it binds again, recovers, or opens a new session and subscribes everything anew.
+"""A client on a WebSocket that reconnects: it binds again, recovers, or opens a new session and subscribes again.
 
 `async with connect("http://localhost:8080", adapter_set="WELCOME") as client:` then
 `async for update in client.subscribe(["item1"], ["last_price"], data_adapter="STOCKS"):`. The protocol is in `tlcp`.
@@ -68,7 +68,7 @@ STALL_SECONDS = 3.0
 # How long the server may take to answer the closing of the socket.
 CLOSE_SECONDS = 2.0
 
-# Codes of CONERR and END after which a new session may well be had; all others are final.
+# Codes of CONERR and END after which a new session is possible; all others are final.
 RETRY_CODES = frozenset(
     (
         SessionCode.RECOVERY,
@@ -86,7 +86,7 @@ RETRY_CODES = frozenset(
 # A message that is sent again after a cut and was known to the server already.
 KNOWN_MESSAGE_CODES = (ControlCode.MESSAGE_TOO_LOW, ControlCode.MESSAGE_DUPLICATE)
 
-# What client libraries report when the server's idea of a group or schema is another one than theirs.
+# What client libraries report when the server has another number of items or fields than they expect.
 WRONG_COUNT = 61
 
 NOT_OPEN = "The client is not open; use it with `async with`"
@@ -95,7 +95,7 @@ MessageKey = tuple[str | None, int]
 
 
 class _NewSession(Exception):
-    """The session is gone, for the reason in the text; another one may be had."""
+    """The session is gone, for the reason in the text; a new one is possible."""
 
 
 class _Closed(Exception):
@@ -113,7 +113,7 @@ def connect(
     proxy: str | Literal[True] | None = True,
     on_status: Listener | None = None,
 ) -> Client:
-    """A client for a server, to be used with `async with`; raises ValueError for an address that is none.
+    """A client for a server, to be used with `async with`; raises ValueError for an invalid address.
 
     `tls` is for addresses with https or wss; without it the system's authorities are trusted. `proxy=True` looks for
     one in the environment. `on_status` is called, on the event loop, when the connection is there, lost, and back.
@@ -135,7 +135,7 @@ class Client:
         proxy: str | Literal[True] | None,
         on_status: Listener | None = None,
     ) -> None:
-        secure = socket_address(url).startswith("wss:")  # Raises for an address that is none.
+        secure = socket_address(url).startswith("wss:")  # Raises for an invalid address.
         if tls is not None and not secure:
             raise ValueError(f"{url!r}: tls is for addresses with https or wss")
         # Sessions opened so far; 1 as long as every cut could be recovered.

@@ -2,12 +2,12 @@
 
 ClientError
 ├── Unreachable           there is no connection; also an OSError
-├── ProtocolError         the server has sent something that is not TLCP: give the connection up
-├── SessionLost           there is no session, and trying again would not bring one
-├── SubscriptionRefused   the server said no to a subscription
+├── ProtocolError         the server has sent something that is not TLCP: close the connection
+├── SessionLost           there is no session, and trying again would not help
+├── SubscriptionRefused   the server refused a subscription
 ├── SubscriptionEnded     the server has ended a subscription that it had accepted
-├── MessageRefused        the server or its adapter said no to a message
-└── OutcomeUnknown        the session went away before the outcome of a message was known
+├── MessageRefused        the server or its adapter refused a message
+└── OutcomeUnknown        the session was lost before the outcome of a message was known
 
 Codes are those of TLCP 2.4.0, appendices A (sessions) and B (everything else).
 """
@@ -24,7 +24,7 @@ class Unreachable(ClientError, OSError):
 
 
 class ProtocolError(ClientError):
-    """A line that cannot be understood, or that cannot come at this point; the text shows the line."""
+    """A line that is invalid, or not allowed at this point; the text shows the line."""
 
 
 class Refused(ClientError):

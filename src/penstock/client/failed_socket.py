@@ -1,4 +1,4 @@
-"""Why a WebSocket could not be opened, or was lost, in words for people. What system and TLS say is in `obstacles`."""
+"""Why a WebSocket could not be opened, or was lost, in plain words. Errors of system and TLS are in `obstacles`."""
 
 from __future__ import annotations
 

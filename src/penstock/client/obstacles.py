@@ -1,4 +1,4 @@
-"""Why there is no connection, in words for people: what the system, TLS and WebSockets raise says it in theirs."""
+"""Why there is no connection, in plain words instead of those of the system, TLS and WebSockets."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 Identifiers = Annotated[list[str], typer.Argument(metavar="ID…", help="Controllers.")]
 Domain = Annotated[str, typer.Option("--domain", metavar="DOMAIN", help="The domain of the token.")]
-# Not as a plain option only: what is on a command line everybody on the machine can see.
+# Also from the environment, because everybody on the machine can see a command line.
 AuthorizationToken = Annotated[
     str,
     typer.Option("--token", envvar="PENSTOCK_TLEX_TOKEN", metavar="TOKEN", help="Authorization token."),
@@ -33,12 +33,12 @@ Tls = Annotated[bool, typer.Option("--tls", help="Ask for a session with TLS.")]
 Authorities = Annotated[
     Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, instead of the system's.")
 ]
-As = Annotated[str, typer.Option("--as", metavar="TYPE", help="What to be: tlc or broker.")]
-Count = Annotated[int | None, typer.Option("--count", metavar="N", help="Leave after so many payloads.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, an object a line.")]
+As = Annotated[str, typer.Option("--as", metavar="TYPE", help="Type of session: tlc or broker.")]
+Count = Annotated[int | None, typer.Option("--count", metavar="N", help="Exit after this many payloads.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 Patience = Annotated[
     float,
-    typer.Option("--patience", metavar="SECONDS", min=0, help="Try this long to reach a hub that is going down or up."),
+    typer.Option("--patience", metavar="SECONDS", min=0, help="How long to keep trying while the hub restarts."),
 ]
 
 DEFAULT_API = "http://127.0.0.1:8081"
@@ -52,7 +52,7 @@ LONGEST_PAUSE = 5.0
 
 UNAVAILABLE = 503
 
-# What the commands stand on is imported inside them: no other command shall wait for it.
+# Imports are inside the commands, so that no other command has to wait for them.
 
 
 @app.command()
@@ -61,7 +61,7 @@ def send(
     domain: Domain,
     token: AuthorizationToken,
     payloads: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT…", help="Payloads. Without: the lines of standard input.")
+        list[str] | None, typer.Argument(metavar="TEXT…", help="Payloads. Default: the lines of standard input.")
     ] = None,
     api: Api = DEFAULT_API,
     type_: Annotated[int, typer.Option("--type", metavar="N", help="Payload type, 0 to 239.", min=0, max=0xEF)] = 2,
@@ -70,7 +70,7 @@ def send(
     tls: Tls = False,
     ca: Authorities = None,
 ) -> None:
-    """Send payloads, of a controller or for one."""
+    """Send payloads, from a controller or to one."""
     session_type = _session_type(be)
 
     def encoded(text: str) -> bytes:
@@ -118,7 +118,7 @@ def receive(
     as_json: Json = False,
     patience: Patience = DEFAULT_PATIENCE,
 ) -> None:
-    """Print payloads, of controllers or for them, as they come. When the hub goes down, wait for it to come again."""
+    """Print payloads from or to controllers as they arrive. If the hub shuts down, wait until it is back."""
     _run(_print_all(_session_type(be), identifiers, domain, token, api, tls, ca, count, as_json, patience))
 
 
@@ -134,7 +134,7 @@ def monitor(
     as_json: Json = False,
     patience: Patience = DEFAULT_PATIENCE,
 ) -> None:
-    """Print all payloads of controllers and for them, with when the hub had them."""
+    """Print all payloads from and to controllers, with the times at which the hub received and sent them."""
     from penstock.wire.tlex.vocabulary import SessionType
 
     _run(_print_all(SessionType.MONITOR, identifiers, domain, token, api, tls, ca, count, as_json, patience))

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 MODES = ("MERGE", "DISTINCT", "COMMAND", "RAW")
 
-# What the command stands on is imported inside it: no other command shall wait for it.
+# Imports are inside the command, so that no other command has to wait for them.
 
 
 def watch(
     adapter_set: Annotated[str, typer.Argument(metavar="SET", help="The adapter set.")],
     items: Annotated[list[str], typer.Argument(metavar="ITEM…", help="The items.")],
-    fields: Annotated[str, typer.Option("--fields", metavar="NAMES", help="The fields, with spaces between them.")],
+    fields: Annotated[str, typer.Option("--fields", metavar="NAMES", help="The fields, separated by spaces.")],
     adapter: Annotated[str | None, typer.Option("--adapter", metavar="NAME", help="The data adapter.")] = None,
     mode: Annotated[str, typer.Option("--mode", metavar="MODE", help=f"{', '.join(MODES)}.")] = "MERGE",
     url: Annotated[str, typer.Option("--url", metavar="URL", help="The streaming port.")] = "http://127.0.0.1:8080",
     ca: Annotated[
         Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, instead of the system's.")
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Who is watching.")] = None,
-    # Not as a plain option only: what is on a command line everybody on the machine can see.
+    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user's name.")] = None,
+    # Also from the environment, because everybody on the machine can see a command line.
     password: Annotated[
         str | None, typer.Option("--password", envvar="PENSTOCK_PASSWORD", metavar="TEXT", help="The user's password.")
     ] = None,
