@@ -226,7 +226,7 @@ def test_a_pipeline_that_does_not_listen_is_killed(
     one.start("http://127.0.0.1:1")
     until_up(capfd)
     one.stop()
-    assert said.lines == ["pipeline: stopping…", "pipeline: does not stop, killed"]
+    assert said.lines == ["pipeline: stopping…", "pipeline: did not stop in time, killed"]
 
 
 def test_a_pipeline_that_cannot_be_started_is_told(said: Said) -> None:

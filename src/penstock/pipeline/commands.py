@@ -100,12 +100,12 @@ def run(
     config: ConfigFile = None,
     data_dir: DataDir = None,
     api: Api = None,
-    once: Annotated[bool, typer.Option("--once", help="Take in what the journal has now, and end.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for a server that has not made its journal yet.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process what the journal has now, and exit.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the server has created its journal.")] = False,
     log_level: LogLevel = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
-    """Run jobs until they are stopped: SIGTERM or Ctrl-C stops cleanly, the second time at once."""
+    """Run jobs until they are stopped: SIGTERM or Ctrl-C stops cleanly, a second one immediately."""
     with one_line_on_error():
         for name in names:
             if name not in JOBS:
@@ -131,7 +131,7 @@ def backfill(
     until: Until,
     source: Annotated[str, typer.Option("--source", help="Where events are read: both, journal or lake.")] = "both",
     publish: Annotated[
-        bool, typer.Option("--publish/--print", help="Publish the result, or print it: a JSON object a row.")
+        bool, typer.Option("--publish/--print", help="Publish the result, or print it: one JSON object per row.")
     ] = True,
     again: Annotated[
         str, typer.Option("--again", metavar="WORD", help="Publish a range once more; without it that changes nothing.")
@@ -141,7 +141,7 @@ def backfill(
     data_dir: DataDir = None,
     api: Api = None,
 ) -> None:
-    """Run a job over a time that is past, with the same code, and publish what comes of it."""
+    """Run a job over a past time range, with the same code, and publish the result."""
     with one_line_on_error():
         if name not in JOBS:
             raise BadOption(f"NAME = {name}: expected {', '.join(JOBS)}")
@@ -175,7 +175,7 @@ def replay(
     since: Since,
     until: Until,
     to: Annotated[str, typer.Option("--to", metavar="SET/ADAPTER", help="The ingest adapter to publish to.")],
-    speed: Annotated[float, typer.Option("--speed", help="1 is as fast as it was, 1000 the most.")] = 1.0,
+    speed: Annotated[float, typer.Option("--speed", help="1 is the original speed, 1000 the maximum.")] = 1.0,
     mode: Annotated[str, typer.Option("--mode", help="MERGE, DISTINCT or COMMAND.")] = "MERGE",
     item: Annotated[
         str, typer.Option("--item", metavar="TEMPLATE", help="Name of the items; {item} is the name they had.")
@@ -184,7 +184,7 @@ def replay(
     data_dir: DataDir = None,
     api: Api = None,
 ) -> None:
-    """Publish events that are past once more, as live items."""
+    """Publish past events again, as live items."""
     from penstock.pipeline.outlet import Outlet
     from penstock.pipeline.replay import Replay, open_history, past
 

@@ -24,7 +24,7 @@ JOBS = ("candles", "movers", "history")
 # Seconds for it to stop by itself, which takes it a few; afterwards it is killed, which harms nothing.
 GRACE = 12.0
 
-# Its exit code when something is written wrong, which starting it again does not mend.
+# Its exit code for an error in the configuration, which a restart does not fix.
 WRONG = 2
 
 WITHOUT = "the demo goes on without it"
@@ -91,7 +91,7 @@ class Companion:
             try:
                 process.wait(GRACE)
             except subprocess.TimeoutExpired:
-                self._say("pipeline: does not stop, killed")
+                self._say("pipeline: did not stop in time, killed")
             self._clear_away(process)
         if self._watch is not None:
             self._watch.join()

@@ -1,4 +1,4 @@
-"""What jobs do with journaled events before anything else: read them, take their JSON apart, drop what is no good.
+"""What jobs do with journaled events before anything else: read them, parse their JSON, drop invalid ones.
 
 Columns in, columns out; nothing is run here. Not here: what the events mean (`jobs`), how the journal is read
 (`source`). Read next: `jobs.candles`.
@@ -13,7 +13,7 @@ from pyspark.sql import functions as fn
 
 from penstock.pipeline.place import Place
 
-# Above this a price, a quantity or a time is taken for nonsense: sums of such numbers stay finite and exact enough.
+# A price, a quantity or a time above this is invalid: sums of smaller numbers stay finite and exact enough.
 HUGE = 1e12
 
 

@@ -30,7 +30,7 @@ MODES = ("MERGE", "DISTINCT", "COMMAND")
 # Between two tries, in seconds: doubled from the first to the last.
 FIRST_PAUSE = 0.1
 LAST_PAUSE = 5.0
-# A server that is so slow is taken for one that is gone: the request is sent again.
+# The timeout of a request, which is then sent again.
 ANSWER_SECONDS = 60.0
 # What may go away by itself: too busy, the journal's disk is full, a proxy before a server that starts.
 _TRY_AGAIN = frozenset({429, 502, 503, 504})

@@ -238,7 +238,7 @@ class Runner:
         if self._ending.is_set():
             self._tell_stop()
             if not self._did(self._engine.kill, 1.0):
-                log.warning("Spark is left behind while it starts")
+                log.warning("exiting while Spark is still starting")
             return False
         if problems:
             self._end(WRONG if _is_wrong(problems[0]) else FAILED, explain(problems[0]))

@@ -21,9 +21,9 @@ from penstock.pipeline.workers import worker_python
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 SETTINGS: dict[str, str] = {
-    # Plans of a stream do not adapt, but looking whether they could costs 50 ms a batch.
+    # Plans of a stream do not adapt, but checking whether they could costs time in each batch.
     "spark.sql.adaptive.enabled": "false",
-    # Renaming checkpoint files through FileContext costs 100 ms a batch more than through FileSystem.
+    # Renaming checkpoint files is slower through FileContext than through FileSystem.
     "spark.sql.streaming.checkpointFileManagerClass": _FILE_MANAGER,
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # A journal's times are UTC, and filters are pushed down as such.
@@ -48,7 +48,7 @@ LOCAL = {
     # Nothing leaves this machine unless a master is named; workers elsewhere must reach the driver.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # More are more tasks of a few milliseconds each, and state stores to commit: 40 ms a batch. A cluster has its own.
+    # More partitions are more small tasks, and more state stores to commit in each batch. A cluster has its own.
     "spark.sql.shuffle.partitions": "1",
 }
 

@@ -229,9 +229,7 @@ def test_a_reading_that_fails_leaves_the_keys_as_they_are(content: bytes, caplog
         shelf.content = content
         assert await known.find("ES256", "two") is None
         assert await known.find("ES256", "one") is not None
-        assert [record.getMessage() for record in caplog.records] == [
-            "token keys not read again, the old ones stay"
-        ]
+        assert [record.getMessage() for record in caplog.records] == ["token keys not read again, the old ones stay"]
 
     asyncio.run(play())
 
