@@ -131,7 +131,7 @@ class Model:
         unfiltered: bool = False,
         whole: bool = False,
     ) -> None:
-        """`whole`: nothing of a DISTINCT item may be lost, for its buffer is never exceeded."""
+        """`whole`: nothing of a DISTINCT item may be lost, because its buffer is never exceeded."""
         lanes = [ModelLane(item, fields.split(), mode, unfiltered, whole) for item in items.split()]
         for lane in lanes:
             known = self._truth(lane.item).snapshot()
