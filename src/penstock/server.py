@@ -242,7 +242,7 @@ class Server:
     # -- its life cycle -------------------------------------------------------------------------------------------
 
     async def check(self) -> list[str]:
-        """What is wrong and would not keep it from starting; raises what a start would raise. Nothing is opened."""
+        """Problems that would not prevent a start; raises what a start would raise. Nothing is opened."""
         return await self._stack.check()
 
     async def start(self) -> None:
@@ -317,7 +317,7 @@ class Server:
 
     @property
     def gatherer(self) -> Gatherer | None:
-        """What goes into the journal goes through it; None until that is open, and without one."""
+        """Everything that goes into the journal goes through it; None until the journal is open, and without one."""
         return self._journal.gatherer
 
     @property

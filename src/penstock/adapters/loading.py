@@ -1,7 +1,7 @@
 """From the tables of adapter sets in the configuration to adapters: classes imported by name, made with parameters.
 
 Not here: the tables themselves (config/schema/adapters.py), starting the adapters (running.py).
-Every mistake is a ConfigError: one line with file, key, value and what is allowed. Read next: docs/configuration.md.
+Every error is a ConfigError: one line with file, key, value and what is allowed. Read next: docs/configuration.md.
 """
 
 from __future__ import annotations

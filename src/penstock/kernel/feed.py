@@ -4,8 +4,8 @@ the last.
 There are two entrances. `update` and `updates` trust nothing: they check and copy every event. `publish_checked` and
 `publish_checked_by_name` take a `CheckedEvent`, from ready-made adapters that have checked it where it came in.
 
-Events of items that nobody is subscribed to, and those that make no sense, are counted and dropped, and the adapter's
-owner is told. What each mode takes for sense is in `books`. What makes sense goes to the recorder, if there is one.
+Events of items that nobody is subscribed to, and invalid ones, are counted, dropped and reported to the adapter's
+owner. What is valid in each mode is in `books`. Valid events go to the recorder, if there is one.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Feed:
         self.items: dict[str, Item] = {}
         # From the data adapter, whatever became of them.
         self.events = 0
-        # Events dropped because nobody is subscribed to the item, and because they made no sense.
+        # Events dropped because nobody is subscribed to the item, and because they were invalid.
         self.unwanted_events = 0
         self.bad_events = 0
-        # Takes down what happens, if anybody does.
+        # Records what happens; None if nothing does.
         self.recorder: ItemRecorder | None = None
         self._kernel = kernel
         self._source = source
@@ -237,7 +237,7 @@ class Feed:
                 recorder.record(name, "snapshot" if snapshot else "update", event)
 
     def repair(self, item: Item, events: Sequence[CheckedEvent], complete: bool) -> None:
-        """The snapshot of an adapter that was lost and has come back; clients are led to it by ordinary events.
+        """The snapshot of an adapter that was lost and has come back; ordinary events bring clients up to date.
 
         `complete` means that no events are an empty item; else they mean that nothing is known of it.
         It is recorded as the snapshot it is, or as a clear if it is an empty one.
@@ -283,7 +283,7 @@ class Feed:
 
 
 def _sensible(events: Iterable[CheckedEvent]) -> list[CheckedEvent]:
-    """Those of a table's snapshot that fit together, as `CommandBook.repair` takes them."""
+    """The valid events of a table's snapshot, in the form that `CommandBook.repair` takes."""
     table = CommandBook()
     sensible = []
     for event in events:

@@ -46,7 +46,7 @@ class Item(Timed):
         self.subscribers = 0
         # From the data adapter, ever since it was subscribed there.
         self.events = 0
-        # Kept without subscribers: the mode is open again when the last view goes, so all books are kept all the time.
+        # Kept without subscribers: the mode is undecided again when the last view goes, so all books are always kept.
         self.pinned = False
         self._kernel = kernel
         self._views: dict[tuple[Mode, tuple[str, ...], int, int, bool], View] = {}
@@ -229,7 +229,7 @@ class Item(Timed):
                     _tell_end(lane)
 
     def repair(self, events: Sequence[CheckedEvent], complete: bool, complaints: list[str]) -> None:
-        """The data adapter has come back with a new snapshot: lead clients to it without starting anew.
+        """The data adapter has come back with a new snapshot: bring clients up to date without starting again.
 
         RAW has no snapshot and so no repair. What `complete` means is in `books`.
         """

@@ -116,7 +116,7 @@ class DataSource(Protocol):
 
 
 class ItemRecorder(Protocol):
-    """Takes down what happens to the items of a data adapter. Must not wait, must not raise."""
+    """Records what happens to the items of a data adapter. Must not wait, must not raise."""
 
     def wants(self, item: str) -> bool:
         """Whether events of the item are recorded, subscribed or not."""

@@ -25,7 +25,7 @@ class Batch:
         self.payload = b"".join(lines)
         # How many of the lines are updates that are sent for the first time.
         self.updates = 0
-        # What a WebSocket has made of it, for all others that send it in the same turn.
+        # Its WebSocket frame, made by the first connection, for all others that send it in the same turn.
         self.framed: bytes | None = None
         # How many logs keep it.
         self.holders = 0

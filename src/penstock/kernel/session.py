@@ -83,7 +83,7 @@ class Session(Timed):
         self.closed = False
         # Whether anything has been asked of it since it was opened.
         self.used = False
-        # Whether it outlives the loss of its connection.
+        # Whether it survives the loss of its connection.
         self._recoverable = recoverable
         self._connection = Connection()
         self._deadlines = Deadlines(self.limits, kernel.clock())

@@ -274,7 +274,7 @@ class IngestIntake:
         self.errors: list[dict[str, object]] = []
         self._adapter = adapter
         self._recorder = adapter.recorder
-        # Their values have been checked on the way here, and nobody changes them: the kernel need not look again.
+        # Their values have been checked before, and nobody changes them: the kernel need not check again.
         self._events: list[tuple[str, CheckedEvent, bool]] = []
 
     def update(self, number: int, item: str, event: CheckedEvent, snapshot: bool = False) -> None:

@@ -135,7 +135,7 @@ class CommandState(ItemState):
         other._rows = dict(self._rows)
 
     def resolve(self, event: CheckedEvent) -> CheckedEvent | None:
-        """ADD or UPDATE by whether the row is there; a DELETE of one that is not comes to nothing."""
+        """ADD or UPDATE, depending on whether the row exists; a DELETE of a missing one has no effect."""
         key, command = event.get(KEY_FIELD), event.get(COMMAND_FIELD)
         if not key:
             raise UnfitEvent(f"no {KEY_FIELD}, which a COMMAND item needs")

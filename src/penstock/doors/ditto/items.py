@@ -103,11 +103,11 @@ class Items:
         return entity_of(item.adapter_set, item.data_adapter, item.item)
 
     def latest(self, item: ItemName) -> int:
-        """Its last revision; 0 if it never had any."""
+        """Its last revision; 0 if it has none."""
         return self.gatherer.journal.revision(self.entity(item))
 
     async def settle(self) -> None:
-        """Until all that was recorded so far can be read."""
+        """Wait until all that was recorded so far can be read."""
         self.gatherer.flush()
         try:
             await asyncio.wrap_future(self.gatherer.journal.flush())

@@ -60,7 +60,7 @@ class Turns:
         # How old data was in each turn that has sent some; and how much had been sent by then.
         self.ages = Histogram()
         self._sent = 0
-        # How often too much has waited for clients, as far as that has been logged.
+        # How often too much has waited for clients, at the last log line about it.
         self._reliefs = 0
 
     def run_kernel(self, kernel: Kernel) -> None:

@@ -281,7 +281,7 @@ def certificate_files(tlex: TlexSection) -> CertificateFiles:
 
 
 def _opened(url: str, data_dir: Path | None) -> Store:
-    """`data_dir` if it is the store of that directory. Blocks: not for a loop."""
+    """`data_dir` if it is the store of that directory. Blocks: not for an event loop."""
     store = Store.open(url)
     if data_dir is not None:
         note_presence(data_dir)
