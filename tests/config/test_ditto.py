@@ -55,7 +55,7 @@ def test_it_is_open_with_one_that_is_named(tmp_path: Path) -> None:
         (
             f"{USERS}[journal]\nenabled = false",
             "penstock.toml: journal.enabled = false: expected true,"
-            ' for ditto.adapter_set = "SITE" (penstock.toml) is set',
+            ' because ditto.adapter_set = "SITE" (penstock.toml) is set',
         ),
         (
             f"{USERS}[adapters.DITTO]",
