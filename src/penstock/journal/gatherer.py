@@ -169,8 +169,8 @@ class Pending:
                 self._gatherer.take(columns, self._policy)
 
     def _sensible(self, records: list[tuple[str, int, str, Event | None]]) -> Columns:
-        """Without those that cannot be written: a producer that is trusted should not be, for the kernel checks all
-        others.
+        """Without records that cannot be written. They come from a trusted producer with a bug, because the kernel
+        checks all others.
         """
         columns = Columns()
         for entity, timestamp, kind, event in records:

@@ -96,7 +96,7 @@ class Session(Timed):
     # -- the stream -----------------------------------------------------------------------------------------------
 
     def own(self) -> OwnStream:
-        """The stream of this session alone, for something that happens only to it; a shared one is left."""
+        """The stream of this session alone, for something that happens only to it: it leaves one that it shares."""
         stream = self._stream
         if isinstance(stream, Share):
             stream = self._stream = stream.part()
