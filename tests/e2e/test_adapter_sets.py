@@ -116,7 +116,9 @@ def test_an_adapter_that_takes_for_ever_to_start_does_not_keep_the_process_from_
     assert "stopped before it was ready" in log
 
 
-@pytest.mark.parametrize(("call", "complaint"), [("subscribe", "busy"), ("stop", "data adapter has not stopped in time")])
+@pytest.mark.parametrize(
+    ("call", "complaint"), [("subscribe", "busy"), ("stop", "data adapter has not stopped in time")]
+)
 def test_an_adapter_that_hangs_does_not_keep_the_process_from_stopping(
     tmp_path: Path, call: str, complaint: str
 ) -> None:
