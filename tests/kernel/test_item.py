@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.kernel.books import DISTINCT_HISTORY
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
+from penstock.kernel.ports import DISTINCT_HISTORY
 from penstock.kernel.session import Binding
 from penstock.testing import Harness
 

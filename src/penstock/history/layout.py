@@ -19,11 +19,9 @@ BUCKETS = 16
 # The partition column: its value is in the path and in the log, not in the files.
 BUCKET = "bucket"
 
-# The columns of the table. Those of its files are the journal's record, in the same order.
+# The columns of the table. Those of its files are the journal's record, in the same order. A file holds
+# entities of one bucket only, and its rows are sorted by entity and revision.
 LAKE = RECORD.append(pa.field(BUCKET, pa.int32(), nullable=False))
-
-# Rows are sorted by these inside a file, and a file holds entities of one bucket only.
-ORDER = ("entity", "revision")
 
 # Application id, in the Delta log, of the number that says up to which sequence the lake is complete.
 SEQUENCE = "penstock.sequence"

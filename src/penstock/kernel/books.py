@@ -14,9 +14,6 @@ from penstock.kernel.ports import Event, Value
 from penstock.kernel.table import ADD, DELETE, UPDATE
 from penstock.kernel.view import CommandView, EventView, MergeView, View
 
-# Events of a DISTINCT item kept as its snapshot, unless its metadata adapter says otherwise.
-DISTINCT_HISTORY = 10
-
 KEY_FIELD = "key"
 COMMAND_FIELD = "command"
 
@@ -29,9 +26,6 @@ class BadEvent(Exception):
 
 class Book(Generic[V]):
     """The base: the views of one mode."""
-
-    # Whether its snapshot may consist of several events, so that clients must be told where it ends.
-    tells_end = True
 
     def __init__(self) -> None:
         self.views: list[V] = []
@@ -72,8 +66,6 @@ class Book(Generic[V]):
 
 class MergeBook(Book[MergeView]):
     """The latest value of each field, by index, so that a view reads its fields by position."""
-
-    tells_end = False
 
     def __init__(self) -> None:
         super().__init__()

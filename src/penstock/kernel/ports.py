@@ -29,6 +29,9 @@ Event = Mapping[str, Value]
 # more. Who makes one says so; `Feed` makes them of what adapters publish.
 CheckedEvent = NewType("CheckedEvent", dict[str, Value])
 
+# Events of a DISTINCT item kept as its snapshot, unless its metadata adapter says otherwise.
+DISTINCT_HISTORY = 10
+
 # A metadata adapter's choice of events for a subscription.
 Selector = Callable[[Event], bool]
 
@@ -201,7 +204,7 @@ class ItemGrant:
     name: str
     max_frequency: float | None = None
     max_buffer_size: int | None = None
-    snapshot_length: int = 10
+    snapshot_length: int = DISTINCT_HISTORY
     prefilter_frequency: float = 0.0
 
 

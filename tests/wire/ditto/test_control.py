@@ -41,16 +41,15 @@ def test_the_acknowledgement_has_no_parameters() -> None:
 
 def test_parameters_are_decoded() -> None:
     text = (
-        "START-SEND-EVENTS?namespaces=org.eclipse,demo&filter=gt(attributes%2Fcounter,5)"
-        "&extraFields=attributes/x%2CthingId&correlation-id=c+1"
+        "START-SEND-EVENTS?namespaces=org.eclipse,demo&filter=eq(attributes%2Fcolour,'deep+red')"
+        "&extraFields=attributes/x%2CthingId&correlation-id=c"
     )
     start = parse_control(text)
     assert start == StartSending(
         Signals.EVENTS,
         ("org.eclipse", "demo"),
-        parse_rql("gt(attributes/counter,5)"),
+        parse_rql("eq(attributes/colour,'deep red')"),
         parse_fields("attributes/x,thingId"),
-        "c 1",
     )
     assert isinstance(start, StartSending)
     assert start.wants("demo")

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.testing.ditto_reader import read_item, read_streaming_event, read_twin_event
 from penstock.wire.ditto.document import MAX_LONG, MIN_LONG, encode
-from penstock.wire.ditto.envelope import parse_envelope, parse_item
+from penstock.wire.ditto.envelope import parse_envelope
 from penstock.wire.ditto.errors import DEMAND_NOT_POSITIVE, DittoError
 from penstock.wire.ditto.ranges import HistoryRange
 from penstock.wire.ditto.streaming import (
@@ -21,10 +22,8 @@ from penstock.wire.ditto.streaming import (
     StreamFailed,
     SubscribeForPersistedEvents,
     parse_command,
-    parse_event,
 )
 from penstock.wire.ditto.topic import Criterion, StreamingAction, Topic, parse_topic, policy_topic, thing_topic
-from penstock.wire.ditto.twin import parse_event as parse_twin_event
 
 from .values import TEXT, VALUES
 
@@ -121,13 +120,13 @@ def test_timestamps_and_filter_are_read_and_written() -> None:
 @pytest.mark.parametrize(("text", "event"), EVENTS)
 def test_the_events_of_the_examples_are_written_and_read(text: str, event: Any) -> None:
     assert event.envelope().to_bytes().decode() == text
-    assert parse_event(parse_envelope(text)) == event
+    assert read_streaming_event(parse_envelope(text)) == event
 
 
 def test_the_item_of_a_next_is_an_event_of_the_thing() -> None:
-    event = parse_event(parse_envelope(EVENTS[1][0]))
+    event = read_streaming_event(parse_envelope(EVENTS[1][0]))
     assert isinstance(event, Next)
-    twin = parse_twin_event(parse_item(event.item))
+    twin = read_twin_event(read_item(event.item))
     assert (twin.action, twin.revision, twin.path) == ("created", 1, "/")
 
 
@@ -214,9 +213,9 @@ def test_a_client_cannot_send_what_is_the_servers_to_send(action: str) -> None:
 
 def test_a_server_cannot_send_what_is_the_clients_to_send() -> None:
     with pytest.raises(DittoError, match=r"unknown\.topicpath"):
-        parse_event(parse_envelope(COMMANDS[1][0]))
+        read_streaming_event(parse_envelope(COMMANDS[1][0]))
     with pytest.raises(DittoError, match=r"unknown\.topicpath"):
-        parse_event(parse_envelope('{"topic":"a/b/things/twin/events/created","path":"/"}'))
+        read_streaming_event(parse_envelope('{"topic":"a/b/things/twin/events/created","path":"/"}'))
 
 
 def test_the_path_is_the_root() -> None:
@@ -247,7 +246,7 @@ def test_an_invalid_identifier_is_error_400(entity: str, code: str) -> None:
 def test_an_event_that_lacks_a_member_is_refused(action: str, value: Any, missing: str) -> None:
     text = json.dumps({"topic": f"{ENTITY}/{action}", "path": "/", "value": value})
     with pytest.raises(DittoError, match=f"required <{missing}> field"):
-        parse_event(parse_envelope(text))
+        read_streaming_event(parse_envelope(text))
 
 
 @given(VALUES, TEXT, st.dictionaries(st.sampled_from(["correlation-id", "x"]), TEXT))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
+from penstock.testing.ditto_reader import read_twin_event
 from penstock.wire.ditto.document import text_of
 from penstock.wire.ditto.envelope import error_response, parse_envelope
 from penstock.wire.ditto.errors import THING_NOT_FOUND, DittoError
@@ -27,7 +28,6 @@ from penstock.wire.ditto.twin import (
     created,
     done,
     parse_command,
-    parse_event,
     retrieved,
 )
 
@@ -247,7 +247,7 @@ def event(action: Action, path: str, value: Any, revision: int = 1, timestamp: i
 def test_the_event_of_the_example_is_written_and_read() -> None:
     told = event(Action.CREATED, "/", {"thingId": "org.eclipse.ditto:thing-2", "attributes": {"counter": 0}})
     assert told.envelope().to_bytes().decode() == EVENT
-    assert parse_event(parse_envelope(EVENT)) == told
+    assert read_twin_event(parse_envelope(EVENT)) == told
     assert told.action is Action.CREATED
 
 
@@ -260,7 +260,7 @@ def test_a_merge_is_told_as_its_patch_with_the_type_of_patches() -> None:
 def test_a_deletion_has_no_value() -> None:
     told = event(Action.DELETED, "/attributes/x", UNSET)
     assert "value" not in json.loads(told.envelope().to_bytes())
-    assert parse_event(parse_envelope(told.envelope().to_bytes())) == told
+    assert read_twin_event(parse_envelope(told.envelope().to_bytes())) == told
 
 
 def test_an_event_may_carry_extra_fields() -> None:
@@ -281,18 +281,18 @@ def test_an_event_may_carry_extra_fields() -> None:
 )
 def test_what_lacks_something_is_no_event(change: Any, message: str) -> None:
     with pytest.raises(DittoError, match=message):
-        parse_event(parse_envelope(json.dumps({**json.loads(EVENT), **change})))
+        read_twin_event(parse_envelope(json.dumps({**json.loads(EVENT), **change})))
 
 
 def test_an_event_at_no_time_is_none() -> None:
     with pytest.raises(DittoError, match="ISO-8601 timestamp"):
-        parse_event(replace(parse_envelope(EVENT), timestamp="now"))
+        read_twin_event(replace(parse_envelope(EVENT), timestamp="now"))
 
 
 def test_only_a_deletion_lacks_a_value() -> None:
     without = {name: value for name, value in json.loads(EVENT).items() if name != "value"}
     with pytest.raises(DittoError, match="required </value> field"):
-        parse_event(parse_envelope(json.dumps(without)))
+        read_twin_event(parse_envelope(json.dumps(without)))
 
 
 KNOWN = {"thingId": "org.eclipse.ditto:thing-2", "_revision": 1, "_modified": "2024-01-01T00:00:00.123Z"}

@@ -10,11 +10,8 @@ from collections.abc import Iterable
 from typing import Self
 
 from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD
-from penstock.kernel.ports import CheckedEvent, Value
+from penstock.kernel.ports import DISTINCT_HISTORY, CheckedEvent, Value
 from penstock.kernel.table import ADD, DELETE, UPDATE
-
-# Events of a DISTINCT item that are kept, as many as the kernel keeps unless a metadata adapter says otherwise.
-HISTORY = 10
 
 
 class UnfitEvent(Exception):
@@ -88,7 +85,7 @@ class DistinctState(ItemState):
 
     def __init__(self, max_fields: int, max_rows: int) -> None:
         super().__init__(max_fields, max_rows)
-        self._latest: deque[CheckedEvent] = deque(maxlen=HISTORY)
+        self._latest: deque[CheckedEvent] = deque(maxlen=DISTINCT_HISTORY)
 
     def apply(self, event: CheckedEvent) -> None:
         self._check(len(event))

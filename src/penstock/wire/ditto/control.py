@@ -33,7 +33,6 @@ class StartSending:
     namespaces: tuple[str, ...] = ()
     filter: Query | None = None
     extra_fields: Fields | None = None
-    correlation_id: str | None = None
 
     @property
     def acknowledgement(self) -> str:
@@ -89,7 +88,6 @@ def _start(signals: Signals, parameters: dict[str, str]) -> StartSending:
         tuple(namespaces.split(",")) if namespaces else (),
         parse_rql(expression) if expression else None,
         parse_fields(extra) if extra else None,
-        parameters.get("correlation-id"),
     )
 
 

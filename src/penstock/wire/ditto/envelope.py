@@ -55,10 +55,6 @@ class Envelope:
         return parse_pointer(self.path)
 
     @property
-    def correlation_id(self) -> str | None:
-        return text_header(self.headers, "correlation-id")
-
-    @property
     def response_required(self) -> bool:
         return boolean_header(self.headers, "response-required", True)
 
@@ -135,11 +131,6 @@ def parse_envelope(text: str | bytes) -> Envelope:
         )
     except DittoError as error:
         raise UnreadableMessage(error, topic, headers) from None
-
-
-def parse_item(message: Json) -> Envelope:
-    """Read the envelope that is the item of another one; raises UnreadableMessage."""
-    return parse_envelope(encode(message))
 
 
 def _headers(given: Json) -> dict[str, Json]:

@@ -158,46 +158,23 @@ class NextFrames:
 def parse_command(envelope: Envelope) -> Command:
     """What a client wants. Raises the error to answer with, as an error response: there is no subscription to fail."""
     topic = envelope.topic
-    action = _action(topic)
+    action = streaming_action(topic)
     if action not in (StreamingAction.SUBSCRIBE, StreamingAction.REQUEST, StreamingAction.CANCEL):
         raise UNKNOWN_TOPIC.of(topic, description=f"Streaming action name <{action}> cannot be sent by a client.")
     check_headers(envelope.headers)
     _check(envelope)
     if action is StreamingAction.SUBSCRIBE:
         return SubscribeForPersistedEvents(topic, envelope.headers, _selection(envelope))
-    value = _object(envelope)
-    subscription = _subscription(value)
+    value = members(envelope)
+    subscription = subscription_in(value)
     if action is StreamingAction.CANCEL:
         return Cancel(topic, envelope.headers, subscription)
     demand = value.get("demand")
     return DemandRequest(topic, envelope.headers, subscription, 0 if demand is None else expect_long(demand, "/demand"))
 
 
-def parse_event(envelope: Envelope) -> Event:
-    """What a server sends, as a client reads it; raises an error for what a server never sends."""
-    topic, headers = envelope.topic, envelope.headers
-    action = _action(topic)
-    if action not in (
-        StreamingAction.CREATED,
-        StreamingAction.NEXT,
-        StreamingAction.COMPLETE,
-        StreamingAction.FAILED,
-    ):
-        raise UNKNOWN_TOPIC.of(topic, description=f"Streaming action name <{action}> cannot be sent by a server.")
-    value = _object(envelope)
-    subscription = _subscription(value)
-    if action is StreamingAction.CREATED:
-        return Created(topic, headers, subscription)
-    if action is StreamingAction.COMPLETE:
-        return Complete(topic, headers, subscription)
-    if action is StreamingAction.NEXT:
-        if "item" not in value:
-            raise FIELD_MISSING.of("/item")
-        return Next(topic, headers, subscription, value["item"])
-    return StreamFailed(topic, headers, subscription, _error(value))
-
-
-def _action(topic: Topic) -> StreamingAction:
+def streaming_action(topic: Topic) -> StreamingAction:
+    """What the message is; raises an error for a topic of something else."""
     if topic.criterion is not Criterion.STREAMING or topic.action is None:
         raise UNKNOWN_TOPIC.of(topic, description="The topic is not one of a streaming subscription.")
     return StreamingAction(topic.action)
@@ -211,7 +188,7 @@ def _check(envelope: Envelope) -> None:
         raise (POLICY_ID_INVALID if topic.group is EntityGroup.POLICIES else THING_ID_INVALID).of(topic.entity)
 
 
-def _object(envelope: Envelope) -> dict[str, Json]:
+def members(envelope: Envelope) -> dict[str, Json]:
     """The value. A missing one counts as an empty object, so that the error names the missing member."""
     value: Json = envelope.value
     if value is UNSET or value is None:
@@ -220,14 +197,15 @@ def _object(envelope: Envelope) -> dict[str, Json]:
     return dict(value)
 
 
-def _subscription(value: dict[str, Json]) -> str:
+def subscription_in(value: dict[str, Json]) -> str:
+    """The subscription that the message is about; raises an error if it does not say."""
     if value.get("subscriptionId") is None:
         raise FIELD_MISSING.of("/subscriptionId")
     return str(expect(value["subscriptionId"], str, "/subscriptionId"))
 
 
 def _selection(envelope: Envelope) -> HistoryRange:
-    value = _object(envelope)
+    value = members(envelope)
     first, last, text = (
         value.get("fromHistoricalRevision"),
         value.get("toHistoricalRevision"),
@@ -251,20 +229,3 @@ def _instant(value: dict[str, Json], name: str) -> int | None:
     if instant is None:
         raise wrong_type(text_of(text), f"/{name}", "ISO-8601 timestamp")
     return instant
-
-
-def _error(value: dict[str, Json]) -> DittoError:
-    if value.get("error") is None:
-        raise FIELD_MISSING.of("/error")
-    error = expect(value["error"], dict, "/error")
-    for name in ("status", "error", "message"):
-        if error.get(name) is None:
-            raise FIELD_MISSING.of(f"/error/{name}")
-    description, href = error.get("description"), error.get("href")
-    return DittoError(
-        expect_long(error["status"], "/error/status"),
-        expect(error["error"], str, "/error/error"),
-        expect(error["message"], str, "/error/message"),
-        None if description is None else expect(description, str, "/error/description"),
-        None if href is None else expect(href, str, "/error/href"),
-    )

@@ -12,7 +12,7 @@ from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from penstock.wire.ditto.document import Json, decode, encode, expect, text_of
+from penstock.wire.ditto.document import Json, decode, encode, expect
 from penstock.wire.ditto.envelope import JSON_TYPE, MERGE_PATCH_TYPE, Envelope, Headers, answer_headers
 from penstock.wire.ditto.errors import (
     FIELD_MISSING,
@@ -29,7 +29,7 @@ from penstock.wire.ditto.errors import (
 )
 from penstock.wire.ditto.fields import Fields, parse_fields
 from penstock.wire.ditto.ids import EntityId, entity_id, parse_thing_id
-from penstock.wire.ditto.instant import NANOS_PER_MICRO, parse_instant, print_instant
+from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
 from penstock.wire.ditto.kinds import COMMANDS, EVENTS, Action, EntityGroup
 from penstock.wire.ditto.merge import merge
 from penstock.wire.ditto.pointer import parse_pointer, put
@@ -272,26 +272,6 @@ class TwinEvent:
             "resource:type": "thing",
             "resource:path": self.path,
         }
-
-
-def parse_event(envelope: Envelope) -> TwinEvent:
-    """An event, as a client reads it; raises an error for anything else."""
-    topic = envelope.topic
-    if topic.criterion is not Criterion.EVENTS or topic.action not in EVENTS:
-        raise UNKNOWN_TOPIC.of(topic, description="The topic is not one of an event.")
-    if envelope.revision is None:
-        raise FIELD_MISSING.of("/revision")
-    if envelope.timestamp is None:
-        raise FIELD_MISSING.of("/timestamp")
-    instant = parse_instant(envelope.timestamp)
-    if instant is None:
-        raise wrong_type(text_of(envelope.timestamp), "/timestamp", "ISO-8601 timestamp")
-    if envelope.value is UNSET and topic.action != Action.DELETED:
-        raise FIELD_MISSING.of("/value")
-    parse_resource(topic.group, envelope.path)
-    return TwinEvent(
-        topic, envelope.path, envelope.value, envelope.revision, instant // NANOS_PER_MICRO, envelope.headers
-    )
 
 
 _BEFORE_PATH: Final = b',"path":'
