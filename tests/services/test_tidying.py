@@ -14,12 +14,11 @@ def test_a_server_tidies_up_again_and_again(monkeypatch: pytest.MonkeyPatch) -> 
     news = threading.Condition()
     times = 0
 
-    def note() -> bool:
+    def note() -> None:
         nonlocal times
         with news:
             times += 1
             news.notify()
-        return True
 
     def wait_for(more: int) -> None:
         with news:
