@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.kinds import EntityGroup
-from penstock.wire.ditto.pointer import MISSING, Absent, Pointer, parse_pointer
+from penstock.wire.ditto.pointer import MISSING, Absent, Pointer, keys_of
 
 # Sets of subjects whose rights one policy caches. With more of them, rights are computed again.
 MAX_REMEMBERED = 256
@@ -179,7 +179,7 @@ def _rules(policy: Json) -> Iterator[_Rule]:
         holders = frozenset(entry["subjects"])
         for name, effect in entry["resources"].items():
             kind, _, path = name.partition(":")
-            pointer = parse_pointer(path)
+            pointer = keys_of(path)
             for permission in effect["grant"]:
                 yield holders, kind, pointer, permission, True
             for permission in effect["revoke"]:

@@ -29,7 +29,7 @@ from penstock.wire.ditto.document import Json, same
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
 from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.merge import merge
-from penstock.wire.ditto.pointer import Absent, Pointer, get, parse_pointer
+from penstock.wire.ditto.pointer import Absent, Pointer, get, keys_of
 from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.rql import And, Not, Or, Query
 
@@ -211,7 +211,7 @@ def _properties(query: Query) -> Iterator[str]:
 
 
 def _may_ask(path: str, readable: Scope) -> bool:
-    pointer = parse_pointer(path)
+    pointer = keys_of(path)
     if "*" in pointer:
         pointer = pointer[: pointer.index("*")]
     if pointer and (pointer[0] == "thingId" or pointer[0].startswith("_")):

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from penstock.wire.ditto.document import same
 from penstock.wire.ditto.errors import DittoError
-from penstock.wire.ditto.pointer import MISSING, check_keys, delete, get, parse_pointer, print_pointer, put
+from penstock.wire.ditto.pointer import (
+    MISSING,
+    BadPointer,
+    check_keys,
+    delete,
+    get,
+    keys_of,
+    parse_pointer,
+    print_pointer,
+    put,
+)
 
 from .values import KEYS, OBJECTS, VALUES
 
@@ -30,7 +40,7 @@ POINTERS = st.lists(KEYS, max_size=5).map(tuple)
     ],
 )
 def test_a_pointer_is_read_as_its_keys(text: str, keys: tuple[str, ...]) -> None:
-    assert parse_pointer(text) == keys
+    assert parse_pointer(text) == keys_of(text) == keys
 
 
 @given(POINTERS)
@@ -43,6 +53,8 @@ def test_a_pointer_with_consecutive_slashes_or_too_many_is_invalid(text: str) ->
     with pytest.raises(DittoError) as caught:
         parse_pointer(text)
     assert (caught.value.status, caught.value.code) == (400, "json.pointer.invalid")
+    with pytest.raises(BadPointer):
+        keys_of(text)
 
 
 @given(VALUES, POINTERS, VALUES)

@@ -27,14 +27,32 @@ class Absent:
 MISSING = Absent()
 
 
+class BadPointer(ValueError):
+    """A text that is no pointer."""
+
+    def __init__(self, text: str, reason: str | None = None) -> None:
+        super().__init__(text)
+        # In words for a client; None for what the catalogue of errors says anyway.
+        self.reason = reason
+
+
 def parse_pointer(text: str) -> Pointer:
-    """The keys of a pointer; raises `json.pointer.invalid` for consecutive slashes and for more keys than levels."""
+    """The keys of a pointer that a client sent; raises `json.pointer.invalid`."""
+    try:
+        return keys_of(text)
+    except BadPointer as bad:
+        raise POINTER_INVALID.of(text, description=bad.reason) from None
+
+
+def keys_of(text: str) -> Pointer:
+    """The keys of a pointer; raises BadPointer for consecutive slashes and for more keys than levels.
+
+    For pointers in policies and queries, which were checked when they came: no client is told of an error in them.
+    """
     if "//" in text:
-        raise POINTER_INVALID.of(text)
+        raise BadPointer(text)
     if text.count("/") > MAX_DEPTH:
-        raise POINTER_INVALID.of(
-            text, description=f"More than {MAX_DEPTH} slashes in a JSON pointer are not supported."
-        )
+        raise BadPointer(text, f"More than {MAX_DEPTH} slashes in a JSON pointer are not supported.")
     stripped = text.strip("/")
     if not stripped:
         return ROOT

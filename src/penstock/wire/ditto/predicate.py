@@ -13,7 +13,7 @@ from functools import lru_cache
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, NANOS_PER_MILLI, parse_instant
 from penstock.wire.ditto.placeholder import Moment, moment_of
-from penstock.wire.ditto.pointer import Pointer, parse_pointer
+from penstock.wire.ditto.pointer import Pointer, keys_of
 from penstock.wire.ditto.rql import And, Comparison, Empty, FieldExists, In, Literal, Not, Placeholder, Query
 
 # What is known besides the document when an expression is evaluated: `topic:action`, `resource:path` and so on.
@@ -84,7 +84,7 @@ def _found(path: str, document: Json, known: Known) -> list[Json]:
 @lru_cache(maxsize=1024)
 def _pointer(path: str) -> Pointer:
     # One expression is evaluated on very many documents.
-    return parse_pointer(path)
+    return keys_of(path)
 
 
 def _collect(value: Json, pointer: Pointer, depth: int, into: list[Json]) -> None:
