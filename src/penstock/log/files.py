@@ -28,7 +28,7 @@ class LogFile:
         self.path = path.absolute()
         self._max_bytes = max_bytes
         self._keep = keep
-        self._descriptor = _opened(self.path)
+        self.descriptor = _opened(self.path)
         # A part of a line is at its end, and could not be taken back.
         self._torn = False
 
@@ -37,17 +37,17 @@ class LogFile:
         data = line.encode("utf-8", "backslashreplace")
         if self._torn:
             data = b"\n" + data
-        size = os.fstat(self._descriptor).st_size
+        size = os.fstat(self.descriptor).st_size
         left = memoryview(data)
         try:
             while left:
                 # A disk that gets full may take the first part of it.
-                left = left[os.write(self._descriptor, left) :]
+                left = left[os.write(self.descriptor, left) :]
         except OSError:
             if len(left) < len(data):
                 self._torn = True
                 with contextlib.suppress(OSError):
-                    os.ftruncate(self._descriptor, size)
+                    os.ftruncate(self.descriptor, size)
                     self._torn = False
             raise
         self._torn = False
@@ -56,13 +56,13 @@ class LogFile:
         """Whether it is to be moved away before the line is written."""
         if not self._max_bytes:
             return False
-        size = os.fstat(self._descriptor).st_size
+        size = os.fstat(self.descriptor).st_size
         return size > 0 and size + len(line) > self._max_bytes
 
     def rotate(self) -> None:
         """Move it away and begin a new one; raises OSError, and then everything goes on in the old one."""
         if not self._keep:
-            os.ftruncate(self._descriptor, 0)
+            os.ftruncate(self.descriptor, 0)
             return
         # Up to the first number that is free: an attempt that has failed half-way leaves one, and drops no file.
         last = next((number for number in range(1, self._keep) if not self._older(number).exists()), self._keep)
@@ -80,7 +80,7 @@ class LogFile:
         """Go on in a new file if the old one was moved or removed; whether it was. Raises OSError, and then everything
         goes on in the old one.
         """
-        mine = os.fstat(self._descriptor)
+        mine = os.fstat(self.descriptor)
         with contextlib.suppress(FileNotFoundError):
             found = self.path.stat()
             if (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino):
@@ -89,26 +89,29 @@ class LogFile:
         return True
 
     def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def _older(self, number: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}")
 
     def _go_on_in(self, descriptor: int) -> None:
-        os.close(self._descriptor)
-        self._descriptor = descriptor
+        os.close(self.descriptor)
+        self.descriptor = descriptor
         self._torn = False
 
 
 class SteadyFile:
     """A log file that never raises: its owner is told of trouble once when it begins, and once when it is over."""
 
-    def __init__(self, file: LogFile, tell: Callable[[str, dict[str, object]], str]) -> None:
-        """`tell` shows an event with its fields to people, and returns the line of it."""
+    def __init__(
+        self, file: LogFile, make: Callable[[str, dict[str, object]], str], say: Callable[[str], None]
+    ) -> None:
+        """`make` makes a line of an event with its fields, `say` shows a line to people elsewhere."""
         self._file = file
-        self._tell = tell
+        self._make = make
+        self._say = say
         self._lost = 0
         self._stuck = False
 
@@ -117,22 +120,21 @@ class SteadyFile:
             self._rotate_before(line)
             if self._lost:
                 # What is missing is told where it is missing.
-                again = self._tell("log file is written again", self._fields(lost_lines=self._lost))
+                again = self._made("log file is written again", lost_lines=self._lost)
                 self._file.append(again)
+                self._say(again)
                 self._lost = 0
             self._file.append(line)
         except OSError as error:
             if not self._lost:
-                self._tell("log file cannot be written, lines are lost", self._fields(reason=error.strerror))
+                self._say(self._made("log file cannot be written, lines are lost", reason=error.strerror))
             self._lost += 1
 
     def reopen(self) -> None:
         try:
             self._file.reopen()
         except OSError as error:
-            self._tell(
-                "log file cannot be opened again, the old one is written on", self._fields(reason=error.strerror)
-            )
+            self._say(self._made("log file cannot be opened again, the old one goes on", reason=error.strerror))
 
     def close(self) -> None:
         self._file.close()
@@ -145,11 +147,11 @@ class SteadyFile:
             self._stuck = False
         except OSError as error:
             if not self._stuck:
-                self._tell("log file cannot be moved away, it grows on", self._fields(reason=error.strerror))
+                self._say(self._made("log file cannot be moved away, it grows on", reason=error.strerror))
             self._stuck = True
 
-    def _fields(self, **fields: object) -> dict[str, object]:
-        return {"file": str(self._file.path), **fields}
+    def _made(self, event: str, **fields: object) -> str:
+        return self._make(event, {"file": str(self._file.path), **fields})
 
 
 def _opened(path: Path) -> int:

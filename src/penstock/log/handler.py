@@ -6,6 +6,7 @@ Read next: `penstock.log.configure`.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from typing import TextIO
@@ -18,12 +19,19 @@ class Writer(LimitedHandler):
     """Also a class of its own, so that `configure` replaces what it installed and nothing else."""
 
     def __init__(
-        self, formatter: logging.Formatter, stream: TextIO | None, file: LogFile | None, repeats: Repeats
+        self,
+        formatter: logging.Formatter,
+        stream: TextIO | None,
+        file: LogFile | None,
+        repeats: Repeats,
+        complaints: TextIO | None = None,
     ) -> None:
+        """Trouble with the file is told in `complaints`, by default on standard error: there is no other place left."""
         super().__init__(repeats)
         self.setFormatter(formatter)
         self._stream = stream
-        self._file = SteadyFile(file, self._tell_trouble) if file is not None else None
+        self._complaints = complaints or sys.stderr
+        self._file = SteadyFile(file, self._made, self._complain) if file is not None else None
 
     def hand_on(self, record: logging.LogRecord) -> None:
         line = self.format(record) + "\n"
@@ -47,13 +55,15 @@ class Writer(LimitedHandler):
                 self._file.close()
                 self._file = None
 
-    def _tell_trouble(self, event: str, fields: dict[str, object]) -> str:
-        """On standard error, whether or not the log goes there: there is no other place left."""
+    def _made(self, event: str, fields: dict[str, object]) -> str:
         record = logging.LogRecord(__name__, logging.ERROR, __file__, 0, event, None, None)
         record.fields = fields
-        line = self.format(record) + "\n"
-        _print(self._stream or sys.stderr, line)
-        return line
+        return self.format(record) + "\n"
+
+    def _complain(self, line: str) -> None:
+        # Nobody may be there to read it.
+        with contextlib.suppress(OSError, ValueError):
+            _print(self._complaints, line)
 
 
 def _print(stream: TextIO, line: str) -> None:
