@@ -15,8 +15,8 @@ LOG = log.get("penstock.doors.test")
 
 
 @pytest.fixture(autouse=True)
-def _configured(root_logger: logging.Logger) -> None:
-    log.configure("info", "json")
+def _restored(root_logger: logging.Logger) -> None:
+    """Every test here configures the log."""
 
 
 def numbers(captured: pytest.CaptureFixture[str]) -> dict[object, object]:
@@ -26,6 +26,7 @@ def numbers(captured: pytest.CaptureFixture[str]) -> dict[object, object]:
 
 
 def test_lines_of_one_request_share_a_number_and_others_have_none(capsys: pytest.CaptureFixture[str]) -> None:
+    log.configure("info", "json")
     LOG.info("before")
     with RequestNumber() as request:
         LOG.info("first")
@@ -40,6 +41,7 @@ def test_lines_of_one_request_share_a_number_and_others_have_none(capsys: pytest
 
 
 def test_a_client_is_told_the_number_that_the_lines_have(capsys: pytest.CaptureFixture[str]) -> None:
+    log.configure("info", "json")
     with RequestNumber():
         LOG.info("first")
         told = incident()
@@ -50,6 +52,8 @@ def test_a_client_is_told_the_number_that_the_lines_have(capsys: pytest.CaptureF
 def test_the_number_follows_a_request_into_tasks_and_threads_until_it_is_answered(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    log.configure("info", "json")
+
     async def answer(request: RequestNumber, late: asyncio.Event) -> asyncio.Task[None]:
         with request:
             await asyncio.to_thread(LOG.info, "on a thread")
@@ -76,6 +80,8 @@ def test_the_number_follows_a_request_into_tasks_and_threads_until_it_is_answere
 
 
 def test_requests_beside_one_another_keep_their_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    log.configure("info", "json")
+
     async def answer(name: str, turn: asyncio.Event, other: asyncio.Event) -> str:
         with RequestNumber() as request:
             await turn.wait()
