@@ -40,6 +40,7 @@ from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.kernel import KernelService
 from penstock.services.log import open_log
+from penstock.services.queries import QueriesService
 from penstock.services.sampling import SamplingService
 from penstock.services.sets import SetsService
 from penstock.services.stack import Stack
@@ -234,7 +235,7 @@ class Server:
                 [core],
                 [self._tlex, self._stream],
                 [self._api],
-                [TidyingService(core.kernel)],
+                [QueriesService(data_dir), TidyingService(core.kernel)],
             ]
         )
         self._ready = False

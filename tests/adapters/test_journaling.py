@@ -388,7 +388,7 @@ def test_settings_reach_the_journal(tmp_path: Path) -> None:
     ],
 )
 def test_files_past_retention_go_when_the_lake_has_them_and_not_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: dict[str, object], lake: int, dropped: int
+    tmp_path: Path, overrides: dict[str, object], lake: int, dropped: int
 ) -> None:
     for number in range(2):
         one = Columns()
@@ -397,6 +397,5 @@ def test_files_past_retention_go_when_the_lake_has_them_and_not_before(
         journal.append(one, Policy.OFF)
         journal.close()
     journal = open_journal(tmp_path / "journal", config(**overrides))
-    monkeypatch.setattr("penstock.history.lake_sequence", lambda path: lake if path == tmp_path / "lake" else 0)
-    assert len(drop_expired(journal, tmp_path / "lake", config(**overrides))) == dropped
+    assert len(drop_expired(journal, lake, config(**overrides))) == dropped
     journal.close()

@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from penstock.adapters.api import AdapterSet, MetadataAdapter
+from penstock.adapters.call_tally import CallTally
 from penstock.adapters.calls import LAST_CALLS, AdapterCaller, Tasks, overrides
 from penstock.adapters.faults import CONTAINED
 from penstock.adapters.session_calls import SessionCalls
@@ -119,7 +120,7 @@ class SetAuthority:
         self._resolves = self._overrides("resolve")
         self._answer_all = self._manner()
         self._follows_subscriptions = self._overrides("subscribed") or self._overrides("unsubscribed")
-        self._resolves_at_once = not self._resolves and self._answer_all is _now
+        self._resolves_at_once = not self._resolves and self._decides_at_once()
         self._answers_at_once = self._caller.returns_at_once("message")
         self._hears_at_once = self._caller.returns_at_once("subscribed")
         self._calls = SessionCalls()
@@ -135,12 +136,23 @@ class SetAuthority:
 
     def _manner(self) -> Callable[[Questions], Awaitable[Grant]]:
         """How this adapter is asked about a subscription."""
-        if all(self._caller.returns_at_once(name) for name in DECISIONS):
-            return _now
+        if self._decides_at_once():
+            return self._now
         if any(asyncio.iscoroutinefunction(getattr(self._metadata, name)) for name in DECISIONS):
             return self._one_by_one
         # All of them in one go: there may be thousands of items.
         return partial(self._caller.run, _answered)
+
+    def _decides_at_once(self) -> bool:
+        return all(self._caller.returns_at_once(name) for name in DECISIONS)
+
+    async def _now(self, questions: Questions) -> Grant:
+        return self._caller.call_at_once(_answered, questions)
+
+    @property
+    def calls(self) -> CallTally:
+        """Those of the adapter's methods."""
+        return self._caller.tally
 
     @property
     def vouches(self) -> bool:
@@ -289,8 +301,7 @@ class SetAuthority:
             return None
         facts = self._check_known(session)
         try:
-            with CONTAINED:
-                return _answered(self._questions(facts, wish))
+            return self._caller.call_at_once(_answered, self._questions(facts, wish))
         except Exception as error:
             raise self._refusal("about a subscription", error, Reason.AUTHORITY_ERROR) from None
 
@@ -428,7 +439,3 @@ def _answered(questions: Questions) -> Grant:
             grant: Grant = end.value
             return grant
         answer = method(*arguments)
-
-
-async def _now(questions: Questions) -> Grant:
-    return _answered(questions)

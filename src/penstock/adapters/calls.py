@@ -6,14 +6,18 @@ A thread that never returns is lost only to its adapter set; its caller has got 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from functools import partial
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from penstock.adapters.call_tally import CallTally
 from penstock.adapters.faults import CONTAINED, AdapterExit
+from penstock.kernel.errors import Refusal
+
+T = TypeVar("T")
 
 # Seconds that stopping an adapter waits for its running calls, such as those about the end of sessions.
 LAST_CALLS = 1.0
@@ -35,8 +39,9 @@ class AdapterCaller:
         self._base = base
         self._quick = quick
         self._timeout = timeout
+        self.tally = CallTally()
         # Its threads are made when they are needed.
-        self._pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix=threads)
+        self._pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix=threads, initializer=self.tally.thread_made)
         self._closed = False
 
     def returns_at_once(self, name: str) -> bool:
@@ -44,8 +49,41 @@ class AdapterCaller:
         method = getattr(self._adapter, name)
         return not iscoroutinefunction(method) and (self._quick or not overrides(self._adapter, self._base, name))
 
+    def call_at_once(self, function: Callable[..., T], *arguments: Any) -> T:
+        """What a method that returns at once returns; raises what it raises, always an Exception."""
+        begun = time.perf_counter()
+        failed = True
+        try:
+            with CONTAINED:
+                result = function(*arguments)
+            failed = False
+        except Refusal:
+            failed = False
+            raise
+        finally:
+            self.tally.ended(begun, failed)
+        return result
+
     async def call(self, name: str, *arguments: Any) -> Any:
         """What the method returns; raises what it raises, always an Exception, or TimeoutError."""
+        return await self._counted(self._call(name, *arguments))
+
+    async def _counted(self, call: Coroutine[Any, Any, Any]) -> Any:
+        begun = time.perf_counter()
+        failed = False
+        self.tally.pending += 1
+        try:
+            return await call
+        except Refusal:
+            raise
+        except Exception:
+            failed = True
+            raise
+        finally:
+            self.tally.pending -= 1
+            self.tally.ended(begun, failed)
+
+    async def _call(self, name: str, *arguments: Any) -> Any:
         method = getattr(self._adapter, name)
         if self.returns_at_once(name):
             with CONTAINED:
@@ -53,15 +91,29 @@ class AdapterCaller:
             return await self._within_time(result) if isawaitable(result) else result
         if iscoroutinefunction(method):
             return await self._within_time(method(*arguments))
-        return await self.run(method, *arguments)
+        return await self._run(method, *arguments)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run anything that may wait on a thread; what it logs has the number of the request that it is for."""
+        """Run anything that may wait on a thread."""
+        return await self._counted(self._run(function, *arguments))
+
+    async def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        asked = time.perf_counter()
         result = await self._within_time(
-            asyncio.get_running_loop().run_in_executor(self._pool, partial(copy_context().run, function, *arguments))
+            # With the number of the request that asks, which lines of the log about it have.
+            asyncio.get_running_loop().run_in_executor(
+                self._pool, copy_context().run, self._on_thread, asked, function, arguments
+            )
         )
         # A plain method may hand back a coroutine of another.
         return await self._within_time(result) if isawaitable(result) else result
+
+    def _on_thread(self, asked: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        self.tally.thread_taken(asked)
+        try:
+            return function(*arguments)
+        finally:
+            self.tally.thread_left()
 
     async def _within_time(self, result: Any) -> Any:
         try:

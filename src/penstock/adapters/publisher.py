@@ -45,6 +45,11 @@ class Publisher:
         # Why the adapter has no more data, if it has said so.
         self.failure: str | None = None
 
+    @property
+    def waiting(self) -> int:
+        """Events from other threads that have not been taken in."""
+        return self._waiting
+
     def wants(self, item: str) -> bool:
         """Whether somebody is subscribed to the item."""
         return item in self._feed.items

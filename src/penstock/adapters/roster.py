@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from types import FrameType, TracebackType
 
 from penstock.adapters.api import Adapter, DataAdapter
+from penstock.adapters.call_tally import CallTally
 from penstock.adapters.faults import CONTAINED
 from penstock.log import get
 
@@ -19,11 +20,12 @@ log = get(__name__)
 class Member:
     """One adapter in one set."""
 
-    def __init__(self, adapter: Adapter, label: str, optional: bool) -> None:
+    def __init__(self, adapter: Adapter, label: str, optional: bool, calls: CallTally) -> None:
         self.adapter = adapter
         self.label = label
         """`SET/NAME` of a data adapter, `SET` of a metadata adapter."""
         self.optional = optional
+        self.calls = calls
         self._failure: str | None = None
 
     def fail(self, reason: str) -> None:
@@ -63,8 +65,9 @@ class Roster:
         # Optional data adapters that have not come up.
         self.awaited: set[str] = set()
 
-    def add(self, adapter: Adapter, label: str, optional: bool = False) -> Member:
-        member = Member(adapter, label, optional)
+    def add(self, adapter: Adapter, label: str, optional: bool = False, calls: CallTally | None = None) -> Member:
+        """`calls` are those of the adapter's methods, if anybody counts them."""
+        member = Member(adapter, label, optional, calls or CallTally())
         self._members.append(member)
         return member
 

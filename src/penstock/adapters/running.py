@@ -92,7 +92,7 @@ class RunningSet:
             raise
 
     async def _start_metadata(self) -> None:
-        self._members.append(self._roster.add(self._set.metadata, self.name))
+        self._members.append(self._roster.add(self._set.metadata, self.name, calls=self.authority.calls))
         try:
             with CONTAINED:
                 self._set.metadata.adapter_set = self.name
@@ -139,7 +139,8 @@ class RunningSet:
             if isinstance(adapter, InsideAdapter):
                 adapter.enter(feed)
                 adapter.journal_to(recorder, self._directory)
-        self._members.append(self._roster.add(adapter, f"{self.name}/{name}", name in self._optional))
+        label = f"{self.name}/{name}"
+        self._members.append(self._roster.add(adapter, label, name in self._optional, source.calls))
         return source, feed
 
     def _recorder(self, name: str) -> JournalItemRecorder | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.adapters.api import DataAdapter
+from penstock.adapters.call_tally import CallTally
 from penstock.adapters.calls import LAST_CALLS, AdapterCaller, Tasks
 from penstock.adapters.faults import CONTAINED
 from penstock.log import get
@@ -27,6 +28,11 @@ class GuardedSource:
         self._adapter = adapter
         self._caller = AdapterCaller(adapter, DataAdapter, adapter.quick, None, f"{adapter_set}-{name}")
         self._tasks = Tasks()
+
+    @property
+    def calls(self) -> CallTally:
+        """Those of the adapter's methods."""
+        return self._caller.tally
 
     async def start(self) -> None:
         await self._caller.call("start")
@@ -58,8 +64,7 @@ class GuardedSource:
         """At once where that is possible, else in the order of the item's own calls."""
         if self._caller.returns_at_once(call) and self._tasks.idle(item):
             try:
-                with CONTAINED:
-                    getattr(self._adapter, call)(item)
+                self._caller.call_at_once(getattr(self._adapter, call), item)
             except Exception:
                 self._failed(call, item)
         else:

@@ -5,6 +5,7 @@ They only grow, except for rates, so that a reader needs only differences.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 
@@ -47,6 +48,13 @@ class Counters:
         self.oversized = 0
         # and still waiting when the session ended.
         self.discarded = 0
+
+    @classmethod
+    def sum(cls, all: Sequence[Counters]) -> Counters:
+        found = cls()
+        for name in cls.__slots__:
+            setattr(found, name, sum([getattr(each, name) for each in all]))
+        return found
 
 
 class Traffic:

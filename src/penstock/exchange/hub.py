@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from penstock.exchange import claims
 from penstock.exchange.authorization import Authorization
 from penstock.exchange.conversation import Conversation
+from penstock.exchange.counters import Counters
 from penstock.exchange.farewells import ENDS, Farewell
 from penstock.exchange.instant import Instant
 from penstock.exchange.ports import Chance, Forms, HubMessages, PayloadRecorder, PeerChannel, Watcher
@@ -56,6 +57,8 @@ class Hub:
         self.sessions: dict[str, HubSession] = {}
         # Peers that were disconnected without a valid token.
         self.turned_away = 0
+        # Of sessions that have ended, all together.
+        self._ended = Counters()
         self._chance = chance
         self._watchers = tuple(watchers)
         # In the order in which they expire.
@@ -318,8 +321,17 @@ class Hub:
         session.ended = now.utc
         session.end_reason = end
         claims.leave(session)
+        self._ended = Counters.sum((self._ended, session.counters))
         for watcher in self._watchers:
             watcher.ended(session)
+
+    def totals(self) -> Counters:
+        """Of all sessions that there ever were."""
+        return Counters.sum([self._ended, *[session.counters for session in self.sessions.values()]])
+
+    def clock_error(self) -> float:
+        """By how many milliseconds the clock of that peer is off which is off most, on average."""
+        return max([each.clock.average or 0.0 for each in self._conversations], default=0.0)
 
 
 def _is_visible(session: HubSession, authorization: Authorization) -> bool:

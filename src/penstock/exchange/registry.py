@@ -91,6 +91,10 @@ class Registry:
         self._domains: dict[str, dict[str, Controller]] = {}
         self._by_uuid: dict[str, Controller] = {}
 
+    @property
+    def count(self) -> int:
+        return len(self._by_uuid)
+
     def __iter__(self) -> Iterator[Controller]:
         return iter(self._by_uuid.values())
 

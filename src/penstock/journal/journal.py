@@ -156,6 +156,18 @@ class Journal:
         return self._disk
 
     @property
+    def syncs(self) -> int:
+        return self._writer.syncs
+
+    @property
+    def written_bytes(self) -> int:
+        return self._writer.written_bytes
+
+    def time_syncs(self, hear: Callable[[float], None]) -> None:
+        """Have it called, on the writer's thread, with the seconds that each sync has taken."""
+        self._writer.on_sync = hear
+
+    @property
     def queued_bytes(self) -> int:
         return self._queued_bytes
 

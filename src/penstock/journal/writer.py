@@ -7,6 +7,7 @@ is committed then, and `restart` goes on in a new segment whose header fences of
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -77,6 +78,10 @@ class SegmentWriter:
         self.committed = 0
         self.synced = 0
         self.segment = 0
+        # Bytes written and syncs, ever; `on_sync` is told how long each took, in seconds.
+        self.written_bytes = 0
+        self.syncs = 0
+        self.on_sync: Callable[[float], None] | None = None
         self._disk = disk
         self._revisions = revisions
         self._now = now
@@ -124,16 +129,24 @@ class SegmentWriter:
         )
         file = self._open_file()
         file.write(self._position, parts)
+        self.written_bytes += header.span
         if sync:
-            file.sync()
+            self._sync(file)
         self._commit(self._position + header.span, group.last, group.last if sync else self.synced)
         self._index.add(self._position - header.span, header, group.entities)
 
     def sync(self) -> None:
         """Make what was committed without a sync survive a power cut as well."""
         if self.synced < self.committed:
-            self._open_file().sync()
+            self._sync(self._open_file())
             self._commit(self._position, self.committed, self.committed)
+
+    def _sync(self, file: WritableFile) -> None:
+        begun = time.perf_counter()
+        file.sync()
+        self.syncs += 1
+        if self.on_sync is not None:
+            self.on_sync(time.perf_counter() - begun)
 
     def seal(self) -> None:
         """Finish the segment: all of it on the disk, with index and revisions beside it."""

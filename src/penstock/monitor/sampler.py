@@ -120,11 +120,12 @@ class Sampler:
         threads, active = whole("penstock_adapter_threads"), whole("penstock_adapter_threads_busy")
         sessions = whole("penstock_sessions")
         polling = whole("penstock_sessions_by_transport/http-polling")
+        polling += whole("penstock_sessions_by_transport/websocket-polling")
         streaming = whole("penstock_sessions_by_transport/http-streaming")
         streaming += whole("penstock_sessions_by_transport/websocket")
         bandwidth = rate("penstock_sent_bytes", KILOBITS)
         messages = rate("penstock_message_characters", UTF16 * KILOBITS)
-        connections = whole("penstock_connections")
+        connections, slow = whole("penstock_connections"), whole("penstock_unsent_connections")
         lag, age = self._span("penstock_loop_lag_seconds"), self._span("penstock_update_age_seconds")
         sync, handed = self._span("penstock_journal_sync_seconds"), self._span("penstock_loop_turn_seconds")
         return Statistics(
@@ -136,8 +137,8 @@ class Sampler:
             pool_waiting=max(0, threads - active),
             pool_queue=whole("penstock_adapter_calls_pending"),
             pool_queue_wait=self._ratio("penstock_adapter_wait_seconds", "penstock_adapter_thread_calls", MILLIS),
-            nio_write_queue=whole("penstock_unsent_connections"),
-            nio_write_queue_wait=value("penstock_unsent_mean_seconds", MILLIS),
+            nio_write_queue=slow,
+            nio_write_queue_wait=round(value("penstock_unsent_seconds", MILLIS) / slow, DECIMALS) if slow else 0.0,
             nio_write_selectors=1,
             nio_total_selectors=1,
             clients_connections=connections,
@@ -176,7 +177,7 @@ class Sampler:
             age_p99=_millis(age.quantile(0.99)),
             age_max=_millis(age.peak),
             unsent_bytes=whole("penstock_unsent_bytes"),
-            unsent_connections=whole("penstock_unsent_connections"),
+            unsent_connections=slow,
             waiting_bytes=whole("penstock_waiting_bytes"),
             updates_filtered_sec=rate("penstock_updates_filtered"),
             updates_lost_sec=rate("penstock_updates_lost"),

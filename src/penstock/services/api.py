@@ -5,13 +5,15 @@ It closes after everything else has drained, because it answers /health and requ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock.config import Config
 from penstock.config.address import address_of
 from penstock.kernel.ledger import Ledger
 from penstock.monitor.api import build_api
+from penstock.monitor.figures import Family
 from penstock.monitor.health import Answer
+from penstock.services.port_figures import port_figures
 from penstock.services.service import Service
 from penstock.transport.asgi import AsgiPort
 
@@ -54,6 +56,9 @@ class ApiService(Service):
     async def close(self) -> None:
         if self.port is not None:
             await self.port.stop(LAST_REQUESTS)
+
+    def figures(self) -> Iterable[Family]:
+        return () if self.port is None else port_figures("api", self.port)
 
     @property
     def number(self) -> int:

@@ -6,7 +6,7 @@ What the door does is in `penstock.doors.ditto`, which takes its time to load.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from penstock.adapters.loading import SetPlan
 from penstock.config import Config
 from penstock.config.checks import serves_ditto
 from penstock.kernel.ledger import Ledger
+from penstock.monitor.figures import Family, counter, gauge
 from penstock.services.journal import JournalService
 from penstock.services.service import Service, TakeOver
 from penstock.services.sets import SetsService
@@ -75,6 +76,23 @@ class DittoService(Service):
             self._journal.before_dropping.remove(self.door.save)
             await self.door.close()
             self.door = None
+
+    def figures(self) -> Iterable[Family]:
+        if self.door is None:
+            return ()
+        service, twins = self.door.service, self.door.twins
+        return (
+            counter("penstock_ditto_commands", "Commands of Ditto clients.", service.commands),
+            counter("penstock_ditto_commands_refused", "Commands answered with an error.", service.refused_commands),
+            counter("penstock_ditto_changes", "Changes of things and policies.", twins.committed_changes),
+            counter(
+                "penstock_ditto_changes_failed", "Changes that could not be written to the disk.", twins.failed_changes
+            ),
+            counter("penstock_ditto_events_lost", "Live events that slow clients did not get.", service.losses.events),
+            gauge("penstock_ditto_streams", "Streams of live events, over WebSockets and HTTP.", service.listeners),
+            gauge("penstock_ditto_websockets", "WebSockets of Ditto clients.", self.door.sockets),
+            gauge("penstock_ditto_twins", "Things and policies.", twins.count),
+        )
 
     def mount(self, application: FastAPI) -> None:
         if self.door is not None:

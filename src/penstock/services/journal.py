@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.config import Config
 from penstock.log import get
+from penstock.monitor.figures import Family, counter, durations, gauge
+from penstock.monitor.histogram import Histogram
 from penstock.services.errors import StartError
+from penstock.services.journal_size import JournalSize, weigh
 from penstock.services.service import Service
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ GATHERING = 0.005
 # Seconds between two looks for files of the journal that are past retention.
 RETENTION_PAUSE = 60.0
 
+# Seconds between two looks at how large the journal is and what room its disk has left.
+SIZE_PAUSE = 10.0
+
 
 class JournalService(Service):
     """Opened first and closed last: all others may write to it."""
@@ -42,7 +48,11 @@ class JournalService(Service):
         self.gatherer: Gatherer | None = None
         # Awaited before files are dropped: what others keep of the journal is to be newer than these.
         self.before_dropping: list[Callable[[], Awaitable[None]]] = []
-        self._retention: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._syncs = Histogram()
+        self._size = JournalSize()
+        # The last record that the lake had, when it was last looked at.
+        self._lake = 0
 
     async def open(self) -> None:
         """On a thread: recovery may take its time."""
@@ -59,7 +69,19 @@ class JournalService(Service):
 
         later = functools.partial(loop.call_later, GATHERING)
         self.gatherer = Gatherer(journal, loop.call_soon, lambda: time.time_ns() // 1000, later)
-        self._retention = loop.create_task(self._retain(journal, self._data_dir / "lake"))
+        journal.time_syncs(self._syncs.add)
+        self._tasks = [
+            loop.create_task(self._retain(journal, self._data_dir / "lake")),
+            loop.create_task(self._weigh(journal, self._data_dir / "journal")),
+        ]
+
+    async def _weigh(self, journal: Journal, path: Path) -> None:
+        while True:
+            try:
+                self._size = await asyncio.to_thread(weigh, journal, path)
+            except OSError as error:
+                log.warning("the size of the journal cannot be told", reason=str(error))
+            await asyncio.sleep(SIZE_PAUSE)
 
     async def _retain(self, journal: Journal, lake: Path) -> None:
         while True:
@@ -67,7 +89,8 @@ class JournalService(Service):
             try:
                 for prepare in self.before_dropping:
                     await prepare()
-                dropped = await asyncio.to_thread(drop_expired, journal, lake, self._config)
+                self._lake = await asyncio.to_thread(lake_end, lake)
+                dropped = await asyncio.to_thread(drop_expired, journal, self._lake, self._config)
             except Exception:
                 # Whatever is wrong with the lake or the disk: everything is kept until it is right again.
                 log.exception("journal retention failed, everything is kept")
@@ -76,10 +99,11 @@ class JournalService(Service):
                     log.info("journal dropped segments past retention", segments=len(dropped))
 
     async def close(self) -> None:
-        if self._retention is not None:
-            self._retention.cancel()
-            await asyncio.wait([self._retention])
-            self._retention = None
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._tasks = []
         if self.gatherer is not None:
             self.gatherer.flush()
             await asyncio.to_thread(self.gatherer.journal.close)
@@ -87,6 +111,34 @@ class JournalService(Service):
 
     def failures(self) -> list[str]:
         return [] if self.gatherer is None or self.gatherer.journal.trouble is None else ["journal"]
+
+    def figures(self) -> Iterable[Family]:
+        if self.gatherer is None:
+            return ()
+        journal, size = self.gatherer.journal, self._size
+        return (
+            counter("penstock_journal_records", "Records appended.", journal.appended_records),
+            counter("penstock_journal_commits", "Groups of records committed.", journal.committed_groups),
+            counter("penstock_journal_written_bytes", "Bytes written for records.", journal.written_bytes),
+            counter("penstock_journal_syncs", "Syncs of the disk.", journal.syncs),
+            durations("penstock_journal_sync_seconds", "Time that a sync takes.", self._syncs),
+            counter(
+                "penstock_journal_records_lost",
+                "Records that the journal refused, or took and could not write.",
+                self.gatherer.lost_records,
+            ),
+            gauge("penstock_journal_queue_bytes", "Bytes that wait for the disk.", journal.queued_bytes),
+            gauge("penstock_journal_failed", "1 while nothing can be written, else 0.", journal.trouble is not None),
+            gauge("penstock_journal_sequence", "The last record that is committed.", journal.committed),
+            gauge("penstock_journal_size_bytes", "Size of all files of the journal.", size.bytes),
+            gauge("penstock_journal_segments", "Segments of the journal.", size.segments),
+            gauge(
+                "penstock_journal_oldest_time_seconds", "When the oldest segment began, since 1970.", size.oldest
+            ),
+            gauge("penstock_disk_free_bytes", "Room left on the disk of the data directory.", size.free),
+            gauge("penstock_disk_size_bytes", "Size of the disk of the data directory.", size.disk),
+            gauge("penstock_lake_sequence", "The last record that the lake has; 0 without a lake.", self._lake),
+        )
 
 
 def open_journal(path: Path, config: Config) -> Journal:
@@ -113,12 +165,20 @@ def open_journal(path: Path, config: Config) -> Journal:
         raise StartError(f"the journal {path} cannot be opened: {error.strerror or error}") from error
 
 
-def drop_expired(journal: Journal, lake: Path, config: Config) -> list[int]:
-    """Drop files of the journal that are past retention and that the lake has. Blocks: not for an event loop."""
+def lake_end(lake: Path) -> int:
+    """The last record that the lake has. Blocks: not for a loop."""
     from penstock.history import lake_sequence  # takes its time to load, and not all have a lake
+
+    return lake_sequence(lake)
+
+
+def drop_expired(journal: Journal, lake: int, config: Config) -> list[int]:
+    """Drop files of the journal that are past retention and that the lake has, up to this record. Blocks: not for a
+    loop.
+    """
     from penstock.journal.retention import Retention
 
     hours, size = config.journal.max_age_hours, config.journal.max_bytes
     if not hours and not size:
         return []
-    return journal.retain(Retention(hours * 3600 if hours else None, size or None), lake_sequence(lake))
+    return journal.retain(Retention(hours * 3600 if hours else None, size or None), lake)

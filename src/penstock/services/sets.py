@@ -6,7 +6,7 @@ One set at work is in `penstock.adapters.running`; how adapters are made is in `
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from penstock.config.checks import DEMO_SETS
 from penstock.doors.reception import OpenSet
 from penstock.kernel.kernel import Kernel
 from penstock.log import get
+from penstock.monitor.figures import Family, Kind, gauge, labelled
 from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.service import Service, Shown
@@ -36,6 +37,18 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 log = get(__name__)
+
+# Figures of each adapter, and what they are called where calls are counted.
+CALLS = {
+    "calls": "calls",
+    "call_failures": "failures",
+    "call_seconds": "seconds",
+    "calls_pending": "pending",
+    "threads": "threads",
+    "threads_busy": "busy",
+    "thread_calls": "thread_calls",
+    "wait_seconds": "wait_seconds",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +125,54 @@ class SetsService(Service):
         members = [member for member in self._roster.members() if not _is_fatal(member) and member.trouble is not None]
         awaited = [f"data adapter {label}" for label in sorted(self._roster.awaited)]
         return [*broken, *[_named(member) for member in members], *awaited]
+
+    def figures(self) -> Iterable[Family]:
+        members = self._roster.members()
+        troubled = {member.label: member.trouble is not None for member in members}
+        troubled |= dict.fromkeys(self._roster.awaited, True)
+        calls = {member.label: member.calls for member in members}
+        feeds = {f"{set_name}/{name}": feed for (set_name, name), feed in self._kernel.feeds.items()}
+        waiting = {
+            member.label: member.adapter.publisher.waiting
+            for member in members
+            if isinstance(member.adapter, DataAdapter)
+        }
+
+        def of(kind: Kind, name: str, help: str, values: Mapping[str, float]) -> Family:
+            return labelled(kind, f"penstock_adapter_{name}", help, "adapter", values)
+
+        def sum_up(kind: Kind, name: str, help: str) -> Family:
+            return of(kind, name, help, {label: getattr(tally, CALLS[name]) for label, tally in calls.items()})
+
+        return (
+            gauge(
+                "penstock_adapters_troubled",
+                "Adapters that have failed, cannot do their work, or are not up yet.",
+                sum(troubled.values()),
+            ),
+            of(Kind.GAUGE, "up", "1 if the adapter does its work, else 0.", {k: not v for k, v in troubled.items()}),
+            sum_up(Kind.COUNTER, "calls", "Calls of the adapter's methods."),
+            sum_up(Kind.COUNTER, "call_failures", "Calls that failed or took too long; a refusal is no failure."),
+            sum_up(Kind.COUNTER, "call_seconds", "Time that calls took, all together."),
+            sum_up(Kind.GAUGE, "calls_pending", "Calls under way."),
+            sum_up(Kind.GAUGE, "threads", "Threads that the adapter is called on."),
+            sum_up(Kind.GAUGE, "threads_busy", "Those of them that are in a call."),
+            sum_up(Kind.COUNTER, "thread_calls", "Calls on threads."),
+            sum_up(Kind.COUNTER, "wait_seconds", "Time that calls waited for a thread, all together."),
+            of(
+                Kind.COUNTER,
+                "events",
+                "Events of a data adapter, whatever became of them.",
+                {label: feed.events for label, feed in feeds.items()},
+            ),
+            of(
+                Kind.GAUGE,
+                "items",
+                "Items of a data adapter that somebody is subscribed to.",
+                {label: len(feed.items) for label, feed in feeds.items()},
+            ),
+            of(Kind.GAUGE, "events_waiting", "Events of a data adapter's threads, not taken in yet.", waiting),
+        )
 
     def certificates(self, config: Config) -> list[Shown]:
         return [

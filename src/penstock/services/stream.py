@@ -5,7 +5,7 @@ The protocols are in `penstock.doors.stream` and in the doors of the protocols o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from penstock.config import Config
 from penstock.config.address import address_of
@@ -13,8 +13,10 @@ from penstock.doors.reception import Reception
 from penstock.doors.stream.door import StreamDoor, certificate_files
 from penstock.doors.text6.door import Text6Door
 from penstock.doors.tlcp.door import TlcpDoor
+from penstock.monitor.figures import Family
 from penstock.monitor.health import Answer
 from penstock.services.kernel import KernelService
+from penstock.services.port_figures import port_figures
 from penstock.services.service import Service, Shown
 from penstock.services.sets import SetsService
 
@@ -50,6 +52,9 @@ class StreamService(Service):
     async def drain(self) -> None:
         """Ask every client to bind again, and wait until that is written."""
         await self.door.stop(self._kernel.stop)
+
+    def figures(self) -> Iterable[Family]:
+        return port_figures("stream", self.door)
 
     def addresses(self) -> list[str]:
         schemes = ("stream=http", "tls=https")

@@ -5,6 +5,8 @@ What it does is in `penstock.doors.tlex`, which takes its time to load: imported
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from penstock.adapters.tlex import Board
 from penstock.config import Config
 from penstock.config.address import address_of
 from penstock.kernel.ledger import Ledger
+from penstock.monitor.figures import Family, Kind, counter, gauge, labelled
 from penstock.services.journal import JournalService
 from penstock.services.service import Service, Shown
 
@@ -88,6 +91,40 @@ class TlexService(Service):
 
     def degradations(self) -> list[str]:
         return ["tlex database"] if self.door is not None and self.door.is_database_away else []
+
+    def figures(self) -> Iterable[Family]:
+        if self.door is None:
+            return ()
+        hub = self.door.hub
+        totals = hub.totals()
+        types = Counter([session.type.value for session in hub.sessions.values()])
+        return (
+            labelled(Kind.GAUGE, "penstock_tlex_sessions", "Sessions of TLEX clients by type.", "type", types),
+            gauge("penstock_tlex_controllers", "Traffic light controllers that are registered.", hub.registry.count),
+            counter("penstock_tlex_payloads", "Payloads that clients have published.", totals.received),
+            counter("penstock_tlex_payload_bytes", "Bytes of these payloads.", totals.received_bytes),
+            counter("penstock_tlex_payloads_sent", "Payloads sent to clients.", totals.sent),
+            counter(
+                "penstock_tlex_payloads_dropped", "Payloads dropped because their receiver is slow.", totals.dropped
+            ),
+            counter("penstock_tlex_payloads_unrouted", "Payloads for nobody who is connected.", totals.unrouted),
+            counter(
+                "penstock_tlex_payloads_refused",
+                "Payloads out of their sender's scope, of a reserved type, or too long for their receiver.",
+                totals.out_of_scope + totals.reserved + totals.oversized,
+            ),
+            counter("penstock_tlex_turned_away", "Peers sent away without a right token.", hub.turned_away),
+            gauge(
+                "penstock_tlex_clock_error_seconds",
+                "By how much the clock of that peer is off which is off most.",
+                hub.clock_error() / 1000,
+            ),
+            gauge(
+                "penstock_tlex_database_up",
+                "1 if the database of the TLEX door answers, else 0.",
+                not self.door.is_database_away,
+            ),
+        )
 
     def addresses(self) -> list[str]:
         return [] if self.door is None else [f"tlex={address_of(self._config.tlex.host, self.door.port)}"]

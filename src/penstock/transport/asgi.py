@@ -101,6 +101,7 @@ class AsgiConnection(HttpConnection):
         if request.method == "OPTIONS" and origin and "access-control-request-method" in request.headers:
             self.send_complete(request, 204, self.http_port.origins.preflight(origin), b"", close=not _has_all(request))
             return
+        self.http_port.requests["api"] += 1
         exchange = Exchange(self, request)
         self.answer_by(exchange)
         task = asyncio.get_running_loop().create_task(exchange.run(self.http_port.application))

@@ -100,10 +100,12 @@ class HttpConnection(asyncio.Protocol):
         has_room = port.makes_room()
         port.connections.add(self)
         if not has_room:
+            port.refused += 1
             self._turn_away(HttpError(503, f"Too many connections; at most {port.max_connections} are allowed"))
             return
         census = port.connection_census
         if census.is_full(self.address):
+            port.refused += 1
             log.warning("connection refused", address=self.address, limit=census.limit)
             self._refuse(HttpError(503, f"Too many connections from this address; at most {census.limit} are allowed"))
             return
@@ -361,6 +363,7 @@ class HttpConnection(asyncio.Protocol):
             self._limit_answer()
         try:
             if request.upgrade and request.headers.get("upgrade", "").lower() == "websocket":
+                self.http_port.requests["websocket"] += 1
                 self.upgrade(request)
                 return
             if request.upgrade:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import ssl
 import time
+from collections import Counter
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Protocol
 
@@ -51,7 +52,13 @@ class HttpPort:
         # Connections in all; one more closes the one that has been idle longest, or is refused if none is idle.
         self.max_connections = max_connections
         self.connections: set[Open] = set()
-        # Idle connections, in the order in which they became idle.
+        # Figures for the monitor: connections that came, and those turned away; WebSockets now; requests by what they
+        # are for.
+        self.accepted = 0
+        self.refused = 0
+        self.websockets = 0
+        self.requests: Counter[str] = Counter()
+        # Those with no request under way, in the order in which they came to be so.
         self.idle: dict[HttpConnection, None] = {}
         # Those whose peers do not take what is written.
         self.slow: set[Patience] = set()
@@ -103,7 +110,8 @@ class HttpPort:
     # -- the connections ------------------------------------------------------------------------------------------
 
     def makes_room(self) -> bool:
-        """Whether one more connection is allowed, possibly in place of an idle one."""
+        """Whether one more connection may be there, which may be one in place of another."""
+        self.accepted += 1
         if len(self.connections) < self.max_connections:
             return True
         self._crowd.occurred()

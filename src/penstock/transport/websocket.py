@@ -99,6 +99,7 @@ class WebSocket(asyncio.Protocol):
         """Answer the handshake, and go on with the bytes that came after it."""
         leftover = connection.hand_over(self)
         self.http_port.connections.add(self)
+        self.http_port.websockets += 1
         if self.high_water:
             self.transport.set_write_buffer_limits(high=self.high_water)
         self.transport.write(acceptance.answer)
@@ -159,6 +160,7 @@ class WebSocket(asyncio.Protocol):
         if self._patience is not None:
             self._patience.cancel()
         self.http_port.forget(self)
+        self.http_port.websockets -= 1
         self.http_port.connection_census.leave(self.address)
         self.gone()
 

@@ -135,6 +135,11 @@ class Twins:
     def policy(self, id: str) -> Twin | None:
         return self._committed(policy_key(id))
 
+    @property
+    def count(self) -> int:
+        """How many things and policies there are, with those that are about to be."""
+        return len(self._lines)
+
     def things(self) -> Iterator[str]:
         """The identifiers of all things on the disk."""
         return (key.id for key, line in self._lines.items() if key.group is EntityGroup.THINGS and line.committed)

@@ -549,7 +549,7 @@ def test_the_state_is_saved_before_files_of_the_journal_are_dropped(
     dropped = threading.Event()
     seen: list[bool] = []
 
-    def drop(journal: Journal, lake: Path, config: object) -> list[int]:
+    def drop(journal: Journal, lake: int, config: object) -> list[int]:
         seen.append("ns:a" in str(list(load_state(journal.disk).twins)))
         if seen[-1]:
             dropped.set()

@@ -117,6 +117,11 @@ class DittoDoor:
                 log.error("the beginning of a history is lost, its state is unknown", entity=entity, revision=revision)
             self.twins.restore(found.state, ())
 
+    @property
+    def sockets(self) -> int:
+        """WebSockets that are open."""
+        return len(self._sockets.open)
+
     def routes(self) -> APIRouter:
         """What it serves over HTTP."""
         return ditto_routes(self.service, self._config.default_namespace)

@@ -119,6 +119,10 @@ class TwinService:
         self._now = now
         # Live events that slow readers did not get; a counter for the monitor.
         self.losses = Losses(ledger)
+        # Other figures: commands, those that were answered with an error, and streams of live events just now.
+        self.commands = 0
+        self.refused_commands = 0
+        self.listeners = 0
         # The event of the latest change, for those who may know all of it.
         self._latest: tuple[Told, TwinEvent] | None = None
         # The server is shutting down: endless streams must end.
@@ -164,6 +168,14 @@ class TwinService:
             raise COMMAND_TIMEOUT.of(f"{seconds:g}") from None
 
     async def _submit(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer:
+        self.commands += 1
+        try:
+            return await self._carry_out(command, login)
+        except DittoError:
+            self.refused_commands += 1
+            raise
+
+    async def _carry_out(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer:
         try:
             if isinstance(command, RetrieveSeveral):
                 return await self._retrieve_several(command, login)
@@ -326,7 +338,10 @@ class TwinService:
             login, namespaces, lambda event: listener(HeardEvent(event, None, login)), miss
         )
 
+        self.listeners += 1
+
         def end() -> None:
+            self.listeners -= 1
             end_things()
             end_items()
 

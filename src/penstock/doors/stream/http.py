@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _SOCKET_PATH = re.compile(r"(/.*)?/lightstreamer/?")
 _REQUEST_PATH = re.compile(r"(?:/.*)?/lightstreamer/([A-Za-z_]+)\.txt")
 
+# Requests whose answers are streams of notifications, or polls; the names are the same in all protocols.
+SESSION_REQUESTS = frozenset({"create_session", "bind_session"})
+
 
 class StreamConnection(HttpConnection):
     """Text requests, WebSockets, pages and /health."""
@@ -42,13 +45,16 @@ class StreamConnection(HttpConnection):
             return
         match = _REQUEST_PATH.fullmatch(path)
         if match is not None:
+            self.door.requests["session" if match[1] in SESSION_REQUESTS else "control"] += 1
             self._text_request(request, match[1], origin)
         elif request.method not in ("GET", "HEAD"):
             raise HttpError(405, f"{request.method} is not allowed for {path}; GET and HEAD are", "GET, HEAD, OPTIONS")
         elif path == "/health":
+            self.door.requests["health"] += 1
             status, body = self.door.health()
             self.send_complete(request, status, (("Content-Type", "application/json"),), body)
         else:
+            self.door.requests["page"] += 1
             self._page(request, path)
 
     def hear(self, request: HttpRequest) -> None:
