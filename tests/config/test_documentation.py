@@ -55,8 +55,11 @@ def test_the_tls_lines_of_the_example_name_keys_that_exist() -> None:
     assert {f"stream.tls.{name}" for name in table["stream"]["tls"]} <= set(all_keys())
 
 
-def test_the_toml_of_the_page_loads(tmp_path: Path) -> None:
+def test_the_toml_of_the_page_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configs = []
+    # The page's log file is below the directory that the server is started in.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").mkdir()
     for block in re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL):
         path = tmp_path / "penstock.toml"
         path.write_text(block, "utf-8")

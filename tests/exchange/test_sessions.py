@@ -58,7 +58,7 @@ def test_controllers_that_do_not_stream_have_no_sessions(world: World) -> None:
 def test_an_authorization_may_be_for_some_controllers_only(world: World) -> None:
     restricted = replace(world.authorization(TLC), identifiers=frozenset({A}))
     world.hub.create(restricted, world.request(TLC, A), world.now)
-    with pytest.raises(HubRefusal, match=r"^'NLZH000B' is not one of those") as refused:
+    with pytest.raises(HubRefusal, match=r"^'NLZH000B' is not one of the authorization's controllers") as refused:
         world.hub.create(restricted, world.request(TLC, B), world.now)
     assert (reason(refused), refused.value.position) == (HubReason.NOT_AUTHORIZED, 0)
 

@@ -301,8 +301,8 @@ def test_ten_errors_are_named(server: JournaledServer) -> None:
     [
         ("/queries/q/batches/0", "mode '': expected MERGE, DISTINCT, COMMAND"),
         ("/queries/q/batches/0?mode=RAW", "mode 'RAW': expected MERGE, DISTINCT, COMMAND"),
-        ("/queries/q/batches/-1?mode=MERGE", "batch '-1': expected a number from 0 on"),
-        ("/queries/q/batches/x?mode=MERGE", "batch 'x': expected a number from 0 on"),
+        ("/queries/q/batches/-1?mode=MERGE", "batch '-1': expected a whole number, 0 or more"),
+        ("/queries/q/batches/x?mode=MERGE", "batch 'x': expected a whole number, 0 or more"),
         (f"/queries/{'q' * 129}/batches/0?mode=MERGE", "expected 1 to 128 letters"),
         ("/queries/a%23b/batches/0?mode=MERGE", "query 'a#b': expected 1 to 128 letters"),
         ("/queries/q/batches/0/stages/a%20b", "stage 'a b': expected 1 to 128 letters"),
@@ -399,7 +399,7 @@ def test_a_body_that_is_too_large_is_refused(server: JournaledServer) -> None:
     body = stream(table([row("x", a="y" * 100)] * 100))
     status, answer, _ = ask(server, "PUT", f"{BATCHES}/0?mode=MERGE", body, adapter="SMALL")
     assert status == 413
-    assert answer["errors"][0]["error"].startswith("The body is larger than max_body_bytes = 8000: fewer rows")
+    assert answer["errors"][0]["error"].startswith("The body is larger than max_body_bytes = 8000: send fewer rows")
 
 
 def test_a_body_that_unpacks_to_too_much_is_refused(server: JournaledServer) -> None:

@@ -225,7 +225,7 @@ def test_an_adapter_of_an_unknown_version_is_refused() -> None:
         remote.introduce()
         identifier, _ = remote.expect(InitData)
         remote.send(f"{identifier}|DPI|S|ARI.version|S|7.0.0\r\n".encode())
-        assert remote.expect_close() == "no initialisation: its answer cannot be understood"
+        assert remote.expect_close() == "no initialisation: its answer cannot be parsed"
 
 
 def test_an_adapter_that_fails_to_initialise_itself_is_refused_with_its_own_words_in_the_log(
@@ -373,7 +373,7 @@ def test_a_hundred_lines_of_nonsense_are_too_many() -> None:
         wait_until(lambda: adapter.link.bad_lines == 99, "they are not counted")
         assert adapter.connected
         remote.send(b"nonsense\n")
-        assert remote.expect_close() == "100 lines within 60 s cannot be understood"
+        assert remote.expect_close() == "100 lines within 60 s were invalid"
 
 
 @pytest.mark.parametrize("stream", [b"\xff\xfe\n", b"z" * 1_000_001, b"a\rb\n"], ids=["bytes", "long", "CR"])
