@@ -107,6 +107,6 @@ class Watch:
         return self._edition.message(event) if extra is None else event.envelope(extra).to_bytes()
 
     def _complaint(self, lost: int) -> bytes:
-        told = f"{lost} events were lost, because they came faster than they could be sent."
+        told = f"{lost} events were lost here, because they came faster than they could be sent."
         error = TOO_MANY_REQUESTS.of(told, description="Retrieve the things again, or read their history.")
         return error_response(error, UNKNOWN, {"correlation-id": self._new_id()}).to_bytes()
