@@ -189,7 +189,7 @@ def test_a_slow_reader_is_told_how_many_events_it_has_lost_and_where(world: Worl
     assert [event["revision"] for event in events] == list(range(2, MAX_WAITING_EVENTS + 2))
     assert refusal([complaint]) == (429, "too.many.requests")
     assert complaint["topic"] == "unknown/unknown/things/twin/errors"
-    assert complaint["value"]["message"].startswith("7 events were lost, because")
+    assert complaint["value"]["message"].startswith("7 events were lost here")
     peer.command("modify", "/attributes/counter", 0)
     assert [event["revision"] for event in watcher.hear()] == [MAX_WAITING_EVENTS + 9]
 

@@ -115,7 +115,7 @@ def test_events_that_come_before_it_is_known_who_may_read_them_are_told_when_the
         assert [socket.hear()["revision"] for _ in range(3)] == [1, 2, 3]
         complaint = socket.hear()
         assert refusal([complaint]) == (429, "too.many.requests")
-        assert complaint["value"]["message"].startswith("7 events were lost, because")
+        assert complaint["value"]["message"].startswith("7 events were lost here")
     lines = [following.next() for _ in range(5)]
     assert lines == [*[f'data:{{"_revision":{number}}}' for number in (1, 2, 3)], "event:lost", 'data:{"lost":7}']
     following.close()

@@ -473,7 +473,7 @@ def test_a_client_that_reads_live_events_too_slowly_is_told_how_many_it_has_lost
         *events, complaint = heard
         assert [event["revision"] for event in events] == list(range(1, sent - 4))
         assert (complaint["status"], complaint["value"]["error"]) == (429, "too.many.requests")
-        assert complaint["value"]["message"].startswith("5 events were lost, because")
+        assert complaint["value"]["message"].startswith("5 events were lost here")
         assert http.put(f"{path}/attributes/t", json="y").status_code == 204
         assert slow.hear()["revision"] == sent + 1
 
