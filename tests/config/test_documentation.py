@@ -64,8 +64,9 @@ def test_the_toml_of_the_page_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         path = tmp_path / "penstock.toml"
         path.write_text(block, "utf-8")
         configs.append(load(path, {}).config)
-    first, sets = configs
+    first, sets, *others = configs
     assert first.server.node == "prices-1"
+    assert others[0].log.file == "logs/penstock.log"
     assert list(sets.adapters["QUOTES"].data) == ["DEFAULT", "HISTORY"]
 
 
