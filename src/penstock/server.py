@@ -14,8 +14,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from penstock import BUILD, __version__
@@ -40,11 +41,13 @@ from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.kernel import KernelService
 from penstock.services.log import open_log
+from penstock.services.overview import ListenerFacts, ServerOverview
 from penstock.services.queries import QueriesService
 from penstock.services.sampling import SamplingService
 from penstock.services.sets import SetsService
 from penstock.services.stack import Stack
 from penstock.services.stream import StreamService
+from penstock.services.tables import tables
 from penstock.services.tidying import TidyingService
 from penstock.services.tlex import StorePresenceService, TlexService
 from penstock.services.watching import WatchdogService
@@ -59,6 +62,8 @@ if TYPE_CHECKING:
     from penstock.transport.asgi import AsgiPort
 
 log = get(__name__)
+
+NO_ORIGINS: Mapping[str, str] = MappingProxyType({})
 
 # Seconds that threads of adapters have to end after everything else.
 LAST_THREADS = 1.0
@@ -109,7 +114,8 @@ async def _serve(loaded: Loaded, beside: Beside | None, names_page: bool, roster
     loop = asyncio.get_running_loop()
     _handle_signals(loop, stopped, reload_asked)
     data_dir = Path(loaded.config.server.data_dir)
-    server = Server(loaded.config, [], Loader(loaded.directory, loaded.place), data_dir, roster)
+    loader = Loader(loaded.directory, loaded.place)
+    server = Server(loaded.config, [], loader, data_dir, roster, loaded.origins)
     if not await _start_unless(server, stopped):
         log.info("stopped before it was ready")
         return
@@ -199,11 +205,13 @@ class Server:
         loader: Loader | None = None,
         data_dir: Path | None = None,
         roster: Roster | None = None,
+        origins: Mapping[str, str] = NO_ORIGINS,
     ) -> None:
         """`sets` are always served; with a loader those of the configuration are served as well.
 
         Without a data directory nothing is journaled or kept, whatever the configuration says. A caller that needs to
-        see the state of the adapters passes a `roster`.
+        see the state of the adapters passes a `roster`. `origins` says
+        where each value of the configuration comes from.
         """
         self.config = config
         roster = roster or Roster()
@@ -214,8 +222,19 @@ class Server:
         sampling = SamplingService(core.kernel, lambda: self._stack.services)
         self.sampler = sampling.sampler
         self._journal = JournalService(config, data_dir)
+        queries = QueriesService(data_dir)
+        shown = tables(config, origins, core.kernel, roster, lambda: queries.queries)
+        overview = ServerOverview(config, self.sampler, shown, self._listeners)
         self.sets = SetsService(
-            config, sets, loader, data_dir, core.kernel, self._journal, roster, board, self.is_ready
+            config,
+            sets,
+            loader,
+            data_dir,
+            core.kernel,
+            self._journal,
+            roster,
+            [board.introduce, overview.introduce],
+            self.is_ready,
         )
         self._ditto = DittoService(config, data_dir, self._journal, self.sets, self._ports, ledger)
         self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger)
@@ -235,7 +254,7 @@ class Server:
                 [core],
                 [self._tlex, self._stream],
                 [self._api],
-                [QueriesService(data_dir), TidyingService(core.kernel)],
+                [queries, TidyingService(core.kernel)],
             ]
         )
         self._ready = False
@@ -338,6 +357,15 @@ class Server:
     def api_address(self) -> str:
         return self._api.address
 
+    def _listeners(self) -> list[ListenerFacts]:
+        stream, api = self.config.stream, self.config.api
+        names = [("stream", False), ("stream.tls", True)]
+        found = [
+            ListenerFacts(name, _interface(stream.host), port, secure)
+            for (name, secure), port in zip(names, self.stream_ports, strict=False)
+        ]
+        return [*found, ListenerFacts("api", _interface(api.host), self.api_port, False)]
+
     def _ports(self) -> list[int]:
         return [*self.stream_ports, self.api_port]
 
@@ -351,6 +379,11 @@ class Server:
         first = [self._stream, self._api]
         others = [service for service in self._stack.services if service not in first]
         return "  ".join(["penstock: ready", *[text for each in [*first, *others] for text in each.addresses()]])
+
+
+def _interface(host: str) -> str | None:
+    """None for every interface."""
+    return None if host in EVERY_INTERFACE else host
 
 
 def _fixed_changes(old: Config, new: Config, renewed: frozenset[str]) -> list[str]:

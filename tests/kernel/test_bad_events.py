@@ -19,7 +19,7 @@ from penstock.kernel.feed import MAX_RELEASED, MAX_UNWANTED_ITEMS
 from penstock.kernel.item import Mode
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.ports import ItemGrant, State, Value
-from penstock.log import JsonFormatter, TextFormatter
+from penstock.log.lines import JsonFormatter, TextFormatter
 from penstock.testing import Harness, Peer
 
 MEGABYTE = 1_000_000

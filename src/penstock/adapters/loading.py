@@ -41,6 +41,9 @@ DATA_ADAPTERS: Mapping[str, str] = MappingProxyType(
         "ingest": "penstock.adapters.ingest:IngestAdapter",
         "remote": "penstock.adapters.remote:RemoteDataAdapter",
         "tlex": "penstock.adapters.tlex:TlexAdapter",
+        "monitor": "penstock.adapters.monitor:MonitorAdapter",
+        # The reserved name of General Concepts 4.2.1.
+        "MONITOR": "penstock.adapters.monitor:MonitorAdapter",
     }
 )
 

@@ -10,6 +10,7 @@ import msgspec
 
 from penstock.config.keys import ConfigKey, sections_of, value_at
 from penstock.config.loading import Loaded
+from penstock.config.schema.config import Config
 from penstock.config.secret import MASK, masked
 from penstock.config.toml import one_line, written, written_key
 
@@ -38,5 +39,10 @@ def as_json(loaded: Loaded) -> str:
 
 
 def _shown(loaded: Loaded, key: ConfigKey) -> Any:
-    value = value_at(loaded.config, key.path)
+    return shown(loaded.config, key)
+
+
+def shown(config: Config, key: ConfigKey) -> Any:
+    """A value for people: secrets are masked."""
+    value = value_at(config, key.path)
     return MASK if key.secret and value else masked(value)

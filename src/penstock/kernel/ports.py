@@ -48,6 +48,10 @@ class Waker(Protocol):
 class Codec(Protocol):
     """Turns events into the bytes of one protocol version. Stateless: one instance serves all its sessions."""
 
+    @property
+    def protocol(self) -> str:
+        """What people call the protocol: `TLCP`, or `text 6.0.2`."""
+
     def update_prefix(self, subscription: int, item: int) -> bytes: ...
 
     def update_body(

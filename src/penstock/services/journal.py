@@ -132,9 +132,7 @@ class JournalService(Service):
             gauge("penstock_journal_sequence", "The last record that is committed.", journal.committed),
             gauge("penstock_journal_size_bytes", "Size of all files of the journal.", size.bytes),
             gauge("penstock_journal_segments", "Segments of the journal.", size.segments),
-            gauge(
-                "penstock_journal_oldest_time_seconds", "When the oldest segment began, since 1970.", size.oldest
-            ),
+            gauge("penstock_journal_oldest_time_seconds", "When the oldest segment began, since 1970.", size.oldest),
             gauge("penstock_disk_free_bytes", "Room left on the disk of the data directory.", size.free),
             gauge("penstock_disk_size_bytes", "Size of the disk of the data directory.", size.disk),
             gauge("penstock_lake_sequence", "The last record that the lake has; 0 without a lake.", self._lake),

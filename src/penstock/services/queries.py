@@ -37,6 +37,10 @@ class QueryFile(msgspec.Struct):
     updated: str | None = None
     rows_per_second: float | None = None
     lag_seconds: float | None = None
+    batch: int | None = None
+    batch_millis: int | None = None
+    # Why it failed, or what it waits for.
+    reason: str | None = None
 
 
 def read_queries(directory: Path, now: float) -> list[QueryFile]:

@@ -6,7 +6,7 @@ One set at work is in `penstock.adapters.running`; how adapters are made is in `
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +16,10 @@ from penstock.adapters.authority import SetAuthority
 from penstock.adapters.demo import demo_sets
 from penstock.adapters.demo.token import kept_token
 from penstock.adapters.ingest import ingest_routes
+from penstock.adapters.introduction import Introduce, introduced
 from penstock.adapters.loading import Loader, SetPlan
 from penstock.adapters.roster import Member, Roster
 from penstock.adapters.running import RunningSet, StartFailure
-from penstock.adapters.tlex import Board, introduced
 from penstock.adapters.trial import try_set
 from penstock.config import Config, ConfigError
 from penstock.config.checks import DEMO_SETS
@@ -77,7 +77,7 @@ class SetsService(Service):
         kernel: Kernel,
         journal: JournalService,
         roster: Roster,
-        board: Board,
+        introductions: Sequence[Introduce],
         is_ready: Callable[[], bool],
     ) -> None:
         self._config = config
@@ -87,7 +87,7 @@ class SetsService(Service):
         self._kernel = kernel
         self._journal = journal
         self._roster = roster
-        self._board = board
+        self._introductions = introductions
         self._is_ready = is_ready
         self.open_sets: dict[str, OpenSet] = {}
         self.running: dict[str, RunningSet] = {}
@@ -270,7 +270,9 @@ class SetsService(Service):
         return plans
 
     def _introduced(self, plan: SetPlan) -> SetPlan:
-        return introduced(plan, self._board)
+        for introduce in self._introductions:
+            plan = introduced(plan, introduce)
+        return plan
 
     # -- another configuration ------------------------------------------------------------------------------------
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from penstock.adapters.api import AdapterSet, MetadataAdapter
+from penstock.adapters.introduction import introduced
 from penstock.adapters.loading import SetPlan
-from penstock.adapters.tlex import Board, TlexAdapter, introduced
+from penstock.adapters.tlex import Board, TlexAdapter
 from penstock.adapters.tlex.adapter import FIGURES
 from penstock.client.connection import Client
 from penstock.client.connection import connect as watch
@@ -206,7 +207,7 @@ def test_without_a_hub_the_adapter_does_not_start() -> None:
 
 def test_adapters_that_are_made_later_know_the_board_as_well() -> None:
     board = Board(True)
-    plan = introduced(SetPlan(AdapterSet("HUB", MetadataAdapter(), {}), {"TLEX": TlexAdapter}), board)
+    plan = introduced(SetPlan(AdapterSet("HUB", MetadataAdapter(), {}), {"TLEX": TlexAdapter}), board.introduce)
     made = plan.optional["TLEX"]()
     assert isinstance(made, TlexAdapter)
     assert made.board is board

@@ -5,6 +5,6 @@ docs/tlex.md, "Watching the hub".
 """
 
 from penstock.adapters.tlex.adapter import TlexAdapter
-from penstock.adapters.tlex.board import Board, introduced
+from penstock.adapters.tlex.board import Board
 
-__all__ = ["Board", "TlexAdapter", "introduced"]
+__all__ = ["Board", "TlexAdapter"]

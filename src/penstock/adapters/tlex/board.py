@@ -11,7 +11,6 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.adapters.api import DataAdapter
-from penstock.adapters.loading import SetPlan
 from penstock.adapters.tlex.adapter import TlexAdapter
 from penstock.exchange.ports import PayloadBatch
 from penstock.exchange.registry import Controller, Registry
@@ -43,6 +42,11 @@ class Board:
         self._registry: Registry | None = None
         self._adapters: list[TlexAdapter] = []
         self._last: dict[tuple[str, str], deque[Kept]] = {}
+
+    def introduce(self, adapter: DataAdapter) -> None:
+        """A TLEX adapter gets to know the board."""
+        if isinstance(adapter, TlexAdapter):
+            adapter.board = self
 
     def add(self, adapter: TlexAdapter) -> None:
         self._adapters.append(adapter)
@@ -105,23 +109,6 @@ class Board:
                 what(adapter)
             except Exception:
                 log.exception("the adapter of the TLEX hub fails")
-
-
-def introduced(plan: SetPlan, board: Board) -> SetPlan:
-    """The same plan, whose TLEX adapters know the board; also those that are made later."""
-    for adapter in plan.adapter_set.data.values():
-        _introduce(adapter, board)
-    return SetPlan(plan.adapter_set, {name: partial(_made, make, board) for name, make in plan.optional.items()})
-
-
-def _made(make: Callable[[], DataAdapter], board: Board) -> DataAdapter:
-    return _introduce(make(), board)
-
-
-def _introduce(adapter: DataAdapter, board: Board) -> DataAdapter:
-    if isinstance(adapter, TlexAdapter):
-        adapter.board = board
-    return adapter
 
 
 def _publish(adapter: TlexAdapter, batch: PayloadBatch) -> None:

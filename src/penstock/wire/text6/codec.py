@@ -21,6 +21,9 @@ NOTHING = b""
 class Text6Codec:
     """Builds push contents."""
 
+    def __init__(self) -> None:
+        self.protocol = "text 6.0.2"
+
     def update_prefix(self, subscription: int, item: int) -> bytes:
         """The part of an update that differs between tables with the same values."""
         return b"%d,%d|" % (subscription, item)

@@ -23,6 +23,7 @@ class TlcpCodec:
 
     def __init__(self, version: Version, accepted_differences: str = FORMATS, min_length: int = 50) -> None:
         self.version = version
+        self.protocol = "TLCP"
         self._message_response = version.has_message_response
         self._differences = DifferenceEncoder(accepted_differences if version.has_differences else "", min_length)
 
