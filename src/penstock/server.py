@@ -30,6 +30,7 @@ from penstock.config import Config, ConfigError, Loaded
 from penstock.config.address import address_of
 from penstock.config.checks import EVERY_INTERFACE
 from penstock.config.keys import all_keys, value_of
+from penstock.doors.gate import Gate
 from penstock.durable import keep_to_owner
 from penstock.log import configure_levels, get, reopen
 from penstock.loop import new_loop
@@ -40,6 +41,7 @@ from penstock.services.ditto import DittoService, ThingsService
 from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.kernel import KernelService
+from penstock.services.load import LoadService
 from penstock.services.log import open_log
 from penstock.services.overview import ListenerFacts, ServerOverview
 from penstock.services.queries import QueriesService
@@ -238,7 +240,8 @@ class Server:
         )
         self._ditto = DittoService(config, data_dir, self._journal, self.sets, self._ports, ledger)
         self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger)
-        self._stream = StreamService(config, core, self.sets, self.health, shares.stream)
+        self.gate = Gate(config.limits, core.kernel.tally)
+        self._stream = StreamService(config, core, self.sets, self.health, shares.stream, self.gate)
         self._api = ApiService(config, lambda: self._stack.services, self.health, shares.api, ledger)
         # In the order in which they open. They drain in the reverse order, those of one line at the same time, then
         # close in the reverse order. Doors come after everything that they show to clients.
@@ -252,6 +255,7 @@ class Server:
                 [self.sets],
                 [ThingsService(config, self._ditto, self.sets)],
                 [core],
+                [LoadService(config, self.gate)],
                 [self._tlex, self._stream],
                 [self._api],
                 [queries, TidyingService(core.kernel)],

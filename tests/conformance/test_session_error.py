@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import pytest
 
+from penstock.doors.gate import BlockKey, Scope
 from tests.conformance.conftest import MovableClock
 from tests.conformance.phrases import add, batch, create, logged_reason, row
 from tests.support.background import BackgroundServer
@@ -126,6 +128,43 @@ def test_more_sessions_of_one_address_than_configured_are_refused(exchange: Exch
         assert line == "CONERR,8,Configured maximum number of sessions per address reached: 2"
         exchange.control(stream.session, reqId=1, op="destroy")
         assert exchange.request("create_session", create(polling=True))[0].startswith("CONOK,")
+
+
+@pytest.mark.conformance("error.A.5.lag")
+@pytest.mark.config({"limits.max_lag_millis": 200})
+def test_a_server_whose_loop_was_late_refuses_new_sessions(server: BackgroundServer, exchange: Exchange) -> None:
+    with exchange.stream() as stream:
+        # What an adapter that blocks the loop does.
+        server.call(time.sleep, 0.5)
+        line = refusal(exchange, "create_session", create())
+        assert line == "CONERR,5,Configured maximum lag of the server reached: 200 ms"
+        assert exchange.control(stream.session, reqId=1, op="constrain") == ["REQOK,1"]
+
+
+@pytest.mark.conformance("error.A.9")
+@pytest.mark.config({"limits.max_memory_bytes": 1_000_000})
+def test_a_server_with_too_much_memory_refuses_new_sessions(exchange: Exchange) -> None:
+    line = refusal(exchange, "create_session", create())
+    assert line == "CONERR,9,Configured maximum memory of the server reached: 1000000 bytes"
+
+
+@pytest.mark.parametrize(
+    ("key", "body"),
+    [
+        row("error.A.10", BlockKey(Scope.ALL), create()),
+        row("error.A.10.adapter-set", BlockKey(Scope.ADAPTER_SET, "TEST"), create()),
+        row("error.A.10.user", BlockKey(Scope.USER, "ann"), create(user="ann")),
+    ],
+)
+def test_new_sessions_are_refused_while_an_administrator_blocks_them(
+    server: BackgroundServer, exchange: Exchange, key: BlockKey, body: str
+) -> None:
+    with exchange.stream(user="ann") as stream:
+        server.call(server.server.gate.blocks.__setitem__, key, "root")
+        assert refusal(exchange, "create_session", body) == "CONERR,10,New sessions temporarily blocked"
+        assert exchange.control(stream.session, reqId=1, op="constrain") == ["REQOK,1"]
+        server.call(server.server.gate.blocks.pop, key)
+        assert exchange.request("create_session", f"{body}&LS_polling=true")[0].startswith("CONOK,")
 
 
 @pytest.mark.conformance("error.A.31")

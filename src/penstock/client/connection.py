@@ -74,6 +74,7 @@ RETRY_CODES = frozenset(
         SessionCode.RECOVERY,
         SessionCode.OVERLOADED,
         SessionCode.AUTHORITY_UNAVAILABLE,
+        SessionCode.MAX_LOAD,
         SessionCode.BLOCKED,
         SessionCode.UNKNOWN_SESSION,
         SessionCode.FOREIGN_SESSION,

@@ -12,6 +12,7 @@ from functools import partial
 from penstock.config import Config
 from penstock.doors.backlog import Backlog
 from penstock.doors.facts import facts_of
+from penstock.doors.gate import Gate
 from penstock.doors.stream.link import StreamLink
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
@@ -43,10 +44,11 @@ class OpenSet:
 class Reception:
     """One for all doors: it counts their sessions together."""
 
-    def __init__(self, config: Config, kernel: Kernel, sets: Mapping[str, OpenSet]) -> None:
+    def __init__(self, config: Config, kernel: Kernel, sets: Mapping[str, OpenSet], gate: Gate) -> None:
         self.config = config
         self.kernel = kernel
         self._sets = sets
+        self._gate = gate
         self._census = Census(config.limits.sessions_per_address)
         self._backlog = Backlog(config.limits.max_pending_messages)
         kernel.observer = self
@@ -74,6 +76,8 @@ class Reception:
 
         `client_id` is its LS_cid. Raises a Refusal, also when the metadata adapter fails or takes too long.
         """
+        # Before the metadata adapter is asked, because it may be what the load comes from.
+        self._gate.check(chosen.name, None)
         facts = facts_of(link, client_id)
         admission = await chosen.authority.authenticate(user, password, facts)
         if link.lost:
@@ -109,8 +113,10 @@ class Reception:
                 Reason.MAX_SESSIONS,
                 f"Configured maximum number of sessions per address reached: {self._census.limit}",
             )
+        known_as = user if admission.user is None else admission.user
+        self._gate.check(chosen.name, known_as)
         session = self.kernel.open_session(codec, chosen.handler, recoverable)
-        session.user = user if admission.user is None else admission.user
+        session.user = known_as
         session.adapter_set = chosen.name
         session.address = link.address
         session.admit(admission, max_bandwidth)

@@ -16,6 +16,8 @@ class Reason(Enum):
     AUTHORITY_UNAVAILABLE = auto()
     AUTHORITY_ERROR = auto()
     OVERLOADED = auto()
+    MAX_LOAD = auto()
+    BLOCKED = auto()
     MAX_SESSIONS = auto()
     UNKNOWN_SESSION = auto()
     FOREIGN_SESSION = auto()

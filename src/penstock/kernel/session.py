@@ -16,6 +16,7 @@ from penstock.kernel.messages import Messages
 from penstock.kernel.outbox import Outbox
 from penstock.kernel.ports import Admission
 from penstock.kernel.recovery import RecoveryLog
+from penstock.kernel.ruling import Ruling
 from penstock.kernel.stream import NOTHING, Figures, OwnStream, Share
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.kernel.timers import Timed
@@ -38,6 +39,7 @@ class Session(Timed):
         "_elsewhere",
         "_messages",
         "_recoverable",
+        "_requested_bandwidth",
         "_stream",
         "adapter_set",
         "address",
@@ -52,6 +54,7 @@ class Session(Timed):
         "limits",
         "max_bandwidth",
         "opened",
+        "ruling",
         "subscriptions",
         "tells_constraints",
         "used",
@@ -76,7 +79,10 @@ class Session(Timed):
         self.library: str | None = None
         self.subscriptions: dict[int, Subscription] = {}
         self._messages: Messages | None = None
+        # The bandwidth limit that holds, in kbit/s; what the client has asked for, and what an administrator has set.
         self.max_bandwidth: float | None = None
+        self._requested_bandwidth: float | None = None
+        self.ruling: Ruling | None = None
         self.admission = Admission()
         self.tells_constraints = True
         self.opened = kernel.clock()
@@ -383,15 +389,25 @@ class Session(Timed):
     def admit(self, admission: Admission, requested_bandwidth: float | None) -> None:
         """What the metadata adapter allows, and what the client asks for, before the first binding."""
         self.admission = admission
-        self._limit_bandwidth(self.own(), requested_bandwidth)
+        self._requested_bandwidth = requested_bandwidth
+        self._limit_bandwidth(self.own())
 
     def constrain(self, requested_bandwidth: float | None) -> None:
         """A new bandwidth limit in kbit/s asked for by the client; None lifts it, as far as it is allowed."""
+        self._requested_bandwidth = requested_bandwidth
+        self._change_bandwidth()
+
+    def rule(self, ruling: Ruling | None) -> None:
+        """A bandwidth limit set by an administrator; None: what the metadata adapter allows holds again."""
+        self.ruling = ruling
+        self._change_bandwidth()
+
+    def _change_bandwidth(self) -> None:
         own = self.own()
         if self.max_bandwidth is None:
             # What was encoded without a limit is sent without one.
             own.hurry()
-        self._limit_bandwidth(own, requested_bandwidth)
+        self._limit_bandwidth(own)
         self.confirm_constraints()
         own.reconsider()
 
@@ -403,11 +419,15 @@ class Session(Timed):
                 # It counts as a notification that a poll waits for.
                 self.rebind()
 
-    def _limit_bandwidth(self, own: OwnStream, requested: float | None) -> None:
-        admission = self.admission
-        limits = [admission.max_bandwidth]
-        if admission.manages_bandwidth:
-            limits.append(requested)
+    @property
+    def allowed_bandwidth(self) -> float | None:
+        """The most that the client may have, in kbit/s, whatever it asks for; None means no limit."""
+        return self.admission.max_bandwidth if self.ruling is None else self.ruling.limit
+
+    def _limit_bandwidth(self, own: OwnStream) -> None:
+        limits = [self.allowed_bandwidth]
+        if self.admission.manages_bandwidth:
+            limits.append(self._requested_bandwidth)
         found = [limit for limit in limits if limit is not None]
         self.max_bandwidth = min(found) if found else None
         own.limit(self.max_bandwidth)

@@ -21,6 +21,7 @@ from penstock.kernel.view import CommandView, View
 if TYPE_CHECKING:
     from penstock.kernel.outbox import Outbox
     from penstock.kernel.ports import ItemGrant
+    from penstock.kernel.ruling import Ruling
     from penstock.kernel.session import Session
     from penstock.kernel.stream import OwnStream
 
@@ -48,13 +49,25 @@ class SubscriptionRequest:
 class Subscription:
     """A live subscription of one session."""
 
-    __slots__ = ("_silent", "items", "number", "request", "requested_frequency", "session", "statistics", "unfiltered")
+    __slots__ = (
+        "_silent",
+        "items",
+        "number",
+        "request",
+        "requested_frequency",
+        "ruling",
+        "session",
+        "statistics",
+        "unfiltered",
+    )
 
     def __init__(self, session: Session, request: SubscriptionRequest) -> None:
         self.session = session
         self.request = request
         self.number = request.number
         self.requested_frequency = request.max_frequency
+        # What an administrator has set, for all items.
+        self.ruling: Ruling | None = None
         self.unfiltered = request.unfiltered or request.mode is Mode.RAW
         self.items: list[Item] = []
         self._silent = request.silent
@@ -145,16 +158,21 @@ class Subscription:
         """The limit in force for an item: the lower of what is asked for and what is allowed; None means no limit."""
         if self.unfiltered:
             return None
-        limits = [limit for limit in (self.requested_frequency, granted.max_frequency) if limit is not None]
+        allowed = granted.max_frequency if self.ruling is None else self.ruling.limit
+        limits = [limit for limit in (self.requested_frequency, allowed) if limit is not None]
         return min(limits) if limits else None
 
-    def confirm(self) -> None:
-        """Tell the client the frequency limit in force: the highest of all items; with no items, what it asked for."""
+    @property
+    def max_frequency(self) -> float | None:
+        """The limit that holds, in updates a second: the highest of all items; with none, what was asked for."""
         frequencies = [self._frequency(granted) for granted in self.request.grant.items]
         if not frequencies:
             frequencies = [None if self.unfiltered else self.requested_frequency]
-        highest = None if None in frequencies else max(limit for limit in frequencies if limit is not None)
-        self.session.notify(self.session.codec.configured(self.number, highest, not self.unfiltered))
+        return None if None in frequencies else max(limit for limit in frequencies if limit is not None)
+
+    def confirm(self) -> None:
+        """Tell the client the frequency limit that holds."""
+        self.session.notify(self.session.codec.configured(self.number, self.max_frequency, not self.unfiltered))
 
     def reconfigure(self, max_frequency: float | None) -> None:
         """A new frequency limit.
@@ -164,12 +182,24 @@ class Subscription:
         if self.request.mode is Mode.RAW:
             self.confirm()
             return
+        self._check_filtered()
+        self.requested_frequency = max_frequency
+        self._change_frequency()
+
+    def rule(self, ruling: Ruling | None) -> None:
+        """A frequency limit set by an administrator; None: what the metadata adapter allows holds again."""
+        self._check_filtered()
+        self.ruling = ruling
+        self._change_frequency()
+
+    def _check_filtered(self) -> None:
         if self.unfiltered:
             raise Refusal(
                 Reason.UNFILTERED, f"Subscription {self.number} is unfiltered; its frequency cannot be limited"
             )
+
+    def _change_frequency(self) -> None:
         lanes = self.session.own().lanes_of(self.number)
-        self.requested_frequency = max_frequency
         for granted, lane in zip(self.request.grant.items, lanes, strict=True):
             frequency = self._frequency(granted)
             lane.set_interval(0.0 if frequency is None else 1.0 / frequency)

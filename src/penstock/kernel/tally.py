@@ -21,7 +21,7 @@ class Tally:
         # Messages of clients given to metadata adapters, and their characters.
         self.messages = 0
         self.message_characters = 0
-        # Sessions ever opened, and refused because there were too many or the load was too high.
+        # Sessions ever opened, and refused because there were too many, the load was too high or they were blocked.
         self.opened_sessions = 0
         self.refused_sessions = 0
         # Sessions that have been used: those that their clients have opened ahead of time do not count until then.

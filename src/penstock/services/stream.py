@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from penstock.config import Config
 from penstock.config.address import address_of
+from penstock.doors.gate import Gate
 from penstock.doors.reception import Reception
 from penstock.doors.stream.door import StreamDoor, certificate_files
 from penstock.doors.text6.door import Text6Door
@@ -34,10 +35,11 @@ class StreamService(Service):
         sets: SetsService,
         health: Callable[[], Answer],
         max_connections: int,
+        gate: Gate,
     ) -> None:
         self._config = config
         self._kernel = kernel.kernel
-        reception = Reception(config, kernel.kernel, sets.open_sets)
+        reception = Reception(config, kernel.kernel, sets.open_sets, gate)
         self.tlcp = TlcpDoor(reception)
         self.door = StreamDoor(config, kernel.turns, self.tlcp, Text6Door(reception), health, max_connections)
 

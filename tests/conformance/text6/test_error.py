@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.adapters import Reason, Refusal
+from penstock.doors.gate import BlockKey, Scope
 from tests.conformance.phrases import row
 from tests.conformance.text6.conftest import StrictMetadata
 from tests.conformance.text6.phrases import OK, SYNC_ERROR, Device, creation, error, table
@@ -70,6 +71,21 @@ def test_one_session_more_than_configured_is_error_8_whatever_the_protocol(excha
     with device.create(), exchange.stream():
         expected = error(8, "Configured maximum number of sessions reached: 2")
         assert device.ask("create_session", creation()) == expected
+
+
+@pytest.mark.conformance("text6.error.9")
+@pytest.mark.config({"limits.max_memory_bytes": 1_000_000})
+def test_a_server_with_too_high_a_load_is_error_9(device: Device) -> None:
+    expected = error(9, "Configured maximum memory of the server reached: 1000000 bytes")
+    assert device.ask("create_session", creation()) == expected
+
+
+@pytest.mark.conformance("text6.error.10.blocked")
+def test_new_sessions_that_an_administrator_blocks_are_error_10(server: BackgroundServer, device: Device) -> None:
+    server.call(server.server.gate.blocks.__setitem__, BlockKey(Scope.ALL), "root")
+    assert device.ask("create_session", creation()) == error(10, "New sessions temporarily blocked")
+    server.call(server.server.gate.blocks.clear)
+    device.create().http.close()
 
 
 @pytest.mark.conformance("text6.error.8.address")

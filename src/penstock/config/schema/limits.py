@@ -54,6 +54,18 @@ class LimitsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_sessions: Annotated[
         ZeroOrMore, about("Open sessions in all; more are refused with error 8. 0 = unlimited.")
     ] = 0
+    max_lag_millis: Annotated[
+        ZeroOrMore,
+        about(
+            "While the event loop is later than this, or was within the last second, new sessions are refused with"
+            " error 5. 0 = unlimited."
+        ),
+    ] = 0
+    max_memory_bytes: Annotated[
+        int,
+        Meta(ge=0, le=2**53),
+        about("While the process has more than this in memory, new sessions are refused with error 9. 0 = unlimited."),
+    ] = 0
     max_unanswered_requests: Annotated[
         Positive,
         about("Requests of one connection that may wait for their answers; with more, nothing is read from it."),

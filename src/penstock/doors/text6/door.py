@@ -156,7 +156,7 @@ class Text6Door:
         header = answers.header(
             session.id,
             session.keepalive_millis(binding),
-            session.admission.max_bandwidth,
+            session.allowed_bandwidth,
             session.admission.manages_bandwidth,
             control_address=self._config.stream.control_link_address,
             request_limit=self._config.limits.request_limit if info else None,

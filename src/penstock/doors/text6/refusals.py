@@ -13,6 +13,10 @@ _CODES = {
     Reason.ADAPTER_SET: Code.ADAPTER_SET,
     Reason.PROTOCOL_MISMATCH: Code.PROTOCOL_MISMATCH,
     Reason.MAX_SESSIONS: Code.MAX_SESSIONS,
+    # This protocol has one code for too high a load.
+    Reason.OVERLOADED: Code.MAX_LOAD,
+    Reason.MAX_LOAD: Code.MAX_LOAD,
+    Reason.BLOCKED: Code.BLOCKED,
     # The code that tells clients to come back later.
     Reason.AUTHORITY_UNAVAILABLE: Code.BLOCKED,
     Reason.UNFILTERED: Code.UNFILTERED,

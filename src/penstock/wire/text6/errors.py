@@ -16,6 +16,7 @@ class Code(IntEnum):
     ADAPTER_SET = 2
     PROTOCOL_MISMATCH = 3
     MAX_SESSIONS = 8
+    MAX_LOAD = 9
     BLOCKED = 10
     UNFILTERED = 13
     DATA_ADAPTER = 17

@@ -21,6 +21,7 @@ class SessionCode(IntEnum):
     OVERLOADED = 5
     AUTHORITY_UNAVAILABLE = 6
     MAX_SESSIONS = 8
+    MAX_LOAD = 9
     BLOCKED = 10
     UNKNOWN_SESSION = 20
     FOREIGN_SESSION = 21

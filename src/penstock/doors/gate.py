@@ -1,0 +1,85 @@
+"""Who is let in: new sessions are refused while the load is too high, and while an administrator blocks them.
+
+Asked by `reception`, so for all protocols alike; sessions that are open go on. How many there may be is the kernel's.
+Specification: TLCP appendix A, codes 5, 9 and 10.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+from penstock.config import LimitsSection
+from penstock.doors.load import Load
+from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.tally import Tally
+
+BLOCKED = "New sessions temporarily blocked"
+
+
+class Scope(Enum):
+    """Whom a block is for."""
+
+    ALL = "all"
+    ADAPTER_SET = "adapter_set"
+    USER = "user"
+
+
+class BlockKey(NamedTuple):
+    """`name` is that of the adapter set or the user; empty for all."""
+
+    scope: Scope
+    name: str = ""
+
+
+class Gate:
+    """One for all doors. Blocks last until they are lifted or the server ends."""
+
+    def __init__(self, limits: LimitsSection, tally: Tally, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._tally = tally
+        self._clock = clock
+        self.load = Load()
+        # Each with the name of the administrator.
+        self.blocks: dict[BlockKey, str] = {}
+        # The server is about to stop: nobody is let in any more.
+        self.draining = False
+        # Called with what is too high whenever somebody is refused because of the load.
+        self.tell_overload: Callable[[str, int], None] = _ignore
+
+    def check(self, adapter_set: str, user: str | None) -> None:
+        """Raises a Refusal if nobody, or not this user of this adapter set, may open a session now."""
+        refusal = self._refusal(adapter_set, user)
+        if refusal is not None:
+            self._tally.refused_sessions += 1
+            raise refusal
+
+    def _refusal(self, adapter_set: str, user: str | None) -> Refusal | None:
+        if self.draining or BlockKey(Scope.ALL) in self.blocks:
+            return Refusal(Reason.BLOCKED, BLOCKED)
+        if BlockKey(Scope.ADAPTER_SET, adapter_set) in self.blocks:
+            return Refusal(Reason.BLOCKED, BLOCKED)
+        if user is not None and BlockKey(Scope.USER, user) in self.blocks:
+            return Refusal(Reason.BLOCKED, BLOCKED)
+        return self._overload()
+
+    def _overload(self) -> Refusal | None:
+        limits = self._limits
+        if limits.max_lag_millis and (lag := self.load.lag(self._clock()) * 1000) > limits.max_lag_millis:
+            self.tell_overload("lag_millis", round(lag))
+            # It passes by itself, so clients are told to try again.
+            return Refusal(
+                Reason.OVERLOADED, f"Configured maximum lag of the server reached: {limits.max_lag_millis} ms"
+            )
+        if limits.max_memory_bytes and self.load.memory > limits.max_memory_bytes:
+            self.tell_overload("memory_bytes", self.load.memory)
+            return Refusal(
+                Reason.MAX_LOAD, f"Configured maximum memory of the server reached: {limits.max_memory_bytes} bytes"
+            )
+        return None
+
+
+def _ignore(figure: str, value: int) -> None:
+    """Nobody wants to hear of it."""
