@@ -35,6 +35,8 @@ from penstock.durable import keep_to_owner
 from penstock.log import configure_levels, get, reopen
 from penstock.loop import new_loop
 from penstock.monitor.health import Answer, answer
+from penstock.services.admin.service import AdminService
+from penstock.services.admin.steering import ProcessHandle, Reloaded
 from penstock.services.api import ApiService
 from penstock.services.data_directory import data_directory
 from penstock.services.ditto import DittoService, ThingsService
@@ -121,7 +123,9 @@ async def _serve(loaded: Loaded, beside: Beside | None, names_page: bool, roster
     if not await _start_unless(server, stopped):
         log.info("stopped before it was ready")
         return
-    reloads = loop.create_task(_reload_when_asked(server, loaded, reload_asked))
+    reload = Reloader(server, loaded)
+    server.steering.process = ProcessHandle(reload, stopped.set)
+    reloads = loop.create_task(_reload_when_asked(reload, reload_asked))
     settle()
     log.info("started", version=__version__, build=str(BUILD))
     if names_page:
@@ -181,16 +185,31 @@ async def _start_unless(server: Server, stopped: asyncio.Event) -> bool:
     return True
 
 
-async def _reload_when_asked(server: Server, loaded: Loaded, asked: asyncio.Event) -> None:
+class Reloader:
+    """Reads the configuration again and has the server take it over; who asks meanwhile waits for the next time."""
+
+    def __init__(self, server: Server, loaded: Loaded) -> None:
+        self._server = server
+        self._loaded = loaded
+        self._one_at_a_time = asyncio.Lock()
+
+    async def __call__(self) -> Reloaded:
+        """Raises ConfigError before anything has changed."""
+        async with self._one_at_a_time:
+            found = await asyncio.to_thread(self._loaded.again)
+            reloaded = await self._server.reload(found.config)
+            configure_levels(found.config.log.level, found.config.log.levels)
+            return reloaded
+
+
+async def _reload_when_asked(reload: Reloader, asked: asyncio.Event) -> None:
     while True:
         await asked.wait()
         asked.clear()
         # First, and whatever is wrong with the configuration: who has moved the file waits for that.
         await asyncio.to_thread(reopen)
         try:
-            found = await asyncio.to_thread(loaded.again)
-            await server.reload(found.config)
-            configure_levels(found.config.log.level, found.config.log.levels)
+            await reload()
         except ConfigError as error:
             log.error("new configuration rejected, the old one stays in force", reason=str(error))
         except Exception:
@@ -208,12 +227,13 @@ class Server:
         data_dir: Path | None = None,
         roster: Roster | None = None,
         origins: Mapping[str, str] = NO_ORIGINS,
+        administrators: Path | None = None,
     ) -> None:
         """`sets` are always served; with a loader those of the configuration are served as well.
 
         Without a data directory nothing is journaled or kept, whatever the configuration says. A caller that needs to
-        see the state of the adapters passes a `roster`. `origins` says
-        where each value of the configuration comes from.
+        see the state of the adapters passes a `roster`. `origins` says where each value of the configuration comes
+        from. `administrators` is a file of users in place of `admin.users`.
         """
         self.config = config
         roster = roster or Roster()
@@ -242,6 +262,10 @@ class Server:
         self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger)
         self.gate = Gate(config.limits, core.kernel.tally)
         self._stream = StreamService(config, core, self.sets, self.health, shares.stream, self.gate)
+        admin = AdminService(
+            config, core.kernel, self.gate, roster, self._journal, lambda: self._tlex.door, administrators
+        )
+        self.steering = admin.steering
         self._api = ApiService(config, lambda: self._stack.services, self.health, shares.api, ledger)
         # In the order in which they open. They drain in the reverse order, those of one line at the same time, then
         # close in the reverse order. Doors come after everything that they show to clients.
@@ -257,6 +281,7 @@ class Server:
                 [core],
                 [LoadService(config, self.gate)],
                 [self._tlex, self._stream],
+                [admin],
                 [self._api],
                 [queries, TidyingService(core.kernel)],
             ]
@@ -283,6 +308,8 @@ class Server:
 
     def health(self) -> Answer:
         """What /health answers; reasons stay in the log, because anybody may ask."""
+        if self.gate.draining:
+            return 503, {"status": "draining"}
         services = self._stack.services
         failed = [name for service in services for name in service.failures()]
         degraded = [name for service in services for name in service.degradations()]
@@ -290,7 +317,7 @@ class Server:
 
     # -- another configuration ------------------------------------------------------------------------------------
 
-    async def reload(self, config: Config) -> None:
+    async def reload(self, config: Config) -> Reloaded:
         """Serve the adapter sets of another configuration; unchanged sets go on undisturbed.
 
         Raises ConfigError before anything has changed. New sets are served when their adapters have started; this
@@ -303,8 +330,10 @@ class Server:
         self.sets.admit(change)
         log.info("configuration reloaded", new=change.new, changed=change.changed, gone=change.gone)
         renewed = frozenset().union(*[service.renewed for service in self._stack.services])
-        if needs_restart := _fixed_changes(self.config, config, renewed):
+        needs_restart = _fixed_changes(self.config, config, renewed)
+        if needs_restart:
             log.warning("changes need a restart", keys=needs_restart)
+        return Reloaded(change.new, change.changed, change.gone, needs_restart)
 
     async def _renew_certificates(self, config: Config) -> None:
         """A rejected certificate does not affect the others: each listener has a valid one, new or old."""

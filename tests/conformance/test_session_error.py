@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from penstock.doors.gate import BlockKey, Scope
+from penstock.doors.gate import BlockKey, BlockScope
 from tests.conformance.conftest import MovableClock
 from tests.conformance.phrases import add, batch, create, logged_reason, row
 from tests.support.background import BackgroundServer
@@ -151,9 +151,9 @@ def test_a_server_with_too_much_memory_refuses_new_sessions(exchange: Exchange) 
 @pytest.mark.parametrize(
     ("key", "body"),
     [
-        row("error.A.10", BlockKey(Scope.ALL), create()),
-        row("error.A.10.adapter-set", BlockKey(Scope.ADAPTER_SET, "TEST"), create()),
-        row("error.A.10.user", BlockKey(Scope.USER, "ann"), create(user="ann")),
+        row("error.A.10", BlockKey(BlockScope.ALL), create()),
+        row("error.A.10.adapter-set", BlockKey(BlockScope.ADAPTER_SET, "TEST"), create()),
+        row("error.A.10.user", BlockKey(BlockScope.USER, "ann"), create(user="ann")),
     ],
 )
 def test_new_sessions_are_refused_while_an_administrator_blocks_them(

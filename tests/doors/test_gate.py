@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.config import Config
-from penstock.doors.gate import BlockKey, Gate, Scope
+from penstock.doors.gate import BlockKey, BlockScope, Gate
 from penstock.doors.load import PULSE
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.tally import Tally
@@ -46,17 +46,17 @@ class GateMachine(RuleBasedStateMachine):
 
     @rule(blocked=st.booleans())
     def block_all(self, blocked: bool) -> None:
-        self._set(BlockKey(Scope.ALL), blocked)
+        self._set(BlockKey(BlockScope.ALL), blocked)
         self.all_blocked = blocked
 
     @rule(name=st.sampled_from(SETS), blocked=st.booleans())
     def block_set(self, name: str, blocked: bool) -> None:
-        self._set(BlockKey(Scope.ADAPTER_SET, name), blocked)
+        self._set(BlockKey(BlockScope.ADAPTER_SET, name), blocked)
         (self.blocked_sets.add if blocked else self.blocked_sets.discard)(name)
 
     @rule(name=st.sampled_from(["ann", "bob", "A"]), blocked=st.booleans())
     def block_user(self, name: str, blocked: bool) -> None:
-        self._set(BlockKey(Scope.USER, name), blocked)
+        self._set(BlockKey(BlockScope.USER, name), blocked)
         (self.blocked_users.add if blocked else self.blocked_users.discard)(name)
 
     def _set(self, key: BlockKey, blocked: bool) -> None:
@@ -122,11 +122,11 @@ def opened(exchange: Exchange, **parameters: object) -> str:
 @pytest.mark.parametrize(
     ("key", "shut", "open_"),
     [
-        pytest.param(BlockKey(Scope.ALL), [{}, {"user": "ann"}, {"adapter_set": "DEMO"}], [], id="all"),
+        pytest.param(BlockKey(BlockScope.ALL), [{}, {"user": "ann"}, {"adapter_set": "DEMO"}], [], id="all"),
         pytest.param(
-            BlockKey(Scope.ADAPTER_SET, "TEST"), [{}, {"user": "ann"}], [{"adapter_set": "WELCOME"}], id="set"
+            BlockKey(BlockScope.ADAPTER_SET, "TEST"), [{}, {"user": "ann"}], [{"adapter_set": "WELCOME"}], id="set"
         ),
-        pytest.param(BlockKey(Scope.USER, "ann"), [{"user": "ann"}], [{}, {"user": "bob"}], id="user"),
+        pytest.param(BlockKey(BlockScope.USER, "ann"), [{"user": "ann"}], [{}, {"user": "bob"}], id="user"),
     ],
 )
 def test_new_sessions_are_blocked_and_those_that_are_open_go_on(
@@ -152,7 +152,7 @@ def test_new_sessions_are_blocked_and_those_that_are_open_go_on(
 def test_a_user_is_blocked_by_the_name_that_the_metadata_adapter_knows_and_only_when_the_password_is_right(
     server: BackgroundServer, exchange: Exchange
 ) -> None:
-    server.call(server.server.gate.blocks.__setitem__, BlockKey(Scope.USER, "nobody"), "root")
+    server.call(server.server.gate.blocks.__setitem__, BlockKey(BlockScope.USER, "nobody"), "root")
     assert opened(exchange, user="nobody").startswith("CONERR,1,")
 
 

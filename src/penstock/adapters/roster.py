@@ -36,6 +36,15 @@ class Member:
             self._failure = reason
             log.error("metadata adapter has failed", adapter=self.label, reason=reason)
 
+    def clear(self) -> bool:
+        """Forget that it has failed, because what was wrong has been put right; False if it has not failed."""
+        if not self.has_failed:
+            return False
+        self._failure = None
+        if isinstance(self.adapter, DataAdapter):
+            self.adapter.publisher.failure = None
+        return True
+
     @property
     def has_failed(self) -> bool:
         """Whether it has failed for good."""

@@ -19,7 +19,7 @@ from penstock.kernel.tally import Tally
 BLOCKED = "New sessions temporarily blocked"
 
 
-class Scope(Enum):
+class BlockScope(Enum):
     """Whom a block is for."""
 
     ALL = "all"
@@ -30,7 +30,7 @@ class Scope(Enum):
 class BlockKey(NamedTuple):
     """`name` is that of the adapter set or the user; empty for all."""
 
-    scope: Scope
+    scope: BlockScope
     name: str = ""
 
 
@@ -57,11 +57,11 @@ class Gate:
             raise refusal
 
     def _refusal(self, adapter_set: str, user: str | None) -> Refusal | None:
-        if self.draining or BlockKey(Scope.ALL) in self.blocks:
+        if self.draining or BlockKey(BlockScope.ALL) in self.blocks:
             return Refusal(Reason.BLOCKED, BLOCKED)
-        if BlockKey(Scope.ADAPTER_SET, adapter_set) in self.blocks:
+        if BlockKey(BlockScope.ADAPTER_SET, adapter_set) in self.blocks:
             return Refusal(Reason.BLOCKED, BLOCKED)
-        if user is not None and BlockKey(Scope.USER, user) in self.blocks:
+        if user is not None and BlockKey(BlockScope.USER, user) in self.blocks:
             return Refusal(Reason.BLOCKED, BLOCKED)
         return self._overload()
 

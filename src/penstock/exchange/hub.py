@@ -155,6 +155,15 @@ class Hub:
         require(authorization, Right.END_SESSIONS)
         self._dismiss(self.get(authorization, token, now), Farewell.DELETED, now)
 
+    def find(self, id: str, now: Instant) -> HubSession | None:
+        """For an administrator, who may see all: by the identifier that logs show, because the token is a secret."""
+        self._expire(now)
+        return next((each for each in self.sessions.values() if each.id == id), None)
+
+    def end(self, session: HubSession, now: Instant) -> None:
+        """An administrator ends a session, connected or not."""
+        self._dismiss(session, Farewell.DELETED, now)
+
     # -- controllers and tokens -----------------------------------------------------------------------------------
 
     def tlcs(self, authorization: Authorization) -> list[Tlc]:

@@ -124,6 +124,10 @@ class Kernel:
                 raise Refusal(Reason.FOREIGN_SESSION, "The session belongs to another server instance")
         raise Refusal(Reason.UNKNOWN_SESSION, "Specified session not found")
 
+    def shown_session(self, name: str) -> Session | None:
+        """The live session that logs and lists show under this name, see `identity.public`."""
+        return self.sessions.get(name[1:]) if name[:1] == "S" else None
+
     def forget(self, session: Session, code: int | None, message: str, told: bool) -> None:
         """A session has closed itself."""
         key = self._ids.key(session.id)

@@ -138,6 +138,6 @@ class TlexService(Service):
 
     def mount(self, application: FastAPI) -> None:
         if self.door is not None:
-            from penstock.doors.tlex.rest import below  # loaded by the door already
+            from penstock.services.mounting import below  # loaded by the door already
 
             application.router.routes.append(below("/api/v1", self.door.rest))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.adapters import Reason, Refusal
-from penstock.doors.gate import BlockKey, Scope
+from penstock.doors.gate import BlockKey, BlockScope
 from tests.conformance.phrases import row
 from tests.conformance.text6.conftest import StrictMetadata
 from tests.conformance.text6.phrases import OK, SYNC_ERROR, Device, creation, error, table
@@ -82,7 +82,7 @@ def test_a_server_with_too_high_a_load_is_error_9(device: Device) -> None:
 
 @pytest.mark.conformance("text6.error.10.blocked")
 def test_new_sessions_that_an_administrator_blocks_are_error_10(server: BackgroundServer, device: Device) -> None:
-    server.call(server.server.gate.blocks.__setitem__, BlockKey(Scope.ALL), "root")
+    server.call(server.server.gate.blocks.__setitem__, BlockKey(BlockScope.ALL), "root")
     assert device.ask("create_session", creation()) == error(10, "New sessions temporarily blocked")
     server.call(server.server.gate.blocks.clear)
     device.create().http.close()

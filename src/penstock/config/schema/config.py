@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from penstock.config.schema.adapters import AdapterSetSection
+from penstock.config.schema.admin import AdminSection
 from penstock.config.schema.ditto import DittoSection
 from penstock.config.schema.journal import JournalSection
 from penstock.config.schema.limits import LimitsSection
@@ -37,6 +38,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pipeline: PipelineSection = PipelineSection()
     tlex: TlexSection = TlexSection()
     ditto: DittoSection = DittoSection()
+    admin: AdminSection = AdminSection()
     adapters: Mapping[Line, AdapterSetSection] = {}
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ from penstock.doors.tlex.rest import Rest
 from penstock.doors.tlex.session_log import SessionLogWriter
 from penstock.exchange.hub import MEASURE_SECONDS, TICK_SECONDS, Hub
 from penstock.exchange.ports import Display, PayloadRecorder
+from penstock.exchange.session import HubSession, SessionState
 from penstock.exchange.settings import HubLimits, HubSettings
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
@@ -223,6 +224,22 @@ class TlexDoor:
             except SQLAlchemyError as error:
                 log.error("old session log entries cannot be deleted", reason=_reason(error))
             await asyncio.sleep(FORGET_PAUSE)
+
+    # -- what an administrator does -------------------------------------------------------------------------------
+
+    def find_session(self, id: str) -> HubSession | None:
+        """By the identifier that logs show."""
+        return self.hub.find(id, instant())
+
+    def end_session(self, session: HubSession) -> None:
+        self.hub.end(session, instant())
+
+    def ask_to_reconnect(self, session: HubSession) -> bool:
+        """Ask the peer to come again with a new session; False if it is not there, or has been asked already."""
+        if session.state is not SessionState.LIVE:
+            return False
+        self.hub.reconnect(session, instant())
+        return True
 
     # -- shutdown -------------------------------------------------------------------------------------------------
 

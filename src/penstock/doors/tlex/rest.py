@@ -6,7 +6,6 @@ Specification: 5.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +20,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Mount, Route
-from starlette.types import ASGIApp
+from starlette.routing import Route
 
 from penstock.doors.tlex.descriptions import described
 from penstock.doors.tlex.errors import RestRefusal, bad_request, translated, unauthorized
@@ -229,13 +227,6 @@ ROUTES: dict[tuple[str, str], Handler] = {
     ("GET", "/sessionlogs"): Rest.session_logs,
     ("GET", "/openapi.json"): Rest.openapi,
 }
-
-
-def below(path: str, application: ASGIApp) -> Mount:
-    """Mounts the application at a path: also for paths with a line feed, which a dot does not match."""
-    mount = Mount(path, application)
-    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
-    return mount
 
 
 @contextmanager

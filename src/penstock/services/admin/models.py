@@ -1,0 +1,179 @@
+"""What requests and answers of administration look like; the OpenAPI document is made from it.
+
+What is done with them is in `routes`. Bandwidth is in kbit/s and frequency in updates a second; null means no limit.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from penstock.doors.gate import BlockScope
+from penstock.services.admin.logins import AdminRole
+
+# Larger ones are typing errors, and would be no limit anyway.
+MOST = 1_000_000_000
+
+Limit = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
+# Text that the log and a protocol line can carry.
+Name = Annotated[str, Field(min_length=1, max_length=1_000, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Text = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class Body(BaseModel):
+    """A request: nothing that is not named here, and no text in place of a number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Bandwidth(Body):
+    max_kbps: Limit | None = Field(description="The most that the session may be sent, in kbit/s; null: no limit.")
+
+
+class Frequency(Body):
+    max_per_second: Limit | None = Field(description="The most updates a second for each item; null: no limit.")
+
+
+class Ending(Body):
+    code: Annotated[
+        int,
+        Field(
+            ge=-2_147_483_648,
+            le=48,
+            description="32, or 48 to have the client open another session at once, or a code of your own, 0 or below.",
+        ),
+    ] = 32
+    message: Text = "The session was closed by an administrator"
+
+
+class Blocking(Body):
+    scope: Annotated[BlockScope, Field(strict=False)]
+    name: Annotated[Text, Field(description="Of the adapter set or the user; empty for the scope `all`.")] = ""
+
+
+class Draining(Body):
+    seconds: Annotated[
+        Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] | None,
+        Field(description="SessionList are ended evenly within this time; null: they go by themselves."),
+    ] = None
+    stop: Annotated[bool, Field(description="Whether the process stops when no session is left.")] = False
+
+
+class Clearing(Body):
+    adapter: Name = Field(description="`SET/NAME` of a data adapter, `SET` of a metadata adapter.")
+
+
+class Error(BaseModel):
+    error: str
+
+
+class Who(BaseModel):
+    user: str
+    role: AdminRole
+
+
+class LoginInfo(Who):
+    token: str = Field(description="For the header `Authorization: Bearer`.")
+    seconds: float = Field(description="How long it is good.")
+
+
+class SessionInfo(BaseModel):
+    session: str = Field(description="What logs show of its identifier; nobody can use the session with it.")
+    user: str | None
+    adapter_set: str
+    address: str
+    transport: str = Field(description="websocket, http-streaming, http-polling or none.")
+    seconds: float = Field(description="How long it has been open.")
+    max_kbps: float | None
+    is_ruled: bool = Field(description="Whether an administrator has set the bandwidth.")
+    subscriptions: int
+    items: int
+    updates: int
+    bytes: int
+    lost: int
+    waiting_bytes: int
+
+
+class SubscriptionInfo(BaseModel):
+    number: int
+    data_adapter: str
+    mode: str
+    items: int
+    names: list[str] = Field(description="Of the first 100 items.")
+    fields: list[str]
+    unfiltered: bool
+    max_per_second: float | None
+    is_ruled: bool = Field(description="Whether an administrator has set the frequency.")
+
+
+class SessionDetail(SessionInfo):
+    subscribed: list[SubscriptionInfo]
+
+
+class SessionList(BaseModel):
+    total: int = Field(description="How many there are that fit; the list has a part of them.")
+    sessions: list[SessionInfo]
+
+
+class ItemInfo(BaseModel):
+    adapter_set: str
+    data_adapter: str
+    item: str
+    mode: str | None
+    subscribers: int
+    events: int
+
+
+class ItemList(BaseModel):
+    total: int
+    items: list[ItemInfo]
+
+
+class AdapterInfo(BaseModel):
+    adapter: str
+    kind: str = Field(description="data or metadata.")
+    state: str = Field(description="running, failed, degraded or awaited.")
+    trouble: str | None
+    optional: bool
+
+
+class BlockInfo(BaseModel):
+    scope: BlockScope
+    name: str
+    by: str
+
+
+class DrainInfo(BaseModel):
+    draining: bool
+    seconds_left: float | None
+    stop: bool
+    sessions: int
+
+
+class ReloadInfo(BaseModel):
+    new: list[str] = Field(description="Adapter sets that are started.")
+    changed: list[str]
+    gone: list[str]
+    needs_restart: list[str] = Field(description="Keys whose change has no effect before a restart.")
+
+
+class TlexSessionInfo(BaseModel):
+    id: str
+    account: str
+    domain: str
+    type: str
+    protocol: str
+    state: str
+    identifiers: int
+    names: list[str] = Field(description="Of the first 100 controllers.")
+    created_ms: int
+    connected_ms: int | None
+    received: int
+    sent: int
+    dropped: int
+
+
+class TlexSessionList(BaseModel):
+    total: int
+    sessions: list[TlexSessionInfo]

@@ -1,0 +1,89 @@
+"""Administration as a service: routes at the API port, behind a login. It opens no port of its own.
+
+Who may is in `logins`, what can be done in `steering`. Read next: docs/administration.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.adapters.access.settings import AccessError
+from penstock.adapters.roster import Roster
+from penstock.config import Config
+from penstock.doors.gate import Gate
+from penstock.kernel.kernel import Kernel
+from penstock.services.admin.audit import Audit
+from penstock.services.admin.steering import Steering
+from penstock.services.errors import StartError
+from penstock.services.journal import JournalService
+from penstock.services.service import Service
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from penstock.adapters.access.users import UserFile
+    from penstock.doors.tlex.door import TlexDoor
+
+SECONDS_PER_MINUTE = 60
+
+
+class AdminService(Service):
+    """Opened before the API port, which serves its routes."""
+
+    name = "admin"
+
+    def __init__(
+        self,
+        config: Config,
+        kernel: Kernel,
+        gate: Gate,
+        roster: Roster,
+        journal: JournalService,
+        tlex: Callable[[], TlexDoor | None],
+        users: Path | None = None,
+    ) -> None:
+        """`users` is a file of users in place of the one that the configuration may name."""
+        self._config = config
+        self._users = users or (Path(config.admin.users) if config.admin.users else None)
+        # There while it is open, if there are users.
+        self._file: UserFile | None = None
+        self._audit = Audit(lambda: journal.gatherer)
+        self.steering = Steering(kernel, gate, roster, tlex, self._audit)
+
+    async def check(self) -> list[str]:
+        self._user_file()
+        return []
+
+    async def open(self) -> None:
+        self._file = self._user_file()
+
+    async def drain(self) -> None:
+        # A stop ends all sessions by itself.
+        self.steering.drain.cancel()
+
+    def mount(self, application: FastAPI) -> None:
+        # Here and not at the top: whoever only looks at the list of services need not wait for these.
+        from penstock.services.admin.guard import Guard
+        from penstock.services.admin.logins import Logins
+        from penstock.services.admin.routes import PREFIX, build
+        from penstock.services.mounting import below
+
+        logins = Logins(self._file, self._config.admin.login_minutes * SECONDS_PER_MINUTE)
+        routes = build(self.steering, logins, self._audit)
+        guarded = Guard(routes, logins, self._config.api.cors.allow_origins)
+        application.router.routes.append(below(PREFIX, guarded))
+
+    def _user_file(self) -> UserFile | None:
+        """Raises StartError if the file cannot be used."""
+        if self._users is None:
+            return None
+        from penstock.adapters.access.users import UserFile  # takes its time to load, and not all need it
+
+        file = UserFile(str(self._users))
+        try:
+            file.load()
+        except AccessError as error:
+            raise StartError(f"admin.users: {error}") from error
+        return file

@@ -1,0 +1,207 @@
+"""What an administrator can do to a running server. What is wrong raises an AdminProblem, and then nothing has changed.
+
+Each action is written down (`audit`). How it is asked for is in `routes`; what there is to act on, in `lists`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.adapters.roster import Roster
+from penstock.config import ConfigError
+from penstock.doors.gate import BlockKey, BlockScope, Gate
+from penstock.kernel.errors import Cause, Refusal
+from penstock.kernel.kernel import Kernel
+from penstock.kernel.ruling import Ruling
+from penstock.kernel.session import Session
+from penstock.kernel.subscription import Subscription
+from penstock.services.admin.audit import Audit
+from penstock.services.admin.drain import Drain
+from penstock.services.admin.logins import Administrator
+from penstock.services.admin.problems import AdminProblem
+
+if TYPE_CHECKING:
+    from penstock.doors.tlex.door import TlexDoor
+    from penstock.exchange.session import HubSession
+
+# Blocks at a time: each is a decision of a person.
+MAX_BLOCKS = 10_000
+
+# Causes that an administrator may end a session with, beside codes of their own.
+CAUSES = (Cause.CLOSED_BY_SERVER, Cause.MAX_DURATION)
+
+
+class Reloaded(NamedTuple):
+    """What a reload has found: names of adapter sets, and keys that need a restart."""
+
+    new: list[str]
+    changed: list[str]
+    gone: list[str]
+    needs_restart: list[str]
+
+
+class ProcessHandle(NamedTuple):
+    """What the process around a server offers; a server inside another program has none."""
+
+    reload: Callable[[], Awaitable[Reloaded]]
+    stop: Callable[[], None]
+
+
+class Steering:
+    """Made before the server is open; everything is looked up when it is asked for."""
+
+    def __init__(
+        self, kernel: Kernel, gate: Gate, roster: Roster, tlex: Callable[[], TlexDoor | None], audit: Audit
+    ) -> None:
+        self.kernel = kernel
+        self.gate = gate
+        self.roster = roster
+        self.drain = Drain(kernel, gate)
+        self.process: ProcessHandle | None = None
+        self._tlex = tlex
+        self._audit = audit
+
+    # -- sessions -------------------------------------------------------------------------------------------------
+
+    def session(self, name: str) -> Session:
+        session = self.kernel.shown_session(name)
+        if session is None:
+            raise AdminProblem(404, f"session {name[:60]}: no such session is open")
+        return session
+
+    def subscription(self, name: str, number: int) -> Subscription:
+        try:
+            return self.session(name).subscription(number)
+        except Refusal as refusal:
+            raise AdminProblem(404, f"session {name[:60]}: {refusal.message}") from None
+
+    def end_session(self, who: Administrator, name: str, code: int, message: str) -> None:
+        session = self.session(name)
+        if code > 0 and code not in CAUSES:
+            known = " or ".join([str(int(cause)) for cause in CAUSES])
+            raise AdminProblem(422, f"code = {code}: expected {known}, or a code of your own that is 0 or below")
+        session.close(code, message)
+        self._audit.done(who, "end session", session=name, user=session.user, code=code, message=message)
+
+    def set_bandwidth(self, who: Administrator, name: str, ruling: Ruling | None) -> Session:
+        """None: what the metadata adapter allows holds again."""
+        session = self.session(name)
+        session.rule(ruling)
+        self._audit.done(who, _change("bandwidth", ruling), session=name, user=session.user, **_limit(ruling))
+        return session
+
+    def unsubscribe(self, who: Administrator, name: str, number: int) -> None:
+        session = self.subscription(name, number).session
+        session.unsubscribe(number)
+        self._audit.done(who, "unsubscribe", session=name, user=session.user, subscription=number)
+
+    def set_frequency(self, who: Administrator, name: str, number: int, ruling: Ruling | None) -> Subscription:
+        """None: what the metadata adapter allows holds again."""
+        subscription = self.subscription(name, number)
+        try:
+            subscription.rule(ruling)
+        except Refusal as refusal:
+            raise AdminProblem(409, f"session {name}: {refusal.message}") from None
+        user = subscription.session.user
+        self._audit.done(
+            who, _change("frequency", ruling), session=name, user=user, subscription=number, **_limit(ruling)
+        )
+        return subscription
+
+    # -- who is let in --------------------------------------------------------------------------------------------
+
+    def block(self, who: Administrator, scope: BlockScope, name: str) -> None:
+        key = _block_key(scope, name)
+        blocks = self.gate.blocks
+        if key not in blocks and len(blocks) >= MAX_BLOCKS:
+            raise AdminProblem(409, f"there are {MAX_BLOCKS} blocks, the most allowed; lift one first")
+        blocks[key] = who.name
+        self._audit.done(who, "block", scope=scope.value, name=name)
+
+    def unblock(self, who: Administrator, scope: BlockScope, name: str) -> None:
+        key = _block_key(scope, name)
+        if self.gate.blocks.pop(key, None) is None:
+            raise AdminProblem(404, f"{scope.value} {name}".rstrip()[:80] + ": there is no such block")
+        self._audit.done(who, "unblock", scope=scope.value, name=name)
+
+    # -- the server as a whole ------------------------------------------------------------------------------------
+
+    def begin_drain(self, who: Administrator, seconds: float | None, stop: bool) -> None:
+        process = self._process() if stop else None
+        # Written down first, because the journal may be closed when it is over.
+        self._audit.done(who, "drain", seconds=seconds, stop=stop, sessions=len(self.kernel.sessions))
+        self.drain.begin(seconds, None if process is None else process.stop)
+
+    def cancel_drain(self, who: Administrator) -> None:
+        if not self.drain.is_on:
+            raise AdminProblem(409, "the server is not draining")
+        self.drain.cancel()
+        self._audit.done(who, "cancel drain")
+
+    async def reload(self, who: Administrator) -> Reloaded:
+        try:
+            found = await self._process().reload()
+        except ConfigError as error:
+            raise AdminProblem(409, f"configuration refused, everything stays as it is: {error}") from None
+        self._audit.done(who, "reload", **found._asdict())
+        return found
+
+    def _process(self) -> ProcessHandle:
+        if self.process is None:
+            raise AdminProblem(409, "this server runs inside another program, which starts and stops it")
+        return self.process
+
+    def clear_failure(self, who: Administrator, label: str) -> None:
+        found = [member for member in self.roster.members() if member.label == label]
+        if not found:
+            raise AdminProblem(404, f"adapter {label[:60]}: there is no such adapter")
+        reasons = [member.trouble for member in found if member.has_failed]
+        if not [member for member in found if member.clear()]:
+            raise AdminProblem(409, f"adapter {label}: it has not failed")
+        self._audit.done(who, "clear failure", adapter=label, failure=reasons[0])
+
+    # -- the TLEX hub ---------------------------------------------------------------------------------------------
+
+    def tlex(self) -> TlexDoor:
+        door = self._tlex()
+        if door is None:
+            raise AdminProblem(409, "TLEX is not served: tlex.enabled is false")
+        return door
+
+    def end_tlex_session(self, who: Administrator, id: str) -> None:
+        door, session = self._tlex_session(id)
+        door.end_session(session)
+        self._audit.done(who, "end TLEX session", tlex_session=id, account=session.account)
+
+    def reconnect_tlex_session(self, who: Administrator, id: str) -> HubSession:
+        door, session = self._tlex_session(id)
+        if not door.ask_to_reconnect(session):
+            raise AdminProblem(
+                409, f"TLEX session {id}: it is {session.state.value}; only one that is live can reconnect"
+            )
+        self._audit.done(who, "reconnect TLEX session", tlex_session=id, account=session.account)
+        return session
+
+    def _tlex_session(self, id: str) -> tuple[TlexDoor, HubSession]:
+        door = self.tlex()
+        session = door.find_session(id)
+        if session is None:
+            raise AdminProblem(404, f"TLEX session {id[:60]}: there is no such session")
+        return door, session
+
+
+def _block_key(scope: BlockScope, name: str) -> BlockKey:
+    if scope is BlockScope.ALL and name:
+        raise AdminProblem(422, f"name = {name[:60]}: expected none, because the block is for all")
+    if scope is not BlockScope.ALL and not name:
+        raise AdminProblem(422, f"name is empty: expected the name of the {scope.value.replace('_', ' ')}")
+    return BlockKey(scope, name)
+
+
+def _change(what: str, ruling: Ruling | None) -> str:
+    return f"reset {what}" if ruling is None else f"set {what}"
+
+
+def _limit(ruling: Ruling | None) -> dict[str, object]:
+    return {} if ruling is None else {"limit": ruling.limit}
