@@ -60,6 +60,7 @@ SLOW = (
     "tests/pipeline/test_lake.py",
     "tests/pipeline/test_publish.py",
     "tests/recovery",
+    "tests/services/admin/test_schemathesis.py",
     "tests/test_wheel.py",
     "tests/twins/test_milestone.py",
     "tests/wire/ari/test_packets.py::test_a_packet_with_something_behind_it_is_bad_or_a_longer_one",

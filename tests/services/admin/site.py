@@ -46,6 +46,32 @@ class Answer(NamedTuple):
         return str(self.body["error"])
 
 
+def ask(
+    port: int,
+    method: str,
+    path: str,
+    body: object = None,
+    authorization: str | None = basic("root"),
+    headers: Mapping[str, str] | None = None,
+) -> Answer:
+    """One request on a connection of its own; a body that is bytes goes as it is."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=15)
+    sent = dict(headers or {})
+    if authorization is not None:
+        sent["Authorization"] = authorization
+    content = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+    if content is not None:
+        sent.setdefault("Content-Type", "application/json")
+    try:
+        connection.request(method, f"/api/admin{path}", content, sent)
+        response = connection.getresponse()
+        text = response.read()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, found, json.loads(text) if text else None)
+    finally:
+        connection.close()
+
+
 class AdminSite(BackgroundServer):
     """`ask` as root, unless another Authorization is given."""
 
@@ -71,19 +97,4 @@ class AdminSite(BackgroundServer):
         authorization: str | None = basic("root"),
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """One request on a connection of its own; a body that is bytes goes as it is."""
-        connection = http.client.HTTPConnection(self.host, self.api_port, timeout=15)
-        sent = dict(headers or {})
-        if authorization is not None:
-            sent["Authorization"] = authorization
-        content = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-        if content is not None:
-            sent.setdefault("Content-Type", "application/json")
-        try:
-            connection.request(method, f"/api/admin{path}", content, sent)
-            response = connection.getresponse()
-            text = response.read()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, found, json.loads(text) if text else None)
-        finally:
-            connection.close()
+        return ask(self.api_port, method, path, body, authorization, headers)

@@ -252,8 +252,13 @@ def test_a_session_that_is_not_there_is_named_and_404(site: AdminSite, name: str
 
 WRONG = [
     ("PUT", "/sessions/{}/bandwidth", {"max_kbps": "fast"}, "max_kbps = 'fast': input should be a valid number"),
-    ("PUT", "/sessions/{}/bandwidth", {"max_kbps": 0}, "max_kbps = 0: input should be greater than 0"),
-    ("PUT", "/sessions/{}/bandwidth", {"max_kbps": -1}, "max_kbps = -1: input should be greater than 0"),
+    ("PUT", "/sessions/{}/bandwidth", {"max_kbps": 0}, "max_kbps = 0: input should be greater than or equal to 0.001"),
+    (
+        "PUT",
+        "/sessions/{}/bandwidth",
+        {"max_kbps": -1},
+        "max_kbps = -1: input should be greater than",
+    ),
     ("PUT", "/sessions/{}/bandwidth", b'{"max_kbps": NaN}', "max_kbps = nan: input should be a finite number"),
     ("PUT", "/sessions/{}/bandwidth", b'{"max_kbps": Infinity}', "max_kbps = inf: input should be "),
     ("PUT", "/sessions/{}/bandwidth", {}, "max_kbps: field required"),
@@ -296,8 +301,8 @@ def test_a_value_that_is_not_allowed_is_named_and_changes_nothing(
 
 def test_an_unknown_path_and_a_wrong_method_are_told(site: AdminSite) -> None:
     assert (site.ask("GET", "/nothing").status, site.ask("GET", "/nothing").error) == (404, "Not Found")
-    answer = site.ask("PATCH", "/sessions")
-    assert (answer.status, answer.error, answer.headers["allow"]) == (405, "Method Not Allowed", "GET")
+    answer = site.ask("PATCH", "/blocks")
+    assert (answer.status, answer.error, answer.headers["allow"]) == (405, "Method Not Allowed", "DELETE, GET, PUT")
 
 
 def test_what_needs_a_process_or_tlex_says_so_where_there_is_none(site: AdminSite) -> None:

@@ -12,10 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from penstock.doors.gate import BlockScope
 from penstock.services.admin.logins import AdminRole
 
-# Larger ones are typing errors, and would be no limit anyway.
+# Smaller and larger ones are typing errors: nothing would be sent, or the limit would be none.
+LEAST = 0.001
 MOST = 1_000_000_000
 
-Limit = Annotated[float, Field(gt=0, le=MOST, allow_inf_nan=False)]
+Limit = Annotated[float, Field(ge=LEAST, le=MOST, allow_inf_nan=False)]
 # Text that the log and a protocol line can carry.
 Name = Annotated[str, Field(min_length=1, max_length=1_000, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Text = Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00-\x1f\x7f]*$")]

@@ -6,12 +6,14 @@ Whoever gets here has logged in and may do this (`guard`). What is done is in `s
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import Body, Depends, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from penstock import __version__
 from penstock.doors.gate import BlockScope
@@ -311,7 +313,9 @@ def _add_refusals(app: FastAPI, audit: Audit) -> None:
     async def on_wrong_path(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         problem = AdminProblem(error.status_code, str(error.detail))
-        problem.headers |= error.headers or {}
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            # There is a route for each method, and the first of them knows no other.
+            problem.headers["Allow"] = ", ".join(sorted(_methods(app, request)))
         return refused(request, problem)
 
     app.add_exception_handler(AdminProblem, on_problem)
@@ -323,6 +327,14 @@ def _add_refusals(app: FastAPI, audit: Audit) -> None:
         response = await call_next(request)
         response.headers["Cache-Control"] = "no-store"
         return response
+
+
+def _methods(app: FastAPI, request: Request) -> set[str]:
+    """All that are right for the path of a request."""
+    found = [
+        route for route in app.routes if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE
+    ]
+    return {method for route in found for method in route.methods or ()}
 
 
 def _sentence(error: dict[str, Any]) -> str:
