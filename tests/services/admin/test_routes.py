@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.journal.reader import JournalReader
-from penstock.log import TextFormatter
+from penstock.log.lines import TextFormatter
 from penstock.services.admin.audit import ENTITY, KIND
 from tests.conformance.phrases import add, batch, create
 from tests.services.admin.site import AdminSite, basic

@@ -11,7 +11,6 @@ from typing import NamedTuple, TypeVar
 
 from penstock.adapters.api import DataAdapter
 from penstock.adapters.roster import Roster
-from penstock.doors.stream.websocket import WebSocketConnection
 from penstock.exchange.session import HubSession
 from penstock.kernel.feed import Feed
 from penstock.kernel.identity import public
@@ -66,7 +65,8 @@ def described(session: Session) -> SessionInfo:
         user=session.user,
         adapter_set=session.adapter_set,
         address=session.address,
-        transport=_transport(session),
+        transport=session.transport,
+        library=session.library,
         seconds=round(session.kernel.clock() - session.opened, 3),
         max_kbps=session.max_bandwidth,
         is_ruled=session.ruling is not None,
@@ -97,15 +97,6 @@ def described_subscription(subscription: Subscription) -> SubscriptionInfo:
         max_per_second=subscription.max_frequency,
         is_ruled=subscription.ruling is not None,
     )
-
-
-def _transport(session: Session) -> str:
-    if session.binding.polling:
-        # Between two polls it has no connection either.
-        return "websocket" if isinstance(session.channel, WebSocketConnection) else "http-polling"
-    if session.channel is None:
-        return "none"
-    return "websocket" if isinstance(session.channel, WebSocketConnection) else "http-streaming"
 
 
 def items(kernel: Kernel, adapter_set: str | None, data_adapter: str | None) -> Iterator[tuple[Feed, Item]]:

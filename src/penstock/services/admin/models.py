@@ -84,7 +84,8 @@ class SessionInfo(BaseModel):
     user: str | None
     adapter_set: str
     address: str
-    transport: str = Field(description="websocket, http-streaming, http-polling or none.")
+    transport: str = Field(description="websocket, websocket-polling, http-streaming, http-polling or none.")
+    library: str | None = Field(description="The client library, as it calls itself.")
     seconds: float = Field(description="How long it has been open.")
     max_kbps: float | None
     is_ruled: bool = Field(description="Whether an administrator has set the bandwidth.")
