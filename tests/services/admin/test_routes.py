@@ -234,6 +234,22 @@ def test_the_failure_of_an_adapter_is_shown_and_cleared(site: AdminSite) -> None
     assert actions(site)[0]["failure"] == "the feed is gone"
 
 
+# -- the log --------------------------------------------------------------------------------------------------------
+
+
+def test_the_level_of_a_category_is_set_and_reset(site: AdminSite) -> None:
+    configured = site.ask("GET", "/levels").body
+    category = "penstock.doors.tlcp"
+    found = site.ask("PUT", "/levels", {"category": category, "level": "debug"}).body
+    assert found[category] == "debug"
+    assert logging.getLogger(f"{category}.door").isEnabledFor(logging.DEBUG)
+    assert found["penstock"] == configured["penstock"]
+    found = site.ask("PUT", "/levels", {"category": category, "level": None}).body
+    assert found[category] == configured["penstock"]
+    expected = {"action": "set log level", "by": "root", "address": "127.0.0.1", "category": category}
+    assert actions(site) == [{**expected, "log_level": "debug"}, {**expected, "log_level": None}]
+
+
 # -- what is wrong --------------------------------------------------------------------------------------------------
 
 
@@ -276,6 +292,10 @@ WRONG = [
     ("PUT", "/blocks", {"scope": "all", "name": "x"}, "name = x: expected none, because the block is for all"),
     ("PUT", "/blocks", {"scope": "user"}, "name is empty: expected the name of the user"),
     ("DELETE", "/blocks?scope=adapter_set", None, "name is empty: expected the name of the adapter set"),
+    ("PUT", "/levels", {"category": "penstock", "level": "loud"}, "'loud' is no level; expected one of debug, info"),
+    ("PUT", "/levels", {"category": "elsewhere", "level": "info"}, "'elsewhere' is no category; expected penstock"),
+    ("PUT", "/levels", {"category": "penstock./etc", "level": "info"}, "category = 'penstock./etc': string should"),
+    ("PUT", "/levels", {"category": "penstock"}, "level: field required"),
     ("POST", "/drain", {"seconds": -1}, "seconds = -1: input should be greater than or equal to 0"),
     ("POST", "/drain", {"stop": "yes"}, "stop = 'yes': input should be a valid boolean"),
     ("POST", "/adapters/clear", {"adapter": ""}, "adapter = '': string should have at least 1 character"),

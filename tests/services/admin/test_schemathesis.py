@@ -26,7 +26,7 @@ EXCLUDED = "positive_data_acceptance,ignored_auth"
 # Seconds that a run may take.
 PATIENCE = 1_200 if LONG else 110
 
-OPERATIONS = 24
+OPERATIONS = 26
 
 pytestmark = pytest.mark.timeout(PATIENCE + 10)
 

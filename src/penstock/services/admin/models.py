@@ -61,6 +61,15 @@ class Draining(Body):
     stop: Annotated[bool, Field(description="Whether the process stops when no session is left.")] = False
 
 
+class LevelSetting(Body):
+    category: Annotated[str, Field(max_length=200, pattern=r"^\w+(\.\w+)*$")] = Field(
+        description="A category of the log, such as `penstock.doors`."
+    )
+    level: Annotated[str, Field(max_length=20)] | None = Field(
+        description="debug, info, warning or error; null: what the configuration says."
+    )
+
+
 class Clearing(Body):
     adapter: Name = Field(description="`SET/NAME` of a data adapter, `SET` of a metadata adapter.")
 

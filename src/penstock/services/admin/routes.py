@@ -15,7 +15,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
-from penstock import __version__
+from penstock import __version__, log
 from penstock.doors.gate import BlockScope
 from penstock.kernel.ruling import Ruling
 from penstock.services.admin import lists
@@ -35,6 +35,7 @@ from penstock.services.admin.models import (
     Error,
     Frequency,
     ItemList,
+    LevelSetting,
     LoginInfo,
     ReloadInfo,
     SessionDetail,
@@ -263,6 +264,15 @@ def _add_server(app: FastAPI, steering: Steering) -> None:
     async def cancel(who: By) -> DrainInfo:
         steering.cancel_drain(who)
         return state()
+
+    @app.get("/levels", summary="The categories of the log, each with the level from which on it is written")
+    async def levels() -> dict[str, str]:
+        return log.levels()
+
+    @app.put("/levels", summary="Set the level of a category of the log, until the next reload")
+    async def set_level(who: By, setting: LevelSetting) -> dict[str, str]:
+        steering.set_level(who, setting.category, setting.level)
+        return log.levels()
 
     @app.post("/reload", summary="Read the configuration again", responses=_documented(CONFLICT))
     async def reload(who: By) -> ReloadInfo:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock import log
 from penstock.adapters.roster import Roster
 from penstock.config import ConfigError
 from penstock.doors.gate import BlockKey, BlockScope, Gate
@@ -151,6 +152,14 @@ class Steering:
         if self.process is None:
             raise AdminProblem(409, "this server runs inside another program, which starts and stops it")
         return self.process
+
+    def set_level(self, who: Administrator, category: str, level: str | None) -> None:
+        """None: what the configuration says. A reload forgets what was set."""
+        try:
+            log.set_level(category, level)
+        except log.LevelError as error:
+            raise AdminProblem(422, str(error)) from None
+        self._audit.done(who, "set log level", category=category, log_level=level)
 
     def clear_failure(self, who: Administrator, label: str) -> None:
         found = [member for member in self.roster.members() if member.label == label]
