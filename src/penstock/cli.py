@@ -1,6 +1,6 @@
 """The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, `penstock compile`, and those that
 rooms bring along: `penstock watch`, `penstock user`, `penstock pipeline`, `penstock history`, `penstock journal`,
-`penstock tlex`.
+`penstock tlex`, `penstock admin`.
 
 Not here: what the options mean (config/), what a server is made of (server.py and services/, imported only to serve).
 Read next: docs/configuration.md.
@@ -16,6 +16,7 @@ import typer
 from penstock import BUILD, __version__, log
 from penstock.adapters.access.commands import app as user_app
 from penstock.build.compiler import CompileError, Impossible, compile_sources
+from penstock.client.admin_commands import app as admin_app
 from penstock.client.tlex_commands import app as tlex_client_app
 from penstock.client.watching import watch
 from penstock.config import ConfigError, Loaded, as_json, as_toml, load
@@ -58,6 +59,7 @@ app.add_typer(pipeline_app, name="pipeline")
 app.add_typer(history_app, name="history")
 app.add_typer(journal_app, name="journal")
 app.command("watch")(watch)
+app.add_typer(admin_app, name="admin")
 tlex_app.add_typer(tlex_client_app)
 app.add_typer(tlex_app, name="tlex")
 

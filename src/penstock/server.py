@@ -35,6 +35,7 @@ from penstock.durable import keep_to_owner
 from penstock.log import configure_levels, get, reopen
 from penstock.loop import new_loop
 from penstock.monitor.health import Answer, answer
+from penstock.services.admin.demo import demo_administrator
 from penstock.services.admin.service import AdminService
 from penstock.services.admin.steering import ProcessHandle, Reloaded
 from penstock.services.api import ApiService
@@ -119,7 +120,11 @@ async def _serve(loaded: Loaded, beside: Beside | None, names_page: bool, roster
     _handle_signals(loop, stopped, reload_asked)
     data_dir = Path(loaded.config.server.data_dir)
     loader = Loader(loaded.directory, loaded.place)
-    server = Server(loaded.config, [], loader, data_dir, roster, loaded.origins)
+    administrator = None
+    if names_page and not loaded.config.admin.users:
+        administrator = await asyncio.to_thread(demo_administrator, data_dir)
+    users = None if administrator is None else administrator.users
+    server = Server(loaded.config, [], loader, data_dir, roster, loaded.origins, users)
     if not await _start_unless(server, stopped):
         log.info("stopped before it was ready")
         return
@@ -131,6 +136,8 @@ async def _serve(loaded: Loaded, beside: Beside | None, names_page: bool, roster
     if names_page:
         print(server.page_line(), flush=True)
     print(server.ready_line(), flush=True)
+    if administrator is not None:
+        print(administrator.line(), flush=True)
     if beside is not None:
         beside.start(server.api_address)
     await stopped.wait()

@@ -67,6 +67,7 @@ def test_the_demo_computes_candles_and_movers_and_one_signal_stops_all_of_it(tmp
         ready = READY.fullmatch(command.line())
         assert ready is not None
         assert page == f"penstock: the page is at {ready[1]}/"
+        assert command.line().startswith("penstock: administrator admin, password ")
         assert command.line() == "pipeline: starting Spark…"
         candle, mover, query = asyncio.run(asyncio.wait_for(look(ready[1]), SPARK_PATIENCE))
         low, high = float(candle.values["low"] or ""), float(candle.values["high"] or "")

@@ -19,8 +19,10 @@ from urllib.request import urlopen
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from tests.support.administration import ask, basic
 from tests.support.background import BackgroundServer
 from tests.support.command import PORTS, Command, run
+from tests.support.privacy import open_to_others
 from tests.support.process import READY, ServerProcess
 from tests.support.raw import CID, TIMEOUT, Exchange, Http, Socket, Stream, params, tags
 
@@ -28,6 +30,8 @@ from tests.support.raw import CID, TIMEOUT, Exchange, Http, Socket, Stream, para
 GOODBYE = "END,48,The server is going down"
 
 GOING_AWAY = 1001
+
+ADMINISTRATOR = re.compile(r"penstock: administrator admin, password (\S{16}) \(a new one at every start\)")
 QUOTES = {
     "reqId": 1,
     "op": "add",
@@ -95,6 +99,7 @@ def test_demo_says_where_the_page_is(tmp_path: Path) -> None:
     with Command(tmp_path, "demo", "--port", str(port), "--api-port", "0", "--no-pipeline") as command:
         assert command.line() == f"penstock: the page is at http://127.0.0.1:{port}/"
         assert READY.fullmatch(command.line())
+        assert ADMINISTRATOR.fullmatch(command.line())
         with urlopen(f"http://127.0.0.1:{port}/", timeout=TIMEOUT) as page:
             assert b"<title>Penstock</title>" in page.read()
         assert command.stop() == (0, "")
@@ -106,6 +111,36 @@ def test_demo_on_any_free_port_names_the_port_that_it_has_got(tmp_path: Path) ->
         ready = READY.fullmatch(command.line())
         assert ready is not None
         assert page == f"penstock: the page is at http://127.0.0.1:{ready[2]}/"
+        assert ADMINISTRATOR.fullmatch(command.line())
+        assert command.stop() == (0, "")
+
+
+def test_demo_has_an_administrator_whose_password_is_told_once_and_kept_nowhere(tmp_path: Path) -> None:
+    passwords = []
+    for _ in range(2):
+        with Command(tmp_path, "demo", *PORTS, "--no-pipeline") as command:
+            command.line()
+            ready = READY.fullmatch(command.line())
+            assert ready is not None
+            told = ADMINISTRATOR.fullmatch(command.line())
+            assert told is not None
+            passwords.append(told[1])
+            assert ask(int(ready[4]), "GET", "/me", authorization=basic("admin", told[1])).body["role"] == "admin"
+            assert ask(int(ready[4]), "GET", "/me", authorization=basic("admin", passwords[0] + "x")).status == 401
+            assert command.stop() == (0, "")
+            assert told[1] not in command.errors
+    assert len(set(passwords)) == 2
+    kept = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [each for each in kept for password in passwords if password.encode() in each]
+    assert open_to_others(tmp_path / "penstock-data") == []
+
+
+def test_a_server_without_a_demo_command_has_no_administrator(tmp_path: Path) -> None:
+    with Command(tmp_path, "serve", *PORTS) as command:
+        ready = READY.fullmatch(command.line())
+        assert ready is not None
+        answer = ask(int(ready[4]), "GET", "/me", authorization=basic("admin", "admin"))
+        assert (answer.status, answer.error.partition(":")[0]) == (401, "nobody may administer this server")
         assert command.stop() == (0, "")
 
 

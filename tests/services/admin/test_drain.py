@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from penstock.services.admin.drain import STEP, due
 from tests.conformance.phrases import create
-from tests.services.admin.site import AdminSite, ask, basic, write_users
+from tests.services.admin.site import AdminSite
+from tests.support.administration import ask, basic, write_users
 from tests.support.process import ServerProcess
 from tests.support.raw import Exchange
 

@@ -15,7 +15,8 @@ from penstock.services.admin.logins import MAX_WAITING, AdminRole, Logins
 from penstock.services.admin.pauses import FIRST_PAUSE, FORGIVEN_AFTER, FREE_MISTAKES, LONGEST_PAUSE, Pauses
 from penstock.services.admin.problems import AdminProblem
 from penstock.testing.clock import Clock
-from tests.services.admin.site import AdminSite, basic, write_users
+from tests.services.admin.site import AdminSite
+from tests.support.administration import basic, write_users
 
 PATHS = ["/me", "/sessions", "/sessions/S0123456789abcdef", "/items", "/blocks", "/openapi.json", "/nothing", "/"]
 

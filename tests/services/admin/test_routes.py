@@ -14,7 +14,8 @@ from penstock.journal.reader import JournalReader
 from penstock.log.lines import TextFormatter
 from penstock.services.admin.audit import ENTITY, KIND
 from tests.conformance.phrases import add, batch, create
-from tests.services.admin.site import AdminSite, basic
+from tests.services.admin.site import AdminSite
+from tests.support.administration import basic
 from tests.support.raw import Stream
 
 UNKNOWN = "S0123456789abcdef"

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.phrases import add, batch
-from tests.services.admin.site import AdminSite, basic
+from tests.services.admin.site import AdminSite
+from tests.support.administration import basic
 
 LONG = os.environ.get("PENSTOCK_PROFILE") == "long"
 

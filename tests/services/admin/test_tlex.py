@@ -9,7 +9,7 @@ import pytest
 
 from penstock.wire.tlex.datagrams import Bye, Reconnect
 from tests.doors.tlex.site import Site
-from tests.services.admin.site import Answer, ask, write_users
+from tests.support.administration import Answer, ask, write_users
 
 
 @pytest.fixture

@@ -1,0 +1,47 @@
+"""The administrator of the demo: made at every start with a password that nobody has chosen, and told once.
+
+Only its hash is kept. Whoever runs a server of their own names a file of users (`admin.users`) instead.
+"""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.adapters.access.settings import AccessError
+from penstock.durable import make_directory
+from penstock.services.admin.logins import AdminRole
+from penstock.services.errors import StartError
+
+NAME = "admin"
+
+# Random bytes of the password.
+PASSWORD_BYTES = 12
+
+
+class DemoAdministrator(NamedTuple):
+    users: Path
+    password: str
+
+    def line(self) -> str:
+        """For the person who has started the demo."""
+        return f"penstock: administrator {NAME}, password {self.password} (a new one at every start)"
+
+
+def demo_administrator(data_dir: Path) -> DemoAdministrator:
+    """Raises StartError. Takes a tenth of a second: not for a loop."""
+    from penstock.adapters.access import editing  # takes its time to load, and not all need it
+    from penstock.adapters.access.users import User, hashed
+
+    path = data_dir / "admin" / "users"
+    password = secrets.token_urlsafe(PASSWORD_BYTES)
+    user = User(NAME, hashed(password), (AdminRole.ADMIN.value,))
+    try:
+        make_directory(path.parent)
+        editing.add(path, NAME, lambda before: user)
+    except OSError as error:
+        raise StartError(f"the demo's administrator cannot be kept in {path}: {error.strerror}") from error
+    except AccessError as error:
+        raise StartError(f"the demo's administrator cannot be kept: {error}") from error
+    return DemoAdministrator(path, password)
