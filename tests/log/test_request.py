@@ -89,7 +89,7 @@ def test_requests_beside_one_another_keep_their_numbers(capsys: pytest.CaptureFi
             other.set()
             return request.number
 
-    async def run() -> list[str]:
+    async def run() -> tuple[str, str]:
         one, two = asyncio.Event(), asyncio.Event()
         one.set()
         return await asyncio.gather(answer("first", one, two), answer("second", two, one))
