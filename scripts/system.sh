@@ -1,7 +1,7 @@
 #!/bin/sh
 # system.sh: makes sure that the system has what the tests need beyond the package registries of Python and Node.js:
 # Chromium for the page, curl for the sessions of the specification, openssl and PostgreSQL for the TLEX hub, slowhttptest
-# for slow clients, a C compiler for the benchmarks, a JDK and Maven for the published Java clients and adapters. As root on
+# for slow clients, Prometheus for /metrics, a C compiler for the benchmarks, a JDK and Maven for the published Java clients and adapters. As root on
 # Debian what is missing is installed.
 set -eu
 
@@ -28,6 +28,8 @@ missing() {
     command -v openssl >/dev/null || printf 'openssl '
     has_postgres || printf 'postgresql '
     command -v slowhttptest >/dev/null || printf 'slowhttptest '
+    # The server as well as promtool: one package.
+    command -v promtool >/dev/null || printf 'prometheus '
     # The load of the benchmarks is a program in C, and speaks TLS.
     command -v cc >/dev/null || printf 'gcc libc6-dev '
     [ -e /usr/include/openssl/ssl.h ] || printf 'libssl-dev '

@@ -72,9 +72,3 @@ def test_the_example_for_a_public_server_has_no_demo() -> None:
     example = tomllib.loads((ROOT / "examples" / "penstock.toml").read_text("utf-8"))
     assert example["stream"]["host"] == "0.0.0.0"
     assert example["demo"]["enabled"] is False
-
-
-@pages
-def test_no_page_speaks_of_metrics_before_there_are_any(page: Path) -> None:
-    """The API port has none yet; Spark's own, by their name, are something else."""
-    assert re.findall(r"(?i)(?<!observed)\bmetrics\b", page.read_text("utf-8")) == []

@@ -34,7 +34,7 @@ from penstock.doors.gate import Gate
 from penstock.durable import keep_to_owner
 from penstock.log import configure_levels, get, reopen
 from penstock.loop import new_loop
-from penstock.monitor.health import Answer, answer
+from penstock.monitor.health import Answer, ServerPhase, ready
 from penstock.services.admin.demo import demo_administrator
 from penstock.services.admin.service import AdminService
 from penstock.services.admin.steering import ProcessHandle, Reloaded
@@ -268,12 +268,14 @@ class Server:
         self._ditto = DittoService(config, data_dir, self._journal, self.sets, self._ports, ledger)
         self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger)
         self.gate = Gate(config.limits, core.kernel.tally)
-        self._stream = StreamService(config, core, self.sets, self.health, shares.stream, self.gate)
+        self._stream = StreamService(config, core, self.sets, self.readiness, shares.stream, self.gate)
         admin = AdminService(
             config, core.kernel, self.gate, roster, self._journal, lambda: self._tlex.door, administrators
         )
         self.steering = admin.steering
-        self._api = ApiService(config, lambda: self._stack.services, self.health, shares.api, ledger)
+        self._api = ApiService(
+            config, lambda: self._stack.services, self.readiness, sampling.figures_of_all, shares.api, ledger
+        )
         # In the order in which they open. They drain in the reverse order, those of one line at the same time, then
         # close in the reverse order. Doors come after everything that they show to clients.
         self._stack = Stack(
@@ -313,14 +315,18 @@ class Server:
     def is_ready(self) -> bool:
         return self._ready and not self.stream.stopping
 
-    def health(self) -> Answer:
-        """What /health answers; reasons stay in the log, because anybody may ask."""
-        if self.gate.draining:
-            return 503, {"status": "draining"}
+    @property
+    def phase(self) -> ServerPhase:
+        if self.stream.stopping or self.gate.draining:
+            return ServerPhase.DRAINING
+        return ServerPhase.READY if self._ready else ServerPhase.STARTING
+
+    def readiness(self) -> Answer:
+        """What /ready answers; reasons stay in the log, because anybody may ask."""
         services = self._stack.services
         failed = [name for service in services for name in service.failures()]
         degraded = [name for service in services for name in service.degradations()]
-        return answer(self.is_ready(), failed, list(dict.fromkeys(degraded)))
+        return ready(self.phase, failed, list(dict.fromkeys(degraded)))
 
     # -- another configuration ------------------------------------------------------------------------------------
 

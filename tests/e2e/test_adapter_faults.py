@@ -167,10 +167,10 @@ class Faulty(Process):
         self.api_port = int(found[3])
         return Exchange(found[1], int(found[2]))
 
-    def health(self, port: int) -> tuple[int, dict[str, object]]:
+    def readiness(self, port: int) -> tuple[int, dict[str, object]]:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
         try:
-            connection.request("GET", "/health")
+            connection.request("GET", "/ready")
             response = connection.getresponse()
             return response.status, json.loads(response.read())
         finally:
@@ -217,7 +217,7 @@ def test_a_data_adapter_that_leaves_in_a_call_has_failed_in_this_call_and_others
             assert f"adapter_set={name} adapter=DEFAULT call={call}" in line
             assert serves_others(exchange)
         # Each call stands for itself, as with any other exception.
-        assert process.health(exchange.port) == (200, {"status": "ok"})
+        assert process.readiness(exchange.port) == (200, {"status": "ready"})
         code, _ = process.stop()
     assert code == 0
 
@@ -237,7 +237,7 @@ def test_an_adapter_that_leaves_in_a_task_or_callback_of_its_own_has_failed_and_
             assert serves_others(exchange)
         for port in (exchange.port, process.api_port):
             failed = [f"data adapter {name}/DEFAULT" for name in sets]
-            assert process.health(port) == (503, {"status": "failed", "failed": failed})
+            assert process.readiness(port) == (503, {"status": "failed", "failed": failed})
         code, _ = process.stop()
     assert code == 0
 
@@ -287,7 +287,7 @@ def test_an_optional_data_adapter_that_leaves_at_the_start_is_tried_again(tmp_pa
     with Faulty(tmp_path, data_adapter("Leaving", where, more="optional = true\n")) as process:
         exchange = process.ready()
         assert "SystemExit" in process.log_until("optional data adapter has not started")
-        assert process.health(exchange.port) == (
+        assert process.readiness(exchange.port) == (
             200,
             {"status": "degraded", "degraded": ["data adapter FAULTY/DEFAULT"]},
         )

@@ -43,9 +43,9 @@ QUOTES = {
 }
 
 
-def health(port: int) -> tuple[int, object]:
+def ready(port: int) -> tuple[int, object]:
     try:
-        with urlopen(f"http://127.0.0.1:{port}/health", timeout=TIMEOUT) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/ready", timeout=TIMEOUT) as answer:
             return answer.status, json.load(answer)
     except HTTPError as error:
         with error:
@@ -67,18 +67,18 @@ def test_the_ready_line_comes_once_and_says_where_the_server_is(tmp_path: Path) 
         match = READY.fullmatch(command.line())
         assert match is not None
         assert match[1] == "127.0.0.1"
-        assert health(int(match[2])) == (200, {"status": "ok"})
-        assert health(int(match[4])) == (200, {"status": "ok"})
+        assert ready(int(match[2])) == (200, {"status": "ready"})
+        assert ready(int(match[4])) == (200, {"status": "ready"})
         assert command.stop() == (0, "")
 
 
-def test_health_is_503_on_both_ports_while_the_server_is_not_ready(server: BackgroundServer) -> None:
+def test_ready_is_503_on_both_ports_while_the_server_starts(server: BackgroundServer) -> None:
     server.server._ready = False
-    assert health(server.port) == (503, {"status": "starting"})
-    assert health(server.api_port) == (503, {"status": "starting"})
+    assert ready(server.port) == (503, {"status": "starting"})
+    assert ready(server.api_port) == (503, {"status": "starting"})
     server.server._ready = True
-    assert health(server.port) == (200, {"status": "ok"})
-    assert health(server.api_port) == (200, {"status": "ok"})
+    assert ready(server.port) == (200, {"status": "ready"})
+    assert ready(server.api_port) == (200, {"status": "ready"})
 
 
 @pytest.mark.parametrize(("adapter_set", "data_adapter"), [("WELCOME", "STOCKS"), ("DEMO", "QUOTE_ADAPTER")])
@@ -202,7 +202,7 @@ def test_a_killed_process_leaves_nothing_that_keeps_the_next_from_starting(proce
     process.kill()
     process.start()
     assert process.port == port
-    assert health(process.port) == (200, {"status": "ok"})
+    assert ready(process.port) == (200, {"status": "ready"})
 
 
 # -- the end -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What /health says on both ports of a real process: the journal and adapters that have failed, by name and no more."""
+"""What probes say on both ports of a real process: the journal and adapters that have failed, by name and no more."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Failing(DataAdapter):
 # Less than what a file of the journal begins with, in bytes.
 SMALL = 4_096
 
-OK: tuple[int, dict[str, object]] = (200, {"status": "ok"})
+READY: tuple[int, dict[str, object]] = (200, {"status": "ready"})
 
 
 class Watched(Process):
@@ -41,10 +41,10 @@ class Watched(Process):
         self.ports = int(found[1]), int(found[2])
         self.pid = self._process.pid
 
-    def health(self, port: int | None = None) -> tuple[int, dict[str, object]]:
-        connection = http.client.HTTPConnection("127.0.0.1", port or self.ports[0], timeout=TIMEOUT)
+    def probe(self, path: str, port: int) -> tuple[int, dict[str, object]]:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
         try:
-            connection.request("GET", "/health")
+            connection.request("GET", path)
             response = connection.getresponse()
             assert response.headers["Content-Type"] == "application/json"
             return response.status, json.loads(response.read())
@@ -52,22 +52,23 @@ class Watched(Process):
             connection.close()
 
     def becomes(self, expected: tuple[int, Mapping[str, object]]) -> None:
-        """Both ports say so, sooner or later."""
+        """Both ports say so at /ready, sooner or later; whatever that is, the process lives."""
         deadline = time.monotonic() + 30
         for port in self.ports:
-            while (found := self.health(port)) != expected:
+            while (found := self.probe("/ready", port)) != expected:
                 assert time.monotonic() < deadline, found
                 time.sleep(0.02)
+            assert self.probe("/health", port) == (200, {"status": "live"})
 
 
 def test_a_journal_that_cannot_be_written_makes_it_503_for_as_long_as_that_lasts(tmp_path: Path) -> None:
     with Watched(tmp_path, "demo.enabled = true\n") as process:
-        process.becomes(OK)
+        process.becomes(READY)
         unlimited = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (SMALL, unlimited[1]))
         process.becomes((503, {"status": "failed", "failed": ["journal"]}))
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, unlimited)
-        process.becomes(OK)
+        process.becomes(READY)
 
 
 def test_a_data_adapter_that_has_failed_makes_it_503_and_the_reason_stays_in_the_log(tmp_path: Path) -> None:
@@ -92,8 +93,8 @@ def test_a_remote_adapter_that_is_not_connected_is_named_but_stays_200(tmp_path:
 def test_an_adapter_set_that_a_reload_could_not_start_is_named_until_a_reload_takes_it_away(tmp_path: Path) -> None:
     quotes = echo("QUOTES", "hello")
     with Watched(tmp_path, quotes) as process:
-        process.becomes(OK)
+        process.becomes(READY)
         process.reload(quotes + '[adapters.BROKEN.data.FEED]\nadapter = "feed:Refusing"\n')
         process.becomes((200, {"status": "degraded", "degraded": ["adapter set BROKEN"]}))
         process.reload(quotes)
-        process.becomes(OK)
+        process.becomes(READY)

@@ -1,4 +1,4 @@
-"""The fields of monitor_statistics: all of the specification, and some beyond; each has an attribute of its name."""
+"""The fields of monitor_statistics: those of the specification and those beyond it, each with its own attribute."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Adapter:
     def trouble(self) -> str | None:
         """Why the adapter cannot do its work at present, such as a lost connection; None when it can.
 
-        /health names the adapter as degraded as long as there is a reason, which is not shown.
+        /ready names the adapter as degraded as long as there is a reason, which is not shown.
         """
         return None
 

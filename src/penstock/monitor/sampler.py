@@ -160,7 +160,7 @@ class Sampler:
             bandwidth_total_bytes=whole("penstock_sent_bytes"),
             bandwidth_current=bandwidth,
             bandwidth_highest=self._most_of("bandwidth", bandwidth),
-            bandwidth_allocated=value("penstock_allocated_bandwidth_bytes", KILOBITS),
+            bandwidth_allocated=value("penstock_allocated_bandwidth_bytes_per_second", KILOBITS),
             bandwidth_client_average=round(bandwidth / sessions, DECIMALS) if sessions else 0.0,
             messages_events_sec=rate("penstock_messages"),
             messages_total_handled=whole("penstock_messages"),

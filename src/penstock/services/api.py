@@ -1,6 +1,6 @@
 """The API port as a service: the application with the routes of all services, and the port that serves it.
 
-It closes after everything else has drained, because it answers /health and requests under way until then.
+It closes after everything else has drained, because it answers /ready and requests under way until then.
 """
 
 from __future__ import annotations
@@ -30,21 +30,23 @@ class ApiService(Service):
         self,
         config: Config,
         others: Callable[[], Sequence[Service]],
-        health: Callable[[], Answer],
+        ready: Callable[[], Answer],
+        figures: Callable[[], Iterable[Family]],
         max_connections: int,
         ledger: Ledger,
     ) -> None:
-        """`others` are the services that may have routes and WebSockets at this port."""
+        """`others` are services that may have routes and WebSockets at this port; `figures` are those of /metrics."""
         self._config = config
         self._others = others
-        self._health = health
+        self._ready = ready
+        self._figures = figures
         self._max_connections = max_connections
         self._ledger = ledger
         # There once it is open.
         self.port: AsgiPort | None = None
 
     async def open(self) -> None:
-        application = build_api(self._health)
+        application = build_api(self._ready, self._figures if self._config.api.metrics else None)
         take_over = None
         for service in self._others():
             service.mount(application)

@@ -112,6 +112,10 @@ class JournalService(Service):
     def failures(self) -> list[str]:
         return [] if self.gatherer is None or self.gatherer.journal.trouble is None else ["journal"]
 
+    def degradations(self) -> list[str]:
+        has_room = not self._size.disk or self._size.free >= self._config.journal.min_free_bytes
+        return [] if self.gatherer is None or has_room else ["disk nearly full"]
+
     def figures(self) -> Iterable[Family]:
         if self.gatherer is None:
             return ()

@@ -67,10 +67,12 @@ class SamplingService(Service):
     name = "sampling"
 
     def __init__(self, kernel: Kernel, services: Callable[[], Sequence[Service]]) -> None:
-        self.sampler = Sampler(self._figures_of_all, time.monotonic, lambda: time.time_ns() // 1_000_000)
+        self.sampler = Sampler(self.figures_of_all, time.monotonic, lambda: time.time_ns() // 1_000_000)
         self._kernel = kernel
         self._services = services
         self._started = time.time()
+        # How often a service could not say its figures.
+        self._faults = 0
         self._population = Population()
         self._process = process.look()
         # By how much timers are late; and how long it takes from one turn of the loop to the next.
@@ -117,14 +119,24 @@ class SamplingService(Service):
             await asyncio.sleep(0)
             self._turns.add(clock() - woken)
 
-    def _figures_of_all(self) -> Iterable[Family]:
+    def figures_of_all(self) -> Iterable[Family]:
+        """Those of every service; one that cannot say its own does not keep the others' from being seen."""
+        found: list[Family] = []
         for service in self._services():
-            yield from service.figures()
+            try:
+                found += service.figures()
+            except Exception:
+                self._faults += 1
+                log.exception("a service cannot say its figures", service=service.name)
+        return found
 
     def figures(self) -> Iterable[Family]:
         now, people = self._process, self._population
         return (
             info("penstock_build", "The version that runs, and its build.", build_labels()),
+            counter(
+                "penstock_figures_faults", "How often a part of the server could not say its figures.", self._faults
+            ),
             gauge("penstock_process_start_time_seconds", "When the server was started, since 1970.", self._started),
             gauge("penstock_process_resident_memory_bytes", "Memory of the process.", now.resident),
             gauge("penstock_process_available_memory_bytes", "Memory that the machine can still give.", now.available),
@@ -158,8 +170,8 @@ class SamplingService(Service):
                 people.libraries,
             ),
             gauge(
-                "penstock_allocated_bandwidth_bytes",
-                "Sum of the bandwidth limits of those sessions that have one, a second.",
+                "penstock_allocated_bandwidth_bytes_per_second",
+                "Sum of the bandwidth limits of those sessions that have one.",
                 people.allocated * KILOBITS_TO_BYTES,
             ),
         )

@@ -61,11 +61,11 @@ class Service:
     # -- its part in the server -----------------------------------------------------------------------------------
 
     def failures(self) -> list[str]:
-        """What the server needs and does not have; /health answers 503 with these names."""
+        """What the server needs and does not have; /ready answers 503 with these names."""
         return []
 
     def degradations(self) -> list[str]:
-        """What is wrong while the server does its work; /health names it."""
+        """What is wrong while the server does its work; /ready names it."""
         return []
 
     def figures(self) -> Iterable[Family]:

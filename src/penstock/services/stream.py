@@ -33,7 +33,7 @@ class StreamService(Service):
         config: Config,
         kernel: KernelService,
         sets: SetsService,
-        health: Callable[[], Answer],
+        ready: Callable[[], Answer],
         max_connections: int,
         gate: Gate,
     ) -> None:
@@ -41,7 +41,7 @@ class StreamService(Service):
         self._kernel = kernel.kernel
         reception = Reception(config, kernel.kernel, sets.open_sets, gate)
         self.tlcp = TlcpDoor(reception)
-        self.door = StreamDoor(config, kernel.turns, self.tlcp, Text6Door(reception), health, max_connections)
+        self.door = StreamDoor(config, kernel.turns, self.tlcp, Text6Door(reception), ready, max_connections)
 
     async def open(self) -> None:
         try:

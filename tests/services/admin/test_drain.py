@@ -1,4 +1,4 @@
-"""Draining before a stop: nobody new, sessions ended evenly, `/health` says so; then the process stops, if asked to."""
+"""Draining before a stop: nobody new, sessions ended evenly, `/ready` says so; then the process stops, if asked to."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ parameters = { items = ["x"], tokens = ["secret-of-a-producer"] }
 """
 
 
-def health(port: int) -> tuple[int, dict[str, object]]:
+def readiness(port: int) -> tuple[int, dict[str, object]]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=15)
-    connection.request("GET", "/health")
+    connection.request("GET", "/ready")
     response = connection.getresponse()
     found: dict[str, object] = json.loads(response.read())
     connection.close()
@@ -38,12 +38,12 @@ def test_nobody_new_is_let_in_and_who_is_there_stays_until_the_drain_is_cancelle
     with site.exchange.stream() as stream:
         state = site.ask("POST", "/drain").body
         assert state == {"draining": True, "seconds_left": None, "stop": False, "sessions": 1}
-        assert health(site.api_port) == (503, {"status": "draining"})
+        assert readiness(site.api_port) == (503, {"status": "draining"})
         refused = site.exchange.request("create_session", create())
         assert refused == ["CONERR,10,New sessions temporarily blocked"]
         assert site.exchange.control(stream.session, reqId=1, op="constrain") == ["REQOK,1"]
         assert site.ask("DELETE", "/drain").body["draining"] is False
-        assert health(site.api_port)[0] == 200
+        assert readiness(site.api_port)[0] == 200
         assert site.exchange.request("create_session", create(polling=True))[0].startswith("CONOK,")
         assert site.ask("DELETE", "/drain").error == "the server is not draining"
 

@@ -228,10 +228,10 @@ def test_the_failure_of_an_adapter_is_shown_and_cleared(site: AdminSite) -> None
     )
     site.call(site.plain.fail, "the feed is gone")
     assert states()["TEST/PLAIN"] == ("failed", "the feed is gone")
-    assert site.server.health()[0] == 503
+    assert site.server.readiness()[0] == 503
     assert site.ask("POST", "/adapters/clear", {"adapter": "TEST/PLAIN"}).status == 204
     assert states()["TEST/PLAIN"] == ("running", None)
-    assert site.server.health()[0] == 200
+    assert site.server.readiness()[0] == 200
     assert actions(site)[0]["failure"] == "the feed is gone"
 
 

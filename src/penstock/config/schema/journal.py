@@ -42,3 +42,8 @@ class JournalSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(ge=0, le=2**53),
         about("Size of all files above which the oldest are dropped once the lake has all of them. 0 = unlimited."),
     ] = 0
+    min_free_bytes: Annotated[
+        int,
+        Meta(ge=0, le=2**53),
+        about("With less room on the disk `/ready` says that it is nearly full. 0 = never."),
+    ] = 268_435_456

@@ -117,7 +117,7 @@ class ApiCorsSection(CorsSection, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ApiSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The API port: health, the ingest adapters, and the REST doors. `[limits]` holds for its connections as well."""
+    """The API port: probes, figures, ingest adapters, and the REST doors. `[limits]` holds for its connections, too."""
 
     host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
     port: Annotated[Port, about("Port to listen on; 0 takes any free one.")] = 8081
@@ -128,4 +128,7 @@ class ApiSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "0 = a quarter of the descriptors that the process may have."
         ),
     ] = 0
+    metrics: Annotated[
+        bool, about("Whether `/metrics` shows figures for Prometheus to everybody who can reach the port.")
+    ] = True
     cors: ApiCorsSection = ApiCorsSection()

@@ -9,7 +9,7 @@ import asyncio
 import functools
 import json
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -18,6 +18,7 @@ from penstock.config import Config, TlsSection
 from penstock.doors.stream.http import StreamConnection
 from penstock.doors.stream.pages import Pages
 from penstock.doors.stream.turns import Turns
+from penstock.monitor.health import Answer, live
 from penstock.transport.origins import Origins
 from penstock.transport.port import HttpPort
 from penstock.transport.tls import server_context
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 # Seconds that connections have to write their last lines when the server stops.
 STOP_PATIENCE = 5.0
 
+PROBES = frozenset({"/health", "/ready"})
+
 
 class StreamDoor(HttpPort):
     """Opened by `listen`, closed by `stop`."""
@@ -41,16 +44,16 @@ class StreamDoor(HttpPort):
         turns: Turns,
         tlcp: TlcpDoor,
         text6: Text6Door,
-        health: Callable[[], tuple[int, Mapping[str, object]]],
+        ready: Callable[[], Answer],
         max_connections: int,
     ) -> None:
-        """`health` returns what GET /health answers: status and body."""
+        """`ready` returns what GET /ready answers: status and body."""
         super().__init__("stream", config, Origins(config.cors), max_connections, turns.ledger)
         self.turns = turns
         self.tlcp = tlcp
         self._text6 = text6
         self.pages = Pages()
-        self._health = health
+        self._ready = ready
         # The certificate of the TLS listener, if that is open.
         self.certificate: Certificate | None = None
 
@@ -72,9 +75,11 @@ class StreamDoor(HttpPort):
         else:
             await self.tlcp.answer_http(name, response)
 
-    def health(self) -> tuple[int, bytes]:
-        """Status and body that GET /health answers here; the API port has the same."""
-        status, body = self._health()
+    def probe(self, path: str) -> tuple[int, bytes] | None:
+        """Status and body of a probe, if there is one at this path; the API port has the same."""
+        if path not in PROBES:
+            return None
+        status, body = live() if path == "/health" else self._ready()
         return status, json.dumps(body).encode()
 
     async def stop(self, say_goodbye: Callable[[], None]) -> None:

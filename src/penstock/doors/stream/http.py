@@ -30,7 +30,7 @@ SESSION_REQUESTS = frozenset({"create_session", "bind_session"})
 
 
 class StreamConnection(HttpConnection):
-    """Text requests, WebSockets, pages and /health."""
+    """Text requests, WebSockets, pages and probes."""
 
     def __init__(self, door: StreamDoor, secure: bool) -> None:
         super().__init__(door, secure)
@@ -49,9 +49,9 @@ class StreamConnection(HttpConnection):
             self._text_request(request, match[1], origin)
         elif request.method not in ("GET", "HEAD"):
             raise HttpError(405, f"{request.method} is not allowed for {path}; GET and HEAD are", "GET, HEAD, OPTIONS")
-        elif path == "/health":
-            self.door.requests["health"] += 1
-            status, body = self.door.health()
+        elif (probe := self.door.probe(path)) is not None:
+            self.door.requests["probe"] += 1
+            status, body = probe
             self.send_complete(request, status, (("Content-Type", "application/json"),), body)
         else:
             self.door.requests["page"] += 1
