@@ -24,6 +24,7 @@ from bench.scenarios import (
     journal,
     lake,
     modes,
+    monitoring,
     ramp,
     rates,
     saturation,
@@ -56,6 +57,7 @@ BENCHES = {
     "adapters": adapters,
     "adapters-ari": adapters_ari,
     "tlex": tlex,
+    "monitoring": monitoring,
 }
 # Not run by `all`.
 OTHERS = {"smoke": smoke, "write": write}

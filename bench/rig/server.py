@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +20,9 @@ from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.collector import settle
 from penstock.config import load
 from penstock.log import configure
+from penstock.monitor.histogram import Histogram
 from penstock.server import Server
+from penstock.services.sampling import SamplingService
 
 ADAPTER_SET = "BENCH"
 DATA_ADAPTER = "FEED"
@@ -62,6 +66,44 @@ class FeedConnection(asyncio.Protocol):
             self._adapter.take(lines.decode())
 
 
+class Uncounted(Histogram):
+    """In place of one that counts."""
+
+    def add(self, seconds: float) -> None:
+        pass
+
+
+class Switch:
+    """Takes the orders `on` and `off` from standard input: whether the server is sampled; says when it is done."""
+
+    def __init__(self, server: Server) -> None:
+        self._turns = server.turns
+        self._ages = server.turns.ages
+        [self._sampling] = [one for one in server.services if isinstance(one, SamplingService)]
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop.add_reader(sys.stdin.fileno(), self._hear)
+
+    def _hear(self) -> None:
+        """Whoever asks waits for the answer, so a line comes alone and whole."""
+        order = os.read(sys.stdin.fileno(), 100).decode().strip()
+        if not order:
+            self._loop.remove_reader(sys.stdin.fileno())
+            return
+        task = self._loop.create_task(self._obey(order))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _obey(self, order: str) -> None:
+        if order == "on":
+            self._turns.ages = self._ages
+            await self._sampling.open()
+        else:
+            await self._sampling.close()
+            self._turns.ages = Uncounted()
+        print(order, flush=True)
+
+
 async def main(fields: Sequence[str], differences: str, settings: dict[str, Any]) -> None:
     # Nobody else is there to leave descriptors to.
     own = {"stream.port": 0, "api.port": 0, "stream.backlog": 4096, "stream.max_connections": 1_000_000}
@@ -76,6 +118,7 @@ async def main(fields: Sequence[str], differences: str, settings: dict[str, Any]
     feed = await loop.create_server(lambda: FeedConnection(adapter), "127.0.0.1", 0)
     settle()
     print(f"{server.ready_line()}  feed={feed.sockets[0].getsockname()[1]}", flush=True)
+    Switch(server)
     await stopped.wait()
     feed.close()
     await server.stop()

@@ -49,6 +49,7 @@ from penstock.services.log import open_log
 from penstock.services.overview import ListenerFacts, ServerOverview
 from penstock.services.queries import QueriesService
 from penstock.services.sampling import SamplingService
+from penstock.services.service import Service
 from penstock.services.sets import SetsService
 from penstock.services.stack import Stack
 from penstock.services.stream import StreamService
@@ -362,6 +363,11 @@ class Server:
                     log.info("certificate read again", listener=listener, file=certificate.files.certificate)
 
     # -- where it is, and what it is made of ----------------------------------------------------------------------
+
+    @property
+    def services(self) -> list[Service]:
+        """All of them, in the order in which they open."""
+        return self._stack.services
 
     @property
     def stream(self) -> StreamDoor:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable
 import pytest
 
 from penstock.adapters.calls import MAX_THREADS, AdapterCaller, overrides
+from penstock.kernel.errors import Reason, Refusal
 
 
 class Base:
@@ -134,3 +135,67 @@ def test_what_returns_at_once_is_known_beforehand(adapter: Adapter) -> None:
     assert AdapterCaller(adapter, Base, True, None, "test").returns_at_once("plain")
     assert overrides(adapter, Base, "plain")
     assert not overrides(adapter, Base, "inherited")
+
+
+# -- what is counted ---------------------------------------------------------------------------------------------------
+
+
+def test_calls_failures_and_their_time_are_counted_however_they_are_made() -> None:
+    async def main() -> None:
+        adapter = Adapter()
+        for quick in (True, False):
+            caller = AdapterCaller(adapter, Base, quick, 1.0, "test")
+            tally = caller.tally
+            for name in ("plain", "inherited", "later", "waits"):
+                await caller.call(name)
+            assert (tally.calls, tally.failures, tally.pending) == (4, 0, 0)
+            for name in ("fails", "fails_later"):
+                with pytest.raises(ValueError, match="on purpose"):
+                    await caller.call(name)
+            assert (tally.calls, tally.failures) == (6, 2)
+            assert await caller.run(adapter.add, 1, 2) == 3
+            assert caller.call_at_once(adapter.add, 1, 2) == 3
+            with pytest.raises(ValueError, match="on purpose"):
+                caller.call_at_once(adapter.fails)
+            assert (tally.calls, tally.failures, tally.pending) == (9, 3, 0)
+            assert 0 < tally.seconds < 10
+            caller.close()
+
+    asyncio.run(main())
+
+
+def test_a_refusal_is_no_failure() -> None:
+    class Refusing(Base):
+        def plain(self) -> object:
+            raise Refusal(Reason.CREDENTIALS, "no")
+
+    async def main() -> None:
+        adapter = Refusing()
+        caller = AdapterCaller(adapter, Base, True, 1.0, "test")
+        with pytest.raises(Refusal):
+            await caller.call("plain")
+        with pytest.raises(Refusal):
+            caller.call_at_once(adapter.plain)
+        assert (caller.tally.calls, caller.tally.failures) == (2, 0)
+        caller.close()
+
+    asyncio.run(main())
+
+
+def test_a_thread_is_busy_until_its_call_returns_also_when_nobody_waits_any_more() -> None:
+    async def main() -> None:
+        adapter = Adapter()
+        caller = AdapterCaller(adapter, Base, False, 0.05, "test")
+        tally = caller.tally
+        with pytest.raises(TimeoutError):
+            await caller.call("hangs")
+        assert (tally.calls, tally.failures, tally.pending) == (1, 1, 0)
+        assert (tally.threads, tally.busy, tally.thread_calls) == (1, 1, 1)
+        adapter.release.set()
+        while tally.busy:  # noqa: ASYNC110, a thread tells nobody
+            await asyncio.sleep(0.001)
+        assert tally.threads == 1
+        assert 0 <= tally.wait_seconds < 10
+        caller.close()
+
+    asyncio.run(main())

@@ -323,3 +323,30 @@ def test_nothing_more_is_sent_to_a_closed_session(harness: Harness) -> None:
     harness.handler.answer("too late")
     harness.advance(60.0)
     assert channel.take()[-1] == "END,32,over"
+
+
+# -- how its client is connected ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("polling", "websocket", "expected"),
+    [
+        (False, True, "websocket"),
+        (False, False, "http-streaming"),
+        (True, True, "websocket-polling"),
+        (True, False, "http-polling"),
+    ],
+)
+def test_the_transport_is_that_of_the_connection_and_who_polls_has_one_between_polls(
+    polling: bool, websocket: bool, expected: str
+) -> None:
+    harness = Harness()
+    session = harness.kernel.open_session(harness.codec, harness.handler)
+    assert session.transport == "none"
+    channel = MemoryChannel()
+    channel.websocket = websocket
+    session.bind(channel, Binding(polling=polling, polling_millis=1_000, idle_millis=1_000), [])
+    assert session.transport == expected
+    session.rebind()
+    assert session.channel is None
+    assert session.transport == (expected if polling else "none")

@@ -60,7 +60,7 @@ class Site:
 
     @property
     def sampling(self) -> SamplingService:
-        [found] = [one for one in self.server._stack.services if isinstance(one, SamplingService)]
+        [found] = [one for one in self.server.services if isinstance(one, SamplingService)]
         return found
 
     def families(self) -> dict[str, Family]:
@@ -152,7 +152,7 @@ def test_metrics_are_what_prometheus_reads_in_both_formats_and_promtool_finds_no
         assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
         status, kind, body = await site.get("/metrics", "application/openmetrics-text;version=1.0.0")
         assert (status, kind) == (200, OPEN_METRICS)
-        families = list(parse_open_metrics(body))
+        families = list(parse_open_metrics(body))  # type: ignore[no-untyped-call]
         assert {sample.name for family in families for sample in family.samples} >= plain
         adapters = [
             sample.labels["adapter"] for family in families for sample in family.samples if "adapter" in sample.labels

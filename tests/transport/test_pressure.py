@@ -25,8 +25,10 @@ def test_a_peer_is_cut_when_it_takes_nothing_and_not_when_it_is_merely_slow() ->
     async def scenario() -> None:
         slow, stuck = Pipe(1_000), Pipe(1_000)
         ledger = Ledger()
-        watched = [Patience(slow, 0.02, ledger, set()), Patience(stuck, 0.02, ledger, set())]
+        all_slow: set[Patience] = set()
+        watched = [Patience(slow, 0.02, ledger, all_slow), Patience(stuck, 0.02, ledger, all_slow)]
         assert ledger.waiting == 2_000
+        assert all_slow == set(watched)
         while not stuck.aborted:
             slow.waiting -= 1
             await asyncio.sleep(0.005)
@@ -35,5 +37,6 @@ def test_a_peer_is_cut_when_it_takes_nothing_and_not_when_it_is_merely_slow() ->
         for patience in watched:
             patience.cancel()
         assert ledger.waiting == 0
+        assert not all_slow
 
     asyncio.run(scenario())
