@@ -26,6 +26,9 @@ ABOUT = (
 
 WINDOW = 1_000
 
+# Seconds without an update; longer than the time between two keep-alives, which every subscriber must hear.
+IDLE = 10.0
+
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subscribers", type=tens, default=1_000, help="(default %(default)s)")
@@ -49,8 +52,10 @@ def order(server: Program, text: str) -> None:
         raise ChildError(f"the server was told {text!r} and said {answer!r}")
 
 
-def compare(options: argparse.Namespace, cores: Cores) -> dict[str, list[Run]]:
-    """Both in turns, in one process with the same sessions: nothing else differs."""
+def compare(options: argparse.Namespace, cores: Cores) -> tuple[dict[str, list[Run]], dict[str, float]]:
+    """Both in turns, in one process with the same sessions: nothing else differs. Also what each takes when nothing
+    happens, in seconds of processor time a second: that is the sampler alone, whatever else the machine does.
+    """
     size = {"subscribers": options.subscribers, "items": ITEMS, "each": EACH}
     runs: dict[str, list[Run]] = {"on": [], "off": []}
     peer = penstock.PEER
@@ -67,7 +72,15 @@ def compare(options: argparse.Namespace, cores: Cores) -> dict[str, list[Run]]:
                 runs[state].append(load.window(WINDOW, options.seconds))
                 if state == "off":
                     order(server, "on")
-    return runs
+        idle = {}
+        for state in ("off", "on"):
+            order(server, state)
+            before = server.cpu_seconds()
+            fail = load.idle(IDLE).failure
+            if fail:
+                raise ChildError(fail)
+            idle[state] = (server.cpu_seconds() - before) / IDLE
+    return runs, idle
 
 
 class Scrapes:
@@ -112,7 +125,7 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     report = Report("monitoring")
     installed([penstock.PEER], report)
     try:
-        runs = await asyncio.to_thread(compare, options, cores)
+        runs, idle = await asyncio.to_thread(compare, options, cores)
         scrapes = await asyncio.to_thread(scrape, options, cores)
     except ChildError as error:
         report.failure("penstock", str(error))
@@ -126,10 +139,11 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     for state, some in runs.items():
         rates = [run.per_cpu_second for run in some]
         share = f"{ratio - 1:+.1%}" if state == "on" else ""
-        rows.append((state, short(middle(some, "per_cpu_second")), f"{short(min(rates))}–{short(max(rates))}", share))
+        spread = f"{short(min(rates))}–{short(max(rates))}"
+        rows.append((state, short(middle(some, "per_cpu_second")), spread, share, f"{idle[state]:.2%}"))
     report.table(
         f"sampler, {options.subscribers:,} subscribers, window {WINDOW:,}",
-        ("updates per CPU-second", "range", "median of the differences"),
+        ("updates per CPU-second", "range", "median of the differences", "core: idle"),
         rows,
     )
     millis = sorted(scrapes.millis)

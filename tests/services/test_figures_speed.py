@@ -32,7 +32,7 @@ LONGEST = 0.05
 
 def steps(work: Coroutine[Any, Any, object]) -> list[float]:
     """Processor time of each step, from one time that others have their turn to the next."""
-    found = []
+    found: list[float] = []
     while True:
         begun = time.thread_time()
         try:
