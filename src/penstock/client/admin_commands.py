@@ -43,7 +43,9 @@ app.add_typer(tlex_app, name="tlex")
 @app.callback()
 def login(
     context: typer.Context,
-    api: Annotated[str, typer.Option("--api", metavar="URL", help="The server's API port.")] = DEFAULT_API,
+    api: Annotated[
+        str, typer.Option("--api", envvar="PENSTOCK_ADMIN_API", metavar="URL", help="The server's API port.")
+    ] = DEFAULT_API,
     user: Annotated[
         str, typer.Option("--user", envvar="PENSTOCK_ADMIN_USER", metavar="NAME", help="Who you are.")
     ] = "admin",
