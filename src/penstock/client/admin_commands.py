@@ -30,7 +30,7 @@ Limit = Annotated[str, typer.Argument(metavar="LIMIT", help="A number, `unlimite
 Scope = Annotated[str, typer.Argument(metavar="SCOPE", help="all, adapter_set or user.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the adapter set or the user.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, as the server has sent it.")]
-Entries = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")]
+Entries = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=500, help="At most so many.")]
 Offset = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Leave out so many at the beginning.")]
 
 app = typer.Typer(help="Look into a running server and steer it.", no_args_is_help=True, rich_markup_mode=None)

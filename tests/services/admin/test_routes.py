@@ -287,7 +287,7 @@ WRONG = [
     ("PUT", "/sessions/{}/subscriptions/x/frequency", {"max_per_second": 1}, "number = 'x': input should be"),
     ("DELETE", "/sessions/{}", {"code": 31}, "code = 31: expected 32 or 48, or a code of your own that is 0 or below"),
     ("DELETE", "/sessions/{}", {"code": 0, "message": "two\nlines"}, "message = 'two\\nlines': string should match"),
-    ("GET", "/sessions?limit=1001", None, "limit = '1001': input should be less than or equal to 1000"),
+    ("GET", "/sessions?limit=501", None, "limit = '501': input should be less than or equal to 500"),
     ("GET", "/sessions?offset=-1", None, "offset = '-1': input should be greater than or equal to 0"),
     ("PUT", "/blocks", {"scope": "everybody"}, "scope = 'everybody': input should be 'all', 'adapter_set' or 'user'"),
     ("PUT", "/blocks", {"scope": "all", "name": "x"}, "name = x: expected none, because the block is for all"),

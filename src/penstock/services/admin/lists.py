@@ -5,12 +5,14 @@ Lists are asked for in parts, so that none holds up the event loop. What can be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Callable, Collection
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from penstock.adapters.api import DataAdapter
 from penstock.adapters.roster import Roster
+from penstock.exchange.hub import Hub
 from penstock.exchange.session import HubSession
 from penstock.kernel.feed import Feed
 from penstock.kernel.identity import public
@@ -21,16 +23,24 @@ from penstock.kernel.subscription import Subscription
 from penstock.services.admin.models import (
     AdapterInfo,
     ItemInfo,
+    ItemList,
     SessionDetail,
     SessionInfo,
+    SessionList,
     SubscriptionInfo,
     TlexSessionInfo,
+    TlexSessionList,
 )
 
 # Names in one answer about one thing: a subscription may have ten thousand items.
 MAX_NAMES = 100
 
+# How many are looked at, and described, before everybody else has a turn.
+LOOKED_AT_PER_TURN = 1_000
+DESCRIBED_PER_TURN = 50
+
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 class ListPart(NamedTuple):
@@ -39,23 +49,34 @@ class ListPart(NamedTuple):
     offset: int
     limit: int
 
-    def of(self, everything: Iterable[T]) -> tuple[int, list[T]]:
-        """How many there are in all, and those asked for."""
-        found, total = [], 0
-        for each in everything:
+    async def of(
+        self, everything: Collection[T], fits: Callable[[T], bool], describe: Callable[[T], D]
+    ) -> tuple[int, list[D]]:
+        """How many fit in all, and those asked for. Others have a turn now and then, so it is a picture of moments."""
+        found: list[D] = []
+        total = 0
+        # A copy, because it may change meanwhile.
+        for number, each in enumerate(list(everything)):
+            if number % LOOKED_AT_PER_TURN == 0:
+                await asyncio.sleep(0)
+            if not fits(each):
+                continue
             if self.offset <= total < self.offset + self.limit:
-                found.append(each)
+                found.append(describe(each))
+                if len(found) % DESCRIBED_PER_TURN == 0:
+                    await asyncio.sleep(0)
             total += 1
         return total, found
 
 
-def sessions(kernel: Kernel, user: str | None, adapter_set: str | None) -> Iterator[Session]:
+async def sessions(part: ListPart, kernel: Kernel, user: str | None, adapter_set: str | None) -> SessionList:
     """In the order in which they were opened; those of one user or adapter set, if one is named."""
-    return (
-        session
-        for session in kernel.sessions.values()
-        if user in (None, session.user) and adapter_set in (None, session.adapter_set)
-    )
+
+    def fits(session: Session) -> bool:
+        return (user is None or session.user == user) and (adapter_set is None or session.adapter_set == adapter_set)
+
+    total, found = await part.of(kernel.sessions.values(), fits, described)
+    return SessionList(total=total, sessions=found)
 
 
 def described(session: Session) -> SessionInfo:
@@ -99,16 +120,19 @@ def described_subscription(subscription: Subscription) -> SubscriptionInfo:
     )
 
 
-def items(kernel: Kernel, adapter_set: str | None, data_adapter: str | None) -> Iterator[tuple[Feed, Item]]:
-    return (
-        (feed, item)
+async def items(part: ListPart, kernel: Kernel, adapter_set: str | None, data_adapter: str | None) -> ItemList:
+    feeds = [
+        feed
         for (owner, name), feed in kernel.feeds.items()
         if adapter_set in (None, owner) and data_adapter in (None, name)
-        for item in feed.items.values()
-    )
+    ]
+    everything = [(feed, item) for feed in feeds for item in feed.items.values()]
+    total, found = await part.of(everything, lambda each: True, _described_item)
+    return ItemList(total=total, items=found)
 
 
-def described_item(feed: Feed, item: Item) -> ItemInfo:
+def _described_item(place: tuple[Feed, Item]) -> ItemInfo:
+    feed, item = place
     return ItemInfo(
         adapter_set=feed.adapter_set,
         data_adapter=feed.name,
@@ -136,6 +160,11 @@ def adapters(roster: Roster) -> list[AdapterInfo]:
     return found + [
         AdapterInfo(adapter=label, kind="data", state="awaited", trouble=None, optional=True) for label in missing
     ]
+
+
+async def tlex_sessions(part: ListPart, hub: Hub) -> TlexSessionList:
+    total, found = await part.of(hub.sessions.values(), lambda each: True, described_tlex)
+    return TlexSessionList(total=total, sessions=found)
 
 
 def described_tlex(session: HubSession) -> TlexSessionInfo:

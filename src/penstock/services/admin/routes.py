@@ -55,7 +55,7 @@ PREFIX = "/api/admin"
 DESCRIPTION = "Look into a running Penstock server and steer it. Every request needs a login."
 
 # Entries of a list in one answer, so that making it does not hold up the event loop.
-MAX_ENTRIES = 1_000
+MAX_ENTRIES = 500
 
 # What any request may be answered with, beside what it is for.
 REFUSALS = {
@@ -153,8 +153,7 @@ def _add_login(app: FastAPI, logins: Logins) -> None:
 def _add_sessions(app: FastAPI, steering: Steering) -> None:
     @app.get("/sessions", summary="The open sessions, in the order in which they were opened")
     async def sessions(part: InPart, user: Filter = None, adapter_set: Filter = None) -> SessionList:
-        total, found = part.of(lists.sessions(steering.kernel, user, adapter_set))
-        return SessionList(total=total, sessions=[lists.described(each) for each in found])
+        return await lists.sessions(part, steering.kernel, user, adapter_set)
 
     @app.get("/sessions/{session}", summary="A session with its subscriptions", responses=_documented(NOT_FOUND))
     async def session(session: SessionName) -> SessionDetail:
@@ -202,8 +201,7 @@ def _add_subscriptions(app: FastAPI, steering: Steering) -> None:
 def _add_lists(app: FastAPI, steering: Steering) -> None:
     @app.get("/items", summary="The items that somebody is subscribed to, or that are journaled")
     async def items(part: InPart, adapter_set: Filter = None, data_adapter: Filter = None) -> ItemList:
-        total, found = part.of(lists.items(steering.kernel, adapter_set, data_adapter))
-        return ItemList(total=total, items=[lists.described_item(*each) for each in found])
+        return await lists.items(part, steering.kernel, adapter_set, data_adapter)
 
     @app.get("/adapters", summary="The adapters, and how they are")
     async def adapters() -> list[AdapterInfo]:
@@ -282,8 +280,7 @@ def _add_server(app: FastAPI, steering: Steering) -> None:
 def _add_tlex(app: FastAPI, steering: Steering) -> None:
     @app.get("/tlex/sessions", summary="The sessions of the TLEX hub", responses=_documented(CONFLICT))
     async def sessions(part: InPart) -> TlexSessionList:
-        total, found = part.of(steering.tlex().hub.sessions.values())
-        return TlexSessionList(total=total, sessions=[lists.described_tlex(each) for each in found])
+        return await lists.tlex_sessions(part, steering.tlex().hub)
 
     @app.delete(
         "/tlex/sessions/{id}",
