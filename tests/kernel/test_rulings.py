@@ -64,7 +64,7 @@ def test_a_session_that_shares_its_stream_parts_when_its_bandwidth_is_set(harnes
         harness.subscribe(session, 1, "a", "x")
     harness.publish("a", x="1")
     harness.advance(2.0)
-    (first, first_channel), (second, second_channel) = peers
+    (first, first_channel), (_, second_channel) = peers
     assert [session.shares for session, _ in peers] == [True, True]
     for _, channel in peers:
         channel.take()
