@@ -29,7 +29,7 @@ from penstock.collector import settle
 from penstock.config import Config, ConfigError, Loaded
 from penstock.config.address import address_of
 from penstock.config.checks import EVERY_INTERFACE
-from penstock.config.keys import all_keys, value_of
+from penstock.config.keys import all_keys, listener_values, value_of
 from penstock.doors.gate import Gate
 from penstock.durable import keep_to_owner
 from penstock.log import configure_levels, get, reopen
@@ -49,7 +49,7 @@ from penstock.services.log import open_log
 from penstock.services.overview import ListenerFacts, ServerOverview
 from penstock.services.queries import QueriesService
 from penstock.services.sampling import SamplingService
-from penstock.services.service import Service
+from penstock.services.service import Listening, Service
 from penstock.services.sets import SetsService
 from penstock.services.stack import Stack
 from penstock.services.stream import StreamService
@@ -410,16 +410,14 @@ class Server:
         return self._api.address
 
     def _listeners(self) -> list[ListenerFacts]:
-        stream, api = self.config.stream, self.config.api
-        names = [("stream", False), ("stream.tls", True)]
-        found = [
-            ListenerFacts(name, _interface(stream.host), port, secure)
-            for (name, secure), port in zip(names, self.stream_ports, strict=False)
-        ]
-        return [*found, ListenerFacts("api", _interface(api.host), self.api_port, False)]
+        return [ListenerFacts(each.name, _interface(each.host), each.port, each.tls) for each in self.listeners()]
 
     def _ports(self) -> list[int]:
-        return [*self.stream_ports, self.api_port]
+        return [each.port for each in self.listeners()]
+
+    def listeners(self) -> list[Listening]:
+        """Those for HTTP that are open, the streaming port's first."""
+        return [each for service in self._stack.services for each in service.listeners()]
 
     def page_line(self) -> str:
         """Names an address that a browser can open, which one that means "every interface" is not."""
@@ -430,7 +428,9 @@ class Server:
         """The line that tells people and scripts the addresses; the two ports that every server has come first."""
         first = [self._stream, self._api]
         others = [service for service in self._stack.services if service not in first]
-        return "  ".join(["penstock: ready", *[text for each in [*first, *others] for text in each.addresses()]])
+        texts = [text for each in [*first, *others] for text in each.addresses()]
+        named = [f"{each.name}={each.url}" for each in self.listeners() if each.name in self.config.listeners]
+        return "  ".join(["penstock: ready", *texts, *named])
 
 
 def _interface(host: str) -> str | None:
@@ -440,11 +440,17 @@ def _interface(host: str) -> str | None:
 
 def _fixed_changes(old: Config, new: Config, renewed: frozenset[str]) -> list[str]:
     """Keys with changed values that only a restart applies."""
-    return [
+    changed = [
         key
         for key in all_keys()
         if not key.startswith("demo.")
         and key not in ("log.level", "log.levels")
         and value_of(old, key) != value_of(new, key)
         and not (key in renewed and value_of(old, key) and value_of(new, key))
+    ]
+    before, after = listener_values(old), listener_values(new)
+    return changed + [
+        key
+        for key in dict.fromkeys((*before, *after))
+        if before.get(key) != after.get(key) and not (key in renewed and before.get(key) and after.get(key))
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -196,14 +197,20 @@ class ServerThread:
     def url(self) -> str:
         return f"http://{self.host}:{self.port}"
 
+    def port_of(self, listener: str) -> int:
+        """Of a listener by its name."""
+        (found,) = [each.port for each in self.call(self.server.listeners) if each.name == listener]
+        return found
+
 
 class BackgroundServer(ServerThread):
     """Adapter set TEST has data adapter HAND (and DEFAULT, the same); the demo sets are there too."""
 
-    def __init__(self, overrides: Mapping[str, object]) -> None:
+    def __init__(self, overrides: Mapping[str, object], file: Path | None = None) -> None:
+        """`file` is a configuration file, for what overrides cannot say: tables with names of their own."""
         super().__init__()
         settings = {"stream.port": 0, "api.port": 0, "log.level": "error", **overrides}
-        self.config = load(None, settings).config
+        self.config = load(file, settings).config
         self.adapter = HandAdapter()
         self.plain = HandAdapter(snapshots=False)
         self.metadata = HandMetadata()

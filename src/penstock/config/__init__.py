@@ -10,12 +10,14 @@ from penstock.config.rendering import as_json, as_toml
 from penstock.config.schema.adapters import AdapterSetSection, DataSection, MetadataSection
 from penstock.config.schema.config import Config
 from penstock.config.schema.limits import LimitsSection
-from penstock.config.schema.ports import CorsSection, TlsSection
+from penstock.config.schema.listeners import CertificateSection
+from penstock.config.schema.ports import CorsSection
 from penstock.config.schema.session import SessionSection
 from penstock.config.schema.tlex import TlexLimitsSection, TlexSection
 
 __all__ = [
     "AdapterSetSection",
+    "CertificateSection",
     "Config",
     "ConfigError",
     "CorsSection",
@@ -26,7 +28,6 @@ __all__ = [
     "SessionSection",
     "TlexLimitsSection",
     "TlexSection",
-    "TlsSection",
     "as_json",
     "as_toml",
     "load",

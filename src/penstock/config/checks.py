@@ -5,6 +5,7 @@ Read next: docs/configuration.md.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
@@ -13,6 +14,7 @@ from penstock.config.errors import ConfigError
 from penstock.config.keys import dotted, value_of
 from penstock.config.schema.adapters import JournaledSection
 from penstock.config.schema.config import Config
+from penstock.config.schema.listeners import CertificateSection, ListenerSection
 from penstock.config.toml import written
 from penstock.log import LevelError, check_level
 
@@ -27,6 +29,11 @@ ORDERED = (
 DEMO_SETS = ("WELCOME", "DEMO")
 # And the one of things by this.
 DITTO_SET = "DITTO"
+# Listeners that have tables of their own, and so no place among the named ones.
+OWN_LISTENERS = ("stream", "api")
+LISTENER_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
+# Keys that mean nothing where the API port is served.
+STREAM_ONLY = ("doors", "new_sessions", "server_name")
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})
 
 Places = Mapping[str, str]
@@ -36,8 +43,10 @@ Places = Mapping[str, str]
 def check(config: Config, places: Places) -> None:
     """Raise ConfigError at the first contradiction, naming a key that somebody set rather than a default."""
     _check_order(config, places)
+    _check_listener_names(config, places)
     _check_listeners(config, places)
-    _check_tls_files(config, places)
+    for table, tls in _tls_sections(config).items():
+        _check_tls_files(config, places, table, tls)
     _check_set_names(config, places)
     _check_journal(config, places)
     _check_ditto(config, places)
@@ -90,6 +99,7 @@ def _check_listeners(config: Config, places: Places) -> None:
         (config.stream.host, config.stream.port, "stream.port"),
         (config.api.host, config.api.port, "api.port"),
     ]
+    listeners += [(each.host, each.port, f"listeners.{name}.port") for name, each in config.listeners.items()]
     if config.stream.tls.enabled:
         listeners.append((config.stream.host, config.stream.tls.port, "stream.tls.port"))
     if config.tlex.enabled:
@@ -104,13 +114,36 @@ def _check_listeners(config: Config, places: Places) -> None:
         raise _wrong(config, places, at_fault, "a port other than " + _reference(config, places, other))
 
 
-def _check_tls_files(config: Config, places: Places) -> None:
-    tls = config.stream.tls
+def _check_listener_names(config: Config, places: Places) -> None:
+    """They are part of names of items and of keys, and stand in the line that says that the server is ready."""
+    for name, listener in config.listeners.items():
+        path = ("listeners", name)
+        place = places[dotted((*path, "port"))]
+        if LISTENER_NAME.fullmatch(name) is None:
+            raise ConfigError(place, 'expected a name of 1 to 32 letters, digits, "_" or "-"', key=dotted(path))
+        if name in OWN_LISTENERS:
+            taken = " and ".join(OWN_LISTENERS)
+            raise ConfigError(place, f"expected another name: {taken} are tables of their own", key=dotted(path))
+        for key in STREAM_ONLY if listener.serves == "api" else ():
+            default = getattr(ListenerSection(port=0), key)
+            if getattr(listener, key) != default:
+                allowed = f'{written(default)}, because listeners.{name}.serves is "api"'
+                raise _wrong(config, places, dotted((*path, key)), allowed)
+
+
+def _tls_sections(config: Config) -> dict[str, CertificateSection]:
+    """Those that any listener of HTTP may have, by the names of their tables."""
+    named = {f"listeners.{name}.tls": listener.tls for name, listener in config.listeners.items()}
+    return {"stream.tls": config.stream.tls, **named}
+
+
+def _check_tls_files(config: Config, places: Places, table: str, tls: CertificateSection) -> None:
     if not tls.certificate and not tls.private_key and not tls.ciphers and not tls.client_ca:
         return
+    certificate, private_key, client_ca = f"{table}.certificate", f"{table}.private_key", f"{table}.client_ca"
     for key, value, partner in (
-        ("stream.tls.certificate", tls.certificate, "stream.tls.private_key"),
-        ("stream.tls.private_key", tls.private_key, "stream.tls.certificate"),
+        (certificate, tls.certificate, private_key),
+        (private_key, tls.private_key, certificate),
     ):
         if value:
             _check_readable(config, places, key, value)
@@ -125,23 +158,23 @@ def _check_tls_files(config: Config, places: Places) -> None:
             context.set_ciphers(tls.ciphers)
         except ssl.SSLError:
             allowed = f"a cipher list that {ssl.OPENSSL_VERSION} knows"
-            raise _wrong(config, places, "stream.tls.ciphers", allowed) from None
+            raise _wrong(config, places, f"{table}.ciphers", allowed) from None
     if tls.client_ca:
-        _check_readable(config, places, "stream.tls.client_ca", tls.client_ca)
+        _check_readable(config, places, client_ca, tls.client_ca)
         if not tls.enabled:
-            raise _wrong(config, places, "stream.tls.client_ca", "stream.tls.certificate to be set as well")
+            raise _wrong(config, places, client_ca, f"{certificate} to be set as well")
         try:
             context.load_verify_locations(tls.client_ca)
         except ssl.SSLError:
-            raise _wrong(config, places, "stream.tls.client_ca", "a file of PEM certificates") from None
+            raise _wrong(config, places, client_ca, "a file of PEM certificates") from None
     if tls.enabled:
         try:
             # Without the password OpenSSL would stop and ask for one on the terminal.
             context.load_cert_chain(tls.certificate, tls.private_key, password="")
         except ssl.SSLError as error:
-            key = _reference(config, places, "stream.tls.private_key")
+            key = _reference(config, places, private_key)
             allowed = f"a PEM certificate chain that fits {key}, not encrypted ({error.reason or 'not PEM'})"
-            raise _wrong(config, places, "stream.tls.certificate", allowed) from None
+            raise _wrong(config, places, certificate, allowed) from None
 
 
 def _check_set_names(config: Config, places: Places) -> None:

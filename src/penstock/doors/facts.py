@@ -11,11 +11,6 @@ from penstock.doors.libraries import library
 from penstock.doors.stream.link import StreamLink
 from penstock.kernel.ports import ClientFacts
 
-# The listeners by the names of their tables in the configuration.
-STREAM = "stream"
-STREAM_TLS = "stream.tls"
-API = "api"
-
 # Random bytes in a request's identifier: enough to be unique, even after a restart.
 REQUEST_ID_BYTES = 12
 
@@ -25,12 +20,12 @@ def facts_of(link: StreamLink, client_id: str | None) -> ClientFacts:
     found = library(client_id)
     return ClientFacts(
         link.address,
-        link.secure,
+        link.entrance.secure,
         link.headers,
         link.port,
         link.principal,
         request_id=request_id(),
-        listener=STREAM_TLS if link.secure else STREAM,
+        listener=link.entrance.name,
         library=found.name,
         library_version=found.version,
     )

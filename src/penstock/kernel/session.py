@@ -45,6 +45,7 @@ class Session(Timed):
         "address",
         "admission",
         "announced_address",
+        "announced_name",
         "closed",
         "codec",
         "handler",
@@ -72,9 +73,10 @@ class Session(Timed):
         self.handler = handler
         self.user: str | None = None
         self.adapter_set = ""
-        # Where it was opened from, and the address of its own that the client was last told.
+        # Where it was opened from; the client's own address and the server's name as the client was last told them.
         self.address = ""
         self.announced_address = ""
+        self.announced_name = ""
         # The client library, if that is known.
         self.library: str | None = None
         self.subscriptions: dict[int, Subscription] = {}

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from penstock.config import Config
-from penstock.config.address import address_of
 from penstock.kernel.ledger import Ledger
 from penstock.monitor.api import build_api
 from penstock.monitor.figures import Family
 from penstock.monitor.health import Answer
+from penstock.services.listening import listening, renewed, shown
 from penstock.services.port_figures import port_figures
-from penstock.services.service import Service
+from penstock.services.service import Listening, Service, Shown
 from penstock.transport.asgi import AsgiPort
+from penstock.transport.entrance import api_entrances
 
 # Seconds that requests have to end when the server stops; a stream may have a reader who reads nothing.
 LAST_REQUESTS = 3.0
@@ -36,6 +37,7 @@ class ApiService(Service):
         ledger: Ledger,
     ) -> None:
         """`others` are services that may have routes and WebSockets at this port; `figures` are those of /metrics."""
+        self.renewed = renewed(api_entrances(config))
         self._config = config
         self._others = others
         self._ready = ready
@@ -52,7 +54,12 @@ class ApiService(Service):
             service.mount(application)
             take_over = take_over or service.take_over()
         port = AsgiPort(self._config, application, self._max_connections, self._ledger, take_over)
-        await port.listen()
+        try:
+            await port.listen()
+        except BaseException:
+            # Some listeners may be open when another is not.
+            port.close()
+            raise
         self.port = port
 
     async def close(self) -> None:
@@ -69,7 +76,14 @@ class ApiService(Service):
 
     @property
     def address(self) -> str:
-        return f"http://{address_of(self._config.api.host, self.number)}"
+        """Of that port; only while it is open."""
+        return self.listeners()[0].url
 
     def addresses(self) -> list[str]:
         return [f"api={self.address}"]
+
+    def listeners(self) -> list[Listening]:
+        return [] if self.port is None else listening(self.port)
+
+    def certificates(self, config: Config) -> list[Shown]:
+        return [] if self.port is None else shown(self.port, api_entrances(config))

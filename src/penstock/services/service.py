@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from penstock.config.address import address_of
+
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
@@ -28,6 +30,19 @@ class Shown(NamedTuple):
     listener: str
     certificate: Certificate
     files: CertificateFiles | None
+
+
+class Listening(NamedTuple):
+    """A listener for HTTP that is open: the name of its table in the configuration, and where it is."""
+
+    name: str
+    host: str
+    port: int
+    tls: bool
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self.tls else 'http'}://{address_of(self.host, self.port)}"
 
 
 class Service:
@@ -74,6 +89,10 @@ class Service:
 
     def addresses(self) -> list[str]:
         """Where it can be reached, each as `name=address`, for the line that says that the server is ready."""
+        return []
+
+    def listeners(self) -> list[Listening]:
+        """Those for HTTP that it has opened."""
         return []
 
     def certificates(self, config: Config) -> list[Shown]:

@@ -8,25 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from penstock.config import Config
-from penstock.config.address import address_of
 from penstock.doors.gate import Gate
 from penstock.doors.reception import Reception
-from penstock.doors.stream.door import StreamDoor, certificate_files
+from penstock.doors.stream.door import StreamDoor
 from penstock.doors.text6.door import Text6Door
 from penstock.doors.tlcp.door import TlcpDoor
 from penstock.monitor.figures import Family
 from penstock.monitor.health import Answer
 from penstock.services.kernel import KernelService
+from penstock.services.listening import listening, renewed, shown
 from penstock.services.port_figures import port_figures
-from penstock.services.service import Service, Shown
+from penstock.services.service import Listening, Service, Shown
 from penstock.services.sets import SetsService
+from penstock.transport.entrance import STREAM, STREAM_TLS, stream_entrances
 
 
 class StreamService(Service):
     """Listens when everything behind it is there."""
 
     name = "stream"
-    renewed = frozenset({"stream.tls.certificate", "stream.tls.private_key", "stream.tls.client_ca"})
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class StreamService(Service):
         max_connections: int,
         gate: Gate,
     ) -> None:
-        self._config = config
+        self.renewed = renewed(stream_entrances(config))
         self._kernel = kernel.kernel
         reception = Reception(config, kernel.kernel, sets.open_sets, gate)
         self.tlcp = TlcpDoor(reception)
@@ -47,7 +47,7 @@ class StreamService(Service):
         try:
             await self.door.listen()
         except BaseException:
-            # The plain listener may be there when that with TLS is not.
+            # Some listeners may be open when another is not.
             self.door.close()
             raise
 
@@ -59,13 +59,11 @@ class StreamService(Service):
         return port_figures("stream", self.door)
 
     def addresses(self) -> list[str]:
-        schemes = ("stream=http", "tls=https")
-        return [
-            f"{scheme}://{address_of(self._config.stream.host, port)}"
-            for scheme, port in zip(schemes, self.door.ports, strict=False)
-        ]
+        names = {STREAM: "stream", STREAM_TLS: "tls"}
+        return [f"{names[each.name]}={each.url}" for each in self.listeners() if each.name in names]
+
+    def listeners(self) -> list[Listening]:
+        return listening(self.door)
 
     def certificates(self, config: Config) -> list[Shown]:
-        if self.door.certificate is None or not config.stream.tls.enabled:
-            return []
-        return [Shown("stream.tls", self.door.certificate, certificate_files(config.stream.tls))]
+        return shown(self.door, stream_entrances(config))

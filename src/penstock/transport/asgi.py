@@ -14,6 +14,7 @@ from penstock.config import Config
 from penstock.kernel.ledger import Ledger
 from penstock.log import RequestNumber, get
 from penstock.transport.answers import BODILESS
+from penstock.transport.entrance import Entrance, api_entrances
 from penstock.transport.http import HttpConnection
 from penstock.transport.listener import BACKLOG
 from penstock.transport.origins import API_EXPOSED, API_HEADERS, API_METHODS, Origins
@@ -65,12 +66,11 @@ class AsgiPort(HttpPort):
 
     async def listen(self) -> None:
         """Raises ListenError."""
-        api = self.config.api
-        # No more than that can arrive at once, before they are counted.
-        await self.open(api.host, api.port, min(BACKLOG, self.max_connections))
+        # No more than that can come at once, before they are counted.
+        await self.open(api_entrances(self.config), min(BACKLOG, self.max_connections))
 
-    def connection(self, secure: bool) -> asyncio.Protocol:
-        return AsgiConnection(self, secure)
+    def connection(self, entrance: Entrance) -> asyncio.Protocol:
+        return AsgiConnection(self, entrance)
 
     async def stop(self, seconds: float) -> None:
         """Accept nothing new and let requests end; after this many seconds connections are aborted."""
@@ -236,7 +236,7 @@ class Exchange:
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": request.version,
             "method": request.method,
-            "scheme": "https" if self._connection.secure else "http",
+            "scheme": "https" if self._connection.entrance.secure else "http",
             "path": request.path,
             "raw_path": request.raw_path.encode("latin-1"),
             "query_string": request.query.encode("latin-1"),
@@ -244,7 +244,8 @@ class Exchange:
             "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()],
             "client": _address(transport.get_extra_info("peername")),
             "server": _address(transport.get_extra_info("sockname")),
-            "state": {},
+            # Which listener the request has come by.
+            "state": {"listener": self._connection.entrance.name},
         }
 
     async def receive(self) -> Message:

@@ -14,6 +14,7 @@ from typing import Protocol, cast
 from penstock.log import get
 from penstock.transport.answers import BODILESS, NO_CACHE, TEXT, compress_if_worthwhile
 from penstock.transport.closing import close_gently
+from penstock.transport.entrance import Entrance
 from penstock.transport.port import HttpPort
 from penstock.transport.pressure import Patience, forget_the_vanished, keep_unsent_low
 from penstock.wire.http1 import CONTINUE, HttpError, HttpRequest, RequestParser, response_head
@@ -48,9 +49,10 @@ class Answering(Protocol):
 class HttpConnection(asyncio.Protocol):
     """Requests are answered one at a time; those that follow wait, and reading stops when too many do."""
 
-    def __init__(self, port: HttpPort, secure: bool) -> None:
+    def __init__(self, port: HttpPort, entrance: Entrance) -> None:
         self.http_port = port
-        self.secure = secure
+        # The listener by which it has come.
+        self.entrance = entrance
         self.address = ""
         self.lost = False
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
@@ -362,6 +364,8 @@ class HttpConnection(asyncio.Protocol):
         if self._all_read:
             self._limit_answer()
         try:
+            if not self.entrance.serves(request.path):
+                raise HttpError(404, f"Nothing is at {request.path}")
             if request.upgrade and request.headers.get("upgrade", "").lower() == "websocket":
                 self.http_port.requests["websocket"] += 1
                 self.upgrade(request)

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 import time
 from collections import Counter
+from collections.abc import Iterable
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock import __version__
-from penstock.config import Config
+from penstock.certificates import Certificate
+from penstock.config import CertificateSection, Config
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.transport.census import Census
+from penstock.transport.entrance import Entrance
 from penstock.transport.episode import Episode
 from penstock.transport.listener import Listener, room_of
 from penstock.transport.origins import Origins
+from penstock.transport.tls import certificate_files, http_context
 
 if TYPE_CHECKING:
     from penstock.transport.http import HttpConnection
@@ -38,8 +42,16 @@ class Open(Protocol):
         """The port is being closed: an idle connection closes now, others when they are done."""
 
 
+class Opened(NamedTuple):
+    """A listener that is open, and the certificate that it shows if it has TLS."""
+
+    entrance: Entrance
+    listener: Listener
+    certificate: Certificate | None
+
+
 class HttpPort:
-    """`open` a listener or two, `close` them, `wait` for the connections to go, `abort` those that are left."""
+    """`open` its listeners, `close` them, `wait` for the connections to go, `abort` those that are left."""
 
     # Whether requests are handled before their bodies have arrived.
     hands_out_early = False
@@ -66,7 +78,8 @@ class HttpPort:
         # Bytes of the body of a request; more is refused.
         self.max_body = config.limits.request_limit
         self.stopping = False
-        self._listeners: list[Listener] = []
+        # In the order in which they were opened.
+        self.opened: list[Opened] = []
         self._all_closed = asyncio.Event()
         self._crowd = Episode(
             log, "too many connections", "no longer too many connections", door=name, limit=max_connections
@@ -78,34 +91,30 @@ class HttpPort:
 
     # -- the listeners --------------------------------------------------------------------------------------------
 
-    def connection(self, secure: bool) -> asyncio.Protocol:
-        """A new connection of this port."""
+    def connection(self, entrance: Entrance) -> asyncio.Protocol:
+        """A new connection of this port, by one of its listeners."""
         raise NotImplementedError
 
-    async def open(self, host: str, port: int, backlog: int, tls: ssl.SSLContext | None = None) -> None:
-        """Listen; raises ListenError."""
-        self._listeners.append(
-            await Listener.listen(
-                self._secure if tls else self._plain,
-                host,
-                port,
+    async def open(self, entrances: Iterable[Entrance], backlog: int) -> None:
+        """Listen at each of them; raises ListenError, and may have opened some of them then."""
+        for entrance in entrances:
+            certificate = None if entrance.tls is None else _certificate(entrance.tls)
+            tls = None if certificate is None else certificate.context
+            listener = await Listener.listen(
+                partial(self.connection, entrance),
+                entrance.host,
+                entrance.port,
                 backlog=backlog,
                 tls=tls,
                 handshake_seconds=self.config.limits.handshake_timeout_millis / 1000,
                 room=room_of(self.max_connections, tls),
             )
-        )
-
-    def _plain(self) -> asyncio.Protocol:
-        return self.connection(secure=False)
-
-    def _secure(self) -> asyncio.Protocol:
-        return self.connection(secure=True)
+            self.opened.append(Opened(entrance, listener, certificate))
 
     @property
     def ports(self) -> list[int]:
-        """The actual ports, in the order in which they were opened."""
-        return [listener.port for listener in self._listeners]
+        """The ports really taken, in the order in which they were opened."""
+        return [opened.listener.port for opened in self.opened]
 
     # -- the connections ------------------------------------------------------------------------------------------
 
@@ -144,8 +153,8 @@ class HttpPort:
     def close(self) -> None:
         """Stop accepting, and have connections close as soon as they are idle."""
         self.stopping = True
-        for listener in self._listeners:
-            listener.close()
+        for opened in self.opened:
+            opened.listener.close()
         self._crowd.close()
 
     def close_idle(self) -> None:
@@ -161,3 +170,7 @@ class HttpPort:
     def abort(self) -> None:
         for connection in list(self.connections):
             connection.transport.abort()
+
+
+def _certificate(settings: CertificateSection) -> Certificate:
+    return Certificate(certificate_files(settings), partial(http_context, settings))

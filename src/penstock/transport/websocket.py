@@ -60,9 +60,9 @@ class WebSocket(asyncio.Protocol):
         "_timer",
         "_unread",
         "address",
+        "entrance",
         "http_port",
         "lost",
-        "secure",
         "transport",
     )
 
@@ -80,7 +80,7 @@ class WebSocket(asyncio.Protocol):
         self.http_port = connection.http_port
         self.transport = connection.transport
         self.address = connection.address
-        self.secure = connection.secure
+        self.entrance = connection.entrance
         self.lost = False
         self._reader = FrameReader(max_message, acceptance.deflate, self.skips_binary)
         # Bytes that arrived while nothing was read, without those being parsed.

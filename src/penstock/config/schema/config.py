@@ -15,6 +15,7 @@ from penstock.config.schema.admin import AdminSection
 from penstock.config.schema.ditto import DittoSection
 from penstock.config.schema.journal import JournalSection
 from penstock.config.schema.limits import LimitsSection
+from penstock.config.schema.listeners import ListenerSection
 from penstock.config.schema.pipeline import PipelineSection
 from penstock.config.schema.ports import ApiSection, CorsSection, StreamSection
 from penstock.config.schema.server import DemoSection, LogSection, ServerSection
@@ -29,6 +30,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     server: ServerSection = ServerSection()
     stream: StreamSection = StreamSection()
     api: ApiSection = ApiSection()
+    listeners: Mapping[Line, ListenerSection] = {}
     limits: LimitsSection = LimitsSection()
     session: SessionSection = SessionSection()
     cors: CorsSection = CorsSection()
@@ -42,8 +44,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     adapters: Mapping[Line, AdapterSetSection] = {}
 
     def __post_init__(self) -> None:
+        force_setattr(self, "listeners", MappingProxyType(self.listeners))
         force_setattr(self, "adapters", MappingProxyType(self.adapters))
 
     def __hash__(self) -> int:
-        fixed = [getattr(self, name) for name in self.__struct_fields__ if name != "adapters"]
-        return hash((*fixed, *self.adapters.items()))
+        fixed = [getattr(self, name) for name in self.__struct_fields__ if name not in ("adapters", "listeners")]
+        return hash((*fixed, *self.listeners.items(), *self.adapters.items()))

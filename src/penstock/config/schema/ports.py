@@ -1,53 +1,15 @@
 """The two ports of every server: `[stream]` and `[api]`; which other pages may use them: `[cors]` and `[api.cors]`.
 
-Not here: what one client may ask of them (limits.py), the listeners of TLEX (tlex.py).
+Not here: listeners beside these (listeners.py), what one client may ask of them (limits.py), those of TLEX (tlex.py).
 Read next: docs/configuration.md.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from penstock.config.schema.values import (
-    LARGEST,
-    Address,
-    Ciphers,
-    HeaderName,
-    Host,
-    OptionalPath,
-    Origin,
-    Port,
-    ZeroOrMore,
-    about,
-)
-
-
-class TlsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The streaming door over TLS, on the same host; it opens when `certificate` is set."""
-
-    certificate: Annotated[
-        OptionalPath, about("File of the certificate chain; empty keeps the TLS listener closed.")
-    ] = ""
-    private_key: Annotated[
-        OptionalPath,
-        about("File of the certificate's private key, not encrypted; needed when `certificate` is set."),
-    ] = ""
-    port: Annotated[Port, about("Port of the TLS listener; 0 takes any free one.")] = 8443
-    ciphers: Annotated[
-        Ciphers, about("Cipher list for TLS 1.2 (1.3 has its own); empty keeps the defaults of Python's ssl.")
-    ] = ""
-    client_ca: Annotated[
-        OptionalPath,
-        about("File of the authorities that sign clients' certificates; empty asks clients for none."),
-    ] = ""
-    client_certificate: Annotated[
-        Literal["optional", "required"],
-        about("With `client_ca`: whether a client without a certificate is let in. Adapters are told whom it names."),
-    ] = "optional"
-
-    @property
-    def enabled(self) -> bool:
-        return self.certificate != ""
+from penstock.config.schema.listeners import Doors, NewSessions, Paths, ServerName, TlsSection
+from penstock.config.schema.values import LARGEST, Address, HeaderName, Host, Origin, Port, ZeroOrMore, about
 
 
 class StreamSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,6 +47,10 @@ class StreamSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         tuple[Origin, ...],
         about("Origins whose pages may open a WebSocket, others are refused; `*` allows every origin."),
     ] = ("*",)
+    paths: Paths = ("/",)
+    doors: Doors = ("tlcp", "text6")
+    new_sessions: NewSessions = True
+    server_name: ServerName = ""
     tls: TlsSection = TlsSection()
 
 
@@ -131,4 +97,5 @@ class ApiSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     metrics: Annotated[
         bool, about("Whether `/metrics` shows figures for Prometheus to everybody who can reach the port.")
     ] = True
+    paths: Paths = ("/",)
     cors: ApiCorsSection = ApiCorsSection()

@@ -69,6 +69,13 @@ AdapterPath = Annotated[
         extra={"allowed": '"module:Class" or the name of a ready-made adapter'},
     ),
 ]
+UrlPath = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?!.*//)/[A-Za-z0-9._~!$&'()*+,;=:@/-]*\Z",
+        extra={"allowed": 'a path such as "/lightstreamer", or "/" for all of them'},
+    ),
+]
 HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z", extra={"allowed": "an HTTP header name"})]
 
 

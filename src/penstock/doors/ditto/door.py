@@ -30,6 +30,7 @@ from penstock.journal.gatherer import Gatherer
 from penstock.journal.reader import JournalReader
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
+from penstock.transport.entrance import api_entrances, stream_entrances
 from penstock.transport.http import HttpConnection
 from penstock.twins.names import EntityKey, TwinNames
 from penstock.twins.registry import RegistrySettings, Twins
@@ -65,7 +66,7 @@ class DittoDoor:
         ports: Callable[[], Collection[int]],
         ledger: Ledger | None = None,
     ) -> None:
-        """`ports` returns the server's ports at `stream.host` and `api.host`, once they are open.
+        """`ports` are those that the server has got at its listeners for HTTP, once they are open.
 
         What waits for clients is counted in `ledger`, together with what waits at other doors.
         """
@@ -87,7 +88,8 @@ class DittoDoor:
             _not_taken,
             RegistrySettings(names=names, reserved=known.is_reserved),
         )
-        locality = Locality((config.stream.host, config.api.host), ports)
+        hosts = [entrance.host for entrance in (*stream_entrances(config), *api_entrances(config))]
+        locality = Locality(hosts, ports)
         self.identity = DittoIdentity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
         items = Items(known, self.identity, gatherer, history, self._executor)
         self.service = TwinService(self.twins, names, self.identity, items, history, self._executor, ledger, kept)

@@ -12,7 +12,7 @@ from uuid import uuid4
 from fastapi import Request
 from msgspec import UNSET, UnsetType
 
-from penstock.doors.facts import API, request_id
+from penstock.doors.facts import request_id
 from penstock.kernel.ports import ClientFacts
 from penstock.wire.ditto import unsupported
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, decode, expect
@@ -66,7 +66,8 @@ MAX_BODY_BYTES = 4 * MAX_ENTITY_BYTES
 def client_of(request: Request) -> ClientFacts:
     host, port = ("", 0) if request.client is None else (request.client.host, request.client.port)
     headers = {name.lower(): value for name, value in request.headers.items()}
-    return ClientFacts(host, request.url.scheme == "https", headers, port, request_id=request_id(), listener=API)
+    listener = request.state.listener
+    return ClientFacts(host, request.url.scheme == "https", headers, port, request_id=request_id(), listener=listener)
 
 
 def parameters_of(request: Request) -> dict[str, str]:

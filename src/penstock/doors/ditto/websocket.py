@@ -18,7 +18,7 @@ from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition
 from penstock.doors.ditto.service import TwinService
 from penstock.doors.ditto.streaming import answer_to
-from penstock.doors.facts import API, request_id
+from penstock.doors.facts import request_id
 from penstock.kernel.ports import ClientFacts
 from penstock.transport.http import HttpConnection
 from penstock.transport.peer import port_of
@@ -103,8 +103,9 @@ class Arrival:
         """Authenticate the client. Raises DittoError."""
         connection, headers = self._connection, self._request.headers
         port = port_of(connection.transport)
+        entrance = connection.entrance
         client = ClientFacts(
-            connection.address, connection.secure, headers, port, request_id=request_id(), listener=API
+            connection.address, entrance.secure, headers, port, request_id=request_id(), listener=entrance.name
         )
         # An object that identifies the connection.
         login = await self._sockets.service.authenticate(headers, client, origin=object())

@@ -1,28 +1,23 @@
 """The streaming door: its listeners, its open connections, and what they share.
 
-One listener speaks plain HTTP and WebSocket, a second one the same over TLS when a certificate is configured.
+Which listeners there are is in `transport.entrance`; what is said on them is up to the doors of the protocols.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
-import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
-from penstock.certificates import Certificate, CertificateFiles
-from penstock.config import Config, TlsSection
-from penstock.doors.stream.http import StreamConnection
+from penstock.config import Config
+from penstock.doors.stream.http import StreamConnection, is_text6
 from penstock.doors.stream.pages import Pages
 from penstock.doors.stream.turns import Turns
 from penstock.monitor.health import Answer, live
+from penstock.transport.entrance import Entrance, stream_entrances
 from penstock.transport.origins import Origins
 from penstock.transport.port import HttpPort
-from penstock.transport.tls import server_context
-from penstock.wire.text6.requests import REQUESTS
 
 if TYPE_CHECKING:
     from penstock.doors.stream.response import HttpResponse
@@ -54,23 +49,17 @@ class StreamDoor(HttpPort):
         self._text6 = text6
         self.pages = Pages()
         self._ready = ready
-        # The certificate of the TLS listener, if that is open.
-        self.certificate: Certificate | None = None
 
     async def listen(self) -> None:
-        """Open the listeners, plain first, then TLS; raises ListenError when an address is not available."""
-        stream = self.config.stream
-        await self.open(stream.host, stream.port, stream.backlog)
-        if stream.tls.enabled:
-            self.certificate = Certificate(certificate_files(stream.tls), functools.partial(tls_context, stream.tls))
-            await self.open(stream.host, stream.tls.port, stream.backlog, self.certificate.context)
+        """Open the listeners, plain first, then TLS; raises ListenError when an address cannot be had."""
+        await self.open(stream_entrances(self.config), self.config.stream.backlog)
 
-    def connection(self, secure: bool) -> asyncio.Protocol:
-        return StreamConnection(self, secure)
+    def connection(self, entrance: Entrance) -> asyncio.Protocol:
+        return StreamConnection(self, entrance)
 
     async def answer(self, name: str, response: HttpResponse) -> None:
-        """Have the door of the request's protocol answer it: all of TLCP has LS_protocol in the query string."""
-        if name in REQUESTS and not _names_protocol(response.request.query):
+        """Have the door of the request's protocol answer it."""
+        if is_text6(name, response.request):
             await self._text6.answer_http(name, response)
         else:
             await self.tlcp.answer_http(name, response)
@@ -90,23 +79,3 @@ class StreamDoor(HttpPort):
         self.turns.run()
         await self.wait(STOP_PATIENCE)
         self.abort()
-
-
-def _names_protocol(query: str) -> bool:
-    return any(unquote(pair.partition("=")[0]) == "LS_protocol" for pair in query.split("&"))
-
-
-def certificate_files(settings: TlsSection) -> CertificateFiles:
-    return CertificateFiles(settings.certificate, settings.private_key, settings.client_ca or None)
-
-
-def tls_context(settings: TlsSection, files: CertificateFiles) -> ssl.SSLContext:
-    """TLS 1.2 and 1.3, server side."""
-    context = server_context(files)
-    if settings.ciphers:
-        context.set_ciphers(settings.ciphers)
-    if files.authorities is not None:
-        context.load_verify_locations(files.authorities)
-        is_required = settings.client_certificate == "required"
-        context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
-    return context

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from penstock.doors.stream.pages import NOT_BUILT
 from penstock.doors.stream.response import HttpResponse
@@ -17,23 +18,32 @@ from penstock.transport.answers import TEXT, accepts_gzip
 from penstock.transport.http import HttpConnection
 from penstock.transport.websocket import handshake
 from penstock.wire.http1 import HttpError, HttpRequest
+from penstock.wire.text6.requests import REQUESTS
 from penstock.wire.websocket import subprotocols
 
 if TYPE_CHECKING:
     from penstock.doors.stream.door import StreamDoor
+    from penstock.transport.entrance import Entrance
 
 _SOCKET_PATH = re.compile(r"(/.*)?/lightstreamer/?")
 _REQUEST_PATH = re.compile(r"(?:/.*)?/lightstreamer/([A-Za-z_]+)\.txt")
 
 # Requests whose answers are streams of notifications, or polls; the names are the same in all protocols.
 SESSION_REQUESTS = frozenset({"create_session", "bind_session"})
+# The name of the older protocol among the doors of a listener, and what its clients get where it is not served: by its
+# specification that is a page.
+TEXT6 = "text6"
+HTML = (("Content-Type", "text/html; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
+NO_TEXT_MODE = (
+    b"<!DOCTYPE html><html lang=en><title>Not served</title><p>The text protocol is not served at this port.</html>\n"
+)
 
 
 class StreamConnection(HttpConnection):
     """Text requests, WebSockets, pages and probes."""
 
-    def __init__(self, door: StreamDoor, secure: bool) -> None:
-        super().__init__(door, secure)
+    def __init__(self, door: StreamDoor, entrance: Entrance) -> None:
+        super().__init__(door, entrance)
         self.door = door
 
     def route(self, request: HttpRequest) -> None:
@@ -70,6 +80,9 @@ class StreamConnection(HttpConnection):
             raise HttpError(403, f"Origin {origin} is not allowed")
         if "content-range" in request.headers:
             raise HttpError(400, "Content-Range is not accepted")
+        if TEXT6 not in self.entrance.doors and is_text6(name, request):
+            self.send_complete(request, 404, HTML, NO_TEXT_MODE)
+            return
         response = HttpResponse(self, request)
         self.answer_by(response)
         response.task = asyncio.get_running_loop().create_task(self.door.answer(name, response))
@@ -96,3 +109,9 @@ class StreamConnection(HttpConnection):
             self.send_complete(request, 200, headers, page.compressed, cached=True)
         else:
             self.send_complete(request, 200, page.headers, page.content, cached=True)
+
+
+def is_text6(name: str, request: HttpRequest) -> bool:
+    """Whether a request is one of the text protocol: all of TLCP has LS_protocol in the query string."""
+    names = [unquote(pair.partition("=")[0]) for pair in request.query.split("&")]
+    return name in REQUESTS and "LS_protocol" not in names

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from penstock.kernel.recovery import Batch
 from penstock.kernel.session import Session
+from penstock.transport.entrance import Entrance
 
 
 class StreamLink(Protocol):
@@ -19,7 +20,7 @@ class StreamLink(Protocol):
     @property
     def address(self) -> str: ...
     @property
-    def secure(self) -> bool: ...
+    def entrance(self) -> Entrance: ...
     @property
     def port(self) -> int: ...
     @property

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.doors.stream.http import StreamConnection
     from penstock.kernel.recovery import Batch
     from penstock.kernel.session import Session
+    from penstock.transport.entrance import Entrance
 
 
 class HttpResponse:
@@ -85,8 +86,8 @@ class HttpResponse:
         return self._connection.address
 
     @property
-    def secure(self) -> bool:
-        return self._connection.secure
+    def entrance(self) -> Entrance:
+        return self._connection.entrance
 
     @property
     def port(self) -> int:

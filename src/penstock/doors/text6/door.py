@@ -126,6 +126,9 @@ class Text6Door:
     # -- sessions -------------------------------------------------------------------------------------------------
 
     async def _create_session(self, response: HttpResponse, request: CreateSession) -> None:
+        if not response.entrance.new_sessions:
+            # A code would have clients come again, or take it for a fault of their version.
+            raise protocol_error("Sessions cannot be opened at this port")
         reception = self._reception
         chosen = reception.find_set(request.adapter_set)
         session = await reception.admit(
@@ -160,7 +163,7 @@ class Text6Door:
             session.admission.manages_bandwidth,
             control_address=self._config.stream.control_link_address,
             request_limit=self._config.limits.request_limit if info else None,
-            server_name=self._config.server.name if info and is_new else None,
+            server_name=response.entrance.server_name if info and is_new else None,
             preamble=self._reception.filling(response, binding, length),
         )
         self._reception.bind(response, session, binding, [header], length)

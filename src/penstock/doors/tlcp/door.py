@@ -69,6 +69,9 @@ log = get(__name__)
 # Requests whose failure is a CONERR; all others answer REQERR or ERROR.
 SESSION_REQUESTS = ("create_session", "bind_session")
 
+# The name of this protocol among the doors of a listener.
+TLCP = "tlcp"
+
 # The rest of a request that has to wait.
 Later = Callable[[], Awaitable[None]]
 
@@ -226,6 +229,7 @@ class TlcpDoor:
         """Answer a request, or return what is left to do."""
         request = asked.request
         try:
+            _check_served(link, asked)
             if isinstance(request, RequestError):
                 raise request
             self._log_unknown(request)
@@ -375,7 +379,7 @@ class TlcpDoor:
             inactivity_millis=options.inactivity_millis,
             send_sync=options.send_sync,
         )
-        announced = session.announced_address
+        announced = session.announced_address, session.announced_name
         head = self._head(link, session, options, binding, is_new)
         if is_new and not options.reduce_head:
             # A poll waits if there is nothing to send, and a new session is sent at least its constraints. Clients of
@@ -389,7 +393,7 @@ class TlcpDoor:
         try:
             self.reception.bind(link, session, binding, head, length, recovery_from)
         except Refusal as refusal:
-            session.announced_address = announced
+            session.announced_address, session.announced_name = announced
             raise session_error(refusal) from None
 
     def _head(
@@ -402,8 +406,10 @@ class TlcpDoor:
             limit = self._config.limits.request_limit
             head.append(lines.conok(session.id, limit, session.keepalive_millis(binding), control_link))
         if not options.reduce_head:
-            if not session.announced_address:  # The client has not been told the name either.
-                head.append(lines.line("SERVNAME", self._config.server.name))
+            # Each listener may have a name of its own.
+            if link.entrance.server_name != session.announced_name:
+                session.announced_name = link.entrance.server_name
+                head.append(lines.line("SERVNAME", link.entrance.server_name))
             if link.address != session.announced_address:
                 session.announced_address = link.address
                 head.append(lines.line("CLIENTIP", link.address))
@@ -491,6 +497,17 @@ def _unexpected(name: str, request_id: str | None) -> RequestError:
     """Error 68 for the exception being handled, with a number that is also in the log."""
     code = SessionCode.INTERNAL if name in SESSION_REQUESTS else ControlCode.INTERNAL
     return RequestError(int(code), unexpected(name), request_id)
+
+
+def _check_served(link: StreamLink, asked: Asked) -> None:
+    """Refuse what the listener that the request came by does not serve."""
+    entrance = link.entrance
+    if TLCP not in entrance.doors and asked.name in SESSION_REQUESTS:
+        raise RequestError(int(SessionCode.CLIENT_TYPE), "TLCP clients are not served at this port")
+    if TLCP not in entrance.doors and not isinstance(asked.request, WebSocketCheck):
+        raise RequestError(int(ControlCode.SYNTAX), "LS_protocol: TLCP is not served at this port", asked.request_id)
+    if isinstance(asked.request, CreateSession) and not entrance.new_sessions:
+        raise RequestError(int(SessionCode.NOT_AT_THIS_PORT), "Sessions cannot be opened at this port")
 
 
 def _check_not_streaming(link: StreamLink) -> None:

@@ -36,6 +36,8 @@ class SessionCode(IntEnum):
     MALFORMED = 67
     INTERNAL = 68
     ALREADY_STREAMING = 69
+    NOT_AT_THIS_PORT = 70
+    CLIENT_TYPE = 71
 
 
 class ControlCode(IntEnum):

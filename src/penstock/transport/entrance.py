@@ -1,0 +1,87 @@
+"""A listener of HTTP as it is configured: where it listens, what is served there, and to whom.
+
+Every connection knows the one by which it has come. The sockets are in `listener`. Read next: docs/listeners.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.config import CertificateSection, Config
+
+# Listeners by the names of their tables in the configuration.
+STREAM = "stream"
+STREAM_TLS = "stream.tls"
+API = "api"
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """`server_name` is what clients are told; `tls` is None where there is none."""
+
+    name: str
+    host: str
+    port: int
+    paths: tuple[str, ...]
+    doors: tuple[str, ...]
+    new_sessions: bool
+    server_name: str
+    tls: CertificateSection | None
+
+    @property
+    def secure(self) -> bool:
+        return self.tls is not None
+
+    def serves(self, path: str) -> bool:
+        """Whether this path is served here: it is one of those configured, or below one."""
+        for served in self.paths:
+            beginning = served.rstrip("/")
+            if path == beginning or path.startswith(f"{beginning}/"):
+                return True
+        return False
+
+
+def stream_entrances(config: Config) -> list[Entrance]:
+    """Those of the streaming port: plain, with TLS if there is a certificate, and those with names of their own."""
+    stream = config.stream
+    name = stream.server_name or config.server.name
+    plain = Entrance(STREAM, stream.host, stream.port, stream.paths, stream.doors, stream.new_sessions, name, None)
+    found = [plain]
+    if stream.tls.enabled:
+        found.append(
+            Entrance(
+                STREAM_TLS,
+                stream.host,
+                stream.tls.port,
+                stream.paths,
+                stream.doors,
+                stream.new_sessions,
+                name,
+                stream.tls,
+            )
+        )
+    return [*found, *_named(config, "stream")]
+
+
+def api_entrances(config: Config) -> list[Entrance]:
+    """Those of the API port: its own, and those with names of their own."""
+    api = config.api
+    own = Entrance(API, api.host, api.port, api.paths, (), False, config.server.name, None)
+    return [own, *_named(config, "api")]
+
+
+def _named(config: Config, serves: str) -> list[Entrance]:
+    return [
+        Entrance(
+            name,
+            listener.host,
+            listener.port,
+            listener.paths,
+            listener.doors,
+            listener.new_sessions,
+            listener.server_name or config.server.name,
+            listener.tls if listener.tls.enabled else None,
+        )
+        for name, listener in config.listeners.items()
+        if listener.serves == serves
+    ]
