@@ -48,6 +48,7 @@ from penstock.services.load import LoadService
 from penstock.services.log import open_log
 from penstock.services.overview import ListenerFacts, ServerOverview
 from penstock.services.queries import QueriesService
+from penstock.services.renewal import RenewalService, renew
 from penstock.services.sampling import SamplingService
 from penstock.services.service import Listening, Service
 from penstock.services.sets import SetsService
@@ -293,7 +294,7 @@ class Server:
                 [self._tlex, self._stream],
                 [admin],
                 [self._api],
-                [queries, TidyingService(core.kernel)],
+                [queries, TidyingService(core.kernel), RenewalService(config, lambda: self._stack.services)],
             ]
         )
         self._ready = False
@@ -340,7 +341,7 @@ class Server:
         """
         change = await self.sets.change_to(config)
         await self.sets.retire(change)
-        await self._renew_certificates(config)
+        await renew(shown for service in self._stack.services for shown in service.certificates(config))
         self.sets.admit(change)
         log.info("configuration reloaded", new=change.new, changed=change.changed, gone=change.gone)
         renewed = frozenset().union(*[service.renewed for service in self._stack.services])
@@ -348,19 +349,6 @@ class Server:
         if needs_restart:
             log.warning("changes need a restart", keys=needs_restart)
         return Reloaded(change.new, change.changed, change.gone, needs_restart)
-
-    async def _renew_certificates(self, config: Config) -> None:
-        """A rejected certificate does not affect the others: each listener has a valid one, new or old."""
-        found = [shown for service in self._stack.services for shown in service.certificates(config)]
-        for listener, certificate, files in found:
-            try:
-                is_new = await asyncio.to_thread(certificate.renew, files)
-            except (OSError, ValueError) as error:
-                # A TLS error is an OSError, and adapters report a wrong parameter with a ValueError.
-                log.error("certificate rejected, the old one stays", listener=listener, reason=str(error))
-            else:
-                if is_new:
-                    log.info("certificate read again", listener=listener, file=certificate.files.certificate)
 
     # -- where it is, and what it is made of ----------------------------------------------------------------------
 

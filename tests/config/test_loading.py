@@ -187,7 +187,8 @@ UNKNOWN = [
     ),
     (
         "[lgo]\nlevel = 1",
-        "lgo: unknown key (did you mean log?); allowed here: server, stream, api, limits, session, cors, log, demo",
+        "lgo: unknown key (did you mean log?); allowed here: server, stream, api, listeners, limits, session, cors, "
+        "log, demo",
     ),
     (
         "[log]\nmax_sessions = 1",
@@ -205,8 +206,8 @@ UNKNOWN = [
     ('"log.level" = "info"', '"log.level": unknown key'),
     (
         "[stream.tls.more]",
-        "stream.tls.more: unknown key; allowed here: certificate, private_key, port, ciphers, client_ca, "
-        "client_certificate",
+        "stream.tls.more: unknown key; allowed here: certificate, private_key, ciphers, client_ca, "
+        "client_certificate, port",
     ),
     ("stream = 8080", "stream = 8080: expected a table, written as [stream]"),
     ("[[stream]]\nport = 1", "stream = [{ port = 1 }]: expected a table, written as [stream]"),

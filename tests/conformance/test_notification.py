@@ -293,6 +293,17 @@ def test_servname_tells_the_configured_name(exchange: Exchange) -> None:
         assert "SERVNAME,Weir%2C east" in socket.create()
 
 
+@pytest.mark.conformance("notify.SERVNAME.again")
+@pytest.mark.config({"server.name": "Weir"})
+def test_servname_is_told_again_when_a_binding_finds_another_name(server: BackgroundServer, exchange: Exchange) -> None:
+    with exchange.stream() as stream:
+        with bind(exchange, stream.session) as again:
+            assert "SERVNAME" not in tags(again.head)
+        server.server.kernel.find_session(stream.session).announced_name = "Weir, east"
+        with bind(exchange, stream.session) as again:
+            assert "SERVNAME,Weir" in again.head
+
+
 @pytest.mark.conformance("notify.PROG")
 def test_prog_comes_before_any_data_and_only_on_a_recovery(server: BackgroundServer, exchange: Exchange) -> None:
     with exchange.stream() as stream:

@@ -241,6 +241,23 @@ def test_an_unexpected_error_is_answered_with_68_and_an_id_for_the_log(
     assert exchange.request("create_session", create(polling=True))[0].startswith("CONOK,")
 
 
+@pytest.mark.conformance("error.A.70")
+@pytest.mark.config({"stream.new_sessions": False})
+def test_a_port_that_opens_no_sessions_says_so(server: BackgroundServer, exchange: Exchange) -> None:
+    assert refusal(exchange, "create_session", create()) == "CONERR,70,Sessions cannot be opened at this port"
+    assert server.metadata.clients == []
+    # All other requests are served.
+    assert refusal(exchange, "bind_session", params(session=UNKNOWN)).startswith("CONERR,20,")
+
+
+@pytest.mark.conformance("error.A.71")
+@pytest.mark.config({"stream.doors": ["text6"]})
+def test_a_port_without_tlcp_says_so(server: BackgroundServer, exchange: Exchange) -> None:
+    for name, body in (("create_session", create()), ("bind_session", params(session=UNKNOWN))):
+        assert refusal(exchange, name, body) == "CONERR,71,TLCP clients are not served at this port"
+    assert server.metadata.clients == []
+
+
 @pytest.mark.conformance("error.A.69")
 def test_a_websocket_that_streams_takes_no_second_session(exchange: Exchange) -> None:
     with exchange.socket() as socket:

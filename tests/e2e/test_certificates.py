@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
+from http.client import HTTPException
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -55,6 +56,9 @@ class Renewal:
                 "demo.enabled": True,
                 **{f"stream.tls.{name}": path for name, path in files.items()},
                 "stream.tls.port": 0,
+                **{f"api.tls.{name}": path for name, path in files.items()},
+                "listeners.more.port": 0,
+                **{f"listeners.more.tls.{name}": path for name, path in files.items()},
                 "tlex.enabled": True,
                 "tlex.port": 0,
                 "tlex.tls_port": 0,
@@ -83,7 +87,22 @@ class Renewal:
         return int(ports[0])
 
     def ports(self) -> dict[str, int]:
-        return {"stream": self.process.tls_port, "tlex": self.tlex_port(), "remote": self.remote_port()}
+        named = re.search(r"more=https://[\d.]+:(\d+)", self.process.ready)
+        assert named is not None
+        return {
+            "stream": self.process.tls_port,
+            "api": self.process.api_port,
+            "more": int(named[1]),
+            "tlex": self.tlex_port(),
+            "remote": self.remote_port(),
+        }
+
+    def wait_for(self, event: str, listener: str) -> None:
+        """Until the log has this event about a listener."""
+        deadline = time.monotonic() + PATIENCE
+        while not [found for found in self.events if (found["event"], found.get("listener")) == (event, listener)]:
+            assert time.monotonic() < deadline, self.process.log
+            time.sleep(0.02)
 
     def hang_up(self, *expected: str) -> None:
         """SIGHUP, and wait until the log has as many more lines of these events."""
@@ -124,7 +143,13 @@ def test_newcomers_are_shown_the_new_certificate_and_nobody_is_disconnected(rene
         assert plain.control(stream.session, **asked, data_adapter="STOCKS") == ["REQOK,1"]
         assert stream.read_until("U")
     read_again = [event for event in renewal.events if event["event"] == "certificate read again"]
-    assert sorted(str(event["listener"]) for event in read_again) == ["adapters.FAR.data.FEED", "stream.tls", "tlex"]
+    assert sorted(str(event["listener"]) for event in read_again) == [
+        "adapters.FAR.data.FEED",
+        "api",
+        "more",
+        "stream.tls",
+        "tlex",
+    ]
 
 
 def test_a_certificate_that_is_no_good_is_refused_and_the_old_one_stays(renewal: Renewal) -> None:
@@ -132,7 +157,8 @@ def test_a_certificate_that_is_no_good_is_refused_and_the_old_one_stays(renewal:
     ports = renewal.ports()
     renewal.certificate.write_bytes((CERTIFICATES / "certificate.pem").read_bytes())
     renewal.hang_up("new configuration rejected, the old one stays in force")
-    (refusal,) = [event for event in renewal.events if event["level"] == "error"]
+    # Once the change of the files is noticed, each listener rejects them too.
+    (refusal,) = [event for event in renewal.events if str(event["event"]).startswith("new configuration rejected")]
     assert "stream.tls.certificate" in str(refusal["reason"])
     assert "expected a PEM certificate chain that fits" in str(refusal["reason"])
     assert {name: shown_at(port) for name, port in ports.items()} == dict.fromkeys(ports, first)
@@ -145,12 +171,13 @@ def test_a_remote_adapter_keeps_its_old_certificate_when_the_new_one_is_no_good(
     certified(other)
     settings = renewal.process._settings
     for name, file in (("certificate", "certificate.pem"), ("private_key", "key.pem")):
-        settings[f"stream.tls.{name}"] = settings[f"tlex.{name}"] = str(other / file)
+        for table in ("stream.tls", "api.tls", "listeners.more.tls", "tlex"):
+            settings[f"{table}.{name}"] = str(other / file)
     with renewal.process:
         first = in_file(renewal.certificate)
         renewal.key.write_text("no key")
         renewal.hang_up("certificate rejected, the old one stays", "configuration reloaded")
-        (refusal,) = [event for event in renewal.events if event["level"] == "error"]
+        refusal = next(event for event in renewal.events if event["level"] == "error")
         assert refusal["listener"] == "adapters.FAR.data.FEED"
         assert re.search(r"tls_certificate is .*certificate\.pem", str(refusal["reason"]))
         assert shown_at(renewal.remote_port()) == first
@@ -161,22 +188,43 @@ def test_files_of_other_names_are_taken_as_well(renewal: Renewal) -> None:
     other.mkdir()
     certified(other)
     file = renewal.directory / "penstock.toml"
-    renamed = re.sub(r'(?m)^((stream\.tls|tlex)\.\w+ = )"[^"]*/(\w+\.pem)"$', rf'\1"{other}/\3"', file.read_text())
+    tables = r"stream\.tls|api\.tls|listeners\.more\.tls|tlex"
+    renamed = re.sub(rf'(?m)^(({tables})\.\w+ = )"[^"]*/(\w+\.pem)"$', rf'\1"{other}/\3"', file.read_text())
     file.write_text(renamed)
     ports = renewal.ports()
     renewal.hang_up("configuration reloaded")
     new = in_file(other / "certificate.pem")
-    assert [shown_at(ports["stream"]), shown_at(ports["tlex"])] == [new, new]
-    assert shown_at(ports["remote"]) == in_file(renewal.certificate)
+    assert {name: shown_at(ports[name]) for name in ports} == {
+        **dict.fromkeys(ports, new),
+        "remote": in_file(renewal.certificate),
+    }
     assert not [event for event in renewal.events if event["event"] == "changes need a restart"]
 
 
-def test_the_first_certificate_stays_without_a_signal(renewal: Renewal) -> None:
+def test_files_that_have_changed_are_read_again_without_a_signal(renewal: Renewal) -> None:
+    ports = renewal.ports()
     first = in_file(renewal.certificate)
+    renewal.key.write_text("no key")
+    renewal.wait_for("certificate rejected, the old one stays", "api")
+    assert shown_at(ports["api"]) == first
     certified(renewal.directory)
-    with urlopen(Request(f"http://127.0.0.1:{renewal.process.api_port}/health"), timeout=PATIENCE) as answer:
-        assert answer.status == 200
-    assert shown_at(renewal.process.tls_port) == first
+    for listener in ("stream.tls", "api", "more", "tlex", "adapters.FAR.data.FEED"):
+        renewal.wait_for("certificate read again", listener)
+    second = in_file(renewal.certificate)
+    assert second != first
+    assert {name: shown_at(port) for name, port in ports.items()} == dict.fromkeys(ports, second)
+    refused = [event for event in renewal.events if event["event"] == "certificate rejected, the old one stays"]
+    assert len([event for event in refused if event["listener"] == "api"]) == 1
+
+
+def test_the_api_port_speaks_tls_and_nothing_else(renewal: Renewal) -> None:
+    context = ssl.create_default_context(cafile=renewal.certificate)
+    url = f"127.0.0.1:{renewal.process.api_port}/health"
+    with urlopen(Request(f"https://{url}"), timeout=PATIENCE, context=context) as answer:
+        assert (answer.status, json.load(answer)["status"]) == (200, "degraded")
+    with pytest.raises((OSError, HTTPException)):
+        urlopen(Request(f"http://{url}"), timeout=PATIENCE)
+    assert f"api=https://127.0.0.1:{renewal.process.api_port}" in renewal.process.ready
 
 
 def is_admitted(port: int, context: ssl.SSLContext) -> bool:

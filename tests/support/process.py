@@ -15,7 +15,7 @@ from types import TracebackType
 from tests.support.forge import Forked
 
 READY = re.compile(
-    r"penstock: ready  stream=http://([\d.]+):(\d+)(?:  tls=https://[\d.]+:(\d+))?  api=http://[\d.]+:(\d+)"
+    r"penstock: ready  stream=http://([\d.]+):(\d+)(?:  tls=https://[\d.]+:(\d+))?  api=https?://[\d.]+:(\d+)"
 )
 
 
@@ -30,6 +30,8 @@ class ServerProcess:
         self.port = 0
         self.tls_port = 0
         self.api_port = 0
+        # The line that says that the server is ready.
+        self.ready = ""
 
     def start(self) -> None:
         """Start and wait for the ready line; after the first start the ports stay the same."""
@@ -40,6 +42,7 @@ class ServerProcess:
         with self.log_file.open("a") as log:
             self._process = Forked(arguments, stderr=log)
         line = self._process.stdout.readline()
+        self.ready = line
         match = READY.match(line)
         assert match is not None, f"no ready line but {line!r}; log: {self.log}"
         self.port, self.api_port = int(match[2]), int(match[4])

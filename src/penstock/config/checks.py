@@ -134,7 +134,7 @@ def _check_listener_names(config: Config, places: Places) -> None:
 def _tls_sections(config: Config) -> dict[str, CertificateSection]:
     """Those that any listener of HTTP may have, by the names of their tables."""
     named = {f"listeners.{name}.tls": listener.tls for name, listener in config.listeners.items()}
-    return {"stream.tls": config.stream.tls, **named}
+    return {"stream.tls": config.stream.tls, "api.tls": config.api.tls, **named}
 
 
 def _check_tls_files(config: Config, places: Places, table: str, tls: CertificateSection) -> None:

@@ -92,4 +92,4 @@ def _checked(address: str, name: str) -> str:
 def _own(config: Config) -> str:
     """The address of the server with the same configuration, seen from the same machine."""
     host = _EVERY_INTERFACE.get(config.api.host, config.api.host)
-    return f"http://{address_of(host, config.api.port)}"
+    return f"{'https' if config.api.tls.enabled else 'http'}://{address_of(host, config.api.port)}"

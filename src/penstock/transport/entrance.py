@@ -66,7 +66,8 @@ def stream_entrances(config: Config) -> list[Entrance]:
 def api_entrances(config: Config) -> list[Entrance]:
     """Those of the API port: its own, and those with names of their own."""
     api = config.api
-    own = Entrance(API, api.host, api.port, api.paths, (), False, config.server.name, None)
+    tls = api.tls if api.tls.enabled else None
+    own = Entrance(API, api.host, api.port, api.paths, (), False, config.server.name, tls)
     return [own, *_named(config, "api")]
 
 

@@ -220,6 +220,18 @@ def test_a_session_that_nobody_knows_is_a_sync_error_without_a_code(device: Devi
     assert device.ask("bind_session", "LS_session=S0") == SYNC_ERROR
 
 
+@pytest.mark.conformance("text6.answer.HTML")
+@pytest.mark.config({"stream.doors": ["tlcp"]})
+def test_a_port_without_the_text_mode_answers_with_a_page(server: BackgroundServer, exchange: Exchange) -> None:
+    for name in ("create_session", "bind_session", "control", "send_message"):
+        with exchange.http() as http:
+            http.post(name, creation(), query="")
+            assert http.read_head() == 404
+            assert http.headers["content-type"] == "text/html; charset=utf-8"
+            assert b"<p>The text protocol is not served at this port." in http.read_body()
+    assert server.metadata.clients == []
+
+
 @pytest.mark.parametrize(
     ("name", "line", "message"),
     [

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from penstock.config.schema.listeners import Doors, NewSessions, Paths, ServerName, TlsSection
+from penstock.config.schema.listeners import CertificateSection, Doors, NewSessions, Paths, ServerName, TlsSection
 from penstock.config.schema.values import LARGEST, Address, HeaderName, Host, Origin, Port, ZeroOrMore, about
 
 
@@ -98,4 +98,5 @@ class ApiSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         bool, about("Whether `/metrics` shows figures for Prometheus to everybody who can reach the port.")
     ] = True
     paths: Paths = ("/",)
+    tls: CertificateSection = CertificateSection()
     cors: ApiCorsSection = ApiCorsSection()
