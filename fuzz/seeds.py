@@ -13,6 +13,8 @@ _HANDSHAKE = (
 )
 # The first bytes of a stream say how it is cut.
 _CUT = b"\x05\x00\x40\x11"
+# How a header of version 2 begins.
+_PROXY_2 = b"\r\n\r\n\x00\r\nQUIT\n"
 
 SEEDS: dict[str, list[bytes]] = {
     "requests": [
@@ -49,6 +51,14 @@ SEEDS: dict[str, list[bytes]] = {
         _CUT + b"\x82\x81\0\0\0\0x\x8a\x80\0\0\0\0",
         # "Hello", compressed: RFC 7692, section 7.2.3.1.
         _CUT + b"\xc1\x87\0\0\0\0\xf2\x48\xcd\xc9\xc9\x07\x00",
+    ],
+    "proxy": [
+        _CUT + b"PROXY TCP4 192.0.2.7 192.0.2.1 4711 8080\r\nGET / HTTP/1.1\r\n",
+        _CUT + b"PROXY TCP6 2001:db8::7 2001:db8::1 4711 8080\r\n",
+        _CUT + b"PROXY UNKNOWN\r\n",
+        _CUT + _PROXY_2 + b"\x21\x11\x00\x0c\xc0\x00\x02\x07\xc0\x00\x02\x01\x12\x67\x1f\x90GET",
+        _CUT + _PROXY_2 + b"\x21\x21\x00\x27" + b"\x20\x01\x0d\xb8" + b"\0" * 32 + b"\x04\x00\x00",
+        _CUT + _PROXY_2 + b"\x20\x00\x00\x00",
     ],
 }
 
@@ -88,5 +98,13 @@ WORDS: dict[str, list[bytes]] = {
         b"\x03\xe8",
         b"\xe2\x82\xac",
         b"\xff",
+    ],
+    "proxy": [
+        *b"PROXY TCP4 TCP6 UNKNOWN 192.0.2.7 2001:db8::7 ::ffff:1.2.3.4 65535 0 fe80::1%eth0".split(),
+        _PROXY_2,
+        b"\x21\x11\x00\x0c",
+        b"\x21\x21\x00\x24",
+        b"\r\n",
+        b" ",
     ],
 }

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from ipaddress import ip_address
 
 from penstock.transport.body import BadBody, body_text
 from penstock.wire.form import FormError, parse_line, split_lines
 from penstock.wire.http1 import HttpError, HttpRequest, RequestParser
+from penstock.wire.proxy_protocol import ProxyError, ProxyHeaderReader
 from penstock.wire.tlcp.errors import RequestError
 from penstock.wire.tlcp.requests import Request, parse_requests
 from penstock.wire.tlcp.values import decode_values, encode_values
@@ -154,9 +156,40 @@ def fuzz_websocket(data: bytes) -> None:
     assert sum(map(len, text_messages(lines, data[0] + 1))) > sum(map(len, lines))
 
 
+def _read_proxy(pieces: list[bytes]) -> tuple[str | None, int, int] | None:
+    """Client, port and bytes of the header; None if it is not complete."""
+    reader = ProxyHeaderReader()
+    taken = 0
+    for piece in pieces:
+        if not reader.is_complete:
+            taken += reader.feed(piece)
+    return (reader.address, reader.port, taken) if reader.is_complete else None
+
+
+def fuzz_proxy(data: bytes) -> None:
+    """Headers of the PROXY protocol, whole and in pieces."""
+    if len(data) < 4:
+        return
+    pieces, stream = _cut(data)
+    try:
+        whole = _read_proxy([stream])
+    except ProxyError:
+        is_refused = False
+        try:
+            _read_proxy(pieces)
+        except ProxyError:
+            is_refused = True
+        assert is_refused
+        return
+    assert _read_proxy(pieces) == whole
+    if whole is not None and whole[0] is not None:
+        ip_address(whole[0])
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "requests": fuzz_requests,
     "values": fuzz_values,
     "http1": fuzz_http1,
     "websocket": fuzz_websocket,
+    "proxy": fuzz_proxy,
 }

@@ -83,3 +83,30 @@ def test_listeners_are_shown_and_load_again(tmp_path: Path) -> None:
     assert listener_values(loaded.config)["listeners.a.paths"] == ("/x",)
     assert listener_values(loaded.config)["listeners.b.tls.certificate"] == ""
     assert listener_values(load(None, {}).config) == {}
+
+
+@pytest.mark.parametrize("table", ["stream", "api", "listeners.a"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "addresses = ['proxy']\nproxy_protocol = true\n",
+            '.addresses = ["proxy"]: expected a list, each entry an address or a network such as "10.0.0.7", '
+            '"10.0.0.0/8" or "fd00::/8"',
+        ),
+        (
+            "addresses = ['10.0.0.1/8']\nproxy_protocol = true\n",
+            '.addresses = ["10.0.0.1/8"]: expected addresses and networks (10.0.0.1/8 has host bits set)',
+        ),
+        (
+            "addresses = ['10.0.0']\nproxy_protocol = true\n",
+            ".addresses = [\"10.0.0\"]: expected addresses and networks ('10.0.0' does not appear to be an IPv4 or "
+            "IPv6 network)",
+        ),
+        ("proxy_protocol = true\n", ".proxy_protocol = true: expected TABLE.addresses to be set as well"),
+    ],
+)
+def test_wrong_proxies_are_refused(tmp_path: Path, table: str, text: str, expected: str) -> None:
+    port = "[listeners.a]\nport = 0\n" if table == "listeners.a" else ""
+    line = complaint(tmp_path, f"{port}[{table}.proxies]\n{text}")
+    assert line == f"penstock.toml: {table}.proxies{expected.replace('TABLE', f'{table}.proxies')}"

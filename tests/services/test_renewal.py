@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.certificates import Certificate, CertificateFiles
-from penstock.services.renewal import Watch
+from penstock.services.renewal import FileWatch
 from penstock.transport.tls import server_context
 from tests.support.tls import CERTIFICATES
 
@@ -34,12 +34,12 @@ def files(tmp_path: Path) -> Files:
 
 
 def test_files_that_stay_are_never_due(files: Files) -> None:
-    watch = Watch()
+    watch = FileWatch()
     assert [watch.look([files.read]) for _ in range(3)] == [[], [], []]
 
 
 def test_a_change_is_due_once_when_it_has_come_to_rest(files: Files) -> None:
-    watch = Watch()
+    watch = FileWatch()
     watch.look([files.read])
     files.certificate.write_text("other")
     assert watch.look([files.read]) == []
@@ -50,7 +50,7 @@ def test_a_change_is_due_once_when_it_has_come_to_rest(files: Files) -> None:
 
 
 def test_a_file_that_is_gone_is_a_change_and_so_is_its_return(files: Files) -> None:
-    watch = Watch()
+    watch = FileWatch()
     watch.look([files.read])
     content = files.key.read_bytes()
     files.key.unlink()
@@ -63,7 +63,7 @@ def test_a_link_that_leads_elsewhere_is_a_change(files: Files, tmp_path: Path) -
     # As tools that renew certificates do it: the name is a link to the newest of several files.
     newest = tmp_path / "certificate-2.pem"
     shutil.copy2(files.certificate, newest)
-    watch = Watch()
+    watch = FileWatch()
     watch.look([files.read])
     files.certificate.unlink()
     files.certificate.symlink_to(newest)
@@ -71,7 +71,7 @@ def test_a_link_that_leads_elsewhere_is_a_change(files: Files, tmp_path: Path) -
 
 
 def test_a_certificate_that_is_shown_no_more_is_forgotten(files: Files) -> None:
-    watch = Watch()
+    watch = FileWatch()
     watch.look([files.read])
     files.certificate.write_text("other")
     assert watch.look([]) == []

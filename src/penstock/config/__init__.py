@@ -10,7 +10,7 @@ from penstock.config.rendering import as_json, as_toml
 from penstock.config.schema.adapters import AdapterSetSection, DataSection, MetadataSection
 from penstock.config.schema.config import Config
 from penstock.config.schema.limits import LimitsSection
-from penstock.config.schema.listeners import CertificateSection
+from penstock.config.schema.listeners import CertificateSection, ProxiesSection
 from penstock.config.schema.ports import CorsSection
 from penstock.config.schema.session import SessionSection
 from penstock.config.schema.tlex import TlexLimitsSection, TlexSection
@@ -25,6 +25,7 @@ __all__ = [
     "LimitsSection",
     "Loaded",
     "MetadataSection",
+    "ProxiesSection",
     "SessionSection",
     "TlexLimitsSection",
     "TlexSection",

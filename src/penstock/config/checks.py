@@ -14,7 +14,7 @@ from penstock.config.errors import ConfigError
 from penstock.config.keys import dotted, value_of
 from penstock.config.schema.adapters import JournaledSection
 from penstock.config.schema.config import Config
-from penstock.config.schema.listeners import CertificateSection, ListenerSection
+from penstock.config.schema.listeners import CertificateSection, ListenerSection, ProxiesSection
 from penstock.config.toml import written
 from penstock.log import LevelError, check_level
 
@@ -47,6 +47,8 @@ def check(config: Config, places: Places) -> None:
     _check_listeners(config, places)
     for table, tls in _tls_sections(config).items():
         _check_tls_files(config, places, table, tls)
+    for table, proxies in _proxies_sections(config).items():
+        _check_proxies(config, places, table, proxies)
     _check_set_names(config, places)
     _check_journal(config, places)
     _check_ditto(config, places)
@@ -135,6 +137,25 @@ def _tls_sections(config: Config) -> dict[str, CertificateSection]:
     """Those that any listener of HTTP may have, by the names of their tables."""
     named = {f"listeners.{name}.tls": listener.tls for name, listener in config.listeners.items()}
     return {"stream.tls": config.stream.tls, "api.tls": config.api.tls, **named}
+
+
+def _proxies_sections(config: Config) -> dict[str, ProxiesSection]:
+    named = {f"listeners.{name}.proxies": listener.proxies for name, listener in config.listeners.items()}
+    return {"stream.proxies": config.stream.proxies, "api.proxies": config.api.proxies, **named}
+
+
+def _check_proxies(config: Config, places: Places, table: str, proxies: ProxiesSection) -> None:
+    from ipaddress import ip_network  # only those who have proxies wait for it
+
+    for text in proxies.addresses:
+        try:
+            ip_network(text)
+        except ValueError as error:
+            raise _wrong(config, places, f"{table}.addresses", f"addresses and networks ({error})") from None
+    if proxies.proxy_protocol and not proxies.addresses:
+        raise _wrong(config, places, f"{table}.proxy_protocol", f"{table}.addresses to be set as well")
+    if proxies.addresses and not proxies.proxy_protocol:
+        raise _wrong(config, places, f"{table}.addresses", f"{table}.proxy_protocol to be set as well")
 
 
 def _check_tls_files(config: Config, places: Places, table: str, tls: CertificateSection) -> None:

@@ -22,7 +22,7 @@ def facts_of(link: StreamLink, client_id: str | None) -> ClientFacts:
         link.address,
         link.entrance.secure,
         link.headers,
-        link.port,
+        link.client_port,
         link.principal,
         request_id=request_id(),
         listener=link.entrance.name,

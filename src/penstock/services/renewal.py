@@ -24,7 +24,7 @@ EVERY = 2.0
 Trace = tuple[tuple[int, int, int] | None, ...]
 
 
-class Watch:
+class FileWatch:
     """Which certificates have new files. `look` now and then: what has changed is due when it has come to rest.
 
     A certificate and its key are two files: between two looks the one may be there without the other.
@@ -82,7 +82,7 @@ class RenewalService(Service):
     def __init__(self, config: Config, others: Callable[[], Sequence[Service]]) -> None:
         self._config = config
         self._others = others
-        self._watch = Watch()
+        self._watch = FileWatch()
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:

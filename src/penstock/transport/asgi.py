@@ -19,6 +19,7 @@ from penstock.transport.http import HttpConnection
 from penstock.transport.listener import BACKLOG
 from penstock.transport.origins import API_EXPOSED, API_HEADERS, API_METHODS, Origins
 from penstock.transport.port import HttpPort
+from penstock.transport.proxies import ClientAddress
 from penstock.wire.http1 import LAST_CHUNK, HttpError, HttpRequest, chunk, response_head
 
 log = get(__name__)
@@ -69,8 +70,8 @@ class AsgiPort(HttpPort):
         # No more than that can come at once, before they are counted.
         await self.open(api_entrances(self.config), min(BACKLOG, self.max_connections))
 
-    def connection(self, entrance: Entrance) -> asyncio.Protocol:
-        return AsgiConnection(self, entrance)
+    def connection(self, entrance: Entrance, client: ClientAddress | HttpError | None = None) -> asyncio.Protocol:
+        return AsgiConnection(self, entrance, client)
 
     async def stop(self, seconds: float) -> None:
         """Accept nothing new and let requests end; after this many seconds connections are aborted."""
@@ -230,22 +231,22 @@ class Exchange:
             self.break_off(HttpError(500, "Internal server error"))
 
     def _scope(self) -> dict[str, Any]:
-        request, transport = self._request, self._connection.transport
+        request, connection = self._request, self._connection
         return {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": request.version,
             "method": request.method,
-            "scheme": "https" if self._connection.entrance.secure else "http",
+            "scheme": "https" if connection.entrance.secure else "http",
             "path": request.path,
             "raw_path": request.raw_path.encode("latin-1"),
             "query_string": request.query.encode("latin-1"),
             "root_path": "",
             "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()],
-            "client": _address(transport.get_extra_info("peername")),
-            "server": _address(transport.get_extra_info("sockname")),
+            "client": (connection.address, connection.client_port),
+            "server": _address(connection.transport.get_extra_info("sockname")),
             # Which listener the request has come by.
-            "state": {"listener": self._connection.entrance.name},
+            "state": {"listener": connection.entrance.name},
         }
 
     async def receive(self) -> Message:

@@ -5,9 +5,10 @@ Every connection knows the one by which it has come. The sockets are in `listene
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.config import CertificateSection, Config
+from penstock.transport.proxies import Proxies
 
 # Listeners by the names of their tables in the configuration.
 STREAM = "stream"
@@ -27,6 +28,7 @@ class Entrance:
     new_sessions: bool
     server_name: str
     tls: CertificateSection | None
+    proxies: Proxies
 
     @property
     def secure(self) -> bool:
@@ -44,22 +46,20 @@ class Entrance:
 def stream_entrances(config: Config) -> list[Entrance]:
     """Those of the streaming port: plain, with TLS if there is a certificate, and those with names of their own."""
     stream = config.stream
-    name = stream.server_name or config.server.name
-    plain = Entrance(STREAM, stream.host, stream.port, stream.paths, stream.doors, stream.new_sessions, name, None)
+    plain = Entrance(
+        STREAM,
+        stream.host,
+        stream.port,
+        stream.paths,
+        stream.doors,
+        stream.new_sessions,
+        stream.server_name or config.server.name,
+        None,
+        Proxies(stream.proxies),
+    )
     found = [plain]
     if stream.tls.enabled:
-        found.append(
-            Entrance(
-                STREAM_TLS,
-                stream.host,
-                stream.tls.port,
-                stream.paths,
-                stream.doors,
-                stream.new_sessions,
-                name,
-                stream.tls,
-            )
-        )
+        found.append(replace(plain, name=STREAM_TLS, port=stream.tls.port, tls=stream.tls))
     return [*found, *_named(config, "stream")]
 
 
@@ -67,7 +67,7 @@ def api_entrances(config: Config) -> list[Entrance]:
     """Those of the API port: its own, and those with names of their own."""
     api = config.api
     tls = api.tls if api.tls.enabled else None
-    own = Entrance(API, api.host, api.port, api.paths, (), False, config.server.name, tls)
+    own = Entrance(API, api.host, api.port, api.paths, (), False, config.server.name, tls, Proxies(api.proxies))
     return [own, *_named(config, "api")]
 
 
@@ -82,6 +82,7 @@ def _named(config: Config, serves: str) -> list[Entrance]:
             listener.new_sessions,
             listener.server_name or config.server.name,
             listener.tls if listener.tls.enabled else None,
+            Proxies(listener.proxies),
         )
         for name, listener in config.listeners.items()
         if listener.serves == serves

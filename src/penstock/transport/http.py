@@ -17,6 +17,7 @@ from penstock.transport.closing import close_gently
 from penstock.transport.entrance import Entrance
 from penstock.transport.port import HttpPort
 from penstock.transport.pressure import Patience, forget_the_vanished, keep_unsent_low
+from penstock.transport.proxies import ClientAddress
 from penstock.wire.http1 import CONTINUE, HttpError, HttpRequest, RequestParser, response_head
 
 log = get(__name__)
@@ -49,11 +50,14 @@ class Answering(Protocol):
 class HttpConnection(asyncio.Protocol):
     """Requests are answered one at a time; those that follow wait, and reading stops when too many do."""
 
-    def __init__(self, port: HttpPort, entrance: Entrance) -> None:
+    def __init__(self, port: HttpPort, entrance: Entrance, client: ClientAddress | HttpError | None) -> None:
         self.http_port = port
         # The listener by which it has come.
         self.entrance = entrance
+        # The client, which may have a proxy between it and the connection.
         self.address = ""
+        self.client_port = 0
+        self._client = client
         self.lost = False
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._parser = RequestParser(port.config.limits.header_limit, port.max_body, port.hands_out_early)
@@ -95,7 +99,9 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.address = peer[0] if isinstance(peer, tuple) else ""
+        self.address, self.client_port = peer[:2] if isinstance(peer, tuple) else ("", 0)
+        if isinstance(self._client, ClientAddress):
+            self.address, self.client_port = self._client
         self.prepare()
         port = self.http_port
         forget_the_vanished(self.transport, port.config.limits.write_timeout_millis)
@@ -104,6 +110,9 @@ class HttpConnection(asyncio.Protocol):
         if not has_room:
             port.refused += 1
             self._turn_away(HttpError(503, f"Too many connections; at most {port.max_connections} are allowed"))
+            return
+        if isinstance(self._client, HttpError):
+            self._refuse(self._client)
             return
         census = port.connection_census
         if census.is_full(self.address):

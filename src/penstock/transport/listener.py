@@ -11,7 +11,8 @@ import errno
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from penstock.log import get
 from penstock.transport.episode import Episode
@@ -21,7 +22,8 @@ log = get(__name__)
 # Connections that may be incoming at once: accepted, and not yet counted by their port.
 TURN = 64
 
-# The same with TLS, where a handshake may take long; one more aborts the one that has taken longest.
+# The same where a peer may take long, because of a TLS handshake or a PROXY header; one more aborts the one that has
+# taken longest.
 HANDSHAKES = 1_024
 
 # Seconds until the next attempt, when the system has no room for another connection.
@@ -33,9 +35,16 @@ BACKLOG = 1_024
 SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-def room_of(connections: int, tls: ssl.SSLContext | None) -> int:
-    """How many connections may be incoming, given the limit of the port: those not counted yet must be few."""
-    return max(1, connections // 4) if tls else min(TURN, max(1, connections // 8))
+# Called with a socket before it becomes a connection; returns what makes its protocol, or raises OSError.
+Greet = Callable[[socket.socket], Awaitable[Callable[[], asyncio.Protocol]]]
+
+
+def room_of(connections: int, takes_time: bool) -> int:
+    """How many connections may be incoming, given the limit of the port: those not counted yet must be few.
+
+    `takes_time` if peers may take long before they are counted, as with TLS.
+    """
+    return max(1, connections // 4) if takes_time else min(TURN, max(1, connections // 8))
 
 
 class ListenError(Exception):
@@ -52,6 +61,7 @@ class Listener:
         tls: ssl.SSLContext | None,
         handshake_seconds: float | None,
         room: int | None,
+        greet: Greet | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         # The actual port.
@@ -60,7 +70,9 @@ class Listener:
         self._make = make
         self._tls = tls
         self._handshake_seconds = handshake_seconds
-        self._room = room or (TURN if tls is None else HANDSHAKES)
+        self._greet = greet
+        self._takes_time = tls is not None or greet is not None
+        self._room = room or (HANDSHAKES if self._takes_time else TURN)
         # In the order in which they came.
         self._coming: dict[asyncio.Task[None], None] = {}
         self._pauses: dict[int, asyncio.TimerHandle] = {}
@@ -81,8 +93,12 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         handshake_seconds: float | None = None,
         room: int | None = None,
+        greet: Greet | None = None,
     ) -> Listener:
-        """Listen at every address of the host; raises ListenError. `room` is for connections on their way in."""
+        """Listen at every address of the host; raises ListenError. `room` is for connections on their way in.
+
+        With `greet` that says in place of `make` what each connection becomes.
+        """
         loop = asyncio.get_running_loop()
         sockets: list[socket.socket] = []
         try:
@@ -95,7 +111,7 @@ class Listener:
             for each in sockets:
                 each.close()
             raise ListenError(f"cannot listen on {host}:{port}: {_reason(error)}") from error
-        return cls(sockets, make, tls, handshake_seconds, room)
+        return cls(sockets, make, tls, handshake_seconds, room, greet)
 
     def close(self) -> None:
         for each in self._sockets:
@@ -108,7 +124,7 @@ class Listener:
         self._shortage.close()
 
     def _accept(self, listening: socket.socket) -> None:
-        turn = TURN if self._tls else min(TURN, self._room - len(self._coming))
+        turn = TURN if self._takes_time else min(TURN, self._room - len(self._coming))
         for _ in range(turn):
             try:
                 accepted, _ = listening.accept()
@@ -128,15 +144,19 @@ class Listener:
                 oldest.cancel()
             task = self._loop.create_task(self._take(accepted))
             self._coming[task] = None
-            task.add_done_callback(self._arrived)
+            task.add_done_callback(partial(self._arrived, accepted))
 
-    def _arrived(self, task: asyncio.Task[None]) -> None:
+    def _arrived(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
         self._coming.pop(task, None)
+        if task.cancelled():
+            # Not by the task itself: one that is cut before its first turn never runs.
+            accepted.close()
 
     async def _take(self, accepted: socket.socket) -> None:
         try:
+            make = self._make if self._greet is None else await self._greet(accepted)
             await self._loop.connect_accepted_socket(
-                self._make,
+                make,
                 accepted,
                 ssl=self._tls,
                 ssl_handshake_timeout=None if self._tls is None else self._handshake_seconds,
@@ -144,9 +164,6 @@ class Listener:
         except (TimeoutError, OSError):
             # It has been closed, or its TLS handshake has failed, which is the peer's problem.
             accepted.close()
-        except asyncio.CancelledError:
-            accepted.close()
-            raise
 
     def _rest(self, listening: socket.socket) -> None:
         """The socket stays readable, but accepting fails: try again later."""

@@ -1,4 +1,4 @@
-"""The other end of a connection, as far as it is known: its port, and the subject of its certificate."""
+"""The other end of a connection, as far as it is known: whom its certificate names."""
 
 from __future__ import annotations
 
@@ -20,11 +20,6 @@ SHORT_NAMES = {
 }
 
 _SPECIAL = re.compile(r'[,+"\\<>;=]|^[ #]| $')
-
-
-def port_of(transport: asyncio.BaseTransport) -> int:
-    peer = transport.get_extra_info("peername")
-    return int(peer[1]) if isinstance(peer, tuple) else 0
 
 
 def principal_of(transport: asyncio.BaseTransport) -> str | None:

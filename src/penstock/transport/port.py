@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -22,9 +23,12 @@ from penstock.log import get
 from penstock.transport.census import Census
 from penstock.transport.entrance import Entrance
 from penstock.transport.episode import Episode
-from penstock.transport.listener import Listener, room_of
+from penstock.transport.greeting import Greeting
+from penstock.transport.listener import Greet, Listener, room_of
 from penstock.transport.origins import Origins
+from penstock.transport.proxies import ClientAddress
 from penstock.transport.tls import certificate_files, http_context
+from penstock.wire.http1 import HttpError
 
 if TYPE_CHECKING:
     from penstock.transport.http import HttpConnection
@@ -80,6 +84,7 @@ class HttpPort:
         self.stopping = False
         # In the order in which they were opened.
         self.opened: list[Opened] = []
+        self._greetings: list[Greeting] = []
         self._all_closed = asyncio.Event()
         self._crowd = Episode(
             log, "too many connections", "no longer too many connections", door=name, limit=max_connections
@@ -91,8 +96,11 @@ class HttpPort:
 
     # -- the listeners --------------------------------------------------------------------------------------------
 
-    def connection(self, entrance: Entrance) -> asyncio.Protocol:
-        """A new connection of this port, by one of its listeners."""
+    def connection(self, entrance: Entrance, client: ClientAddress | HttpError | None = None) -> asyncio.Protocol:
+        """A new connection of this port, by one of its listeners.
+
+        `client` is for whom its peer says that it asks, if that has said something; or why it is to be refused.
+        """
         raise NotImplementedError
 
     async def open(self, entrances: Iterable[Entrance], backlog: int) -> None:
@@ -100,6 +108,7 @@ class HttpPort:
         for entrance in entrances:
             certificate = None if entrance.tls is None else _certificate(entrance.tls)
             tls = None if certificate is None else certificate.context
+            greet = self._greet(entrance) if entrance.proxies.speak_first else None
             listener = await Listener.listen(
                 partial(self.connection, entrance),
                 entrance.host,
@@ -107,9 +116,28 @@ class HttpPort:
                 backlog=backlog,
                 tls=tls,
                 handshake_seconds=self.config.limits.handshake_timeout_millis / 1000,
-                room=room_of(self.max_connections, tls),
+                room=room_of(self.max_connections, tls is not None or greet is not None),
+                greet=greet,
             )
             self.opened.append(Opened(entrance, listener, certificate))
+
+    def _greet(self, entrance: Entrance) -> Greet:
+        greeting = Greeting(entrance.name, entrance.proxies, self.config.limits.handshake_timeout_millis / 1000)
+        self._greetings.append(greeting)
+        return partial(self._greeted, entrance, greeting)
+
+    async def _greeted(
+        self, entrance: Entrance, greeting: Greeting, accepted: socket.socket
+    ) -> Callable[[], asyncio.Protocol]:
+        client: ClientAddress | HttpError | None
+        try:
+            client = await greeting.read(accepted)
+        except HttpError as error:
+            if entrance.secure:
+                # It would be told during the handshake, where there are no words for it.
+                raise ConnectionAbortedError(error.message) from None
+            client = error
+        return partial(self.connection, entrance, client)
 
     @property
     def ports(self) -> list[int]:
@@ -156,6 +184,8 @@ class HttpPort:
         for opened in self.opened:
             opened.listener.close()
         self._crowd.close()
+        for greeting in self._greetings:
+            greeting.close()
 
     def close_idle(self) -> None:
         for connection in list(self.connections):

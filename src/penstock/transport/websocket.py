@@ -60,6 +60,7 @@ class WebSocket(asyncio.Protocol):
         "_timer",
         "_unread",
         "address",
+        "client_port",
         "entrance",
         "http_port",
         "lost",
@@ -80,6 +81,7 @@ class WebSocket(asyncio.Protocol):
         self.http_port = connection.http_port
         self.transport = connection.transport
         self.address = connection.address
+        self.client_port = connection.client_port
         self.entrance = connection.entrance
         self.lost = False
         self._reader = FrameReader(max_message, acceptance.deflate, self.skips_binary)

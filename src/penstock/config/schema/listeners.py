@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from penstock.config.schema.values import Ciphers, Host, OptionalLine, OptionalPath, Port, UrlPath, about
+from penstock.config.schema.values import Ciphers, Host, Network, OptionalLine, OptionalPath, Port, UrlPath, about
 
 Paths = Annotated[
     tuple[UrlPath, ...],
@@ -60,6 +60,19 @@ class TlsSection(CertificateSection, frozen=True, kw_only=True, forbid_unknown_f
     port: Annotated[Port, about("Port of the TLS listener; 0 takes any free one.")] = 8443
 
 
+class ProxiesSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The proxies in front of this listener, which say who their clients are; nobody else is believed."""
+
+    addresses: Annotated[tuple[Network, ...], about("Addresses of the proxies, or networks that they are in.")] = ()
+    proxy_protocol: Annotated[
+        bool,
+        about(
+            "Every connection begins with a header of the PROXY protocol, version 1 or 2; one without it, or from an "
+            "address that is not among `addresses`, is refused."
+        ),
+    ] = False
+
+
 class ListenerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A listener beside those of `[stream]` and `[api]`, under a name of letters, digits, `_` and `-`."""
 
@@ -74,3 +87,4 @@ class ListenerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     new_sessions: NewSessions = True
     server_name: ServerName = ""
     tls: CertificateSection = CertificateSection()
+    proxies: ProxiesSection = ProxiesSection()

@@ -8,7 +8,15 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from penstock.config.schema.listeners import CertificateSection, Doors, NewSessions, Paths, ServerName, TlsSection
+from penstock.config.schema.listeners import (
+    CertificateSection,
+    Doors,
+    NewSessions,
+    Paths,
+    ProxiesSection,
+    ServerName,
+    TlsSection,
+)
 from penstock.config.schema.values import LARGEST, Address, HeaderName, Host, Origin, Port, ZeroOrMore, about
 
 
@@ -52,6 +60,7 @@ class StreamSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     new_sessions: NewSessions = True
     server_name: ServerName = ""
     tls: TlsSection = TlsSection()
+    proxies: ProxiesSection = ProxiesSection()
 
 
 class CorsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,4 +108,5 @@ class ApiSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = True
     paths: Paths = ("/",)
     tls: CertificateSection = CertificateSection()
+    proxies: ProxiesSection = ProxiesSection()
     cors: ApiCorsSection = ApiCorsSection()

@@ -69,6 +69,14 @@ AdapterPath = Annotated[
         extra={"allowed": '"module:Class" or the name of a ready-made adapter'},
     ),
 ]
+# What is between the dots and colons is looked at in checks.py.
+Network = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9A-Fa-f.:]+(/[0-9]{1,3})?\Z",
+        extra={"allowed": 'an address or a network such as "10.0.0.7", "10.0.0.0/8" or "fd00::/8"'},
+    ),
+]
 UrlPath = Annotated[
     str,
     Meta(

@@ -88,8 +88,9 @@ class DittoDoor:
             _not_taken,
             RegistrySettings(names=names, reserved=known.is_reserved),
         )
-        hosts = [entrance.host for entrance in (*stream_entrances(config), *api_entrances(config))]
-        locality = Locality(hosts, ports)
+        entrances = [*stream_entrances(config), *api_entrances(config)]
+        has_proxies = any(entrance.proxies.are_there for entrance in entrances)
+        locality = Locality([entrance.host for entrance in entrances], ports, has_proxies)
         self.identity = DittoIdentity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
         items = Items(known, self.identity, gatherer, history, self._executor)
         self.service = TwinService(self.twins, names, self.identity, items, history, self._executor, ledger, kept)

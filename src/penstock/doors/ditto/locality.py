@@ -34,10 +34,13 @@ PORTS = {"http": 80, "https": 443}
 
 
 class Locality:
-    """`hosts` are the addresses that the server listens on, `ports` returns its ports there."""
+    """`hosts` are the addresses that the server listens on, `ports` returns its ports there.
 
-    def __init__(self, hosts: Sequence[str], ports: Callable[[], Collection[int]]) -> None:
-        self._is_private = all(is_loopback(host) for host in hosts)
+    A server behind proxies is never private, because what they forward looks like their own requests.
+    """
+
+    def __init__(self, hosts: Sequence[str], ports: Callable[[], Collection[int]], has_proxies: bool = False) -> None:
+        self._is_private = not has_proxies and all(is_loopback(host) for host in hosts)
         self._ports = ports
 
     def includes(self, client: ClientFacts) -> bool:

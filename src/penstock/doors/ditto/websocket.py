@@ -21,7 +21,6 @@ from penstock.doors.ditto.streaming import answer_to
 from penstock.doors.facts import request_id
 from penstock.kernel.ports import ClientFacts
 from penstock.transport.http import HttpConnection
-from penstock.transport.peer import port_of
 from penstock.transport.websocket import WebSocket, handshake
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.unsupported import NAMES, check_headers
@@ -102,7 +101,7 @@ class Arrival:
     async def _authenticate(self) -> Login:
         """Authenticate the client. Raises DittoError."""
         connection, headers = self._connection, self._request.headers
-        port = port_of(connection.transport)
+        port = connection.client_port
         entrance = connection.entrance
         client = ClientFacts(
             connection.address, entrance.secure, headers, port, request_id=request_id(), listener=entrance.name

@@ -18,6 +18,8 @@ from penstock.monitor.health import Answer, live
 from penstock.transport.entrance import Entrance, stream_entrances
 from penstock.transport.origins import Origins
 from penstock.transport.port import HttpPort
+from penstock.transport.proxies import ClientAddress
+from penstock.wire.http1 import HttpError
 
 if TYPE_CHECKING:
     from penstock.doors.stream.response import HttpResponse
@@ -54,8 +56,8 @@ class StreamDoor(HttpPort):
         """Open the listeners, plain first, then TLS; raises ListenError when an address cannot be had."""
         await self.open(stream_entrances(self.config), self.config.stream.backlog)
 
-    def connection(self, entrance: Entrance) -> asyncio.Protocol:
-        return StreamConnection(self, entrance)
+    def connection(self, entrance: Entrance, client: ClientAddress | HttpError | None = None) -> asyncio.Protocol:
+        return StreamConnection(self, entrance, client)
 
     async def answer(self, name: str, response: HttpResponse) -> None:
         """Have the door of the request's protocol answer it."""

@@ -24,6 +24,7 @@ from penstock.wire.websocket import subprotocols
 if TYPE_CHECKING:
     from penstock.doors.stream.door import StreamDoor
     from penstock.transport.entrance import Entrance
+    from penstock.transport.proxies import ClientAddress
 
 _SOCKET_PATH = re.compile(r"(/.*)?/lightstreamer/?")
 _REQUEST_PATH = re.compile(r"(?:/.*)?/lightstreamer/([A-Za-z_]+)\.txt")
@@ -42,8 +43,8 @@ NO_TEXT_MODE = (
 class StreamConnection(HttpConnection):
     """Text requests, WebSockets, pages and probes."""
 
-    def __init__(self, door: StreamDoor, entrance: Entrance) -> None:
-        super().__init__(door, entrance)
+    def __init__(self, door: StreamDoor, entrance: Entrance, client: ClientAddress | HttpError | None) -> None:
+        super().__init__(door, entrance, client)
         self.door = door
 
     def route(self, request: HttpRequest) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.transport.answers import NO_CACHE, TEXT, accepts_gzip
-from penstock.transport.peer import port_of, principal_of
+from penstock.transport.peer import principal_of
 from penstock.wire.http1 import LAST_CHUNK, HttpError, HttpRequest, chunk, response_head
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class HttpResponse:
         return self._connection.entrance
 
     @property
-    def port(self) -> int:
-        return port_of(self._connection.transport)
+    def client_port(self) -> int:
+        return self._connection.client_port
 
     @property
     def principal(self) -> str | None:

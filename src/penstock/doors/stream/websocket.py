@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.transport.peer import port_of, principal_of
+from penstock.transport.peer import principal_of
 from penstock.transport.websocket import GOING_AWAY, NORMAL, WebSocket
 from penstock.wire.websocket import Acceptance, text_frames
 
@@ -58,10 +58,6 @@ class WebSocketConnection(WebSocket):
         self._closes: tuple[int, str] | None = None
 
     # -- doors.stream.link.StreamLink ------------------------------------------------------------------------------
-
-    @property
-    def port(self) -> int:
-        return port_of(self.transport)
 
     @property
     def principal(self) -> str | None:

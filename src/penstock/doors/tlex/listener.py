@@ -63,7 +63,7 @@ class Listeners:
             port,
             tls=tls,
             handshake_seconds=self._handshake_seconds,
-            room=room_of(self._max_strangers, tls),
+            room=room_of(self._max_strangers, tls is not None),
         )
         self._listeners.append(listener)
         return listener.port
