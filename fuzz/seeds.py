@@ -60,6 +60,11 @@ SEEDS: dict[str, list[bytes]] = {
         _CUT + _PROXY_2 + b"\x21\x21\x00\x27" + b"\x20\x01\x0d\xb8" + b"\0" * 32 + b"\x04\x00\x00",
         _CUT + _PROXY_2 + b"\x20\x00\x00\x00",
     ],
+    "forwarded": [
+        b'for="[2001:db8::7]:4711";proto=https;by=203.0.113.43, for=192.0.2.7, for=_hidden, for=unknown',
+        b"192.0.2.7, [2001:db8::7]:4711, 2001:db8::8, 198.51.100.1:80, unknown",
+        b'For="_gazonk";host="a\\"b"',
+    ],
 }
 
 WORDS: dict[str, list[bytes]] = {
@@ -105,6 +110,10 @@ WORDS: dict[str, list[bytes]] = {
         b"\x21\x11\x00\x0c",
         b"\x21\x21\x00\x24",
         b"\r\n",
+        b" ",
+    ],
+    "forwarded": [
+        *b'for= for=_x unknown by= proto=https ; , " \\ [2001:db8::7] [::1]:80 192.0.2.7:80 %eth0 : [ ]'.split(),
         b" ",
     ],
 }

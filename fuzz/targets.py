@@ -11,6 +11,7 @@ from ipaddress import ip_address
 
 from penstock.transport.body import BadBody, body_text
 from penstock.wire.form import FormError, parse_line, split_lines
+from penstock.wire.forwarded import FORWARDED, ForwardedError, node, nodes
 from penstock.wire.http1 import HttpError, HttpRequest, RequestParser
 from penstock.wire.proxy_protocol import ProxyError, ProxyHeaderReader
 from penstock.wire.tlcp.errors import RequestError
@@ -186,10 +187,23 @@ def fuzz_proxy(data: bytes) -> None:
         ip_address(whole[0])
 
 
+def fuzz_forwarded(data: bytes) -> None:
+    """Headers in which proxies name clients, as they come out of a request's head."""
+    value = data.decode("latin-1")
+    for name in (FORWARDED, "x-forwarded-for"):
+        with contextlib.suppress(ForwardedError):
+            for text in nodes(name, value):
+                found = node(text)
+                assert 0 <= found.port <= 65_535
+                if found.address is not None:
+                    ip_address(found.address)
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "requests": fuzz_requests,
     "values": fuzz_values,
     "http1": fuzz_http1,
     "websocket": fuzz_websocket,
     "proxy": fuzz_proxy,
+    "forwarded": fuzz_forwarded,
 }

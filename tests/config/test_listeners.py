@@ -110,3 +110,14 @@ def test_wrong_proxies_are_refused(tmp_path: Path, table: str, text: str, expect
     port = "[listeners.a]\nport = 0\n" if table == "listeners.a" else ""
     line = complaint(tmp_path, f"{port}[{table}.proxies]\n{text}")
     assert line == f"penstock.toml: {table}.proxies{expected.replace('TABLE', f'{table}.proxies')}"
+
+
+def test_a_header_needs_proxies_and_proxies_need_something_to_say(tmp_path: Path) -> None:
+    line = complaint(tmp_path, "[stream.proxies]\nclient_header = 'X-Real-IP'\n")
+    assert line.endswith(
+        'stream.proxies.client_header = "X-Real-IP": expected stream.proxies.addresses to be set as well'
+    )
+    line = complaint(tmp_path, "[stream.proxies]\naddresses = ['10.0.0.1']\n")
+    assert line.endswith("expected stream.proxies.proxy_protocol or stream.proxies.client_header to be set as well")
+    line = complaint(tmp_path, "[stream.proxies]\naddresses = ['10.0.0.1']\nclient_header = 'a b'\n")
+    assert line.endswith('stream.proxies.client_header = "a b": expected an HTTP header name, or empty')

@@ -152,10 +152,12 @@ def _check_proxies(config: Config, places: Places, table: str, proxies: ProxiesS
             ip_network(text)
         except ValueError as error:
             raise _wrong(config, places, f"{table}.addresses", f"addresses and networks ({error})") from None
-    if proxies.proxy_protocol and not proxies.addresses:
-        raise _wrong(config, places, f"{table}.proxy_protocol", f"{table}.addresses to be set as well")
-    if proxies.addresses and not proxies.proxy_protocol:
-        raise _wrong(config, places, f"{table}.addresses", f"{table}.proxy_protocol to be set as well")
+    for key in ("proxy_protocol", "client_header"):
+        if getattr(proxies, key) and not proxies.addresses:
+            raise _wrong(config, places, f"{table}.{key}", f"{table}.addresses to be set as well")
+    if proxies.addresses and not proxies.proxy_protocol and not proxies.client_header:
+        allowed = f"{table}.proxy_protocol or {table}.client_header to be set as well"
+        raise _wrong(config, places, f"{table}.addresses", allowed)
 
 
 def _check_tls_files(config: Config, places: Places, table: str, tls: CertificateSection) -> None:

@@ -19,7 +19,7 @@ from penstock.transport.http import HttpConnection
 from penstock.transport.listener import BACKLOG
 from penstock.transport.origins import API_EXPOSED, API_HEADERS, API_METHODS, Origins
 from penstock.transport.port import HttpPort
-from penstock.transport.proxies import ClientAddress
+from penstock.transport.proxies import NamedClient
 from penstock.wire.http1 import LAST_CHUNK, HttpError, HttpRequest, chunk, response_head
 
 log = get(__name__)
@@ -70,7 +70,7 @@ class AsgiPort(HttpPort):
         # No more than that can come at once, before they are counted.
         await self.open(api_entrances(self.config), min(BACKLOG, self.max_connections))
 
-    def connection(self, entrance: Entrance, client: ClientAddress | HttpError | None = None) -> asyncio.Protocol:
+    def connection(self, entrance: Entrance, client: NamedClient | HttpError | None = None) -> asyncio.Protocol:
         return AsgiConnection(self, entrance, client)
 
     async def stop(self, seconds: float) -> None:

@@ -11,7 +11,7 @@ import socket
 
 from penstock.log import get
 from penstock.transport.episode import Episode
-from penstock.transport.proxies import ClientAddress, Proxies
+from penstock.transport.proxies import NamedClient, Proxies
 from penstock.wire.http1 import HttpError
 from penstock.wire.proxy_protocol import MOST, ProxyError, ProxyHeaderReader
 
@@ -28,7 +28,7 @@ class Greeting:
             log, "PROXY header refused", "no longer a PROXY header that is refused", listener=listener
         )
 
-    async def read(self, accepted: socket.socket) -> ClientAddress | None:
+    async def read(self, accepted: socket.socket) -> NamedClient | None:
         """The client; None if the proxy speaks for itself. Raises HttpError with what is wrong, and OSError."""
         address = str(accepted.getpeername()[0])
         try:
@@ -50,7 +50,7 @@ class Greeting:
         self._refused.close()
 
 
-async def _header(accepted: socket.socket) -> ClientAddress | None:
+async def _header(accepted: socket.socket) -> NamedClient | None:
     reader = ProxyHeaderReader()
     while not reader.is_complete:
         await _readable(accepted)
@@ -59,7 +59,7 @@ async def _header(accepted: socket.socket) -> ClientAddress | None:
         if not waiting:
             raise ConnectionAbortedError("closed before the PROXY header was complete")
         accepted.recv(reader.feed(waiting))
-    return None if reader.address is None else ClientAddress(reader.address, reader.port)
+    return None if reader.address is None else NamedClient(reader.address, reader.port)
 
 
 async def _readable(accepted: socket.socket) -> None:

@@ -17,7 +17,7 @@ from penstock.transport.closing import close_gently
 from penstock.transport.entrance import Entrance
 from penstock.transport.port import HttpPort
 from penstock.transport.pressure import Patience, forget_the_vanished, keep_unsent_low
-from penstock.transport.proxies import ClientAddress
+from penstock.transport.proxies import NamedClient
 from penstock.wire.http1 import CONTINUE, HttpError, HttpRequest, RequestParser, response_head
 
 log = get(__name__)
@@ -50,7 +50,7 @@ class Answering(Protocol):
 class HttpConnection(asyncio.Protocol):
     """Requests are answered one at a time; those that follow wait, and reading stops when too many do."""
 
-    def __init__(self, port: HttpPort, entrance: Entrance, client: ClientAddress | HttpError | None) -> None:
+    def __init__(self, port: HttpPort, entrance: Entrance, client: NamedClient | HttpError | None) -> None:
         self.http_port = port
         # The listener by which it has come.
         self.entrance = entrance
@@ -58,6 +58,10 @@ class HttpConnection(asyncio.Protocol):
         self.address = ""
         self.client_port = 0
         self._client = client
+        self._peer = NamedClient("", 0)
+        # Whether its peer is a proxy that may ask for another client with each request: then a client has it only while
+        # its request is answered.
+        self._is_shared = False
         self.lost = False
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._parser = RequestParser(port.config.limits.header_limit, port.max_body, port.hands_out_early)
@@ -100,8 +104,9 @@ class HttpConnection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.address, self.client_port = peer[:2] if isinstance(peer, tuple) else ("", 0)
-        if isinstance(self._client, ClientAddress):
+        if isinstance(self._client, NamedClient):
             self.address, self.client_port = self._client
+        self._peer = NamedClient(self.address, self.client_port)
         self.prepare()
         port = self.http_port
         forget_the_vanished(self.transport, port.config.limits.write_timeout_millis)
@@ -114,16 +119,45 @@ class HttpConnection(asyncio.Protocol):
         if isinstance(self._client, HttpError):
             self._refuse(self._client)
             return
-        census = port.connection_census
-        if census.is_full(self.address):
-            port.refused += 1
-            log.warning("connection refused", address=self.address, limit=census.limit)
-            self._refuse(HttpError(503, f"Too many connections from this address; at most {census.limit} are allowed"))
-            return
-        census.enter(self.address)
-        self._counted = True
+        proxies = self.entrance.proxies
+        self._is_shared = bool(proxies.header) and proxies.include(self.address)
+        if not self._is_shared:
+            try:
+                self._count()
+            except HttpError as error:
+                self._refuse(error)
+                return
         port.idle[self] = None
         self._watch()
+
+    def _count(self) -> None:
+        """Count the connection as its client's; raises HttpError if that has too many."""
+        census = self.http_port.connection_census
+        if census.is_full(self.address):
+            self.http_port.refused += 1
+            log.warning("connection refused", address=self.address, limit=census.limit)
+            raise HttpError(503, f"Too many connections from this address; at most {census.limit} are allowed")
+        census.enter(self.address)
+        self._counted = True
+
+    def _uncount(self) -> None:
+        if self._counted:
+            self._counted = False
+            self.http_port.connection_census.leave(self.address)
+
+    def _identify(self, request: HttpRequest) -> None:
+        """Find out who the client of this request is; raises HttpError."""
+        proxies = self.entrance.proxies
+        if not proxies.header:
+            return
+        try:
+            client = proxies.client_of(request.headers, self._peer)
+        except HttpError as error:
+            self.http_port.header_refused(self._peer.address, error)
+            raise
+        if self._is_shared:
+            self.address, self.client_port = client
+            self._count()
 
     def data_received(self, data: bytes) -> None:
         if self._closing:
@@ -195,8 +229,7 @@ class HttpConnection(asyncio.Protocol):
         self.lost = True
         self._cancel_timers()
         self.http_port.forget(self)
-        if self._counted:
-            self.http_port.connection_census.leave(self.address)
+        self._uncount()
         if self._answering is not None:
             self._answering.connection_lost()
 
@@ -294,6 +327,8 @@ class HttpConnection(asyncio.Protocol):
         self._busy = False
         self._request = None
         self._answering = None
+        if self._is_shared:
+            self._uncount()
         if not keep_open or (self._all_read and not self._waiting):
             self._close()
             return
@@ -373,6 +408,7 @@ class HttpConnection(asyncio.Protocol):
         if self._all_read:
             self._limit_answer()
         try:
+            self._identify(request)
             if not self.entrance.serves(request.path):
                 raise HttpError(404, f"Nothing is at {request.path}")
             if request.upgrade and request.headers.get("upgrade", "").lower() == "websocket":

@@ -26,7 +26,7 @@ from penstock.transport.episode import Episode
 from penstock.transport.greeting import Greeting
 from penstock.transport.listener import Greet, Listener, room_of
 from penstock.transport.origins import Origins
-from penstock.transport.proxies import ClientAddress
+from penstock.transport.proxies import NamedClient
 from penstock.transport.tls import certificate_files, http_context
 from penstock.wire.http1 import HttpError
 
@@ -89,6 +89,9 @@ class HttpPort:
         self._crowd = Episode(
             log, "too many connections", "no longer too many connections", door=name, limit=max_connections
         )
+        self._forgeries = Episode(
+            log, "forwarding header refused", "no longer a forwarding header that is refused", door=name
+        )
         server = config.server.name.encode("ascii", "replace").decode()
         self._server_header = server if config.server.server_tokens == "minimal" else f"{server}/{__version__}"
         self._date = ""
@@ -96,7 +99,7 @@ class HttpPort:
 
     # -- the listeners --------------------------------------------------------------------------------------------
 
-    def connection(self, entrance: Entrance, client: ClientAddress | HttpError | None = None) -> asyncio.Protocol:
+    def connection(self, entrance: Entrance, client: NamedClient | HttpError | None = None) -> asyncio.Protocol:
         """A new connection of this port, by one of its listeners.
 
         `client` is for whom its peer says that it asks, if that has said something; or why it is to be refused.
@@ -129,7 +132,7 @@ class HttpPort:
     async def _greeted(
         self, entrance: Entrance, greeting: Greeting, accepted: socket.socket
     ) -> Callable[[], asyncio.Protocol]:
-        client: ClientAddress | HttpError | None
+        client: NamedClient | HttpError | None
         try:
             client = await greeting.read(accepted)
         except HttpError as error:
@@ -168,6 +171,10 @@ class HttpPort:
         if self.stopping and not self.connections:
             self._all_closed.set()
 
+    def header_refused(self, address: str, error: HttpError) -> None:
+        """A peer has named a client in a header, and may not, or has done it wrong."""
+        self._forgeries.occurred(address=address, reason=error.message)
+
     def identity_headers(self) -> list[tuple[str, str]]:
         """Server and Date; the date is formatted once a second."""
         now = int(time.time())
@@ -184,6 +191,7 @@ class HttpPort:
         for opened in self.opened:
             opened.listener.close()
         self._crowd.close()
+        self._forgeries.close()
         for greeting in self._greetings:
             greeting.close()
 

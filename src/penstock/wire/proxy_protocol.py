@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv6Address
 
+from penstock.wire.ip import ipv4_text, ipv6_text, plain_text
+
 V1_BEGINS = b"PROXY "
 V2_BEGINS = b"\r\n\r\n\x00\r\nQUIT\n"
 
@@ -123,25 +125,15 @@ class ProxyHeaderReader:
             self.address = str(IPv4Address(read[16:20]))
             self.port = read[24] << 8 | read[25]
         else:
-            self.address = plain_address(IPv6Address(read[16:32]))
+            self.address = plain_text(IPv6Address(read[16:32]))
             self.port = read[48] << 8 | read[49]
-
-
-def plain_address(address: IPv6Address) -> str:
-    """As text; one that stands for an address of IPv4 as that, so that a client has one address and not two."""
-    mapped = address.ipv4_mapped
-    return str(address) if mapped is None else str(mapped)
 
 
 def _address_text(family: str, text: str) -> str:
     try:
-        if family == "TCP4":
-            return str(IPv4Address(text))
-        if "%" not in text:
-            return plain_address(IPv6Address(text))
+        return ipv4_text(text) if family == "TCP4" else ipv6_text(text)
     except ValueError:
-        pass
-    raise ProxyError(f"the PROXY line has {text[:50]!r}, which is no address of {family}")
+        raise ProxyError(f"the PROXY line has {text[:50]!r}, which is no address of {family}") from None
 
 
 def _port(text: str) -> int:

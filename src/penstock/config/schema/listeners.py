@@ -8,7 +8,17 @@ from typing import Annotated, Literal
 
 from msgspec import Struct
 
-from penstock.config.schema.values import Ciphers, Host, Network, OptionalLine, OptionalPath, Port, UrlPath, about
+from penstock.config.schema.values import (
+    Ciphers,
+    Host,
+    Network,
+    OptionalHeaderName,
+    OptionalLine,
+    OptionalPath,
+    Port,
+    UrlPath,
+    about,
+)
 
 Paths = Annotated[
     tuple[UrlPath, ...],
@@ -71,6 +81,13 @@ class ProxiesSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "address that is not among `addresses`, is refused."
         ),
     ] = False
+    client_header: Annotated[
+        OptionalHeaderName,
+        about(
+            "Header in which the proxies name the client of a request: `X-Forwarded-For`, `Forwarded`, or one with "
+            "an address such as `X-Real-IP`. From others it is refused. Empty: no header means anything."
+        ),
+    ] = ""
 
 
 class ListenerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -84,6 +84,9 @@ UrlPath = Annotated[
         extra={"allowed": 'a path such as "/lightstreamer", or "/" for all of them'},
     ),
 ]
+OptionalHeaderName = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]*\Z", extra={"allowed": "an HTTP header name, or empty"})
+]
 HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z", extra={"allowed": "an HTTP header name"})]
 
 

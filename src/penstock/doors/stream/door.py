@@ -18,7 +18,7 @@ from penstock.monitor.health import Answer, live
 from penstock.transport.entrance import Entrance, stream_entrances
 from penstock.transport.origins import Origins
 from penstock.transport.port import HttpPort
-from penstock.transport.proxies import ClientAddress
+from penstock.transport.proxies import NamedClient
 from penstock.wire.http1 import HttpError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class StreamDoor(HttpPort):
         """Open the listeners, plain first, then TLS; raises ListenError when an address cannot be had."""
         await self.open(stream_entrances(self.config), self.config.stream.backlog)
 
-    def connection(self, entrance: Entrance, client: ClientAddress | HttpError | None = None) -> asyncio.Protocol:
+    def connection(self, entrance: Entrance, client: NamedClient | HttpError | None = None) -> asyncio.Protocol:
         return StreamConnection(self, entrance, client)
 
     async def answer(self, name: str, response: HttpResponse) -> None:

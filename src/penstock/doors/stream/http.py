@@ -24,7 +24,7 @@ from penstock.wire.websocket import subprotocols
 if TYPE_CHECKING:
     from penstock.doors.stream.door import StreamDoor
     from penstock.transport.entrance import Entrance
-    from penstock.transport.proxies import ClientAddress
+    from penstock.transport.proxies import NamedClient
 
 _SOCKET_PATH = re.compile(r"(/.*)?/lightstreamer/?")
 _REQUEST_PATH = re.compile(r"(?:/.*)?/lightstreamer/([A-Za-z_]+)\.txt")
@@ -43,7 +43,7 @@ NO_TEXT_MODE = (
 class StreamConnection(HttpConnection):
     """Text requests, WebSockets, pages and probes."""
 
-    def __init__(self, door: StreamDoor, entrance: Entrance, client: ClientAddress | HttpError | None) -> None:
+    def __init__(self, door: StreamDoor, entrance: Entrance, client: NamedClient | HttpError | None) -> None:
         super().__init__(door, entrance, client)
         self.door = door
 
