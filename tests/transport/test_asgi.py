@@ -111,6 +111,27 @@ def head_of(answer: bytes) -> list[str]:
     return answer.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
 
 
+async def tell_client(scope: Any, receive: Any, send: Any) -> None:
+    """Who the application thinks it is talking to, and by which listener."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": f"{scope['client']} {scope['state']}".encode()})
+
+
+def test_the_application_is_told_the_client_that_a_proxy_names_for_each_request() -> None:
+    async def test() -> None:
+        async with serving(
+            tell_client, api__proxies__addresses=["127.0.0.1"], api__proxies__client_header="X-Forwarded-For"
+        ) as site:
+            head = b"GET / HTTP/1.1\r\n" + HOST + b"X-Forwarded-For: "
+            found = await site.ask(head + b"192.0.2.7:4711\r\n\r\n" + head + b"192.0.2.8\r\n\r\n")
+            assert b"('192.0.2.7', 4711) {'listener': 'api'}" in found
+            assert b"('192.0.2.8', 0) {'listener': 'api'}" in found
+        async with serving(tell_client) as site:
+            assert b"('127.0.0.1', " in await site.ask(head + b"192.0.2.7\r\n\r\n")
+
+    run(test)
+
+
 def test_requests_behind_one_another_are_answered_in_order_on_one_connection() -> None:
     async def test() -> None:
         async with serving(echo) as site:

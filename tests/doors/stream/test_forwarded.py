@@ -1,4 +1,4 @@
-"""Requests that come through proxies: the client is the one that a configured proxy names, and nobody else is believed."""
+"""Requests through proxies: the client is the one that a configured proxy names, and nobody else is believed."""
 
 from __future__ import annotations
 
