@@ -11,6 +11,7 @@ from penstock.config.schema.adapters import AdapterSetSection, DataSection, Meta
 from penstock.config.schema.config import Config
 from penstock.config.schema.limits import LimitsSection
 from penstock.config.schema.listeners import CertificateSection, ProxiesSection
+from penstock.config.schema.pages import PagesSection
 from penstock.config.schema.ports import CorsSection
 from penstock.config.schema.session import SessionSection
 from penstock.config.schema.tlex import TlexLimitsSection, TlexSection
@@ -25,6 +26,7 @@ __all__ = [
     "LimitsSection",
     "Loaded",
     "MetadataSection",
+    "PagesSection",
     "ProxiesSection",
     "SessionSection",
     "TlexLimitsSection",

@@ -54,6 +54,7 @@ def check(config: Config, places: Places) -> None:
     _check_ditto(config, places)
     _check_tlex(config, places)
     _check_cors(config, places)
+    _check_pages(config, places)
     _check_log(config, places)
 
 
@@ -85,6 +86,15 @@ def _check_cors(config: Config, places: Places) -> None:
     if cors.accept_credentials and "*" in cors.allow_origins:
         allowed = 'origins by name, not "*", because of ' + _reference(config, places, "api.cors.accept_credentials")
         raise _wrong(config, places, "api.cors.allow_origins", allowed)
+
+
+def _check_pages(config: Config, places: Places) -> None:
+    if config.pages.directory:
+        try:
+            with os.scandir(config.pages.directory) as found:
+                next(found, None)
+        except OSError as error:
+            raise _wrong(config, places, "pages.directory", f"a readable directory ({error.strerror})") from None
 
 
 def _check_order(config: Config, places: Places) -> None:

@@ -42,6 +42,7 @@ REASONS = {
     413: "Content Too Large",
     414: "URI Too Long",
     415: "Unsupported Media Type",
+    416: "Range Not Satisfiable",
     422: "Unprocessable Content",
     424: "Failed Dependency",
     426: "Upgrade Required",

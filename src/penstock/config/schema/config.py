@@ -16,6 +16,7 @@ from penstock.config.schema.ditto import DittoSection
 from penstock.config.schema.journal import JournalSection
 from penstock.config.schema.limits import LimitsSection
 from penstock.config.schema.listeners import ListenerSection
+from penstock.config.schema.pages import PagesSection
 from penstock.config.schema.pipeline import PipelineSection
 from penstock.config.schema.ports import ApiSection, CorsSection, StreamSection
 from penstock.config.schema.server import DemoSection, LogSection, ServerSection
@@ -34,6 +35,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: LimitsSection = LimitsSection()
     session: SessionSection = SessionSection()
     cors: CorsSection = CorsSection()
+    pages: PagesSection = PagesSection()
     log: LogSection = LogSection()
     demo: DemoSection = DemoSection()
     journal: JournalSection = JournalSection()

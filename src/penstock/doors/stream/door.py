@@ -8,23 +8,34 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.config import Config
+from penstock.doors.stream.file_response import FileResponse
+from penstock.doors.stream.folder import Folder
 from penstock.doors.stream.http import StreamConnection, is_text6
 from penstock.doors.stream.pages import Pages
 from penstock.doors.stream.turns import Turns
+from penstock.log import get
 from penstock.monitor.health import Answer, live
 from penstock.transport.entrance import Entrance, stream_entrances
+from penstock.transport.episode import Episode
 from penstock.transport.origins import Origins
 from penstock.transport.port import HttpPort
 from penstock.transport.proxies import NamedClient
-from penstock.wire.http1 import HttpError
+from penstock.wire.http1 import HttpError, HttpRequest
 
 if TYPE_CHECKING:
     from penstock.doors.stream.response import HttpResponse
     from penstock.doors.text6.door import Text6Door
     from penstock.doors.tlcp.door import TlcpDoor
+
+log = get(__name__)
+
+# Files that are read at once.
+DISK_THREADS = 4
 
 # Seconds that connections have to write their last lines when the server stops.
 STOP_PATIENCE = 5.0
@@ -50,6 +61,11 @@ class StreamDoor(HttpPort):
         self.tlcp = tlcp
         self._text6 = text6
         self.pages = Pages()
+        self.folder = Folder(config.pages) if config.pages.directory else None
+        # For files of that folder, so that a slow disk keeps nobody else waiting.
+        self._disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="pages")
+        self._files: set[asyncio.Task[None]] = set()
+        self._trespasses = Episode(log, "page refused", "no longer a page that is refused")
         self._ready = ready
 
     async def listen(self) -> None:
@@ -73,6 +89,18 @@ class StreamDoor(HttpPort):
         status, body = live() if path == "/health" else self._ready()
         return status, json.dumps(body).encode()
 
+    def answer_file(self, connection: StreamConnection, request: HttpRequest, folder: Folder) -> None:
+        """Answer a request for a file of the folder of pages."""
+        refused = partial(self._trespassed, connection.address)
+        response = FileResponse(connection, request, folder, self._disk_threads, refused)
+        connection.answer_by(response)
+        task = asyncio.get_running_loop().create_task(response.run())
+        self._files.add(task)
+        task.add_done_callback(self._files.discard)
+
+    def _trespassed(self, address: str, error: HttpError) -> None:
+        self._trespasses.occurred(address=address, reason=error.message)
+
     async def stop(self, say_goodbye: Callable[[], None]) -> None:
         """Stop listening, let `say_goodbye` end the streams, and wait until their last lines are written."""
         self.close()
@@ -81,3 +109,7 @@ class StreamDoor(HttpPort):
         self.turns.run()
         await self.wait(STOP_PATIENCE)
         self.abort()
+        if self._files:
+            await asyncio.wait(self._files)
+        self._disk_threads.shutdown(wait=False)
+        self._trespasses.close()

@@ -96,6 +96,10 @@ class StreamConnection(HttpConnection):
         WebSocketConnection(self, acceptance, request.headers, subprotocol).start(self, acceptance)
 
     def _page(self, request: HttpRequest, path: str) -> None:
+        folder = self.door.folder
+        if folder is not None and folder.covers(path):
+            self.door.answer_file(self, request, folder)
+            return
         page = self.door.pages.find(path)
         if page is None:
             if path == "/" and not self.door.pages.are_built:
