@@ -188,7 +188,7 @@ UNKNOWN = [
     (
         "[lgo]\nlevel = 1",
         "lgo: unknown key (did you mean log?); allowed here: server, stream, api, listeners, limits, session, cors, "
-        "log, demo",
+        "pages, log, demo",
     ),
     (
         "[log]\nmax_sessions = 1",

@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.doors.stream.folder import Elsewhere, Folder, OpenFile, Trespass
+from penstock.doors.stream.folder import Elsewhere, Folder, PageFile, Trespass
 from penstock.log import get
 from penstock.transport.answers import TEXT
 from penstock.wire.http1 import HttpError, HttpRequest, response_head
@@ -101,7 +101,7 @@ class FileResponse:
         headers = (*TEXT, ("Location", location)) if location else TEXT
         self._connection.send_complete(self._request, status, headers, f"{text}\n".encode())
 
-    async def _send(self, file: OpenFile, part: FilePart) -> None:
+    async def _send(self, file: PageFile, part: FilePart) -> None:
         if part.status == 416:
             headers = [*TEXT, ("Content-Range", f"bytes */{file.size}")]
             text = f"The file has {file.size} bytes; expected a range inside it\n"
@@ -139,7 +139,7 @@ class FileResponse:
     def _keeps_open(self) -> bool:
         return self._request.keep_alive and not self._connection.http_port.stopping
 
-    def _head(self, file: OpenFile, part: FilePart) -> bytes:
+    def _head(self, file: PageFile, part: FilePart) -> bytes:
         headers = [*self._connection.common_headers(self._request), *file.headers]
         headers.append(("Content-Length", str(part.length)))
         if part.status == 206:
@@ -155,7 +155,7 @@ class FileResponse:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
-def _first(file: OpenFile, start: int, size: int) -> bytes:
+def _first(file: PageFile, start: int, size: int) -> bytes:
     if start:
         file.seek(start)
     return file.read(size)

@@ -65,7 +65,7 @@ class Folder:
     def covers(self, path: str) -> bool:
         return path.startswith(self._begin) or path == self._begin[:-1]
 
-    def open(self, path: str) -> OpenFile:
+    def open(self, path: str) -> PageFile:
         """The file at a path, which is percent-decoded; raises HttpError, and Elsewhere."""
         if path == self._begin[:-1]:
             raise Elsewhere
@@ -77,7 +77,7 @@ class Folder:
                 raise Elsewhere
             if not stat.S_ISREG(status.st_mode):
                 raise _nothing(path)
-            return OpenFile(FileIO(number), status, self._type(parts[-1] or INDEX), self._caching)
+            return PageFile(FileIO(number), status, self._type(parts[-1] or INDEX), self._caching)
         except BaseException:
             os.close(number)
             raise
@@ -120,7 +120,7 @@ class Folder:
         return kind or UNKNOWN_TYPE
 
 
-class OpenFile:
+class PageFile:
     """A file, and what its answer says about it. `close` it."""
 
     def __init__(self, file: FileIO, status: os.stat_result, kind: str, caching: str) -> None:
