@@ -176,6 +176,14 @@ class MetadataAdapter(Adapter):
         """
         raise NotImplementedError
 
+    async def resolve_frequencies(
+        self, session: SessionFacts, data_adapter: str, items: Sequence[str]
+    ) -> Sequence[float | None] | None:
+        """What `max_frequency` would say of each item; asked when a client wants another frequency for a subscription.
+        Only for those who override `resolve`. None: what was granted holds.
+        """
+        return None
+
     def items(self, session: SessionFacts, data_adapter: str, group: str) -> Maybe[Sequence[str]]:
         """The items of a group, which may have none; raise `Refusal(Reason.GROUP, "...")` if there is no such group."""
         return group.split()

@@ -16,6 +16,7 @@ from penstock.adapters.api import AdapterSet, MetadataAdapter
 from penstock.adapters.call_tally import CallTally
 from penstock.adapters.calls import LAST_CALLS, AdapterCaller, Tasks, overrides
 from penstock.adapters.faults import CONTAINED
+from penstock.adapters.server import is_limit
 from penstock.adapters.session_calls import SessionCalls
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.item import Mode
@@ -26,6 +27,7 @@ from penstock.kernel.ports import (
     Event,
     Grant,
     ItemGrant,
+    Limits,
     Selector,
     SessionFacts,
     Statistics,
@@ -92,7 +94,7 @@ def _shared_guard(adapter_set: str, name: str, selector: Selector) -> Selector:
 
 
 # What is asked of a metadata adapter about a subscription: method and arguments in, its answer back.
-Questions = Generator[tuple[Callable[..., Any], tuple[Any, ...]], Any, Grant]
+Questions = Generator[tuple[Callable[..., Any], tuple[Any, ...]], Any, Any]
 
 # Those that are asked once for a subscription or for each of its items.
 DECISIONS = (
@@ -134,7 +136,7 @@ class SetAuthority:
     def _overrides(self, name: str) -> bool:
         return overrides(self._metadata, MetadataAdapter, name)
 
-    def _manner(self) -> Callable[[Questions], Awaitable[Grant]]:
+    def _manner(self) -> Callable[[Questions], Awaitable[Any]]:
         """How this adapter is asked about a subscription."""
         if self._decides_at_once():
             return self._now
@@ -146,7 +148,7 @@ class SetAuthority:
     def _decides_at_once(self) -> bool:
         return all(self._caller.returns_at_once(name) for name in DECISIONS)
 
-    async def _now(self, questions: Questions) -> Grant:
+    async def _now(self, questions: Questions) -> Any:
         return self._caller.call_at_once(_answered, questions)
 
     @property
@@ -208,7 +210,7 @@ class SetAuthority:
         admission = await self._ask("authenticate", user, password, client)
         if admission is None:
             limit = await self._ask("max_bandwidth", user)
-            admission = Admission(limit, await self._ask("manages_bandwidth", user))
+            admission = Admission(limit, await self._ask("manages_bandwidth", user), reexamines_bandwidth=True)
         elif not isinstance(admission, Admission):
             raise self._wrong("authenticate", admission)
         self._check_open()
@@ -301,9 +303,10 @@ class SetAuthority:
             return None
         facts = self._check_known(session)
         try:
-            return self._caller.call_at_once(_answered, self._questions(facts, wish))
+            grant: Grant = self._caller.call_at_once(_answered, self._questions(facts, wish))
         except Exception as error:
             raise self._refusal("about a subscription", error, Reason.AUTHORITY_ERROR) from None
+        return grant
 
     def _follows(self, session: Session) -> bool:
         return self._follows_subscriptions and session.admission.follows_subscriptions
@@ -371,14 +374,13 @@ class SetAuthority:
             chosen = guarded(self._name, wish.selector, selector)
         return Grant(tuple(granted), tuple([shared_name(str(field)) for field in fields]), chosen)
 
-    async def _one_by_one(self, questions: Questions) -> Grant:
+    async def _one_by_one(self, questions: Questions) -> Any:
         answer: Any = None
         while True:
             try:
                 method, arguments = questions.send(answer)
             except StopIteration as end:
-                grant: Grant = end.value
-                return grant
+                return end.value
             answer = await self._caller.call(method.__name__, *arguments)
 
     def subscription_closed(self, session: Session, subscription: Subscription) -> None:
@@ -400,6 +402,66 @@ class SetAuthority:
     def _forget_ending(self, key: tuple[str, int], done: asyncio.Task[None]) -> None:
         if self._endings.get(key) is done:
             del self._endings[key]
+
+    # -- limits, again --------------------------------------------------------------------------------------------
+
+    def bandwidth_at_once(self, session: Session) -> Limits | None:
+        if not session.admission.reexamines_bandwidth or not self._overrides("max_bandwidth"):
+            return ()
+        if not self._caller.returns_at_once("max_bandwidth"):
+            return None
+        self._check_known(session)
+        try:
+            limit = self._caller.call_at_once(self._metadata.max_bandwidth, session.user)
+        except Exception as error:
+            raise self._refusal("max_bandwidth", error, Reason.AUTHORITY_ERROR) from None
+        return self._checked("max_bandwidth", (limit,), 1)
+
+    async def bandwidth(self, session: Session) -> Limits:
+        answer = self._about(session, "max_bandwidth", session.user)
+        limit = await self._guarded("max_bandwidth", answer, Reason.AUTHORITY_ERROR)
+        return self._checked("max_bandwidth", (limit,), 1)
+
+    def frequencies_at_once(self, session: Session, subscription: Subscription) -> Limits | None:
+        if not self._overrides("resolve_frequencies" if self._resolves else "max_frequency"):
+            return ()
+        if not self._resolves_at_once:
+            return None
+        facts = self._check_known(session)
+        try:
+            limits = self._caller.call_at_once(_answered, self._frequency_questions(facts, subscription))
+        except Exception as error:
+            raise self._refusal("max_frequency", error, Reason.AUTHORITY_ERROR) from None
+        return self._checked("max_frequency", limits, len(subscription.request.grant.items))
+
+    async def frequencies(self, session: Session, subscription: Subscription) -> Limits:
+        call = "resolve_frequencies" if self._resolves else "max_frequency"
+        answer = self._calls.complete(session.id, partial(self._ask_frequencies, session, subscription))
+        limits = await self._guarded(call, answer, Reason.AUTHORITY_ERROR)
+        return () if limits is None else self._checked(call, limits, len(subscription.request.grant.items))
+
+    async def _ask_frequencies(self, session: Session, subscription: Subscription) -> Any:
+        facts, request = self._check_known(session), subscription.request
+        if self._resolves:
+            names = tuple([granted.name for granted in request.grant.items])
+            return await self._caller.call("resolve_frequencies", facts, request.feed.name, names)
+        return await self._answer_all(self._frequency_questions(facts, subscription))
+
+    def _frequency_questions(self, session: SessionFacts, subscription: Subscription) -> Questions:
+        request = subscription.request
+        limits = []
+        for granted in request.grant.items:
+            limits.append((yield self._metadata.max_frequency, (session, request.feed.name, granted.name)))
+        return tuple(limits)
+
+    def _checked(self, call: str, limits: Any, count: int) -> Limits:
+        """Limits of an adapter, which may be anything; raises a Refusal."""
+        if not isinstance(limits, Sequence) or len(limits) != count:
+            raise self._wrong(call, limits)
+        for limit in limits:
+            if limit is not None and not is_limit(limit):
+                raise self._wrong(call, limit)
+        return tuple(limits)
 
     # -- messages -------------------------------------------------------------------------------------------------
 
@@ -429,13 +491,12 @@ class SetAuthority:
             session.messages.done(message, response or "")
 
 
-def _answered(questions: Questions) -> Grant:
+def _answered(questions: Questions) -> Any:
     """Ask all questions here and now."""
     answer: Any = None
     while True:
         try:
             method, arguments = questions.send(answer)
         except StopIteration as end:
-            grant: Grant = end.value
-            return grant
+            return end.value
         answer = method(*arguments)

@@ -211,6 +211,45 @@ class Reception:
             )
         )
 
+    def constrain(self, session: Session, requested: float | None) -> Callable[[], Awaitable[None]] | None:
+        """Give the session another bandwidth limit; returns what is left to do if the metadata adapter, which decides
+        about it again, must be waited for, else None. Both raise a Refusal.
+        """
+        authority = self._sets[session.adapter_set].authority
+        # What an administrator has set stands in place of its decision.
+        allowed = () if session.ruling is not None else authority.bandwidth_at_once(session)
+        if allowed is None:
+            return partial(self._constrain, session, requested, authority)
+        session.constrain(requested, allowed)
+        return None
+
+    async def _constrain(self, session: Session, requested: float | None, authority: Authority) -> None:
+        allowed = await authority.bandwidth(session)
+        check_open(session)
+        session.constrain(requested, allowed)
+
+    def reconfigure(
+        self, session: Session, number: int, requested: float | None
+    ) -> Callable[[], Awaitable[None]] | None:
+        """Give a subscription another frequency limit; what is returned is as with `constrain`."""
+        subscription = session.subscription(number)
+        authority = self._sets[session.adapter_set].authority
+        is_decided = subscription.unfiltered or subscription.ruling is not None
+        allowed = () if is_decided else authority.frequencies_at_once(session, subscription)
+        if allowed is None:
+            return partial(self._reconfigure, session, subscription, requested, authority)
+        subscription.reconfigure(requested, allowed)
+        return None
+
+    async def _reconfigure(
+        self, session: Session, subscription: Subscription, requested: float | None, authority: Authority
+    ) -> None:
+        allowed = await authority.frequencies(session, subscription)
+        check_open(session)
+        if session.subscription(subscription.number) is not subscription:
+            raise Refusal(Reason.UNKNOWN_SUBSCRIPTION, f"Subscription {subscription.number} has ended")
+        subscription.reconfigure(requested, allowed)
+
     def submit(
         self, session: Session, message: Message, max_wait_millis: int | None
     ) -> Callable[[], Awaitable[None]] | None:

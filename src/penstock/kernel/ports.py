@@ -38,6 +38,9 @@ Selector = Callable[[Event], bool]
 # Seconds on a clock that never goes back.
 Clock = Callable[[], float]
 
+# What an authority allows now of something that runs; None is no limit.
+Limits = Sequence[float | None]
+
 
 class Waker(Protocol):
     """Asks for `Kernel.turn` to be called: at the end of the current loop turn, and when the next deadline comes."""
@@ -166,6 +169,8 @@ class Admission:
     time_to_live: float | None = None
     # Whether the authority wants to be told of the session's subscriptions.
     follows_subscriptions: bool = True
+    # Whether the authority decides about the bandwidth again whenever the client asks for another.
+    reexamines_bandwidth: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +266,20 @@ class Authority(Protocol):
 
     def resolve_at_once(self, session: Session, number: int, wish: Wish) -> Grant | None:
         """The same for an authority that need not wait; None if `resolve` has to be awaited."""
+
+    def bandwidth_at_once(self, session: Session) -> Limits | None:
+        """The most that the session may have from now on, in kbit/s, as the only entry; empty if nothing has changed.
+        None if `bandwidth` has to be awaited.
+        """
+
+    async def bandwidth(self, session: Session) -> Limits: ...
+
+    def frequencies_at_once(self, session: Session, subscription: Subscription) -> Limits | None:
+        """The most updates a second that each item of the subscription may have from now on, in its order; empty if
+        nothing has changed. None if `frequencies` has to be awaited.
+        """
+
+    async def frequencies(self, session: Session, subscription: Subscription) -> Limits: ...
 
     def subscription_refused(self, session: Session, grant: Grant) -> None:
         """What was granted could not be done in the end."""

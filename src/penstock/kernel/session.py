@@ -14,7 +14,7 @@ from penstock.kernel.deadlines import Deadlines, Due, keepalive_millis
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.messages import Messages
 from penstock.kernel.outbox import Outbox
-from penstock.kernel.ports import Admission
+from penstock.kernel.ports import Admission, Limits
 from penstock.kernel.recovery import RecoveryLog
 from penstock.kernel.ruling import Ruling
 from penstock.kernel.stream import NOTHING, Figures, OwnStream, Share
@@ -394,10 +394,38 @@ class Session(Timed):
         self._requested_bandwidth = requested_bandwidth
         self._limit_bandwidth(self.own())
 
-    def constrain(self, requested_bandwidth: float | None) -> None:
-        """A new bandwidth limit in kbit/s asked for by the client; None lifts it, as far as it is allowed."""
+    @property
+    def requested_bandwidth(self) -> float | None:
+        """What the client has asked for, in kbit/s; None is no limit."""
+        return self._requested_bandwidth
+
+    def constrain(self, requested_bandwidth: float | None, allowed: Limits = ()) -> None:
+        """A new bandwidth limit in kbit/s asked for by the client; None lifts it, as far as it is allowed.
+
+        `allowed` has the most that the metadata adapter allows from now on, if it has decided again.
+        """
         self._requested_bandwidth = requested_bandwidth
+        if allowed:
+            self._allow(allowed[0])
         self._change_bandwidth()
+
+    def allow_bandwidth(self, limit: float | None) -> None:
+        """The most that the metadata adapter allows from now on, in kbit/s; what an administrator has set stays."""
+        self._allow(limit)
+        if self.ruling is None:
+            self._change_bandwidth()
+
+    def _allow(self, limit: float | None) -> None:
+        was = self.admission
+        self.admission = Admission(
+            limit,
+            was.manages_bandwidth,
+            was.user,
+            was.roles,
+            was.time_to_live,
+            was.follows_subscriptions,
+            was.reexamines_bandwidth,
+        )
 
     def rule(self, ruling: Ruling | None) -> None:
         """A bandwidth limit set by an administrator; None: what the metadata adapter allows holds again."""

@@ -14,7 +14,7 @@ from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Item, Mode
 from penstock.kernel.lane import Lane, MergeLane, QueueLane
-from penstock.kernel.ports import Grant, Statistics
+from penstock.kernel.ports import Grant, Limits, Statistics
 from penstock.kernel.table import TableLane
 from penstock.kernel.view import CommandView, View
 
@@ -50,6 +50,7 @@ class Subscription:
     """A live subscription of one session."""
 
     __slots__ = (
+        "_allowed",
         "_silent",
         "items",
         "number",
@@ -66,6 +67,8 @@ class Subscription:
         self.request = request
         self.number = request.number
         self.requested_frequency = request.max_frequency
+        # What the metadata adapter allows of each item, if it has decided again since the beginning.
+        self._allowed: Limits = ()
         # What an administrator has set, for all items.
         self.ruling: Ruling | None = None
         self.unfiltered = request.unfiltered or request.mode is Mode.RAW
@@ -123,7 +126,7 @@ class Subscription:
         grant = request.grant
         view = item.view(request.mode, grant.fields, self.session.codec, grant.selector, not self.unfiltered)
         lane = self._lane(own.outbox, granted, item, view, position)
-        frequency = self._frequency(granted)
+        frequency = self._frequency(position - 1)
         lane.interval = 0.0 if frequency is None else 1.0 / frequency
         if self._silent:
             lane.mute()
@@ -154,18 +157,21 @@ class Subscription:
             size = allowed
         return min(size, protection) if size else protection
 
-    def _frequency(self, granted: ItemGrant) -> float | None:
+    def _frequency(self, index: int) -> float | None:
         """The limit in force for an item: the lower of what is asked for and what is allowed; None means no limit."""
         if self.unfiltered:
             return None
-        allowed = granted.max_frequency if self.ruling is None else self.ruling.limit
+        if self.ruling is not None:
+            allowed = self.ruling.limit
+        else:
+            allowed = self._allowed[index] if self._allowed else self.request.grant.items[index].max_frequency
         limits = [limit for limit in (self.requested_frequency, allowed) if limit is not None]
         return min(limits) if limits else None
 
     @property
     def max_frequency(self) -> float | None:
         """The limit that holds, in updates a second: the highest of all items; with none, what was asked for."""
-        frequencies = [self._frequency(granted) for granted in self.request.grant.items]
+        frequencies = [self._frequency(index) for index in range(len(self.request.grant.items))]
         if not frequencies:
             frequencies = [None if self.unfiltered else self.requested_frequency]
         return None if None in frequencies else max(limit for limit in frequencies if limit is not None)
@@ -174,8 +180,9 @@ class Subscription:
         """Tell the client the frequency limit that holds."""
         self.session.notify(self.session.codec.configured(self.number, self.max_frequency, not self.unfiltered))
 
-    def reconfigure(self, max_frequency: float | None) -> None:
-        """A new frequency limit.
+    def reconfigure(self, max_frequency: float | None, allowed: Limits = ()) -> None:
+        """A new frequency limit asked for by the client. `allowed` has the most that the metadata adapter allows of
+        each item from now on, if it has decided again.
 
         None lifts it as far as it is allowed. RAW has no limit: the client is only told what is in force.
         """
@@ -184,7 +191,21 @@ class Subscription:
             return
         self._check_filtered()
         self.requested_frequency = max_frequency
+        if allowed:
+            self._allow(allowed)
         self._change_frequency()
+
+    def allow_frequency(self, limits: Limits) -> None:
+        """The most that the metadata adapter allows of each item from now on; what an administrator has set stays."""
+        self._check_filtered()
+        self._allow(limits)
+        if self.ruling is None:
+            self._change_frequency()
+
+    def _allow(self, limits: Limits) -> None:
+        if len(limits) != len(self.request.grant.items):
+            raise ValueError(f"{len(limits)} limits for {len(self.request.grant.items)} items")
+        self._allowed = limits
 
     def rule(self, ruling: Ruling | None) -> None:
         """A frequency limit set by an administrator; None: what the metadata adapter allows holds again."""
@@ -200,8 +221,8 @@ class Subscription:
 
     def _change_frequency(self) -> None:
         lanes = self.session.own().lanes_of(self.number)
-        for granted, lane in zip(self.request.grant.items, lanes, strict=True):
-            frequency = self._frequency(granted)
+        for index, lane in enumerate(lanes):
+            frequency = self._frequency(index)
             lane.set_interval(0.0 if frequency is None else 1.0 / frequency)
         self.confirm()
 

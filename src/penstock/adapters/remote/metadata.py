@@ -180,6 +180,15 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
             )
         return Grant(tuple(granted), tuple([shared_name(field) for field in fields]))
 
+    async def resolve_frequencies(
+        self, session: SessionFacts, data_adapter: str, items: Sequence[str]
+    ) -> Sequence[float | None] | None:
+        """While the process is away, what was granted holds."""
+        if not self.connected or not items:
+            return None
+        found = await self._answer(requests.GetUserItemData(session.user, tuple(items)), UserItemData)
+        return [item.max_frequency if item.max_frequency > 0 else None for item in found.items]
+
     async def subscribed(self, session: SessionFacts, subscription: SubscriptionFacts) -> None:
         tables = self._sessions.get(session.id, {})
         before = tables.pop(subscription.number, None)

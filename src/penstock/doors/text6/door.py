@@ -7,7 +7,7 @@ Specification: text protocol 6.0.2, chapter 4.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from penstock.doors.reception import Reception, destroy, unexpected
 from penstock.doors.stream.response import HttpResponse
@@ -104,7 +104,7 @@ class Text6Door:
             assert isinstance(request, SessionRequest)
             session = self._find(request.session)
             if isinstance(request, BindSession):
-                session.constrain(request.stream.max_bandwidth)
+                await self._constrain_anew(session, request.stream.max_bandwidth)
                 self._bind(response, session, request.stream, is_new=False)
                 return b""
             session.touch()
@@ -168,23 +168,26 @@ class Text6Door:
         )
         self._reception.bind(response, session, binding, [header], length)
 
+    async def _constrain_anew(self, session: Session, max_bandwidth: float | None) -> None:
+        """A client says with each connection what it wants; something new is decided about."""
+        if max_bandwidth != session.requested_bandwidth:
+            await _done(self._reception.constrain(session, max_bandwidth))
+
     # -- control --------------------------------------------------------------------------------------------------
 
     async def _execute(self, session: Session, request: SessionRequest) -> None:
         if isinstance(request, Subscribe):
-            later = self._reception.subscribe(session, request.table, request, request.silent)
-            if later is not None:
-                await later()
+            await _done(self._reception.subscribe(session, request.table, request, request.silent))
         elif isinstance(request, Start):
             session.subscription(request.table).activate()
         elif isinstance(request, Unsubscribe):
             session.unsubscribe(request.table)
         elif isinstance(request, Reconfigure):
-            subscription = session.subscription(request.table)
+            session.subscription(request.table)
             if request.changes_frequency:
-                subscription.reconfigure(request.max_frequency)
+                await _done(self._reception.reconfigure(session, request.table, request.max_frequency))
         elif isinstance(request, Constrain):
-            session.constrain(request.max_bandwidth)
+            await _done(self._reception.constrain(session, request.max_bandwidth))
         elif isinstance(request, ForceRebind):
             session.rebind()
         elif isinstance(request, Destroy):
@@ -214,3 +217,9 @@ class Text6Door:
             raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
         if code is not None:
             raise RequestError(code, text)
+
+
+async def _done(later: Callable[[], Awaitable[None]] | None) -> None:
+    """Wait for what is left to do, if anything is."""
+    if later is not None:
+        await later()

@@ -473,16 +473,13 @@ class TlcpDoor:
         if isinstance(request, Unsubscribe):
             session.unsubscribe(request.subscription)
         elif isinstance(request, Reconfigure):
-            subscription = session.subscription(request.subscription)
             if request.changes_frequency:
-                subscription.reconfigure(request.max_frequency)
-            else:
-                subscription.confirm()
+                return self.reception.reconfigure(session, request.subscription, request.max_frequency)
+            session.subscription(request.subscription).confirm()
         elif isinstance(request, Constrain):
             if request.changes_bandwidth:
-                session.constrain(request.max_bandwidth)
-            else:
-                session.confirm_constraints()
+                return self.reception.constrain(session, request.max_bandwidth)
+            session.confirm_constraints()
         elif isinstance(request, ForceRebind):
             session.rebind(request.polling_millis, request.close_socket)
         elif isinstance(request, Destroy):

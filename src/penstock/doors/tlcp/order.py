@@ -1,5 +1,5 @@
-"""Which requests wait for others, even across connections: those about the same subscription of a session, and messages
-after one that there is no room for.
+"""Which requests wait for others, even across connections: those about the same subscription of a session, those about
+its bandwidth, and messages after one that there is no room for.
 
 All others run concurrently. Specification: TLCP chapter 1, "Requests, Responses, and Notifications".
 """
@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 
 from penstock.kernel.session import Session
-from penstock.wire.tlcp.requests import Control, Reconfigure, SendMessage, Subscribe, Unsubscribe
+from penstock.wire.tlcp.requests import Constrain, Control, Reconfigure, SendMessage, Subscribe, Unsubscribe
 
-# Session and number of a subscription; or, for the messages of a session, a number that no subscription has.
+# Session and number of a subscription; or, for messages and bandwidth of a session, numbers that no subscription has.
 Subject = tuple[str, int]
 MESSAGES = 0
+BANDWIDTH = -1
 
 
 def subject(session: Session, request: Control) -> Subject | None:
@@ -22,6 +23,8 @@ def subject(session: Session, request: Control) -> Subject | None:
         return session.id, request.subscription
     if isinstance(request, SendMessage):
         return session.id, MESSAGES
+    if isinstance(request, Constrain):
+        return session.id, BANDWIDTH
     return None
 
 
