@@ -481,3 +481,26 @@ def test_a_slow_answer_for_one_session_holds_up_no_other(server: RemoteServer, d
         decider.wait_for(requests.GetItems)
         other.say("quick")
         assert other.read("MSGDONE").startswith("MSGDONE,talk,1")
+
+
+def test_a_remote_adapter_decides_about_frequencies_again_and_while_it_is_away_what_was_granted_holds(
+    server: RemoteServer,
+) -> None:
+    decider = connect(server)
+    with server.client() as client:
+        client.subscribe(1, "a b", "x")
+        assert client.read("CONF") == "CONF,1,unlimited,filtered"
+        decider.answers["GUI"] = lambda identifier, request: UserItemData(
+            identifier, request.method, (UserItemFacts(0, 2.0, ALL), UserItemFacts(0, 1.0, ALL))
+        )
+        client.control(op="reconf", subId=1, requested_max_frequency="unlimited")
+        assert client.read("CONF") == "CONF,1,2.0,filtered"
+        # About other items than it was asked for.
+        decider.answers["GUI"] = lambda identifier, request: UserItemData(identifier, request.method, ())
+        client.control(op="reconf", subId=1, requested_max_frequency=1)
+        assert client.read("REQERR").split(",")[2] == "66"
+        lose(server, decider)
+        client.control(op="reconf", subId=1, requested_max_frequency=1.5)
+        assert client.read("CONF") == "CONF,1,1.5,filtered"
+        client.control(op="reconf", subId=1, requested_max_frequency="unlimited")
+        assert client.read("CONF") == "CONF,1,2.0,filtered"
