@@ -216,7 +216,7 @@ class Fixed(Limiter):
         return Admission(max_bandwidth=8.0, reexamines_bandwidth=user == "again")
 
 
-@pytest.mark.parametrize(("user", "expected"), [("ann", "CONS,8"), ("again", "CONS,100.0")])
+@pytest.mark.parametrize(("user", "expected"), [("ann", "CONS,8"), ("again", "CONS,100")])
 def test_a_limit_that_came_with_the_login_holds_unless_it_says_otherwise(user: str, expected: str) -> None:
     with (
         SetServer([AdapterSet("SET", Fixed(), {"ADAPTER": DataAdapter()})]) as server,
