@@ -6,6 +6,6 @@ read.
 
 from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.kernel.errors import Reason, Refusal
-from penstock.kernel.ports import ClientFacts
+from penstock.kernel.ports import ClientFacts, Customizer
 
-__all__ = ["AdapterSet", "ClientFacts", "DataAdapter", "MetadataAdapter", "Reason", "Refusal"]
+__all__ = ["AdapterSet", "ClientFacts", "Customizer", "DataAdapter", "MetadataAdapter", "Reason", "Refusal"]

@@ -17,6 +17,7 @@ from penstock.kernel.item import Mode
 from penstock.kernel.ports import (
     Admission,
     ClientFacts,
+    Customizer,
     Grant,
     Selector,
     SessionFacts,
@@ -215,6 +216,16 @@ class MetadataAdapter(Adapter):
     def selector(self, session: SessionFacts, data_adapter: str, name: str) -> Maybe[Selector]:
         """The selector of this name: a function that says which events may pass."""
         raise Refusal(Reason.SELECTOR, f"{name[:60]} is not a selector of this adapter set")
+
+    def customizer(self, session: SessionFacts, data_adapter: str, item: str, mode: Mode) -> Maybe[Customizer | None]:
+        """What changes the events of an item for this subscription; None, for most, if nothing does.
+
+        A function of an event that returns another, or None to drop it. It is given all fields of the item in MERGE
+        mode, all fields of a row in COMMAND mode (a DELETE has its key only), and the event itself in the other modes;
+        fields that it does not return are null. It is called on the event loop, for each event and subscription, and
+        must return at once. An event that it fails on is dropped.
+        """
+        return None
 
     def subscribed(self, session: SessionFacts, subscription: SubscriptionFacts) -> Maybe[None]:
         """A subscription is about to begin; a Refusal prevents it."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
 from penstock.adapters.api import AdapterSet, MetadataAdapter
 from penstock.adapters.call_tally import CallTally
 from penstock.adapters.calls import LAST_CALLS, AdapterCaller, Tasks, overrides
+from penstock.adapters.customizing import GuardedCustomizer
 from penstock.adapters.faults import CONTAINED
 from penstock.adapters.server import is_limit
 from penstock.adapters.session_calls import SessionCalls
@@ -24,6 +26,7 @@ from penstock.kernel.messages import Message
 from penstock.kernel.ports import (
     Admission,
     ClientFacts,
+    Customizer,
     Event,
     Grant,
     ItemGrant,
@@ -106,6 +109,7 @@ DECISIONS = (
     "snapshot_length",
     "prefilter_frequency",
     "selector",
+    "customizer",
 )
 
 
@@ -295,7 +299,16 @@ class SetAuthority:
         grant = await self._guarded("about a subscription", answer, Reason.AUTHORITY_ERROR)
         if not isinstance(grant, Grant):
             raise self._wrong("resolve", grant)
+        if self._resolves and any(granted.customizer is not None for granted in grant.items):
+            grant = self._with_guards(grant, Mode(wish.mode))
         return grant
+
+    def _with_guards(self, grant: Grant, mode: Mode) -> Grant:
+        """What an adapter that answers all in one go has granted, its customizers guarded like those of others."""
+        items = [
+            replace(item, customizer=self._guarded_customizer(item.customizer, item.name, mode)) for item in grant.items
+        ]
+        return replace(grant, items=tuple(items))
 
     def resolve_at_once(self, session: Session, number: int, wish: Wish) -> Grant | None:
         """The same as `resolve`, for an adapter that answers at once and need not be told; else None."""
@@ -355,6 +368,7 @@ class SetAuthority:
         if not fields:
             raise Refusal(Reason.SCHEMA, "The schema has no fields")
         granted = []
+        customizes = self._overrides("customizer")
         for item in items:
             name = shared_name(str(item))
             if not (yield metadata.allows_mode, (session, data_adapter, name, mode)):
@@ -366,6 +380,13 @@ class SetAuthority:
                     max_buffer_size=(yield metadata.max_buffer_size, (session, data_adapter, name)),
                     snapshot_length=(yield metadata.snapshot_length, (data_adapter, name)),
                     prefilter_frequency=(yield metadata.prefilter_frequency, (data_adapter, name)),
+                    customizer=(
+                        self._guarded_customizer(
+                            (yield metadata.customizer, (session, data_adapter, name, mode)), name, mode
+                        )
+                        if customizes
+                        else None
+                    ),
                 )
             )
         chosen: Selector | None = None
@@ -373,6 +394,13 @@ class SetAuthority:
             selector = yield metadata.selector, (session, data_adapter, wish.selector)
             chosen = guarded(self._name, wish.selector, selector)
         return Grant(tuple(granted), tuple([shared_name(str(field)) for field in fields]), chosen)
+
+    def _guarded_customizer(self, customizer: Any, item: str, mode: Mode) -> Customizer | None:
+        if customizer is None or isinstance(customizer, GuardedCustomizer):
+            return customizer
+        if not callable(customizer):
+            raise self._wrong("customizer", customizer)
+        return GuardedCustomizer(self._name, item, mode, customizer)
 
     async def _one_by_one(self, questions: Questions) -> Any:
         answer: Any = None

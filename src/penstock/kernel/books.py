@@ -7,12 +7,15 @@ Specification: General Concepts 3.2 and 3.4.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from penstock.kernel.lane import Lane
 from penstock.kernel.ports import Event, Value
 from penstock.kernel.table import ADD, DELETE, UPDATE
 from penstock.kernel.view import CommandView, EventView, MergeView, View
+
+if TYPE_CHECKING:
+    from penstock.kernel.custom import CustomizedItem
 
 KEY_FIELD = "key"
 COMMAND_FIELD = "command"
@@ -29,6 +32,8 @@ class Book(Generic[V]):
 
     def __init__(self) -> None:
         self.views: list[V] = []
+        # A tuple, because most items have none of them, and one may leave while all are told of an event.
+        self.followers: tuple[CustomizedItem, ...] = ()
 
     def record(self, event: Event) -> Event:
         """Take an event into what is remembered; returns it as clients should see it, or raises BadEvent."""
@@ -40,6 +45,10 @@ class Book(Generic[V]):
 
     def welcome(self, view: V, lane: Lane, length: int | None) -> None:
         """Give a newcomer the snapshot as it is now."""
+        raise NotImplementedError
+
+    def introduce(self, newcomer: CustomizedItem) -> None:
+        """Tell one who will follow what is remembered."""
         raise NotImplementedError
 
     def repair(self, events: Sequence[Event], complete: bool, complaints: list[str]) -> tuple[bool, Sequence[Event]]:
@@ -59,6 +68,8 @@ class Book(Generic[V]):
                     lane.tell(line)
                 else:
                     self.empty(view, lane)
+        for follower in self.followers:
+            follower.item.clear()
 
     def empty(self, view: V, lane: Lane) -> None:
         """Clear for a client whose protocol has no such message; by default it keeps what it has."""
@@ -92,6 +103,24 @@ class MergeBook(Book[MergeView]):
         for view in self.views:
             if view.selects(event):
                 view.publish(self._values, snapshot)
+        if self.followers:
+            whole = self.whole()
+            for follower in self.followers:
+                follower.follow(event, whole, snapshot)
+
+    def whole(self) -> Event:
+        """All fields with their values."""
+        values = self._values
+        return {field: values[at] for field, at in self._index.items()}
+
+    def forget_values(self) -> None:
+        """What the next event does not carry is null."""
+        self._values = [None] * len(self._values)
+
+    def introduce(self, newcomer: CustomizedItem) -> None:
+        if self.has_state:
+            # As with any newcomer: the selector is about events, and this is a state.
+            newcomer.learn(self.whole(), True)
 
     def welcome(self, view: MergeView, lane: Lane, length: int | None) -> None:
         if self.has_state:
@@ -109,9 +138,11 @@ class MergeBook(Book[MergeView]):
 
     def clear(self) -> None:
         """There is no clearing in MERGE mode: all fields become null."""
-        self._values = [None] * len(self._values)
+        self.forget_values()
         for view in self.views:
             view.publish(self._values, False)
+        for follower in self.followers:
+            follower.item.clear()
 
 
 class DistinctBook(Book[EventView]):
@@ -119,19 +150,19 @@ class DistinctBook(Book[EventView]):
 
     def __init__(self, length: int) -> None:
         super().__init__()
-        self._length = length
+        self.length = length
         # Not a deque: every item has this book until its mode is known, and even an empty deque takes much memory.
         self._history: list[Event] = []
 
     def resize(self, length: int) -> None:
         """Keep this many of the latest from now on."""
-        self._length = length
+        self.length = length
         del self._history[: max(0, len(self._history) - length)]
 
     def record(self, event: Event) -> Event:
         history = self._history
         history.append(event)
-        if len(history) > self._length:
+        if len(history) > self.length:
             del history[0]
         return event
 
@@ -139,6 +170,12 @@ class DistinctBook(Book[EventView]):
         for view in self.views:
             if view.selects(event):
                 view.publish(event, snapshot)
+        for follower in self.followers:
+            follower.follow(event, event, snapshot)
+
+    def introduce(self, newcomer: CustomizedItem) -> None:
+        for event in self._history:
+            newcomer.learn(event, False)
 
     def welcome(self, view: EventView, lane: Lane, length: int | None) -> None:
         history = self._history
@@ -153,7 +190,7 @@ class DistinctBook(Book[EventView]):
         ours, theirs = self._history, list(events)
         if not ours:
             # Without a history there is no way to tell which of them clients have received.
-            return False, theirs if self._length else ()
+            return False, theirs if self.length else ()
         for end in range(len(theirs), 0, -1):
             length = min(end, len(ours))
             if theirs[end - length : end] == ours[-length:]:
@@ -198,6 +235,19 @@ class CommandBook(Book[CommandView]):
         for view in self.views:
             if view.selects(event):
                 view.publish(event, snapshot)
+        for follower in self.followers:
+            follower.follow(event, event, snapshot)
+
+    def introduce(self, newcomer: CustomizedItem) -> None:
+        for row in self._rows.values():
+            newcomer.learn({**row, COMMAND_FIELD: ADD}, False)
+
+    def replacing(self, event: Event) -> Event:
+        """The event with a null for each field of its row that it does not carry."""
+        row = self._rows.get(event.get(KEY_FIELD) or "")
+        if row is None or event.get(COMMAND_FIELD) == DELETE:
+            return event
+        return {**dict.fromkeys(row), **event}
 
     def welcome(self, view: CommandView, lane: Lane, length: int | None) -> None:
         for row in self._rows.values():

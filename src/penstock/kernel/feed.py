@@ -145,7 +145,7 @@ class Feed:
         if live is None:
             return
         try:
-            checked = _checked(event)
+            checked = check_event(event)
             live.update(checked, snapshot)
         except BadEvent as bad:
             self._drop(item, bad)
@@ -168,7 +168,7 @@ class Feed:
                 self._complain_unwanted(item)
                 continue
             try:
-                checked = _checked(event)
+                checked = check_event(event)
                 live.update(checked, False)
             except BadEvent as bad:
                 self._drop(item, bad)
@@ -179,7 +179,7 @@ class Feed:
     def _record_only(self, item: str, event: Mapping[str, Value], snapshot: bool) -> None:
         assert self.recorder is not None
         try:
-            checked = _checked(event)
+            checked = check_event(event)
         except BadEvent as bad:
             self._drop(item, bad)
         else:
@@ -293,7 +293,7 @@ def _sensible(events: Iterable[CheckedEvent]) -> list[CheckedEvent]:
     return sensible
 
 
-def _checked(event: Mapping[str, Value]) -> CheckedEvent:
+def check_event(event: Mapping[str, Value]) -> CheckedEvent:
     """A copy of the event, because the adapter may use its own again, if all its values are text or null.
 
     Numbers are converted to text; anything else is refused, and so is text that UTF-8 cannot encode.

@@ -12,9 +12,10 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD, BadEvent, CommandBook, DistinctBook, MergeBook
+from penstock.kernel.custom import CustomizedItem
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.lane import Lane
-from penstock.kernel.ports import CheckedEvent, Codec, Event, ItemGrant, Selector
+from penstock.kernel.ports import CheckedEvent, Codec, Customizer, Event, ItemGrant, Selector
 from penstock.kernel.timers import Timed
 from penstock.kernel.view import CommandView, EventView, MergeView, View
 
@@ -51,6 +52,8 @@ class Item(Timed):
         self._kernel = kernel
         self._views: dict[tuple[Mode, tuple[str, ...], int, int, bool], View] = {}
         self._raw_views: list[EventView] = []
+        # Those who follow its events as they come, as views in RAW mode do; others follow the book of their mode.
+        self._raw_followers: tuple[CustomizedItem, ...] = ()
         self._in_snapshot = has_snapshot
         # As long as the mode is undecided, all three are kept.
         self._merge = MergeBook()
@@ -149,8 +152,74 @@ class Item(Timed):
         for views in (self._raw_views, self._merge.views, self._distinct.views, self._command.views):
             with suppress(ValueError):
                 views.remove(view)  # type: ignore[arg-type]
-        if self.pinned and not self._views:
+        self._open_mode()
+
+    def _open_mode(self) -> None:
+        """An item that is kept without subscribers takes on any mode again."""
+        if self.pinned and not self._views and not self._followers():
             self.mode = None
+
+    def _followers(self) -> tuple[CustomizedItem, ...]:
+        books = self._merge.followers + self._distinct.followers + self._command.followers
+        return self._raw_followers + books
+
+    # -- customized for one subscription --------------------------------------------------------------------------
+
+    def customize(self, mode: Mode, customizer: Customizer, selector: Selector | None) -> CustomizedItem:
+        """One that follows this one for a subscription that is about to begin; it knows already what this one does."""
+        granted = ItemGrant(self.name, snapshot_length=self._distinct.length)
+        made = CustomizedItem(self, Item(self._kernel, self.serial, granted, self._in_snapshot), customizer, selector)
+        made.item.declare_differences(self._orders)
+        if mode is Mode.RAW:
+            self._raw_followers += (made,)
+            return made
+        self.mode = made.item.mode = mode
+        if mode is Mode.MERGE:
+            self._merge.introduce(made)
+            self._merge.followers += (made,)
+        elif mode is Mode.DISTINCT:
+            self._distinct.introduce(made)
+            self._distinct.followers += (made,)
+        else:
+            self._command.introduce(made)
+            self._command.followers += (made,)
+        return made
+
+    def forget_customized(self, gone: CustomizedItem) -> None:
+        """One that follows this one has no subscription any more."""
+        self._raw_followers = _without(self._raw_followers, gone)
+        self._merge.followers = _without(self._merge.followers, gone)
+        self._distinct.followers = _without(self._distinct.followers, gone)
+        self._command.followers = _without(self._command.followers, gone)
+        self._open_mode()
+
+    def show(self, event: Event, snapshot: bool) -> None:
+        """Of an item that follows another: an event, or all that it is now. Raises BadEvent."""
+        snapshot = snapshot and self._in_snapshot
+        if not snapshot:
+            self.end_of_snapshot()
+        if self.mode is None:
+            for view in self._raw_views:
+                view.publish(event, snapshot)
+        else:
+            self._take(self._replacing(event), snapshot)
+
+    def remember_only(self, event: Event) -> None:
+        """Of an item that follows another: what was before its subscription. Raises BadEvent."""
+        if self.mode is Mode.MERGE:
+            self._merge.record(event)
+        elif self.mode is Mode.DISTINCT:
+            self._distinct.record(event)
+        else:
+            self._command.record(event)
+
+    def _replacing(self, event: Event) -> Event:
+        """What an event does not carry is null, in a state and in a row: it is whole."""
+        if self.mode is Mode.MERGE:
+            self._merge.forget_values()
+        elif self.mode is Mode.COMMAND:
+            return self._command.replacing(event)
+        return event
 
     # -- events ---------------------------------------------------------------------------------------------------
 
@@ -163,6 +232,8 @@ class Item(Timed):
         for view in self._raw_views:
             if view.selects(event):
                 view.publish(event, snapshot)
+        for follower in self._raw_followers:
+            follower.follow(event, event, snapshot)
         if self._gap and not snapshot and self.mode in (Mode.MERGE, Mode.DISTINCT):
             self._prefilter(event)
         else:
@@ -170,6 +241,9 @@ class Item(Timed):
 
     def _publish(self, event: Event, snapshot: bool) -> None:
         self._kernel.tally.events_passed += 1
+        self._take(event, snapshot)
+
+    def _take(self, event: Event, snapshot: bool) -> None:
         if self.mode is Mode.MERGE:
             self._merge.publish(self._merge.record(event), snapshot)
             if snapshot:
@@ -227,6 +301,8 @@ class Item(Timed):
             for lane in view.lanes:
                 if lane.wants_snapshot:
                     _tell_end(lane)
+        for follower in self._followers():
+            follower.item.end_of_snapshot()
 
     def repair(self, events: Sequence[CheckedEvent], complete: bool, complaints: list[str]) -> None:
         """The data adapter has come back with a new snapshot: bring clients up to date without starting again.
@@ -275,6 +351,8 @@ class Item(Timed):
         self._orders = {**self._orders, **orders}
         for key, view in self._views.items():
             view.differences = self._differences(key[0], view.fields)
+        for follower in self._followers():
+            follower.item.declare_differences(orders)
 
     def _differences(self, mode: Mode, fields: tuple[str, ...]) -> tuple[str, ...]:
         orders = tuple([self._orders.get(name, self._default_order) for name in fields])
@@ -285,3 +363,7 @@ class Item(Timed):
 
 def _tell_end(lane: Lane) -> None:
     lane.tell(lane.view.codec.end_of_snapshot(lane.subscription, lane.position))
+
+
+def _without(followers: tuple[CustomizedItem, ...], gone: CustomizedItem) -> tuple[CustomizedItem, ...]:
+    return tuple([follower for follower in followers if follower is not gone])

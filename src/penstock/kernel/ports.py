@@ -35,6 +35,9 @@ DISTINCT_HISTORY = 10
 # A metadata adapter's choice of events for a subscription.
 Selector = Callable[[Event], bool]
 
+# What a metadata adapter makes of an event for one subscription; None drops it.
+Customizer = Callable[[Event], Event | None]
+
 # Seconds on a clock that never goes back.
 Clock = Callable[[], float]
 
@@ -215,6 +218,8 @@ class ItemGrant:
     max_buffer_size: int | None = None
     snapshot_length: int = DISTINCT_HISTORY
     prefilter_frequency: float = 0.0
+    # Changes or drops its events for this subscription.
+    customizer: Customizer | None = None
 
 
 @dataclass(frozen=True, slots=True)

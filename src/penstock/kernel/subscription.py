@@ -19,6 +19,7 @@ from penstock.kernel.table import TableLane
 from penstock.kernel.view import CommandView, View
 
 if TYPE_CHECKING:
+    from penstock.kernel.custom import CustomizedItem
     from penstock.kernel.outbox import Outbox
     from penstock.kernel.ports import ItemGrant
     from penstock.kernel.ruling import Ruling
@@ -51,6 +52,7 @@ class Subscription:
 
     __slots__ = (
         "_allowed",
+        "_customized",
         "_silent",
         "items",
         "number",
@@ -74,6 +76,8 @@ class Subscription:
         self.unfiltered = request.unfiltered or request.mode is Mode.RAW
         self.items: list[Item] = []
         self._silent = request.silent
+        # Items whose events are changed for this subscription.
+        self._customized: list[CustomizedItem] = []
         # What became of the events of each item; known at the end, if somebody wants to be told.
         self.statistics: tuple[Statistics, ...] = ()
 
@@ -124,15 +128,21 @@ class Subscription:
     def _join(self, own: OwnStream, granted: ItemGrant, item: Item, position: int) -> None:
         request = self.request
         grant = request.grant
-        view = item.view(request.mode, grant.fields, self.session.codec, grant.selector, not self.unfiltered)
-        lane = self._lane(own.outbox, granted, item, view, position)
+        source, selector = item, grant.selector
+        if granted.customizer is not None:
+            customized = item.customize(request.mode, granted.customizer, selector)
+            self._customized.append(customized)
+            # It has chosen already.
+            source, selector = customized.item, None
+        view = source.view(request.mode, grant.fields, self.session.codec, selector, not self.unfiltered)
+        lane = self._lane(own.outbox, granted, source, view, position)
         frequency = self._frequency(position - 1)
         lane.interval = 0.0 if frequency is None else 1.0 / frequency
         if self._silent:
             lane.mute()
         self.items.append(item)
         own.add(lane)
-        item.attach(lane, request.mode, request.snapshot_length)
+        source.attach(lane, request.mode, request.snapshot_length)
         request.feed.acquire(item)
 
     def _lane(self, outbox: Outbox, granted: ItemGrant, item: Item, view: View, position: int) -> Lane:
@@ -231,6 +241,7 @@ class Subscription:
         return (
             not self._silent
             and self.request.grant.facts is None
+            and not self._customized
             and not any(lane.item.owes_snapshot(lane) for lane in own.lanes_of(self.number))
         )
 
@@ -248,6 +259,9 @@ class Subscription:
             lanes = own.lanes_of(self.number)
             self.statistics = tuple([Statistics(lane.updates, lane.lost, lane.left_out()) for lane in lanes])
         own.remove(self.number)
+        for customized in self._customized:
+            customized.leave()
+        self._customized.clear()
         for item in self.items:
             self.request.feed.release(item)
         self.session.kernel.tally.subscribe_items(-len(self.items))

@@ -139,6 +139,9 @@ class Items:
                 if refusal.reason is Reason.MODE:
                     continue
                 return False
+            if any(granted.customizer is not None for granted in grant.items):
+                # The journal has the events as they were published, which are not for this user.
+                return False
             names = [granted.name for granted in grant.items]
             return names == [item.item] and set(schema) <= set(grant.fields)
         return False
