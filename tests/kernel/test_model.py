@@ -19,7 +19,7 @@ from penstock.client.requests import StreamWishes
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.limits import SessionLimits
-from penstock.kernel.ports import Value
+from penstock.kernel.ports import Customizer, Event, Value
 from penstock.testing import Harness, Model, Peer, Setting, TruthSource
 from penstock.testing.meter import judge_bandwidth, judge_pace, paced
 
@@ -70,6 +70,33 @@ PATIENCE = SessionLimits(session_timeout_millis=10**8, session_recovery_millis=1
 # The protection of unlimited buffers: one that is soon exceeded, and one that never is.
 TIGHT, WIDE = 4, 1_000
 
+
+def _hiding(event: Event) -> Event:
+    return {**event, "x": None}
+
+
+def _marking(event: Event) -> Event:
+    return {**event, "y": f"{event.get('x') or ''}!", "key": (event.get("key") or "").upper()}
+
+
+def _forgetting(event: Event) -> Event:
+    return {field: value for field, value in event.items() if field not in ("y", "z") or value != "1"}
+
+
+def _dropping(event: Event) -> Event | None:
+    return None if event.get("x") in ("1", None) else event
+
+
+def _deleting(event: Event) -> Event | None:
+    """Rows go and come back by what is in them."""
+    if "command" in event and len(event.get("x") or "") % 2 == 0:
+        return {"key": event["key"], "command": "DELETE"}
+    return None if event.get("y") == "#" else event
+
+
+# What metadata adapters make of events for single subscriptions; for most of them nothing.
+CUSTOMIZERS = [None, None, None, dict, _hiding, _marking, _forgetting, _dropping, _deleting]
+
 # So that what was sent before a limit is changed can be told from what is sent after.
 TICK = 1 / 1_024
 
@@ -108,11 +135,22 @@ class Customer:
         buffer_size: int | None = None,
         unfiltered: bool = False,
         length: int | None = None,
+        customizer: Customizer | None = None,
     ) -> None:
-        number = self.peer.subscribe(items, fields, mode, snapshot, frequency, buffer_size, unfiltered, length)
+        number = self.peer.subscribe(
+            items, fields, mode, snapshot, frequency, buffer_size, unfiltered, length, customizer
+        )
         whole = not buffer_size and self.harness.kernel.limits.max_buffer_size == WIDE
         self.model.subscribe(
-            number, items, fields, mode, snapshot, snapshot_length=length, unfiltered=unfiltered, whole=whole
+            number,
+            items,
+            fields,
+            mode,
+            snapshot,
+            snapshot_length=length,
+            unfiltered=unfiltered,
+            whole=whole,
+            customizer=customizer,
         )
         self.frequencies[number] = Setting(self.harness.clock.now, frequency)
 
@@ -285,6 +323,7 @@ class Fleet(RuleBasedStateMachine):
         buffer_size=st.sampled_from(BUFFERS),
         unfiltered=st.sampled_from([False, False, True]),
         length=st.sampled_from([None, None, 0, 2]),
+        customizer=st.sampled_from(CUSTOMIZERS),
         data=st.data(),
     )
     def subscribe(
@@ -297,6 +336,7 @@ class Fleet(RuleBasedStateMachine):
         buffer_size: int | None,
         unfiltered: bool,
         length: int | None,
+        customizer: Customizer | None,
         data: st.DataObject,
     ) -> None:
         mode = Mode.RAW if raw else kind
@@ -306,7 +346,9 @@ class Fleet(RuleBasedStateMachine):
         # Where nothing may be lost, what is cleared before the snapshot is over cannot be told from a loss.
         if mode is not Mode.DISTINCT or not snapshot or (unfiltered and not UNENDED.isdisjoint(items.split())):
             length = None
-        self.customers[who].subscribe(items, fields, mode, snapshot, frequency, buffer_size, unfiltered, length)
+        self.customers[who].subscribe(
+            items, fields, mode, snapshot, frequency, buffer_size, unfiltered, length, customizer
+        )
 
     @rule(who=st.integers(0, 1), data=st.data())
     def unsubscribe(self, who: int, data: st.DataObject) -> None:

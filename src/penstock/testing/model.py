@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.client.events import ClientEvent, EndOfSnapshot
 from penstock.kernel.item import Mode
-from penstock.kernel.ports import State, Value
+from penstock.kernel.ports import Customizer, Event, State, Value
 from penstock.testing.judges import (
     CLEARED,
     TableJudge,
@@ -20,13 +20,21 @@ from penstock.testing.judges import (
     judge_states,
     judge_unfiltered,
 )
-from penstock.testing.truth import Truth, truth
+from penstock.testing.truth import CommandTruth, Truth, truth
 
 
 class ModelLane:
     """One item of one subscription."""
 
-    def __init__(self, item: str, fields: Sequence[str], mode: Mode, unfiltered: bool, whole: bool) -> None:
+    def __init__(
+        self,
+        item: str,
+        fields: Sequence[str],
+        mode: Mode,
+        unfiltered: bool,
+        whole: bool,
+        customizer: Customizer | None = None,
+    ) -> None:
         self.item = item
         self.fields = fields
         self.mode = mode
@@ -38,6 +46,22 @@ class ModelLane:
         self.snapshot: int | None = None
         # What a client that wants no snapshot is taken to know of a table.
         self.rows: dict[str, State] = {}
+        self.customizer = customizer
+        # The table that is left of an item when its events are changed or dropped.
+        self._table = CommandTruth()
+
+    def customized(self, event: Event) -> Event | None:
+        """What the subscriber is to see in place of an event, if anything."""
+        if self.customizer is None:
+            return event
+        changed = self.customizer(event)
+        if changed is None or self.mode is not Mode.COMMAND:
+            return changed
+        row = self._table.rows.get(str(changed["key"]), {})
+        if changed["command"] != "DELETE":
+            # What is not there is null: the event is the row.
+            changed = {**dict.fromkeys(row), **changed}
+        return self._table.apply(changed)
 
     def show(self, values: Mapping[str, Value]) -> None:
         state = self._state(values)
@@ -45,8 +69,13 @@ class ModelLane:
         if self.mode is not Mode.MERGE or self.unfiltered or self.events[-1:] != [state]:
             self.events.append(state)
 
-    def begin(self, events: Sequence[Mapping[str, Value]], wanted: bool) -> None:
-        """The item's snapshot at the time of the subscription."""
+    def begin(self, known: Sequence[Event], wanted: bool, length: int | None) -> None:
+        """The item's snapshot at the time of the subscription; its last events only, if that is what is wanted."""
+        events = [event for event in map(self.customized, known) if event is not None]
+        if self.customizer is not None and self.mode is Mode.COMMAND:
+            events = self._table.snapshot()
+        if length is not None:
+            events = events[len(events) - min(length, len(events)) :]
         if not wanted and self.mode is Mode.COMMAND:
             self.rows = {str(event["key"]): self._state({**event, "command": None}) for event in events}
         elif wanted and self.mode is not Mode.RAW:
@@ -55,6 +84,7 @@ class ModelLane:
             self.snapshot = None if self.mode is Mode.MERGE else len(events)
 
     def clear(self) -> None:
+        self._table.clear()
         if self.mode is Mode.MERGE:
             self.show({})
         elif self.mode is not Mode.RAW:
@@ -109,10 +139,10 @@ class Model:
     def publish(self, item: str, event: Mapping[str, Value]) -> None:
         seen = self._truth(item).apply(event)
         for lane in self._lanes(item):
-            if lane.mode is Mode.RAW:
-                lane.show(event)
-            elif seen is not None:
-                lane.show(seen)
+            shown = event if lane.mode is Mode.RAW else seen
+            changed = None if shown is None else lane.customized(shown)
+            if changed is not None:
+                lane.show(changed)
 
     def clear(self, item: str) -> None:
         self._truth(item).clear()
@@ -130,14 +160,12 @@ class Model:
         snapshot_length: int | None = None,
         unfiltered: bool = False,
         whole: bool = False,
+        customizer: Customizer | None = None,
     ) -> None:
         """`whole`: nothing of a DISTINCT item may be lost, because its buffer is never exceeded."""
-        lanes = [ModelLane(item, fields.split(), mode, unfiltered, whole) for item in items.split()]
+        lanes = [ModelLane(item, fields.split(), mode, unfiltered, whole, customizer) for item in items.split()]
         for lane in lanes:
-            known = self._truth(lane.item).snapshot()
-            if snapshot_length is not None:
-                known = known[len(known) - min(snapshot_length, len(known)) :]
-            lane.begin(known, snapshot)
+            lane.begin(self._truth(lane.item).snapshot(), snapshot, snapshot_length)
         self.subscriptions[number] = lanes
 
     def unsubscribe(self, number: int) -> None:

@@ -20,6 +20,7 @@ from penstock.client.events import (
 from penstock.client.requests import PLAIN_STREAM, OutgoingRequest, StreamWishes
 from penstock.client.tlcp import ClientState
 from penstock.kernel.item import Mode
+from penstock.kernel.ports import Customizer, ItemGrant
 from penstock.kernel.session import Binding, Session
 from penstock.testing.channel import MemoryChannel
 from penstock.testing.harness import Harness
@@ -113,6 +114,7 @@ class Peer:
         buffer_size: int | None = None,
         unfiltered: bool = False,
         snapshot_length: int | None = None,
+        customizer: Customizer | None = None,
     ) -> int:
         """Subscribe; the number of the subscription."""
         number, _ = self.state.subscribe(items, fields, mode=mode.value, snapshot=snapshot)
@@ -127,6 +129,7 @@ class Peer:
             max_frequency=max_frequency,
             unfiltered=unfiltered,
             buffer_size=buffer_size,
+            granted=tuple([ItemGrant(item, customizer=customizer) for item in items.split()]),
         )
         return number
 
