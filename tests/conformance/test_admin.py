@@ -113,9 +113,9 @@ def test_a_draining_server_refuses_with_code_10_and_ends_sessions_with_cause_48(
 @pytest.mark.conformance("admin.clear")
 def test_the_failure_of_an_adapter_is_cleared(site: AdminSite) -> None:
     site.call(site.plain.fail, "gone")
-    assert site.server.health()[0] == 503
+    assert site.server.readiness()[0] == 503
     assert site.ask("POST", "/adapters/clear", {"adapter": "TEST/PLAIN"}).status == 204
-    assert site.server.health()[0] == 200
+    assert site.server.readiness()[0] == 200
 
 
 @pytest.mark.conformance("admin.level")
