@@ -133,12 +133,14 @@ def test_every_command_of_the_page_does_what_the_page_says(tmp_path: Path) -> No
     with Terminal(
         ROOT, start.text, ARGS=" ".join([*PORTS, "--no-pipeline", "--data-dir", str(tmp_path / "data")])
     ) as server:
-        place, ready = announced.text.splitlines()
+        place, ready, administrator = announced.text.splitlines()
         while server.line().partition(" at ")[0] != place.partition(" at ")[0]:
             pass  # what make says while it sets something up
         assert READY.fullmatch(ready)
         match = READY.fullmatch(server.line())
         assert match is not None
+        before, _, _ = administrator.partition(" password ")
+        assert server.line().startswith(f"{before} password ")
         follow(rest, tmp_path, f"localhost:{match[2]}")
 
 
