@@ -78,7 +78,17 @@ def test_a_library_that_logs_passwords_is_never_asked_to(library: str) -> None:
 
 @pytest.mark.parametrize(
     "category",
-    ["", "root", "penstok", "penstock.door", "penstock.", "penstock..doors", "penstock.doors.tlcp.nobody", "x\ny"],
+    [
+        "",
+        "root",
+        "penstok",
+        "penstock.door",
+        "penstock.",
+        "penstock..doors",
+        "penstock.doors.tlcp.nobody",
+        "penstock./etc",
+        "x\ny",
+    ],
 )
 def test_a_category_that_does_not_exist_is_refused_with_those_that_do(category: str) -> None:
     log.configure("info", "text")

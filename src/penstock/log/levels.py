@@ -42,9 +42,10 @@ def check_level(category: str, level: str) -> None:
 
 def _check_category(category: str) -> None:
     first, *names = category.split(".")
-    if first == WHOLE and all(names):
-        if names[:1] == ["library"]:
+    if category == LIBRARY or category.startswith(f"{LIBRARY}."):
+        if all(names):
             return
+    elif first == WHOLE and all(name.isidentifier() for name in names):
         place = _PACKAGE.joinpath(*names)
         if place.is_dir() or (names and place.with_suffix(".py").is_file()):
             return
