@@ -220,10 +220,10 @@ class MetadataAdapter(Adapter):
     def customizer(self, session: SessionFacts, data_adapter: str, item: str, mode: Mode) -> Maybe[Customizer | None]:
         """What changes the events of an item for this subscription; None, for most, if nothing does.
 
-        A function of an event that returns another, or None to drop it. It is given all fields of the item in MERGE
-        mode, all fields of a row in COMMAND mode (a DELETE has its key only), and the event itself in the other modes;
-        fields that it does not return are null. It is called on the event loop, for each event and subscription, and
-        must return at once. An event that it fails on is dropped.
+        A function of an event that returns another, or None to drop it. It is given all fields of the item that are
+        not null in MERGE mode, all fields of a row in COMMAND mode (a DELETE may have its key only), and the event
+        itself in the other modes; fields that it does not return are null. It is called on the event loop, for each
+        event and subscription, and must return at once. An event that it fails on is dropped.
         """
         return None
 

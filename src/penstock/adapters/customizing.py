@@ -33,10 +33,10 @@ class GuardedCustomizer:
         try:
             with CONTAINED:
                 # It must not change what others are given.
-                changed = self._customizer(MappingProxyType(dict(event) if type(event) is not dict else event))
-            if changed is None:
-                return None
-            sound = check_event(changed)
+                changed = self._customizer(MappingProxyType(event))
+                if changed is None:
+                    return None
+                sound = check_event(changed)
             if self._is_table:
                 _check_row(sound)
         except BadEvent as bad:

@@ -109,9 +109,9 @@ class MergeBook(Book[MergeView]):
                 follower.follow(event, whole, snapshot)
 
     def whole(self) -> Event:
-        """All fields with their values."""
+        """All fields that have a value. Those that are null may be ones that a client has made up."""
         values = self._values
-        return {field: values[at] for field, at in self._index.items()}
+        return {field: value for field, at in self._index.items() if (value := values[at]) is not None}
 
     def forget_values(self) -> None:
         """What the next event does not carry is null."""

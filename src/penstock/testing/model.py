@@ -54,6 +54,8 @@ class ModelLane:
         """What the subscriber is to see in place of an event, if anything."""
         if self.customizer is None:
             return event
+        if self.mode is Mode.MERGE:
+            event = {field: value for field, value in event.items() if value is not None}
         changed = self.customizer(event)
         if changed is None or self.mode is not Mode.COMMAND:
             return changed
