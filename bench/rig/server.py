@@ -16,9 +16,11 @@ from typing import Any
 
 import uvloop
 
-from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter
+from penstock.adapters import AdapterSet, Customizer, DataAdapter, MetadataAdapter
 from penstock.collector import settle
 from penstock.config import load
+from penstock.kernel.item import Mode
+from penstock.kernel.ports import SessionFacts
 from penstock.log import configure
 from penstock.monitor.histogram import Histogram
 from penstock.server import Server
@@ -51,6 +53,15 @@ class FeedAdapter(DataAdapter):
             item = values.pop(0)
             events.append((item, dict(zip(fields, values, strict=True))))
         self.updates(events)
+
+
+class CustomizingMetadata(MetadataAdapter):
+    """Has every event of every subscription pass through a function that changes nothing."""
+
+    quick = True
+
+    def customizer(self, session: SessionFacts, data_adapter: str, item: str, mode: Mode) -> Customizer:
+        return dict
 
 
 class FeedConnection(asyncio.Protocol):
@@ -104,13 +115,14 @@ class Switch:
         print(order, flush=True)
 
 
-async def main(fields: Sequence[str], differences: str, settings: dict[str, Any]) -> None:
+async def main(fields: Sequence[str], differences: str, customized: bool, settings: dict[str, Any]) -> None:
     # Nobody else is there to leave descriptors to.
     own = {"stream.port": 0, "api.port": 0, "stream.backlog": 4096, "stream.max_connections": 1_000_000}
     config = load(None, {**own, **settings}).config
     configure("warning", "text")
     adapter = FeedAdapter(fields, differences)
-    server = Server(config, [AdapterSet(ADAPTER_SET, MetadataAdapter(), {DATA_ADAPTER: adapter})])
+    metadata = CustomizingMetadata() if customized else MetadataAdapter()
+    server = Server(config, [AdapterSet(ADAPTER_SET, metadata, {DATA_ADAPTER: adapter})])
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
@@ -136,6 +148,9 @@ if __name__ == "__main__":
     parser.add_argument(
         "--differences", default="", help="how the field `document` is sent: P as JSON Patch, T as TLCP-diff"
     )
+    parser.add_argument(
+        "--customized", action="store_true", help="events pass through a function for each subscription"
+    )
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE", help="of the configuration")
     options = parser.parse_args()
-    uvloop.run(main(options.fields.split(","), options.differences, settings_of(options.settings)))
+    uvloop.run(main(options.fields.split(","), options.differences, options.customized, settings_of(options.settings)))

@@ -17,7 +17,7 @@ from bench.rig.machine import Cores
 from bench.rig.results import Report
 from bench.scenarios.saturation import WARM_UP
 
-ABOUT = "COMMAND tables of 1,000 keys, DISTINCT chats, JSON with ^P, long texts with ^T"
+ABOUT = "COMMAND tables of 1,000 keys, DISTINCT chats, customized events, JSON with ^P, long texts with ^T"
 
 TABLE = "key,command,sequence,value,note0"
 DOCUMENT = "sequence,value,document"
@@ -39,6 +39,7 @@ def cases(keys: int) -> list[Case]:
     whole = ["session.default_diff_order="]
     return [
         Case("MERGE, 1 of 10 items", {**rooms, "conflated": True}),
+        Case("MERGE, customized", {**rooms, "conflated": True}, ["--customized"]),
         Case(
             f"COMMAND, 1 of 10 tables of {keys:,} keys",
             {**rooms, "shape": "command", "mode": "COMMAND", "keys": keys, "fields": 5, "conflated": True},

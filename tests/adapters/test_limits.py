@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +16,9 @@ from penstock.adapters.server import ServerHandle
 from penstock.kernel.ports import Admission, ClientFacts, SessionFacts
 from penstock.kernel.ruling import Ruling
 from tests.adapters.stage import SetServer
-from tests.support.raw import Stream
+from tests.support.raw import Stream, params
+
+PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
 
 
 class Limiter(MetadataAdapter):
@@ -224,3 +229,19 @@ def test_a_limit_that_came_with_the_login_holds_unless_it_says_otherwise(user: s
     ):
         server.exchange.control(stream.session, reqId=1, op="constrain", requested_max_bandwidth="unlimited")
         assert stream.read_until("CONS")[-1] == expected
+
+
+def test_the_example_of_the_page_does_what_the_page_says() -> None:
+    section = PAGE.read_text("utf-8").partition("## Limits that change\n")[2].partition("\n## ")[0]
+    (example,) = re.findall(r"```python limits.py\n(.*?)```", section, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    with (
+        SetServer([AdapterSet("SET", names["Limits"](), {"ADAPTER": DataAdapter()})]) as server,
+        server.open(user="guest") as stream,
+    ):
+        assert stream.head[-1] == "CONS,100"
+        server.subscribe(stream, "a", "x")
+        server.exchange.request("msg", params(session=stream.session, reqId=1, message="slow", outcome=False))
+        assert stream.read_until("CONS")[-1] == "CONS,50"
+        assert stream.read_until("CONF")[-1] == "CONF,1,2.0,filtered"

@@ -207,6 +207,14 @@ def test_in_command_mode_it_is_given_all_of_a_row_and_may_take_it_away(harness: 
     assert [line.split(",", 3)[3] for line in watched.lines()] == ["a|ADD|5", "|DELETE|20", "|ADD|6"]
 
 
+@pytest.mark.parametrize("mode", BOUND)
+def test_what_it_does_not_return_is_null_whatever_was_there_before(harness: Harness, mode: Mode) -> None:
+    watched = Watched(harness, forget, mode, "key command x")
+    for x in ("3", "2"):
+        harness.publish("i", key="a", command="UPDATE", x=x)
+    assert [line.rpartition("|")[2] for line in watched.lines()] == ["3", "#"]
+
+
 def test_a_selector_chooses_before_anything_is_changed(harness: Harness) -> None:
     watched = Watched(harness, hide, Mode.DISTINCT, "x y", selector=lambda event: event.get("x") == "1")
     harness.publish("i", x="1", y="kept")
