@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import ssl
@@ -64,15 +65,17 @@ def test_the_example_does_what_the_page_says(server: BackgroundServer) -> None:
             assert http.headers["cache-control"] == "public, max-age=60"
         assert status(Http(server.host, ports["public"], trusting_context()), "/health") == 404
         assert status(Http(server.host, ports["probes"]), "/health") == 200
+        assert status(Http(server.host, ports["probes"]), "/ready") == 200
+        assert status(Http(server.host, ports["probes"]), "/metrics") == 404
         assert status(Http(server.host, ports["probes"]), "/openapi.json") == 404
         assert status(Http(server.host, ports["api"], trusting_context()), "/openapi.json") == 200
 
 
 def test_curl_as_a_load_balancer_is_understood(server: BackgroundServer) -> None:
     with server:
-        url = f"http://127.0.0.1:{server.port_of('balanced')}/health"
+        url = f"http://127.0.0.1:{server.port_of('balanced')}/ready"
         found = subprocess.run(["curl", "-sS", "--haproxy-protocol", url], capture_output=True, timeout=30)
-        assert b'"status": "ok"' in found.stdout, found
+        assert json.loads(found.stdout)["status"] == "ready", found
 
 
 def test_a_listener_with_tls_speaks_nothing_else(server: BackgroundServer) -> None:
