@@ -87,8 +87,8 @@ WRONG: Sequence[tuple[Customizer, Mode]] = [
     (failing, Mode.MERGE),
     (leaving, Mode.MERGE),
     (lambda event: "text", Mode.MERGE),  # type: ignore[list-item, return-value]
-    (lambda event: {1: "a"}, Mode.MERGE),  # type: ignore[list-item, dict-item]
-    (lambda event: {"a": object()}, Mode.MERGE),  # type: ignore[list-item, dict-item]
+    (lambda event: {1: "a"}, Mode.MERGE),  # type: ignore[dict-item]
+    (lambda event: {"a": object()}, Mode.MERGE),  # type: ignore[dict-item]
     (lambda event: {"a": "\ud800"}, Mode.MERGE),
     (lambda event: event.update(a="b"), Mode.MERGE),  # type: ignore[attr-defined]
     (lambda event: {"command": "ADD"}, Mode.COMMAND),

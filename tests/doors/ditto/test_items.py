@@ -25,6 +25,9 @@ class Secretive(AccessMetadata):
         if "secret" in fields and session.user != "alice":
             raise Refusal(Reason.SCHEMA, "This field is not for everybody")
         return fields
+
+    def customizer(self, session, data_adapter, item, mode):
+        return dict if item == "custom" and session.user != "alice" else None
 """
 
 
@@ -54,6 +57,13 @@ def test_a_thing_is_read_by_whom_all_fields_of_the_item_would_be_granted(
     path = "/things/" + feed(site, "now", '{"x":"1"}')
     assert bob.get(path).status_code == 200
     feed(site, "now", '{"secret":"2"}')
+    assert (bob.get(path).status_code, alice.get(path).status_code) == (404, 200)
+
+
+def test_an_item_whose_events_are_changed_for_a_user_is_not_shown_to_that_user(
+    site: Site, alice: httpx.Client, bob: httpx.Client
+) -> None:
+    path = "/things/" + feed(site, "custom", '{"x":"1"}')
     assert (bob.get(path).status_code, alice.get(path).status_code) == (404, 200)
 
 
