@@ -137,7 +137,7 @@ def test_a_reload_changes_levels(tmp_path: Path) -> None:
         assert not has(server.file, "changes need a restart")()
         configuration.write_text(configuration.read_text().replace("doors.tlcp", "doors.tclp"))
         server.process.send_signal(signal.SIGHUP)
-        wait_for(has(server.file, "configuration refused, everything stays as it is"))
+        wait_for(has(server.file, "new configuration rejected, the old one stays in force"))
         server.clients.control("Snobody", op="destroy", reqId=3)
         wait_for(has(server.file, "request refused", 2))
 
