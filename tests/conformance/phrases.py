@@ -9,6 +9,7 @@ import pytest
 from _pytest.mark import ParameterSet
 from websockets.exceptions import ConnectionClosed
 
+from tests.support.background import BackgroundServer
 from tests.support.raw import CID, TIMEOUT, Exchange, Http, Socket, Stream, params
 
 HEAD = ["CONOK", "SERVNAME", "CLIENTIP", "CONS"]
@@ -20,6 +21,11 @@ def row(name: str, *values: object, config: Mapping[str, object] | None = None) 
     if config is not None:
         marks.append(pytest.mark.config(config))
     return pytest.param(*values, id=name, marks=marks)
+
+
+def heard(server: BackgroundServer) -> list[str]:
+    """The messages that the metadata adapter has had: also those that were answered before it was called."""
+    return server.call(lambda: list(server.metadata.messages))
 
 
 def create(**parameters: object) -> str:

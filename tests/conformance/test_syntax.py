@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.conformance.phrases import HEAD, add, answer, batch, close_code, create, row, upgrade
+from tests.conformance.phrases import HEAD, add, answer, batch, close_code, create, heard, row, upgrade
 from tests.support.background import BackgroundServer
 from tests.support.raw import CID, Exchange, params, tags
 
@@ -78,10 +78,10 @@ def test_a_method_that_is_not_allowed_is_405_naming_those_that_are(
 def test_a_value_is_decoded(server: BackgroundServer, exchange: Exchange, sent: str, received: str) -> None:
     with exchange.stream() as stream, exchange.socket() as socket:
         assert batch(exchange, stream.session, MESSAGE + sent, name="msg") == ["REQOK,1"]
-        assert server.metadata.messages == [received]
+        assert heard(server) == [received]
         socket.send("msg", f"LS_session={stream.session}&{MESSAGE}{sent}")
         assert socket.read_line() == "REQOK,1"
-        assert server.metadata.messages == [received, received]
+        assert heard(server) == [received, received]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_an_empty_pair_is_nothing_wherever_it_stands(server: BackgroundServer, e
         socket.send("heartbeat", "&")
         socket.send("msg", f"{MESSAGE}plain&", f"&{MESSAGE.replace('1', '2', 1)}%26&&")
         assert [socket.read_line(), socket.read_line()] == ["REQOK,1", "REQOK,2"]
-        assert server.metadata.messages == ["plain", "&"]
+        assert heard(server) == ["plain", "&"]
 
 
 @pytest.mark.conformance("syntax.unknown-parameter")
@@ -208,7 +208,7 @@ def test_messages_are_sent_in_batches_too(server: BackgroundServer, exchange: Ex
     with exchange.stream() as stream:
         sent = [params(reqId=number, message=f"m{number}", outcome=False) for number in (1, 2)]
         assert sorted(batch(exchange, stream.session, *sent, name="msg")) == ["REQOK,1", "REQOK,2"]
-        assert sorted(server.metadata.messages) == ["m1", "m2"]
+        assert sorted(heard(server)) == ["m1", "m2"]
 
 
 @pytest.mark.conformance("batch.not-for-bindings")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conformance.conftest import MovableClock
-from tests.conformance.phrases import row
+from tests.conformance.phrases import heard, row
 from tests.conformance.text6.phrases import OK, SYNC_ERROR, Device, error, table
 from tests.support.background import BackgroundServer
 from tests.support.raw import params
@@ -298,4 +298,4 @@ def test_messages_go_in_batches_too_and_a_synchronous_one_is_awaited(server: Bac
             OK + error(-3, "refused, on purpose") + OK + error(33, "LS_msg_prog: Message number 1 is already enqueued")
         )
         assert tap.read_line() == "MSG,s,1,DONE"
-        assert server.metadata.messages == ["1", "3"]
+        assert heard(server) == ["1", "3"]
