@@ -27,6 +27,7 @@ SLOW = (
     "tests/build",
     "tests/client/test_connection.py::test_a_reader_that_keeps_up_gets_all_of_a_batch_larger_than_what_may_wait",
     "tests/client/test_tlex_commands.py",
+    "tests/client/test_top.py",
     "tests/client/test_watch_mistakes.py",
     "tests/client/test_watch_outages.py",
     "tests/client/test_watching.py",

@@ -1,6 +1,6 @@
 """The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, `penstock compile`, and those that
-rooms bring along: `penstock watch`, `penstock user`, `penstock pipeline`, `penstock history`, `penstock journal`,
-`penstock tlex`, `penstock admin`.
+rooms bring along: `penstock watch`, `penstock top`, `penstock user`, `penstock pipeline`, `penstock history`,
+`penstock journal`, `penstock tlex`, `penstock admin`.
 
 Not here: what the options mean (config/), what a server is made of (server.py and services/, imported only to serve).
 Read next: docs/configuration.md.
@@ -18,6 +18,7 @@ from penstock.adapters.access.commands import app as user_app
 from penstock.build.compiler import CompileError, Impossible, compile_sources
 from penstock.client.admin_commands import app as admin_app
 from penstock.client.tlex_commands import app as tlex_client_app
+from penstock.client.top import top
 from penstock.client.watching import watch
 from penstock.config import ConfigError, Loaded, as_json, as_toml, load
 from penstock.history.commands import app as history_app
@@ -59,6 +60,7 @@ app.add_typer(pipeline_app, name="pipeline")
 app.add_typer(history_app, name="history")
 app.add_typer(journal_app, name="journal")
 app.command("watch")(watch)
+app.command("top")(top)
 app.add_typer(admin_app, name="admin")
 tlex_app.add_typer(tlex_client_app)
 app.add_typer(tlex_app, name="tlex")

@@ -14,6 +14,7 @@ import uvloop
 from penstock.adapters import AdapterSet, ClientFacts, DataAdapter, MetadataAdapter, Reason, Refusal
 from penstock.adapters.api import Maybe
 from penstock.adapters.demo import demo_sets
+from penstock.adapters.monitor import MonitorAdapter
 from penstock.adapters.publisher import Publisher
 from penstock.config import load
 from penstock.kernel.ports import Event, Selector, SessionFacts
@@ -216,9 +217,22 @@ class BackgroundServer(ServerThread):
         self.metadata = HandMetadata()
 
     def make(self) -> Server:
-        hand = AdapterSet("TEST", self.metadata, {"HAND": self.adapter, "PLAIN": self.plain, "DEFAULT": self.adapter})
-        return Server(self.config, [hand, *demo_sets(seed=7)])
+        return Server(self.config, [AdapterSet("TEST", self.metadata, self.adapters()), *demo_sets(seed=7)])
+
+    def adapters(self) -> dict[str, DataAdapter]:
+        return {"HAND": self.adapter, "PLAIN": self.plain, "DEFAULT": self.adapter}
 
     def update(self, item: str, snapshot: bool = False, **fields: str | None) -> None:
         """Publish one event of the HAND adapter."""
         self.call(self.adapter.publish, item, fields, snapshot)
+
+
+class MonitoredServer(BackgroundServer):
+    """The same with the items of monitoring, as data adapter MONITOR of TEST."""
+
+    def adapters(self) -> dict[str, DataAdapter]:
+        return {**super().adapters(), "MONITOR": MonitorAdapter()}
+
+    def sample(self) -> None:
+        """A second has passed, as far as the sampler is concerned."""
+        self.call(self.server.sampler.sample)

@@ -33,6 +33,7 @@ from penstock.client.errors import (
 from penstock.client.events import (
     ClientEvent,
     Ended,
+    EndOfSnapshot,
     Looped,
     MessageDone,
     MessageFailed,
@@ -386,6 +387,10 @@ class Client:
         elif isinstance(event, Unsubscribed):
             # One that this client has ended itself is not known any more.
             self._drop(event.subscription, SubscriptionEnded("The server has ended the subscription"))
+        elif isinstance(event, EndOfSnapshot):
+            subscription = self._numbers.get(event.subscription)
+            if subscription is not None:
+                subscription.end_snapshot(event.item)
         elif isinstance(event, Overflow):
             subscription = self._numbers.get(event.subscription)
             if subscription is not None:
@@ -411,7 +416,8 @@ class Client:
             self._tell(Status(True, time.time(), sessions=self.sessions))
         if is_new:
             for subscription in self._subscriptions:
-                subscription.restarts += self.sessions > 1
+                if self.sessions > 1:
+                    subscription.begin_again()
                 self._subscribe(subscription)
 
     def _answered(self, request_id: str | None) -> None:

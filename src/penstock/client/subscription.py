@@ -59,6 +59,8 @@ class Subscription:
         # Set while there is room, and whether its reader let time run out when there was none.
         self._room = asyncio.Event()
         self._abandoned = False
+        # Items, counted from 1, whose snapshots have come whole in this session.
+        self._whole: set[int] = set()
         self._closed = False
         self._failure: ClientError | None = None
 
@@ -77,6 +79,11 @@ class Subscription:
         if len(self._waiting) <= CROWDED:
             self._room.set()
         return self._waiting.popleft()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the snapshots of all items have come to their ends, and have been read."""
+        return len(self._whole) == len(self.wishes.items) and not self._waiting
 
     def close(self) -> None:
         """Unsubscribe; what has arrived before can still be read."""
@@ -100,6 +107,15 @@ class Subscription:
             self.lost += 1
         self._waiting.append(ItemUpdate(self.wishes.items[update.item - 1], values, changed, update.is_snapshot))
         self._arrived.set()
+
+    def end_snapshot(self, item: int) -> None:
+        """The snapshot of an item, counted from 1, has come whole."""
+        self._whole.add(item)
+
+    def begin_again(self) -> None:
+        """A new session: snapshots come again."""
+        self.restarts += 1
+        self._whole.clear()
 
     @property
     def is_crowded(self) -> bool:

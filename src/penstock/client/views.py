@@ -90,10 +90,10 @@ class UpdateLines:
             time = now.isoformat(timespec="milliseconds")
             written = {"time": time, "item": update.item, "snapshot": update.is_snapshot, "fields": fields}
             # JSON has escapes of its own for what the output's encoding may lack.
-            _print(json.dumps(written, ensure_ascii=not _encoding().startswith("utf")))
+            print_line(json.dumps(written, ensure_ascii=not output_encoding().startswith("utf")))
             return
-        changes = "  ".join(f"{name}={_plain(value)}" for name, value in fields.items())
-        _print(f"{f'{now:%H:%M:%S.%f}'[:-3]}  {update.item}  {changes}")
+        changes = "  ".join(f"{name}={plain(value)}" for name, value in fields.items())
+        print_line(f"{f'{now:%H:%M:%S.%f}'[:-3]}  {update.item}  {changes}")
 
 
 class LiveTable:
@@ -132,23 +132,23 @@ class LiveTable:
         grid = Grid("item", *self._fields, box=None)
         for item, values in self._rows.items():
             # As text: what looks like markup is data.
-            grid.add_row(Text(item), *(Text(_plain(value), style) for value in values))
+            grid.add_row(Text(item), *(Text(plain(value), style) for value in values))
         if not self._report:
             return Group(grid)
         # Above: what is below a table may be below the end of the terminal.
-        return Group(Text(f"penstock: {_plain(self._report)}", "bold red" if self._is_stale else "green"), grid)
+        return Group(Text(f"penstock: {plain(self._report)}", "bold red" if self._is_stale else "green"), grid)
 
 
-def _print(line: str) -> None:
+def print_line(line: str) -> None:
     """A line of output; what its encoding does not have is written as an escape."""
-    print(line.encode(_encoding(), "backslashreplace").decode(_encoding()), flush=True)
+    print(line.encode(output_encoding(), "backslashreplace").decode(output_encoding()), flush=True)
 
 
-def _encoding() -> str:
+def output_encoding() -> str:
     return (sys.stdout.encoding or "utf-8").lower()
 
 
-def _plain(value: str | None) -> str:
+def plain(value: str | None) -> str:
     """For a terminal: nothing in it may move the cursor or break the line."""
     if value is None:
         return "-"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.terminal import FAILED, UNREACHABLE, WRONG, complaint, reader_left
+from penstock.client.following import check_text, follow
+from penstock.terminal import WRONG, complaint
 
 if TYPE_CHECKING:
     from penstock.client import Subscription
@@ -48,11 +49,8 @@ def watch(
 
     Exit codes: 0 left as asked or by Ctrl-C, 1 refused by the server, 2 wrong options, 3 no connection to a server.
     """
-    import asyncio
-
-    from penstock.client import ClientError, ProtocolError, Unreachable, connect
-    from penstock.client.errors import Refused
-    from penstock.client.trust import advice, trusting
+    from penstock.client import connect
+    from penstock.client.trust import trusting
     from penstock.client.views import choose
 
     try:
@@ -63,7 +61,7 @@ def watch(
         if count is not None and count < 1:
             raise ValueError(f"--count is {count}; expected 1 or more")
         for name, text in (("SET", adapter_set), ("--adapter", adapter), ("--user", user), ("--password", password)):
-            _check_text(name, text)
+            check_text(name, text)
         view = choose(wanted, columns, mode, as_json)
         context = None if ca is None else trusting(ca)
         client = connect(
@@ -85,22 +83,7 @@ def watch(
             )
             await _show(subscription, view, count)
 
-    try:
-        asyncio.run(run())
-    except KeyboardInterrupt:
-        return
-    except BrokenPipeError:
-        reader_left()
-    except (Unreachable, ProtocolError) as error:
-        raise complaint(f"{url}: {error}{advice(error)}", UNREACHABLE) from None
-    except Refused as refusal:
-        # Servers do not repeat what was asked for.
-        raise complaint(f"{url}: {adapter_set}/{adapter or 'DEFAULT'}: {refusal}", FAILED) from None
-    except ClientError as error:
-        raise complaint(f"{url}: {error}", FAILED) from None
-    except OSError as error:
-        # Of the connection nothing comes as such.
-        raise complaint(f"the output cannot be written: {error.strerror or error}", FAILED) from None
+    follow(url, f"{adapter_set}/{adapter or 'DEFAULT'}", run)
 
 
 def _names(option: str, given: list[str] | str) -> tuple[str, ...]:
@@ -111,7 +94,7 @@ def _names(option: str, given: list[str] | str) -> tuple[str, ...]:
     except ValueError as error:
         raise ValueError(f"{option}: {error}") from None
     for name in found:
-        _check_text(option, name)
+        check_text(option, name)
     return found
 
 
@@ -119,14 +102,6 @@ def _mode(given: str) -> str:
     if given.upper() not in MODES:
         raise ValueError(f"--mode is {given!r}; it must be one of {', '.join(MODES)}")
     return given.upper()
-
-
-def _check_text(option: str, given: str | None) -> None:
-    """The command line may have any bytes in it, the protocol only text."""
-    try:
-        (given or "").encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"{option} is not UTF-8") from None
 
 
 async def _show(subscription: Subscription, view: UpdateView, count: int | None) -> None:
