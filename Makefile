@@ -34,7 +34,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup compiled demo test test-fast test-spark test-interop-long lint bench bench-smoke fuzz mutants lock page interop-setup system-setup clean
+.PHONY: help setup compiled demo test test-fast test-spark test-interop-long test-prometheus lint bench bench-smoke fuzz mutants lock page interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -110,7 +110,7 @@ WORKERS ?= 2
 test: setup compiled interop-setup system-setup ## all tests but the long ones, with the published clients and a browser; PROFILE=long searches longer
 	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/kernel tests/wire)
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	    -m "not spark_long and not interop_long" $(ARGS)
+	    -m "not spark_long and not interop_long and not prometheus_long" $(ARGS)
 
 # Interpreted: what was edited need not be compiled first. What is left out is listed in tests/fast.py.
 test-fast: setup ## the tests without a JVM, a browser, published clients and long searches; two minutes
@@ -121,6 +121,9 @@ test-spark: setup $(INTEROP)/kafka/.stamp ## the long Spark tests: Spark Connect
 
 test-interop-long: setup compiled interop-setup system-setup ## all that the published clients of Java and of the previous generation can do
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m interop_long tests/interop $(ARGS)
+
+test-prometheus: setup compiled system-setup ## a real Prometheus scrapes a server for a minute
+	@$(BIN)/python -m pytest -m prometheus_long tests/e2e $(ARGS)
 
 bench: setup compiled system-setup ## the benchmarks, side by side with peers and baselines (one of them: ARGS=peers); about an hour
 	@$(BIN)/python -m bench $(or $(ARGS),all)

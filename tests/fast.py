@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-MARKS = ("browser", "interop", "interop_long", "spark", "spark_long")
+MARKS = ("browser", "interop", "interop_long", "prometheus_long", "spark", "spark_long")
 
 # In the parameters of a test that runs with several databases.
 DATABASE = "postgresql"

@@ -17,7 +17,7 @@ from penstock.client.board import (
     SESSION_ORDERS,
     SESSION_TEXTS,
     STATISTICS,
-    Board,
+    FigureBoard,
     Ranking,
     Row,
     number,
@@ -40,7 +40,7 @@ def item(key: str, command: str = "ADD", **fields: str | None) -> Row:
     return {"command": command, **dict.fromkeys(ITEM_TEXTS), **dict.fromkeys(ITEM_NUMBERS, "0"), "key": key, **fields}
 
 
-def drawn(board: Board, width: int, height: int) -> list[str]:
+def drawn(board: FigureBoard, width: int, height: int) -> list[str]:
     console = Console(width=width, height=height, color_system=None)
     with console.capture() as capture:
         console.print(picture(board, "a title", width, *shares(board, height)))
@@ -86,7 +86,7 @@ def test_orders_follow_one_another_and_begin_again() -> None:
 
 
 def test_scripts_get_numbers_as_numbers() -> None:
-    board = Board("slowest", "events")
+    board = FigureBoard("slowest", "events")
     board.sample({"CLIENTS.SESSIONS": "3", "CPU.PERCENT": "1.5", "AGE.P50": None})
     board.sessions.take(session("s1", user="ada", bandwidth="12.5", max_bandwidth=None, lost="4"))
     board.items.take(item("A/B/c", item="c", events="7"))
@@ -132,7 +132,7 @@ def test_columns_fit_and_the_most_important_are_there_first(width: int) -> None:
 def test_the_picture_fits_into_the_terminal_and_uses_its_room(
     sessions: int, items: int, height: int, width: int
 ) -> None:
-    board = Board("slowest", "events")
+    board = FigureBoard("slowest", "events")
     board.sample(dict.fromkeys(STATISTICS, "1"))
     for index in range(sessions):
         board.sessions.take(session(f"s{index}", user="a name that is far too long for its column"))
@@ -147,7 +147,7 @@ def test_the_picture_fits_into_the_terminal_and_uses_its_room(
 
 
 def test_what_is_wrong_stands_out_and_parts_that_are_not_there_are_left_out() -> None:
-    board = Board("slowest", "events")
+    board = FigureBoard("slowest", "events")
     assert "no figures yet" in drawn(board, 100, 30)[1]
     board.sample({"CLIENTS.SESSIONS": "1"})
     assert not [line for line in drawn(board, 100, 30) if line.startswith(("journal", "others"))]
@@ -158,7 +158,7 @@ def test_what_is_wrong_stands_out_and_parts_that_are_not_there_are_left_out() ->
 
 
 def test_names_can_neither_move_the_cursor_nor_be_markup() -> None:
-    board = Board("slowest", "events")
+    board = FigureBoard("slowest", "events")
     board.sessions.take(session("s1", user="\x1b[2J[red]\n"))
     lines = drawn(board, 200, 30)
     assert [line for line in lines if "\\x1b[2J[red]\\n" in line]

@@ -127,7 +127,7 @@ class Ranking:
         return nlargest(count, self.rows.values(), key=lambda row: [number(row[field]) for field in fields])
 
 
-class Board:
+class FigureBoard:
     """All of it."""
 
     def __init__(self, session_order: str, item_order: str) -> None:

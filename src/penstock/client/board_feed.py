@@ -14,7 +14,7 @@ from penstock.client.board import (
     SESSION_NUMBERS,
     SESSION_TEXTS,
     STATISTICS,
-    Board,
+    FigureBoard,
     Ranking,
 )
 from penstock.client.board_views import BoardView
@@ -26,7 +26,7 @@ from penstock.client.subscription import Subscription
 class BoardFeed:
     """Keeps a board up to date, through cuts and restarts of the server."""
 
-    def __init__(self, board: Board, view: BoardView) -> None:
+    def __init__(self, board: FigureBoard, view: BoardView) -> None:
         self._board = board
         self._view = view
         self._sessions = 0

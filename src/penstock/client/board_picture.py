@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from penstock.client.board import Board, Ranking, Row, number
+from penstock.client.board import FigureBoard, Ranking, Row, number
 from penstock.client.views import plain
 
 # Lines that a table needs beside its rows: its title and its heads.
@@ -34,7 +34,7 @@ class Column:
     is_number: bool = False
 
 
-def picture(board: Board, title: str, width: int, sessions: int, items: int) -> Group:
+def picture(board: FigureBoard, title: str, width: int, sessions: int, items: int) -> Group:
     """With at most so many rows of each table."""
     parts: list[RenderableType] = [_line(title, width, "bold")]
     parts += [_line(line, width, style) for line, style in _head(board)]
@@ -43,7 +43,7 @@ def picture(board: Board, title: str, width: int, sessions: int, items: int) -> 
     return Group(*parts)
 
 
-def shares(board: Board, height: int) -> tuple[int, int]:
+def shares(board: FigureBoard, height: int) -> tuple[int, int]:
     """Rows of both tables: half of the room for each, and what one of them does not need for the other."""
     room = height - 1 - len(_head(board)) - 2 * TABLE_LINES
     items = len(board.items.rows)
@@ -54,7 +54,7 @@ def shares(board: Board, height: int) -> tuple[int, int]:
 # -- statistics -------------------------------------------------------------------------------------------------------
 
 
-def _head(board: Board) -> list[tuple[str, str]]:
+def _head(board: FigureBoard) -> list[tuple[str, str]]:
     """Lines with their styles; those of parts that the server does not have or use are left out."""
     if not board.statistics:
         return [("no figures yet", "dim")]
@@ -119,7 +119,7 @@ def _head(board: Board) -> list[tuple[str, str]]:
     return [*lines, *([("others     " + "; ".join(others), "")] if others else [])]
 
 
-def _quantiles(board: Board, *names: str) -> str:
+def _quantiles(board: FigureBoard, *names: str) -> str:
     values = zip(("p50", "p99", "max"), names, strict=True)
     return ", ".join([f"{label} {board.figure(name):.1f}" for label, name in values]) + " ms"
 

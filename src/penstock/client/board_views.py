@@ -20,7 +20,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from penstock.client.board import Board
+from penstock.client.board import FigureBoard
 from penstock.client.board_picture import picture, shares
 from penstock.client.status import Status
 from penstock.client.views import Reports, output_encoding, plain, print_line
@@ -48,7 +48,7 @@ class BoardView(Protocol):
 class BoardPages:
     """A page for each sample, beginning with the first that is complete."""
 
-    def __init__(self, board: Board, title: str, as_json: bool, once: bool, rows: int) -> None:
+    def __init__(self, board: FigureBoard, title: str, as_json: bool, once: bool, rows: int) -> None:
         self.left = asyncio.Event()
         self._board = board
         self._title = title
@@ -95,7 +95,7 @@ class BoardPages:
 class BoardScreen:
     """The whole terminal, drawn again when something has changed; keys choose orders."""
 
-    def __init__(self, board: Board, title: str) -> None:
+    def __init__(self, board: FigureBoard, title: str) -> None:
         self.left = asyncio.Event()
         self._board = board
         self._title = title

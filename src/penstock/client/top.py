@@ -64,7 +64,7 @@ def top(
     import asyncio
 
     from penstock.client import ClientError, connect
-    from penstock.client.board import ITEM_ORDERS, SESSION_ORDERS, Board
+    from penstock.client.board import ITEM_ORDERS, SESSION_ORDERS, FigureBoard
     from penstock.client.board_feed import BoardFeed
     from penstock.client.board_views import BoardPages, BoardScreen
     from penstock.client.trust import trusting
@@ -75,7 +75,7 @@ def top(
             check_text(name, text)
         if rows < 1:
             raise ValueError(f"--rows is {rows}; expected 1 or more")
-        board = Board(_order("--sort", sort, SESSION_ORDERS), _order("--sort-items", sort_items, ITEM_ORDERS))
+        board = FigureBoard(_order("--sort", sort, SESSION_ORDERS), _order("--sort-items", sort_items, ITEM_ORDERS))
         title = f"{target} at {url}"
         view: BoardView
         if sys.stdout.isatty() and not once and not as_json:
