@@ -5,6 +5,8 @@ from collections import Counter
 import pytest
 
 from penstock.doors.tlex.openapi import OPERATIONS, REFUSALS
+from penstock.monitor.statistics import FIELDS
+from penstock.services.overview import LIBRARIES
 from penstock.wire.ditto.control import Signals
 from penstock.wire.ditto.kinds import COMMANDS
 from penstock.wire.ditto.topic import Criterion, StreamingAction
@@ -14,6 +16,7 @@ from penstock.wire.tlcp.errors import ControlCode, SessionCode
 from penstock.wire.tlcp.requests import CONTROL_OPERATIONS, MPN_OPERATIONS
 from penstock.wire.tlex.datagrams import DatagramKind
 from penstock.wire.tlex.vocabulary import EndReason
+from tests.adapters.monitor import test_adapter
 from tests.conformance.ditto.test_twin import PARTS as DITTO_PARTS
 from tests.conformance.table import DOCUMENT, document, rows, shown_rows
 
@@ -99,6 +102,19 @@ TLEX_LIMITS = (
 # The rules of reactive streams that hold between a client and this server, and the options of a subscription.
 DITTO_RULES = "1.1 1.5 1.7 1.8 3.7 3.8 3.9 3.17"
 DITTO_RANGES = "fromHistoricalRevision toHistoricalRevision fromHistoricalTimestamp toHistoricalTimestamp"
+
+# The items of the General Concepts, 4.2.1, and those that this server adds, with their fields.
+MONITOR_ITEMS = (
+    "statistics identification details client_libs socket sessions items adapters queries configuration history"
+)
+MONITOR_FIELDS = {
+    "identification": "EDITION VERSION LICENSE_TYPE CLIENT_ID LOCAL_IP LOCAL_HOST STARTUP_TIME",
+    "details": "MAX_SSNS IS_MPN EXP_DATE MAX_RATE BAND TLS JMX VAL_TYPE",
+    "client_libs": "key command lib_ext free demo eval startup noprod-lim noprod-full prod standby ordinal",
+    "socket": "SERVER_NAME LOCAL_PORT LOCAL_INTERFACE IS_SSL",
+    "log_error": "TIME TIME_MS CLIENT.IP CLIENT.NAME MESSAGE THREAD COUNTER",
+    "sessions": test_adapter.SESSION,
+}
 
 README = DOCUMENT.parents[1] / "README.md"
 PRESENT, LATER = document()
@@ -260,6 +276,14 @@ def test_the_rules_of_reactive_streams_are_listed_for_readers_each_with_its_test
     tests = {row.name.removeprefix("ditto.rule."): row.last for row in PRESENT if row.name.startswith("ditto.rule.")}
     wrong = [rule for rule in DITTO_RULES.split() if f"`{tests[rule]}`" not in text]
     assert wrong == []
+
+
+def test_every_item_and_field_of_monitoring_has_a_row() -> None:
+    wanted = [f"statistics.{field}" for field in FIELDS]
+    wanted += [f"{item}.{field}" for item, fields in MONITOR_FIELDS.items() for field in fields.split()]
+    wanted += [f"details.MAX_{code}API" for code in LIBRARIES]
+    wanted += [*MONITOR_ITEMS.split(), *(f"log_{level}" for level in ("error", "warning", "info", "output"))]
+    assert [name for name in wanted if not has_row(f"monitor.{name}")] == []
 
 
 def test_a_row_is_read_from_its_line() -> None:
