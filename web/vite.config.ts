@@ -34,7 +34,10 @@ export default defineConfig({
   base: "./",
   plugins: [timerWorkerAsFile()],
   server: {
-    proxy: { "/lightstreamer": { target: "http://127.0.0.1:8080", ws: true } },
+    proxy: {
+      "/lightstreamer": { target: "http://127.0.0.1:8080", ws: true },
+      "/api/admin": { target: "http://127.0.0.1:8081" },
+    },
   },
   build: {
     outDir: "../src/penstock/pages",
@@ -43,7 +46,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     license: { fileName: "licenses.md" },
-    rolldownOptions: { output: { comments: { legal: true } } },
+    rolldownOptions: { input: ["index.html", "dashboard/index.html"], output: { comments: { legal: true } } },
     chunkSizeWarningLimit: 400, // kB; the client library is one class graph and cannot be split
   },
 });

@@ -253,12 +253,25 @@ class Server:
         sampling = SamplingService(core.kernel, lambda: self._stack.services)
         self.sampler = sampling.sampler
         self._journal = JournalService(config, data_dir)
+        self.gate = Gate(config.limits, core.kernel.tally)
+        admin = AdminService(
+            config,
+            core.kernel,
+            self.gate,
+            roster,
+            self._journal,
+            lambda: self._tlex.door,
+            self._listeners,
+            administrators,
+        )
+        self.steering = admin.steering
+        self._has_dashboard = admin.has_users
         queries = QueriesService(data_dir)
         shown = tables(config, origins, core.kernel, roster, lambda: queries.queries)
         overview = ServerOverview(config, self.sampler, shown, self._listeners)
         self.sets = SetsService(
             config,
-            sets,
+            [*sets, *admin.sets()],
             loader,
             data_dir,
             core.kernel,
@@ -269,12 +282,7 @@ class Server:
         )
         self._ditto = DittoService(config, data_dir, self._journal, self.sets, self._ports, ledger)
         self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger)
-        self.gate = Gate(config.limits, core.kernel.tally)
         self._stream = StreamService(config, core, self.sets, self.readiness, shares.stream, self.gate)
-        admin = AdminService(
-            config, core.kernel, self.gate, roster, self._journal, lambda: self._tlex.door, administrators
-        )
-        self.steering = admin.steering
         self._api = ApiService(
             config, lambda: self._stack.services, self.readiness, sampling.figures_of_all, shares.api, ledger
         )
@@ -291,8 +299,8 @@ class Server:
                 [ThingsService(config, self._ditto, self.sets)],
                 [core],
                 [LoadService(config, self.gate)],
-                [self._tlex, self._stream],
                 [admin],
+                [self._tlex, self._stream],
                 [self._api],
                 [queries, TidyingService(core.kernel), RenewalService(config, lambda: self._stack.services)],
             ]
@@ -308,6 +316,9 @@ class Server:
     async def start(self) -> None:
         """Start the adapters, then open the ports; raises StartError with the reason."""
         await self._stack.open()
+        if self._has_dashboard:
+            # Its page comes from the API port and uses the streaming port, which is another origin.
+            self.stream.origins.neighbour_port = self.api_port
         self._ready = True
 
     async def stop(self) -> None:

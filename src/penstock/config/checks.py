@@ -29,6 +29,8 @@ ORDERED = (
 DEMO_SETS = ("WELCOME", "DEMO")
 # And the one of things by this.
 DITTO_SET = "DITTO"
+# And the one of the dashboard by this.
+DASHBOARD_SET = "DASHBOARD"
 # Listeners that have tables of their own, and so no place among the named ones.
 OWN_LISTENERS = ("stream", "api")
 LISTENER_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
@@ -219,6 +221,11 @@ def _check_set_names(config: Config, places: Places) -> None:
                 key="demo.enabled",
                 value=True,
             )
+
+    if DASHBOARD_SET in config.adapters:
+        key = dotted(("adapters", DASHBOARD_SET))
+        place = next(where for name, where in places.items() if name.startswith(key))
+        raise ConfigError(place, "expected another name: it is that of the dashboard's own adapter set", key=key)
 
 
 def _check_journal(config: Config, places: Places) -> None:

@@ -287,8 +287,9 @@ class HttpConnection(asyncio.Protocol):
     # -- answers --------------------------------------------------------------------------------------------------
 
     def common_headers(self, request: HttpRequest | None) -> list[tuple[str, str]]:
-        origin = None if request is None else request.headers.get("origin")
-        return [*self.http_port.identity_headers(), *self.http_port.origins.headers(origin)]
+        headers = {} if request is None else request.headers
+        allowed = self.http_port.origins.headers(headers.get("origin"), headers.get("host"))
+        return [*self.http_port.identity_headers(), *allowed]
 
     def send_complete(
         self,

@@ -6,12 +6,16 @@ Configuration: sections [cors] and [api.cors], and stream.allow_websocket_origin
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from urllib.parse import urlsplit
 
 from penstock.config import CorsSection
 
 # Headers a page may always set: what browsers and clients send with TLCP requests, and with requests of the API.
 COMMON_HEADERS = ("Content-Type", "Cache-Control", "X-Requested-With")
 METHODS = ("GET", "POST", "OPTIONS")
+
+# Ports that browsers leave out of an origin.
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 API_HEADERS = (
     "Accept",
@@ -45,13 +49,28 @@ class Origins:
         self._methods = ", ".join(methods)
         self._headers = ", ".join((*headers, *cors.accept_extra_headers))
         self._exposed = ", ".join(exposed)
+        # Another port of this server, whose pages may use this one as well; 0: none.
+        self.neighbour_port = 0
 
-    def allows(self, origin: str) -> bool:
-        return allows(self._cors.allow_origins, origin)
+    def allows(self, origin: str, host: str | None = None) -> bool:
+        """`host` is the header of this name in the request."""
+        return allows(self._cors.allow_origins, origin) or self.is_neighbour(origin, host)
 
-    def headers(self, origin: str | None) -> list[tuple[str, str]]:
+    def is_neighbour(self, origin: str, host: str | None) -> bool:
+        """Whether the page has come from the other port, of the host that the browser has asked now."""
+        if not self.neighbour_port or host is None:
+            return False
+        try:
+            page, asked = urlsplit(origin), urlsplit(f"//{host}")
+            port = page.port or DEFAULT_PORTS.get(page.scheme)
+            return port == self.neighbour_port and page.hostname is not None and page.hostname == asked.hostname
+        except ValueError:
+            # A port that is no number.
+            return False
+
+    def headers(self, origin: str | None, host: str | None = None) -> list[tuple[str, str]]:
         """Headers of every answer to a request with this Origin, also to a preflight."""
-        if origin is None or not self.allows(origin):
+        if origin is None or not self.allows(origin, host):
             return []
         found = [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
         if self._cors.accept_credentials:
@@ -60,9 +79,9 @@ class Origins:
             found.append(("Access-Control-Expose-Headers", self._exposed))
         return found
 
-    def preflight(self, origin: str) -> list[tuple[str, str]]:
+    def preflight(self, origin: str, host: str | None = None) -> list[tuple[str, str]]:
         """Further headers of the answer to an OPTIONS request: each only once, because browsers refuse duplicates."""
-        if not self.allows(origin):
+        if not self.allows(origin, host):
             return []
         return [
             ("Access-Control-Allow-Methods", self._methods),

@@ -41,7 +41,11 @@ def handshake(
 ) -> Acceptance:
     """The handshake for this request; raises HttpError."""
     origin = request.headers.get("origin")
-    if origin is not None and not allows(port.config.stream.allow_websocket_origins, origin):
+    if (
+        origin is not None
+        and not allows(port.config.stream.allow_websocket_origins, origin)
+        and not port.origins.is_neighbour(origin, request.headers.get("host"))
+    ):
         raise HttpError(403, f"Origin {origin} may not open a WebSocket here")
     return websocket.accept(request, subprotocol, may_compress)
 

@@ -27,7 +27,7 @@ EXCLUDED = "positive_data_acceptance,ignored_auth"
 # Seconds that a run may take.
 PATIENCE = 1_200 if LONG else 110
 
-OPERATIONS = 26
+OPERATIONS = 27
 
 pytestmark = pytest.mark.timeout(PATIENCE + 10)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from penstock.config.schema.values import OptionalLine, Positive, about
+from penstock.config.schema.values import OptionalLine, Positive, WebAddress, about
 
 
 class AdminSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,3 +25,13 @@ class AdminSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     login_minutes: Annotated[
         Positive, about("How long a token is good that somebody has got by logging in; then they log in again.")
     ] = 60
+    dashboard_at_stream: Annotated[
+        bool, about("Whether `/dashboard/` of the streaming port leads to that of the API port, on the same host.")
+    ] = False
+    stream_address: Annotated[
+        WebAddress,
+        about(
+            "Address of the streaming port for browsers that show the dashboard, if a proxy is before it, such as"
+            " `https://push.example.com`; empty: the port of `[stream]` on the host that the page came from."
+        ),
+    ] = ""

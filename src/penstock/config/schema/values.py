@@ -51,6 +51,13 @@ Address = Annotated[
     str,
     Meta(pattern=r"^[A-Za-z0-9._:\[\]-]*\Z", extra={"allowed": "host or host:port, or empty"}),
 ]
+WebAddress = Annotated[
+    str,
+    Meta(
+        pattern=r"^(https?://[A-Za-z0-9._:\[\]-]+(/[A-Za-z0-9._~/-]*)?)?\Z",
+        extra={"allowed": 'an address such as "https://example.com/path", or empty'},
+    ),
+]
 Ciphers = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_:,+!@=. -]*\Z", extra={"allowed": "an OpenSSL cipher list, or empty"})
 ]

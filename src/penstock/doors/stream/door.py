@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -42,6 +43,12 @@ STOP_PATIENCE = 5.0
 
 PROBES = frozenset({"/health", "/ready"})
 
+# The header of this name, if it makes sense: a name or an address, and perhaps a port.
+HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")
+
+# The folder of the pages that only the API port serves.
+DASHBOARD = "dashboard"
+
 
 class StreamDoor(HttpPort):
     """Opened by `listen`, closed by `stop`."""
@@ -60,7 +67,7 @@ class StreamDoor(HttpPort):
         self.turns = turns
         self.tlcp = tlcp
         self._text6 = text6
-        self.pages = Pages()
+        self.pages = Pages(without=DASHBOARD)
         self.folder = Folder(config.pages) if config.pages.directory else None
         # For files of that folder, so that a slow disk keeps nobody else waiting.
         self._disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="pages")
@@ -81,6 +88,14 @@ class StreamDoor(HttpPort):
             await self._text6.answer_http(name, response)
         else:
             await self.tlcp.answer_http(name, response)
+
+    def leads_to(self, path: str, host: str) -> str | None:
+        """Where somebody is sent who looks for the dashboard here, if the configuration allows it."""
+        port, name = self.origins.neighbour_port, HOST.fullmatch(host)
+        if not self.config.admin.dashboard_at_stream or not port or name is None:
+            return None
+        scheme = "https" if self.config.api.tls.enabled else "http"
+        return f"{scheme}://{name[1]}:{port}/{DASHBOARD}/" if path.rstrip("/") == f"/{DASHBOARD}" else None
 
     def probe(self, path: str) -> tuple[int, bytes] | None:
         """Status and body of a probe, if there is one at this path; the API port has the same."""

@@ -51,7 +51,8 @@ class StreamConnection(HttpConnection):
         origin = request.headers.get("origin")
         path = request.path
         if request.method == "OPTIONS":
-            headers = self.door.origins.preflight(origin) if origin else [("Allow", "GET, HEAD, POST, OPTIONS")]
+            host = request.headers.get("host")
+            headers = self.door.origins.preflight(origin, host) if origin else [("Allow", "GET, HEAD, POST, OPTIONS")]
             self.send_complete(request, 204, headers, b"")
             return
         match = _REQUEST_PATH.fullmatch(path)
@@ -77,7 +78,7 @@ class StreamConnection(HttpConnection):
             raise HttpError(
                 405, f"{request.method} is not allowed for requests; GET and POST are", "GET, POST, OPTIONS"
             )
-        if origin is not None and not self.door.origins.allows(origin):
+        if origin is not None and not self.door.origins.allows(origin, request.headers.get("host")):
             raise HttpError(403, f"Origin {origin} is not allowed")
         if "content-range" in request.headers:
             raise HttpError(400, "Content-Range is not accepted")
@@ -104,6 +105,10 @@ class StreamConnection(HttpConnection):
         if page is None:
             if path == "/" and not self.door.pages.are_built:
                 self.send_complete(request, 404, TEXT, NOT_BUILT)
+                return
+            elsewhere = self.door.leads_to(path, request.headers.get("host", ""))
+            if elsewhere is not None:
+                self.send_complete(request, 307, (("Location", elsewhere), *TEXT), b"")
                 return
             raise HttpError(404, f"There is nothing at {path}")
         if request.headers.get("if-none-match") == page.etag:

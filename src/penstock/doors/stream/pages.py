@@ -30,13 +30,14 @@ class Page:
 
 
 class Pages:
-    """All files below a directory by their URL path."""
+    """All files below a directory by their URL path, but not those of one folder that is served elsewhere."""
 
-    def __init__(self, directory: Path = PAGES) -> None:
+    def __init__(self, directory: Path = PAGES, without: str | None = None) -> None:
         self._pages: dict[str, Page] = {}
         for file in sorted(directory.rglob("*")) if directory.is_dir() else ():
-            if file.is_file():
-                self._pages["/" + file.relative_to(directory).as_posix()] = _page(file)
+            path = file.relative_to(directory)
+            if file.is_file() and path.parts[0] != without:
+                self._pages["/" + path.as_posix()] = _page(file)
 
     @property
     def are_built(self) -> bool:

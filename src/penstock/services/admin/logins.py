@@ -84,15 +84,16 @@ class Logins:
         scheme, _, credentials = (authorization or "").partition(" ")
         match scheme.lower():
             case "basic":
-                user = await self._by_password(credentials.strip(), address)
+                return await self.by_password(*_decoded(credentials.strip()), address)
             case "bearer":
-                user = await self._by_token(credentials.strip(), address)
+                return self._known(await self._by_token(credentials.strip(), address), address)
             case _:
                 raise AdminProblem(401, EXPECTED)
-        return Administrator(user.name, self._role(user, address), address)
 
-    async def _by_password(self, credentials: str, address: str) -> User:
-        assert self._users is not None
+    async def by_password(self, name: str, password: str, address: str) -> Administrator:
+        """Who this is; raises an AdminProblem as `identify` does."""
+        if self._users is None:
+            raise AdminProblem(401, NOBODY)
         if self._waiting >= MAX_WAITING:
             raise AdminProblem(429, "too many logins at once", retry_after=1)
         self._waiting += 1
@@ -102,13 +103,12 @@ class Logins:
                 left = self._pauses.left(address, self._clock())
                 if left > 0:
                     raise AdminProblem(429, "too many wrong logins from this address", retry_after=math.ceil(left))
-                name, password = _decoded(credentials)
                 user = await asyncio.to_thread(self._users.check, name, password)
                 if user is None:
                     self._pauses.failed(address, self._clock())
                     raise self._wrong(name, address, "no such user, or another password")
                 self._pauses.succeeded(address)
-                return user
+                return self._known(user, address)
         finally:
             self._waiting -= 1
 
@@ -130,10 +130,10 @@ class Logins:
         log.warning("administration refused", user=name, address=address, reason=reason)
         return AdminProblem(401, reason)
 
-    def _role(self, user: User, address: str) -> AdminRole:
+    def _known(self, user: User, address: str) -> Administrator:
         for role in AdminRole:
             if role.value in user.roles:
-                return role
+                return Administrator(user.name, role, address)
         self.refused += 1
         known = " or ".join([role.value for role in AdminRole])
         log.warning("administration refused", user=user.name, address=address, reason="no role for it")

@@ -36,6 +36,12 @@ class Frequency(Body):
     max_per_second: Limit | None = Field(description="The most updates a second for each item; null: no limit.")
 
 
+class StreamInfo(BaseModel):
+    address: str = Field(description="Of the streaming port for browsers of administrators; empty: not configured.")
+    port: int = Field(description="Of the streaming port, on the host of the API port.")
+    tls_port: int | None = Field(description="The same with TLS; null: there is none.")
+
+
 class Ending(Body):
     code: Annotated[
         int,

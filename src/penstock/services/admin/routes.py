@@ -41,6 +41,7 @@ from penstock.services.admin.models import (
     SessionDetail,
     SessionInfo,
     SessionList,
+    StreamInfo,
     SubscriptionInfo,
     Text,
     TlexSessionInfo,
@@ -93,8 +94,8 @@ SessionName = Annotated[str, Path(description="What logs and lists show of the s
 Number = Annotated[int, Path(ge=1, le=2**31, description="The number of the subscription.")]
 
 
-def build(steering: Steering, logins: Logins, audit: Audit) -> FastAPI:
-    """The application behind the guard."""
+def build(steering: Steering, logins: Logins, audit: Audit, stream: Callable[[], StreamInfo]) -> FastAPI:
+    """The application behind the guard; `stream` says where the streaming port is."""
     app = FastAPI(
         title="Penstock administration",
         version=__version__,
@@ -110,6 +111,7 @@ def build(steering: Steering, logins: Logins, audit: Audit) -> FastAPI:
     _add_lists(app, steering)
     _add_blocks(app, steering)
     _add_server(app, steering)
+    _add_stream(app, stream)
     _add_tlex(app, steering)
     _add_refusals(app, audit)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
@@ -275,6 +277,12 @@ def _add_server(app: FastAPI, steering: Steering) -> None:
     @app.post("/reload", summary="Read the configuration again", responses=_documented(CONFLICT))
     async def reload(who: By) -> ReloadInfo:
         return ReloadInfo(**(await steering.reload(who))._asdict())
+
+
+def _add_stream(app: FastAPI, where: Callable[[], StreamInfo]) -> None:
+    @app.get("/stream", summary="Where the dashboard finds the streaming port")
+    async def stream() -> StreamInfo:
+        return where()
 
 
 def _add_tlex(app: FastAPI, steering: Steering) -> None:

@@ -5,16 +5,19 @@ Who may is in `logins`, what can be done in `steering`. Read next: docs/administ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.adapters.access.settings import AccessError
+from penstock.adapters.api import AdapterSet
 from penstock.adapters.roster import Roster
 from penstock.config import Config
 from penstock.doors.gate import Gate
 from penstock.kernel.kernel import Kernel
 from penstock.services.admin.audit import Audit
+from penstock.services.admin.dashboard import dashboard_set
+from penstock.services.admin.logins import Logins
 from penstock.services.admin.steering import Steering
 from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
@@ -25,12 +28,14 @@ if TYPE_CHECKING:
 
     from penstock.adapters.access.users import UserFile
     from penstock.doors.tlex.door import TlexDoor
+    from penstock.services.admin.models import StreamInfo
+    from penstock.services.overview import ListenerFacts
 
 SECONDS_PER_MINUTE = 60
 
 
 class AdminService(Service):
-    """Opened before the API port, which serves its routes."""
+    """Opened before the doors: the API port serves its routes, and clients of the dashboard log in by its users."""
 
     name = "admin"
 
@@ -42,22 +47,36 @@ class AdminService(Service):
         roster: Roster,
         journal: JournalService,
         tlex: Callable[[], TlexDoor | None],
+        listeners: Callable[[], Sequence[ListenerFacts]],
         users: Path | None = None,
     ) -> None:
         """`users` is a file of users in place of the one that the configuration may name."""
         self._config = config
         self._users = users or (Path(config.admin.users) if config.admin.users else None)
-        # There while it is open, if there are users.
-        self._file: UserFile | None = None
+        self._listeners = listeners
+        # There once it is open.
+        self._logins: Logins | None = None
         self._audit = Audit(lambda: journal.gatherer)
         self.steering = Steering(kernel, gate, roster, tlex, self._audit)
+
+    @property
+    def has_users(self) -> bool:
+        return self._users is not None
+
+    def sets(self) -> list[AdapterSet]:
+        """That of the dashboard, if there is anybody who may look at it."""
+        return [dashboard_set(self._open_logins)] if self.has_users else []
 
     async def check(self) -> list[str]:
         self._user_file()
         return []
 
     async def open(self) -> None:
-        self._file = self._user_file()
+        self._logins = Logins(self._user_file(), self._config.admin.login_minutes * SECONDS_PER_MINUTE)
+
+    def _open_logins(self) -> Logins:
+        assert self._logins is not None
+        return self._logins
 
     async def drain(self) -> None:
         # A stop ends all sessions by itself.
@@ -66,14 +85,24 @@ class AdminService(Service):
     def mount(self, application: FastAPI) -> None:
         # Here and not at the top: whoever only looks at the list of services need not wait for these.
         from penstock.services.admin.guard import Guard
-        from penstock.services.admin.logins import Logins
+        from penstock.services.admin.page import page_routes
         from penstock.services.admin.routes import PREFIX, build
         from penstock.services.mounting import below
 
-        logins = Logins(self._file, self._config.admin.login_minutes * SECONDS_PER_MINUTE)
-        routes = build(self.steering, logins, self._audit)
+        logins = self._open_logins()
+        routes = build(self.steering, logins, self._audit, self._stream)
         guarded = Guard(routes, logins, self._config.api.cors.allow_origins)
         application.router.routes.append(below(PREFIX, guarded))
+        if self.has_users:
+            application.router.routes.extend(page_routes(self._stream))
+
+    def _stream(self) -> StreamInfo:
+        from penstock.services.admin.models import StreamInfo
+
+        ports = {listener.name: listener.port for listener in self._listeners()}
+        return StreamInfo(
+            address=self._config.admin.stream_address, port=ports["stream"], tls_port=ports.get("stream.tls")
+        )
 
     def _user_file(self) -> UserFile | None:
         """Raises StartError if the file cannot be used."""
