@@ -14,7 +14,10 @@ PAGES = "src/penstock/pages"
 EDITABLE = "editable"
 
 # Files that the page names, such as src="/assets/index-BO3X5eru.js".
-_NAMED = re.compile(r'(?:src|href)="\.?/?(assets/[^"]+)"')
+_NAMED = re.compile(r'(?:src|href)="(?:\.\./|\.?/?)(assets/[^"]+)"')
+
+# The page at /, and the dashboard.
+INDEXES = ("index.html", "dashboard/index.html")
 
 
 class PagesHook(BuildHookInterface[Any]):
@@ -22,10 +25,12 @@ class PagesHook(BuildHookInterface[Any]):
         if version == EDITABLE:
             return
         pages = Path(self.root, PAGES)
-        index = pages / "index.html"
-        wanted = ["index.html"]
-        if index.is_file():
-            wanted += _NAMED.findall(index.read_text("utf-8"))
+        wanted = []
+        for name in INDEXES:
+            index = pages / name
+            wanted.append(name)
+            if index.is_file():
+                wanted += _NAMED.findall(index.read_text("utf-8"))
         missing = [name for name in wanted if not (pages / name).is_file()]
         if missing:
             self.app.abort(

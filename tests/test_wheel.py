@@ -51,6 +51,14 @@ def test_a_package_with_half_of_the_page_is_not_built(clone: Path) -> None:
     assert "src/penstock/pages/assets/" in done.stderr
 
 
+def test_a_package_without_the_dashboard_is_not_built(clone: Path) -> None:
+    shutil.copytree(ROOT / PAGES, clone / PAGES)
+    (clone / PAGES / "dashboard" / "index.html").unlink()
+    done = build(clone, "build_wheel")
+    assert done.returncode != 0
+    assert "src/penstock/pages/dashboard/index.html is missing" in done.stderr
+
+
 def test_a_wheel_has_the_page_and_so_has_one_that_is_made_from_the_source_archive(clone: Path) -> None:
     shutil.copytree(ROOT / PAGES, clone / PAGES)
     pages = {path.relative_to(clone / "src").as_posix() for path in (clone / PAGES).rglob("*") if path.is_file()}

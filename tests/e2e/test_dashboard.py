@@ -10,6 +10,8 @@ import http.client
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +29,7 @@ from tests.services.admin.site import AdminSite
 from tests.support.administration import write_users
 from tests.support.background import BackgroundServer
 from tests.support.browser import PATIENCE, Watch, chromium
-from tests.support.process import ServerProcess
+from tests.support.process import READY, ServerProcess
 from tests.support.raw import Stream
 
 pytestmark = pytest.mark.browser
@@ -44,6 +46,7 @@ new PerformanceObserver((list) => window.pauses.push(...list.getEntries().map((e
     .observe({ type: "longtask" });
 """
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "dashboard.md"
 PICTURE = Path(__file__).parents[2] / "docs" / "dashboard.png"
 PICTURE_SIZE = ViewportSize(width=1280, height=640)
 PICTURE_LIMIT = 200_000  # bytes
@@ -505,6 +508,25 @@ def test_logging_out_forgets_everything(site: AdminSite, watch: Watch) -> None:
     expect(page.locator("#login")).to_be_visible()
     expect(page.locator("#user")).to_have_value("")
     assert watch.complaints() == []
+
+
+def test_the_example_of_the_page_works_as_it_stands(tmp_path: Path, watch: Watch) -> None:
+    blocks = dict(re.findall(r"^```([^\n]*)\n(.*?)^```$", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL))
+    (tmp_path / "penstock.toml").write_text(blocks["toml penstock.toml"])
+    commands = blocks["sh"].replace("penstock serve", "exec penstock serve --port 0 --api-port 0")
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with subprocess.Popen(
+        ["sh", "-ec", commands], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        ready = next(found for line in process.stdout if (found := READY.match(line)))
+        try:
+            log_in(watch.page, int(ready[4]), password="correct horse battery")
+            wait_until_live(watch.page)
+            expect(watch.page.locator("#who")).to_have_text("root (admin)")
+        finally:
+            process.terminate()
+            process.communicate(timeout=20)
 
 
 def test_the_picture_of_the_dashboard_can_be_made(

@@ -98,7 +98,8 @@ async function again(api: Api, stream: Stream, message: string): Promise<void> {
   notice.hidden = false;
   await new Promise((done) => setTimeout(done, AGAIN));
   try {
-    await api.login();
+    // With the token, or with the password if that is not good any more.
+    await api.ask("GET", "/me");
     stream.connect();
   } catch (error) {
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) {

@@ -21,7 +21,7 @@ export class LiveTable {
     return this.stream.watch({
       mode: "COMMAND",
       item: this.item,
-      fields: ["key", "command", ...this.fields],
+      fields: [...new Set(["key", "command", ...this.fields])],
       cleared: () => this.grid.clear(),
       update: (update) => {
         const key = update.getValue("key") ?? "";

@@ -1,6 +1,7 @@
 """The page of the dashboard at the API port: its files, and the policy that says where it may connect to.
 
-What the page is made of is in `web/`; its files are read by `penstock.doors.stream.pages`. Read next: docs/dashboard.md.
+What the page is made of is in `web/`; its files are read by `penstock.doors.stream.pages`.
+Read next: docs/dashboard.md.
 """
 
 from __future__ import annotations
