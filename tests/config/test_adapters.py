@@ -191,6 +191,27 @@ def test_a_set_cannot_have_the_name_of_a_demo_set_that_is_served(tmp_path: Path,
     )
 
 
+def test_a_set_cannot_have_the_name_of_the_set_of_the_dashboard(tmp_path: Path) -> None:
+    problem = "adapters.DASHBOARD: expected another name: it is that of the dashboard's own adapter set"
+    assert complaint(write(tmp_path, "[adapters.DASHBOARD]")) == f"the configuration: {problem}"
+    named = '[adapters.DASHBOARD.data.MONITOR]\nadapter = "monitor"'
+    assert complaint(write(tmp_path, named)) == f"penstock.toml: {problem}"
+
+
+@pytest.mark.parametrize("address", ["https://push.example.com", "http://10.0.0.1:8080/prefix/", "http://[::1]:80", ""])
+def test_the_stream_is_at_an_address_of_the_web(tmp_path: Path, address: str) -> None:
+    path = write(tmp_path, f'[admin]\nstream_address = "{address}"')
+    assert load(path, {}).config.admin.stream_address == address
+
+
+@pytest.mark.parametrize(
+    "address", ["push.example.com", "ws://push.example.com", "https://a b", "https://a;x", "http://"]
+)
+def test_and_at_no_other(tmp_path: Path, address: str) -> None:
+    path = write(tmp_path, f'[admin]\nstream_address = "{address}"')
+    assert complaint(path).endswith('expected an address such as "https://example.com/path", or empty')
+
+
 def test_the_names_of_the_demo_sets_are_known_here() -> None:
     assert tuple(one.name for one in demo_sets()) == DEMO_SETS
 

@@ -224,7 +224,8 @@ def _check_set_names(config: Config, places: Places) -> None:
 
     if DASHBOARD_SET in config.adapters:
         key = dotted(("adapters", DASHBOARD_SET))
-        place = next(where for name, where in places.items() if name.startswith(key))
+        # A table without keys has no place.
+        place = next((where for name, where in places.items() if name.startswith(key)), "the configuration")
         raise ConfigError(place, "expected another name: it is that of the dashboard's own adapter set", key=key)
 
 
