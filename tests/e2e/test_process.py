@@ -155,7 +155,8 @@ def test_demo_names_no_page_if_it_cannot_listen(tmp_path: Path, taken_port: int)
 
 def one_error(errors: str) -> str:
     """The only line of an error output that says more than how far the start has come."""
-    complaints = [line for line in errors.splitlines() if " INFO " not in line]
+    # A busy machine may take so long to read the modules that the watchdog has something to say.
+    complaints = [line for line in errors.splitlines() if " INFO " not in line and ".watchdog " not in line]
     assert len(complaints) == 1, errors
     return complaints[0]
 

@@ -39,7 +39,7 @@ def look() -> Process:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return Process(
-        _resident(usage.ru_maxrss),
+        resident() or _highest(usage),
         _available(),
         usage.ru_utime + usage.ru_stime,
         _threads(),
@@ -48,11 +48,16 @@ def look() -> Process:
     )
 
 
-def _resident(highest: int) -> int:
+def resident() -> int | None:
+    """Bytes that the process has in memory now; None where the system does not say."""
     with contextlib.suppress(OSError):
         return int((_PROC / "statm").read_bytes().split()[1]) * resource.getpagesize()
-    # The highest so far: bytes on macOS, kilobytes on others.
-    return highest if sys.platform == "darwin" else highest * 1024
+    return None
+
+
+def _highest(usage: resource.struct_rusage) -> int:
+    """Bytes that it has had in memory at most: macOS says bytes, others kilobytes."""
+    return usage.ru_maxrss if sys.platform == "darwin" else usage.ru_maxrss * 1024
 
 
 def _threads() -> int:

@@ -6,22 +6,17 @@ What is made of it is in `penstock.doors.gate`. Without these limits nothing is 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from pathlib import Path
 
 from penstock.config import Config
 from penstock.doors.gate import Gate
 from penstock.doors.load import PULSE
 from penstock.log import get
+from penstock.monitor.process import resident
 from penstock.services.service import Service
 from penstock.transport.episode import Episode
 
 log = get(__name__)
-
-# Its second number is how many pages of the process are in memory.
-STATM = Path("/proc/self/statm")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class LoadService(Service):
@@ -36,8 +31,8 @@ class LoadService(Service):
         self._crowd = Episode(log, "new sessions are refused because of the load", "new sessions are let in again")
 
     async def check(self) -> list[str]:
-        if self._limits.max_memory_bytes and memory() is None:
-            return [f"limits.max_memory_bytes has no effect, because this system has no {STATM}"]
+        if self._limits.max_memory_bytes and resident() is None:
+            return ["limits.max_memory_bytes has no effect, because this system does not say how much memory is in use"]
         return []
 
     async def open(self) -> None:
@@ -52,18 +47,10 @@ class LoadService(Service):
 
     def _beat(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(PULSE, self._beat)
-        self._gate.load.beat(time.monotonic(), memory() or 0)
+        self._gate.load.beat(time.monotonic(), resident() or 0)
 
     async def drain(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._crowd.close()
-
-
-def memory() -> int | None:
-    """Bytes that the process has in memory; None where the system does not say."""
-    try:
-        return int(STATM.read_bytes().split()[1]) * PAGE_BYTES
-    except OSError:
-        return None
