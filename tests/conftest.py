@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from penstock import BUILD
+from penstock import BUILD, log
 from tests.support.background import BackgroundServer
 from tests.support.process import ServerProcess
 
@@ -76,3 +77,19 @@ def process(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerPr
     marker = request.node.get_closest_marker("config")
     with ServerProcess(tmp_path, marker.args[0] if marker else {}) as running:
         yield running
+
+
+@pytest.fixture
+def root_logger() -> Iterator[logging.Logger]:
+    """The root logger, which is afterwards what it was; so are the levels of all others."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    levels = {name: logging.getLogger(name).level for name in list(root.manager.loggerDict)}
+    yield root
+    for handler in [found for found in root.handlers if found not in handlers]:
+        handler.close()
+    root.handlers[:] = handlers
+    log.configure_levels("info", {})
+    root.setLevel(level)
+    for name in list(root.manager.loggerDict):
+        logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))

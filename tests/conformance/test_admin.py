@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.log import configure_levels
 from penstock.wire.tlex.datagrams import Bye, Reconnect
 from tests.conformance.phrases import add, batch, create, row
 from tests.doors.tlex.site import Site
@@ -119,7 +120,9 @@ def test_the_failure_of_an_adapter_is_cleared(site: AdminSite) -> None:
 
 
 @pytest.mark.conformance("admin.level")
+@pytest.mark.usefixtures("root_logger")
 def test_the_level_of_a_log_category_is_set_and_reset(site: AdminSite) -> None:
+    configure_levels("info", {})
     category = "penstock.wire.ari"
     whole = site.ask("GET", "/levels").body["penstock"]
     assert site.ask("PUT", "/levels", {"category": category, "level": "debug"}).body[category] == "debug"

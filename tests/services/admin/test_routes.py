@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.journal.reader import JournalReader
+from penstock.log import configure_levels
 from penstock.log.lines import TextFormatter
 from penstock.services.admin.audit import ENTITY, KIND
 from tests.conformance.phrases import add, batch, create
@@ -238,7 +239,9 @@ def test_the_failure_of_an_adapter_is_shown_and_cleared(site: AdminSite) -> None
 # -- the log --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("root_logger")
 def test_the_level_of_a_category_is_set_and_reset(site: AdminSite) -> None:
+    configure_levels("info", {})
     configured = site.ask("GET", "/levels").body
     category = "penstock.doors.tlcp"
     found = site.ask("PUT", "/levels", {"category": category, "level": "debug"}).body

@@ -223,5 +223,5 @@ def test_no_pair_of_long_documents_takes_long(base: Any, document: Any) -> None:
     texts = json.dumps(base), json.dumps(document)
     start = time.process_time()
     encode_patch(*texts)
-    # Some ten times what it takes: with time squared it would be many seconds.
-    assert time.process_time() - start < 2
+    # Many times what it takes, because a large process may collect its garbage meanwhile: with time squared, minutes.
+    assert time.process_time() - start < 10
