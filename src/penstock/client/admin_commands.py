@@ -9,12 +9,12 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
 
+from penstock.client.options import Authorities
 from penstock.terminal import FAILED, UNREACHABLE, WRONG, complaint, reader_left
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ def login(
             help="Read the password from standard input, in place of PENSTOCK_ADMIN_PASSWORD or a prompt.",
         ),
     ] = False,
-    ca: Annotated[
-        Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, instead of the system's.")
-    ] = None,
+    ca: Authorities = None,
 ) -> None:
     context.obj = {"api": api, "user": user, "password_stdin": password_stdin, "ca": ca}
 

@@ -6,7 +6,6 @@ The connection that a session is for is in `tlex`. Specification: TLEX 1.1.1, 5.
 from __future__ import annotations
 
 import asyncio
-import http.client
 import ssl
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -14,10 +13,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from penstock.client.address import server_parts
+from penstock.client.api_port import ApiPort
 from penstock.client.errors import ClientError
-from penstock.client.obstacles import obstacle
-from penstock.client.trust import trusting
 from penstock.wire.tlex.rest import ErrorBody, RequestDetails, Session, SessionRequest
 from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
 
@@ -50,15 +47,11 @@ class TlexApi:
     """
 
     def __init__(self, url: str, token: str, context: ssl.SSLContext | None = None) -> None:
-        parts = server_parts(url, ("http", "https"), "http://localhost:8081")
+        self._port = ApiPort(url, BASE, TIMEOUT, TlexUnreachable, context)
         if not (token.isascii() and token.isprintable() and token.strip() == token and token):
             # Which ones is not said: what is wrong with it may be the end of another secret.
             raise ValueError("the token has characters that no token has, or is empty")
-        self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname or "", parts.port
-        self._base = parts.path.rstrip("/").removesuffix(BASE) + BASE
-        self._token = token
-        self._context = trusting() if self._secure and context is None else context
+        self._login = {"X-Authorization": token}
 
     async def create(
         self,
@@ -111,7 +104,8 @@ class TlexApi:
         return await self._ask("GET", f"/sessionlogs{query}", list[dict[str, Any]])
 
     async def _ask(self, method: str, path: str, answer: type[T] | None, body: object = None) -> T:
-        status, content = await asyncio.to_thread(self._exchange, method, path, body)
+        asked = None if body is None else msgspec.json.encode(body)
+        status, content = await asyncio.to_thread(self._port.exchange, method, path, asked, self._login)
         if status >= 400:
             try:
                 message = msgspec.json.decode(content, type=ErrorBody).message
@@ -124,26 +118,3 @@ class TlexApi:
             # The first part of the path alone: there may be a token in the rest.
             place = path.split("/")[1].partition("?")[0]
             raise TlexError(f"{method} /{place}: not the answer of a TLEX hub: {error}") from None
-
-    def _exchange(self, method: str, path: str, body: object) -> tuple[int, bytes]:
-        if self._secure:
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                self._host, self._port, timeout=TIMEOUT, context=self._context
-            )
-        else:
-            connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT)
-        headers = {"X-Authorization": self._token}
-        content = None
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-            content = msgspec.json.encode(body)
-        try:
-            connection.request(method, self._base + path, content, headers)
-            response = connection.getresponse()
-            return response.status, response.read()
-        except http.client.HTTPException as error:
-            raise TlexUnreachable("the API port does not answer: what comes from there is not HTTP") from error
-        except OSError as error:
-            raise TlexUnreachable(f"the API port does not answer: {obstacle(error)}") from error
-        finally:
-            connection.close()

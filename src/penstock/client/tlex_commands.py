@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.client.options import Authorities
 from penstock.terminal import FAILED, UNREACHABLE, WRONG, complaint, reader_left
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ AuthorizationToken = Annotated[
 ]
 Api = Annotated[str, typer.Option("--api", metavar="URL", help="The server's API port.")]
 Tls = Annotated[bool, typer.Option("--tls", help="Ask for a session with TLS.")]
-Authorities = Annotated[
-    Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, instead of the system's.")
-]
 As = Annotated[str, typer.Option("--as", metavar="TYPE", help="Type of session: tlc or broker.")]
 Count = Annotated[int | None, typer.Option("--count", metavar="N", help="Exit after this many payloads.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.client.following import check_text, follow
+from penstock.client.options import STREAM_PORT, Authorities, Password, StreamUrl, UserName
 from penstock.terminal import WRONG, complaint
 
 if TYPE_CHECKING:
@@ -33,15 +33,10 @@ def top(
     adapter: Annotated[
         str, typer.Option("--adapter", metavar="NAME", help="The name of that data adapter in the set.")
     ] = "MONITOR",
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="The streaming port.")] = "http://127.0.0.1:8080",
-    ca: Annotated[
-        Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, instead of the system's.")
-    ] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user's name.")] = None,
-    # Also from the environment, because everybody on the machine can see a command line.
-    password: Annotated[
-        str | None, typer.Option("--password", envvar="PENSTOCK_PASSWORD", metavar="TEXT", help="The user's password.")
-    ] = None,
+    url: StreamUrl = STREAM_PORT,
+    ca: Authorities = None,
+    user: UserName = None,
+    password: Password = None,
     sort: Annotated[
         str | None,
         typer.Option("--sort", metavar="ORDER", help="Sessions by slowest, bandwidth, updates, lost, items or newest."),

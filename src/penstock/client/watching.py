@@ -6,12 +6,12 @@ Not here: the connection (`connection`), what is shown (`views`). Read next: doc
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.client.following import check_text, follow
+from penstock.client.options import STREAM_PORT, Authorities, Password, StreamUrl, UserName
 from penstock.terminal import WRONG, complaint
 
 if TYPE_CHECKING:
@@ -29,15 +29,10 @@ def watch(
     fields: Annotated[str, typer.Option("--fields", metavar="NAMES", help="The fields, separated by spaces.")],
     adapter: Annotated[str | None, typer.Option("--adapter", metavar="NAME", help="The data adapter.")] = None,
     mode: Annotated[str, typer.Option("--mode", metavar="MODE", help=f"{', '.join(MODES)}.")] = "MERGE",
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="The streaming port.")] = "http://127.0.0.1:8080",
-    ca: Annotated[
-        Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, instead of the system's.")
-    ] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user's name.")] = None,
-    # Also from the environment, because everybody on the machine can see a command line.
-    password: Annotated[
-        str | None, typer.Option("--password", envvar="PENSTOCK_PASSWORD", metavar="TEXT", help="The user's password.")
-    ] = None,
+    url: StreamUrl = STREAM_PORT,
+    ca: Authorities = None,
+    user: UserName = None,
+    password: Password = None,
     max_frequency: Annotated[
         float | None, typer.Option("--max-frequency", metavar="N", help="At most so many updates a second of an item.")
     ] = None,
