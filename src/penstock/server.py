@@ -46,7 +46,7 @@ from penstock.services.journal import JournalService
 from penstock.services.kernel import KernelService
 from penstock.services.load import LoadService
 from penstock.services.log import open_log
-from penstock.services.overview import ListenerFacts, ServerOverview
+from penstock.services.overview import ServerOverview
 from penstock.services.queries import QueriesService
 from penstock.services.renewal import RenewalService, renew
 from penstock.services.sampling import SamplingService
@@ -261,14 +261,14 @@ class Server:
             roster,
             self._journal,
             lambda: self._tlex.door,
-            self._listeners,
+            self.listeners,
             administrators,
         )
         self.steering = admin.steering
         self._has_dashboard = admin.has_users
         queries = QueriesService(data_dir)
         shown = tables(config, origins, core.kernel, roster, lambda: queries.queries)
-        overview = ServerOverview(config, self.sampler, shown, self._listeners)
+        overview = ServerOverview(config, self.sampler, shown, self.listeners)
         self.sets = SetsService(
             config,
             [*sets, *admin.sets()],
@@ -408,9 +408,6 @@ class Server:
     def api_address(self) -> str:
         return self._api.address
 
-    def _listeners(self) -> list[ListenerFacts]:
-        return [ListenerFacts(each.name, _interface(each.host), each.port, each.tls) for each in self.listeners()]
-
     def _ports(self) -> list[int]:
         return [each.port for each in self.listeners()]
 
@@ -430,11 +427,6 @@ class Server:
         texts = [text for each in [*first, *others] for text in each.addresses()]
         named = [f"{each.name}={each.url}" for each in self.listeners() if each.name in self.config.listeners]
         return "  ".join(["penstock: ready", *texts, *named])
-
-
-def _interface(host: str) -> str | None:
-    """None for every interface."""
-    return None if host in EVERY_INTERFACE else host
 
 
 def _fixed_changes(old: Config, new: Config, renewed: frozenset[str]) -> list[str]:

@@ -28,7 +28,7 @@ from tests.conformance.phrases import add, batch
 from tests.services.admin.site import AdminSite
 from tests.support.administration import write_users
 from tests.support.background import BackgroundServer
-from tests.support.browser import PATIENCE, Watch, chromium
+from tests.support.browser import PATIENCE, Watch
 from tests.support.process import READY, ServerProcess
 from tests.support.raw import Stream
 
@@ -50,18 +50,6 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "dashboard.md"
 PICTURE = Path(__file__).parents[2] / "docs" / "dashboard.png"
 PICTURE_SIZE = ViewportSize(width=1280, height=640)
 PICTURE_LIMIT = 200_000  # bytes
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture
-def watch(browser: Browser) -> Iterator[Watch]:
-    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
-        yield Watch(context)
 
 
 @pytest.fixture

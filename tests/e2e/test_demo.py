@@ -104,6 +104,7 @@ def test_without_the_pipeline_nothing_of_it_is_started(tmp_path: Path) -> None:
     with Command(tmp_path, "demo", *PORTS, "--no-pipeline") as command:
         command.line()
         assert READY.fullmatch(command.line())
+        assert command.line().startswith("penstock: administrator admin, password ")
         assert len(processes_of(tmp_path)) == 1
         assert command.stop() == (0, "")
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
-from tests.support.browser import PATIENCE, Watch, chromium
+from tests.support.browser import PATIENCE, Watch
 from tests.support.curl import CurlStream
 from tests.support.process import ServerProcess
 
@@ -30,18 +29,6 @@ PICTURE = Path(__file__).parents[2] / "docs" / "page.png"
 PICTURE_WIDTH = 1280
 PICTURE_HEIGHT = 762
 PICTURE_LIMIT = 200_000  # bytes: it is in the repository, and everybody who opens the README loads it
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture
-def watch(browser: Browser) -> Iterator[Watch]:
-    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
-        yield Watch(context)
 
 
 def open_page(watch: Watch, process: ServerProcess, query: str = "") -> Page:

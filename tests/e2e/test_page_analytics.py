@@ -11,7 +11,6 @@ import math
 import os
 import threading
 import urllib.request
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from penstock.pipeline.progress import lines
 from penstock.pipeline.status import QueryStatus
-from tests.support.browser import PATIENCE, Watch, chromium
+from tests.support.browser import PATIENCE, Watch
 from tests.support.process import ServerProcess
 
 pytestmark = pytest.mark.browser
@@ -28,18 +27,6 @@ pytestmark = pytest.mark.browser
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 OFF = "The pipeline is off. “penstock demo” starts it when Spark is installed."
 PHONE = 375  # pixels across a small one
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture
-def watch(browser: Browser) -> Iterator[Watch]:
-    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
-        yield Watch(context)
 
 
 class Pipeline:

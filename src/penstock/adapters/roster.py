@@ -80,6 +80,12 @@ class Roster:
         self._members.append(member)
         return member
 
+    def state_of(self, member: Member, trouble: str | None) -> str:
+        """For people: `running`, `degraded`, `failed`, or `awaited`; `trouble` is what the member has just said."""
+        if member.label in self.awaited:
+            return "awaited"
+        return "failed" if member.has_failed else "running" if trouble is None else "degraded"
+
     def remove(self, member: Member) -> None:
         if member in self._members:
             self._members.remove(member)

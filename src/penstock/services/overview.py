@@ -8,10 +8,11 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock.adapters.monitor import MonitorAdapter
+from penstock.config.checks import EVERY_INTERFACE
 from penstock.log import Line, tap
 from penstock.monitor.statistics import FIELDS, Statistics
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from penstock.adapters.monitor.overview import Keyed, Row, Stop, Table
     from penstock.config import Config
     from penstock.monitor.sampler import Sampler
+    from penstock.services.service import Listening
 
 # What people may connect with, by code and name: fields of monitor_details are called after the code.
 LIBRARIES = {
@@ -46,15 +48,6 @@ LIBRARIES = {
 LICENCES = ("free", "demo", "eval", "startup", "noprod-lim", "noprod-full", "prod", "standby")
 
 
-class ListenerFacts(NamedTuple):
-    """A listener as the configuration has it; `host` is None where it is every interface."""
-
-    name: str
-    host: str | None
-    port: int
-    secure: bool
-
-
 class ServerOverview:
     """The port `Overview` of one server."""
 
@@ -63,7 +56,7 @@ class ServerOverview:
         config: Config,
         sampler: Sampler,
         tables: Mapping[str, Callable[[], Table]],
-        listeners: Callable[[], Iterable[ListenerFacts]],
+        listeners: Callable[[], Iterable[Listening]],
     ) -> None:
         """`tables` are by name, each made anew for whoever wants to walk over it."""
         self._config = config
@@ -149,8 +142,8 @@ class ServerOverview:
                 return {
                     "SERVER_NAME": listener.name,
                     "LOCAL_PORT": str(listener.port),
-                    "LOCAL_INTERFACE": listener.host,
-                    "IS_SSL": str(listener.secure).lower(),
+                    "LOCAL_INTERFACE": None if listener.host in EVERY_INTERFACE else listener.host,
+                    "IS_SSL": str(listener.tls).lower(),
                 }
         return None
 

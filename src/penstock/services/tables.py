@@ -180,14 +180,15 @@ class AdaptersTable:
 
     def __call__(self) -> Iterator[Keyed]:
         self._rates.begin(self._kernel.clock())
-        awaited = sorted(self._roster.awaited)
         for member in self._roster.members():
-            if member.label in awaited:
-                continue
-            trouble = member.trouble
-            state = "failed" if member.has_failed else "running" if trouble is None else "degraded"
-            yield member.label, self._row(member.label, state, trouble, member.calls)
-        for label in awaited:
+            # Those that are waited for come below, also when they have not been made yet.
+            if member.label not in self._roster.awaited:
+                trouble = member.trouble
+                yield (
+                    member.label,
+                    self._row(member.label, self._roster.state_of(member, trouble), trouble, member.calls),
+                )
+        for label in sorted(self._roster.awaited):
             yield label, self._row(label, "awaited", None, CallTally())
 
     def _row(self, label: str, state: str, trouble: str | None, calls: CallTally) -> Row:

@@ -147,9 +147,7 @@ def adapters(roster: Roster) -> list[AdapterInfo]:
     found = []
     for member in roster.members():
         trouble = member.trouble
-        state = "failed" if member.has_failed else "running" if trouble is None else "degraded"
-        if member.label in roster.awaited:
-            state = "awaited"
+        state = roster.state_of(member, trouble)
         kind = "data" if isinstance(member.adapter, DataAdapter) else "metadata"
         found.append(
             AdapterInfo(adapter=member.label, kind=kind, state=state, trouble=trouble, optional=member.optional)

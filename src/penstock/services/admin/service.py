@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.adapters.access.users import UserFile
     from penstock.doors.tlex.door import TlexDoor
     from penstock.services.admin.models import StreamInfo
-    from penstock.services.overview import ListenerFacts
+    from penstock.services.service import Listening
 
 SECONDS_PER_MINUTE = 60
 
@@ -47,7 +47,7 @@ class AdminService(Service):
         roster: Roster,
         journal: JournalService,
         tlex: Callable[[], TlexDoor | None],
-        listeners: Callable[[], Sequence[ListenerFacts]],
+        listeners: Callable[[], Sequence[Listening]],
         users: Path | None = None,
     ) -> None:
         """`users` is a file of users in place of the one that the configuration may name."""
