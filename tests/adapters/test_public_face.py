@@ -46,6 +46,42 @@ def test_a_data_adapter_has_these_methods_and_no_others() -> None:
     }
 
 
+def test_a_metadata_adapter_has_these_methods_and_declarations_and_no_others() -> None:
+    assert public(MetadataAdapter) == {
+        "adapter_set",
+        "attach",
+        "decides_by_password",
+        "knows_names",
+        "sessions_per_user",
+        # Sessions.
+        "authenticate",
+        "manages_bandwidth",
+        "max_bandwidth",
+        "new_session",
+        "session_closed",
+        # Subscriptions.
+        "allows_mode",
+        "customizer",
+        "fields",
+        "items",
+        "max_buffer_size",
+        "max_frequency",
+        "prefilter_frequency",
+        "resolve",
+        "resolve_frequencies",
+        "selector",
+        "snapshot_length",
+        "subscribed",
+        "unsubscribed",
+        # Push notifications.
+        "activate_push",
+        "change_device_token",
+        "register_device",
+        # Messages.
+        "message",
+    }
+
+
 def test_methods_of_an_author_that_are_called_like_hooks_of_the_server_are_left_alone() -> None:
     class Own(DataAdapter):
         def enter(self, room: str) -> None:

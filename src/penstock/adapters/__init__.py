@@ -6,6 +6,16 @@ read.
 
 from penstock.adapters.api import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.kernel.errors import Reason, Refusal
-from penstock.kernel.ports import ClientFacts, Customizer
+from penstock.kernel.ports import ClientFacts, Customizer, DeviceFacts, PushFacts
 
-__all__ = ["AdapterSet", "ClientFacts", "Customizer", "DataAdapter", "MetadataAdapter", "Reason", "Refusal"]
+__all__ = [
+    "AdapterSet",
+    "ClientFacts",
+    "Customizer",
+    "DataAdapter",
+    "DeviceFacts",
+    "MetadataAdapter",
+    "PushFacts",
+    "Reason",
+    "Refusal",
+]

@@ -18,7 +18,9 @@ from penstock.kernel.ports import (
     Admission,
     ClientFacts,
     Customizer,
+    DeviceFacts,
     Grant,
+    PushFacts,
     Selector,
     SessionFacts,
     Statistics,
@@ -234,6 +236,24 @@ class MetadataAdapter(Adapter):
         self, session: SessionFacts, subscription: SubscriptionFacts, statistics: Sequence[Statistics]
     ) -> Maybe[None]:
         """A subscription has ended; what became of the events of each of its items."""
+
+    # -- push notifications ---------------------------------------------------------------------------------------
+
+    # Devices and subscriptions outlive sessions; after a restart of the server nobody is asked about them again.
+
+    def register_device(self, session: SessionFacts, device: DeviceFacts) -> Maybe[None]:
+        """A client wants to use a device for push notifications; a Refusal prevents that, and all else about it."""
+
+    def change_device_token(self, session: SessionFacts, device: DeviceFacts, new_token: str) -> Maybe[None]:
+        """A device is to be known by another token, and keep its subscriptions; called after `register_device`. A
+        Refusal prevents both.
+        """
+
+    def activate_push(self, session: SessionFacts, device: DeviceFacts, subscription: PushFacts) -> Maybe[None]:
+        """A subscription for push notifications is about to begin, or to change; a Refusal prevents that.
+
+        Its items, fields and mode have been granted by the methods for subscriptions above.
+        """
 
     # -- messages -------------------------------------------------------------------------------------------------
 

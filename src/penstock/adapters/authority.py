@@ -27,10 +27,12 @@ from penstock.kernel.ports import (
     Admission,
     ClientFacts,
     Customizer,
+    DeviceFacts,
     Event,
     Grant,
     ItemGrant,
     Limits,
+    PushFacts,
     Selector,
     SessionFacts,
     Statistics,
@@ -490,6 +492,23 @@ class SetAuthority:
             if limit is not None and not is_limit(limit):
                 raise self._wrong(call, limit)
         return tuple(limits)
+
+    # -- push notifications ---------------------------------------------------------------------------------------
+
+    async def register_device(self, session: Session, device: DeviceFacts) -> None:
+        await self._permit(session, "register_device", device)
+
+    async def change_device_token(self, session: Session, device: DeviceFacts, new_token: str) -> None:
+        await self._permit(session, "change_device_token", device, new_token)
+
+    async def activate_push(self, session: Session, device: DeviceFacts, subscription: PushFacts) -> None:
+        await self._permit(session, "activate_push", device, subscription)
+
+    async def _permit(self, session: Session, call: str, *arguments: Any) -> None:
+        """Ask a question that the adapter answers by raising a Refusal or not."""
+        facts = self._check_known(session)
+        if self._overrides(call):
+            await self._guarded(call, self._about(session, call, facts, *arguments), Reason.AUTHORITY_ERROR)
 
     # -- messages -------------------------------------------------------------------------------------------------
 

@@ -40,6 +40,8 @@ class Reason(Enum):
     MESSAGE_TOO_LOW = auto()
     MESSAGE_DUPLICATE = auto()
     MESSAGE_FAILED = auto()
+    # Devices of the application are not for this user.
+    APPLICATION = auto()
 
 
 class Refusal(Exception):

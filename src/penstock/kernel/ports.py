@@ -8,7 +8,7 @@ Implementations live in `wire` (codecs), `doors` (channels), `adapters` (sources
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NewType, Protocol
 
 if TYPE_CHECKING:
@@ -201,6 +201,35 @@ class SubscriptionFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """An application on a device that wants push notifications, for those who decide about it."""
+
+    # `Apple`, `Google` or `Web`.
+    platform: str
+    application: str
+    # Whoever has it can register the device as theirs, so it stays out of logs.
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PushFacts:
+    """A subscription for push notifications, for those who decide about it. It outlives the session."""
+
+    data_adapter: str
+    mode: Mode
+    group: str
+    schema: str
+    items: tuple[str, ...]
+    fields: tuple[str, ...]
+    # JSON, and an expression or None: arguments in both are indexes of fields, as `$[1]`, not names.
+    format: str
+    trigger: str | None
+    # As the client asks for them; None means no limit.
+    buffer_size: int | None = None
+    max_frequency: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
     """What became of the events of one item of a subscription: sent, lost for lack of room, left out by a limit."""
 
@@ -288,6 +317,15 @@ class Authority(Protocol):
 
     def subscription_refused(self, session: Session, grant: Grant) -> None:
         """What was granted could not be done in the end."""
+
+    async def register_device(self, session: Session, device: DeviceFacts) -> None:
+        """The session wants to use a device, new or known, for push notifications."""
+
+    async def change_device_token(self, session: Session, device: DeviceFacts, new_token: str) -> None:
+        """A device that the session may use is to be known by another token from now on."""
+
+    async def activate_push(self, session: Session, device: DeviceFacts, subscription: PushFacts) -> None:
+        """A subscription for push notifications is about to begin, or to change."""
 
     def subscription_closed(self, session: Session, subscription: Subscription) -> None: ...
     def session_closed(self, session: Session) -> None: ...

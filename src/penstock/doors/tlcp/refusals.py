@@ -53,6 +53,7 @@ _CONTROL_CODES = {
     Reason.MESSAGE_TOO_LOW: ControlCode.MESSAGE_TOO_LOW,
     Reason.MESSAGE_DUPLICATE: ControlCode.MESSAGE_DUPLICATE,
     Reason.MESSAGE_FAILED: ControlCode.MESSAGE_FAILED,
+    Reason.APPLICATION: ControlCode.MPN_APPLICATION,
 }
 
 _PARAMETERS = {
@@ -74,6 +75,7 @@ _PARAMETERS = {
     Reason.NO_COMMAND_FIELD: "LS_schema",
     Reason.MESSAGE_TOO_LOW: "LS_msg_prog",
     Reason.MESSAGE_DUPLICATE: "LS_msg_prog",
+    Reason.APPLICATION: "PN_appId",
 }
 
 
