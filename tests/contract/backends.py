@@ -8,11 +8,15 @@ All are told what to do and report what they are asked, in the same words; `in_p
   group `none` does not exist, `both` are items one and two; schema `none` does not exist, others are names with spaces
   item `rawonly` allows RAW only, `limited` 2 updates a second; DISTINCT snapshots have 3 events
   a subscription to group `forbidden` is refused with -9 "not for you"
+  devices of application `poor` are refused with -11 "no devices", of `crash` by mistake, of `unheard` without a code;
+    the new token `stolen` with -12 "not yours"; push notifications of group `silent` with -13 "not by push"
   message `rude` is refused with -3 "mind your words", `unheard` without a code, `crash` by mistake
   with the Java SDK alone: see java/Metadata.java; and field x of items that begin with `patched` is sent as JSON Patch
 Commands: state (item, events), update (item, event, snapshot), end (item), clear (item), pump (items), halt
 Reports: subscribe, unsubscribe (item) · user (user, password, request) · session (user, session, context)
   session closed (session)
+  device (user, session, platform, application, token) · new token (session, application, token, new)
+  push (session, group, schema, mode, platform, application, token, trigger, format)
   tables, tables closed (session, number, group) · message (session, text) · halted (count)
 """
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from penstock.adapters import ClientFacts, DataAdapter, MetadataAdapter, Reason, Refusal
 from penstock.kernel.item import Mode
-from penstock.kernel.ports import Admission, SessionFacts, Statistics, SubscriptionFacts
+from penstock.kernel.ports import Admission, DeviceFacts, PushFacts, SessionFacts, Statistics, SubscriptionFacts
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -104,6 +105,28 @@ class DirectMetadata(MetadataAdapter):
 
     def _tell_tables(self, event: str, session: SessionFacts, table: SubscriptionFacts) -> None:
         self._tell({"event": event, "session": session.id, "number": table.number, "group": table.group})
+
+    def register_device(self, session: SessionFacts, device: DeviceFacts) -> None:
+        self._tell({"event": "device", "user": session.user, "session": session.id, **asdict(device)})
+        if device.application == "poor":
+            raise Refusal(Reason.APPLICATION, "no devices", -11)
+        if device.application == "unheard":
+            raise Refusal(Reason.AUTHORITY_ERROR, "not heard")
+        if device.application == "crash":
+            raise ValueError("a mistake")
+
+    def change_device_token(self, session: SessionFacts, device: DeviceFacts, new_token: str) -> None:
+        facts = {"application": device.application, "token": device.token, "new": new_token}
+        self._tell({"event": "new token", "session": session.id, **facts})
+        if new_token == "stolen":
+            raise Refusal(Reason.APPLICATION, "not yours", -12)
+
+    def activate_push(self, session: SessionFacts, device: DeviceFacts, subscription: PushFacts) -> None:
+        facts = {name: getattr(subscription, name) for name in ("group", "schema", "trigger", "format")}
+        mode = subscription.mode.value
+        self._tell({"event": "push", "session": session.id, "mode": mode, **asdict(device), **facts})
+        if subscription.group == "silent":
+            raise Refusal(Reason.AUTHORITY_ERROR, "not by push", -13)
 
     def message(self, session: SessionFacts, text: str) -> None:
         self._tell({"event": "message", "session": session.id, "text": text})

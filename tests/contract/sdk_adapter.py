@@ -38,6 +38,11 @@ def tell(event: str, **details: object) -> None:
         print(json.dumps({"event": event, **details}), flush=True)
 
 
+def facts(device: Any) -> dict[str, str]:
+    platform = device.mpn_platform_type.name.capitalize()
+    return {"platform": platform, "application": device.application_id, "token": device.device_token}
+
+
 class Data(DataProvider):  # type: ignore[misc]
     def __init__(self) -> None:
         self.listener: Any = None
@@ -156,6 +161,26 @@ class Metadata(MetadataProvider):  # type: ignore[misc]
     def _tell(self, event: str, session_id: str, tables: list[Any]) -> None:
         for table in tables:
             tell(event, session=session_id, number=table.win_index, group=table.group)
+
+    def notify_mpn_device_access(self, user: str | None, session_id: str, device: Any) -> None:
+        tell("device", user=user, session=session_id, **facts(device))
+        if device.application_id == "poor":
+            raise CreditsError(-11, "no", "no devices")
+        if device.application_id == "unheard":
+            raise NotificationError("not heard")
+        if device.application_id == "crash":
+            raise ValueError("a mistake")
+
+    def notify_mpn_device_token_change(self, user: str | None, session_id: str, device: Any, new_token: str) -> None:
+        tell("new token", session=session_id, new=new_token, **facts(device))
+        if new_token == "stolen":
+            raise CreditsError(-12, "no", "not yours")
+
+    def notify_mpn_subscription_activation(self, user: str | None, session_id: str, table: Any, push: Any) -> None:
+        given = {"group": table.group, "schema": table.schema, "mode": table.mode.name, "trigger": push.trigger}
+        tell("push", session=session_id, format=push.notification_format, **given, **facts(push.device))
+        if table.group == "silent":
+            raise CreditsError(-13, "no", "not by push")
 
     def notify_user_message(self, user: str | None, session_id: str, message: str) -> None:
         tell("message", session=session_id, text=message)

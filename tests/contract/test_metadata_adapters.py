@@ -6,6 +6,8 @@ import http.client
 
 import pytest
 
+from penstock.adapters import DeviceFacts, PushFacts
+from penstock.kernel.item import Mode
 from tests.adapters.remote.support import Client
 from tests.contract.backends import PATIENCE, Backend
 
@@ -143,6 +145,77 @@ def test_of_users_who_are_not_followed_only_sessions_are_told(backend: Backend) 
         client.read("END")
     backend.reports.expect("session closed", session=session)
     assert backend.reports.find("tables", session=session) == []
+
+
+# -- push notifications ------------------------------------------------------------------------------------------------
+
+TOKEN = "t | 1+2 é"
+
+
+def device(application: str = "com.example", platform: str = "Apple") -> DeviceFacts:
+    return DeviceFacts(platform, application, TOKEN)
+
+
+@pytest.mark.parametrize("platform", ["Apple", "Google"])
+def test_devices_reach_the_adapter_as_they_are(backend: Backend, platform: str) -> None:
+    with backend.server.client(user="é|ü") as client:
+        asked = device(platform=platform)
+        assert backend.server.ask(client, lambda authority, session: authority.register_device(session, asked)) is None
+        session = client.socket.session
+    facts = {"platform": platform, "application": "com.example", "token": TOKEN}
+    backend.reports.expect("device", user="é|ü", session=session, **facts)
+
+
+@pytest.mark.parametrize(
+    ("application", "code", "text"), [("poor", -11, "no devices"), ("crash", 66, ""), ("unheard", 66, "")]
+)
+def test_a_refused_device_is_told_the_code_for_it(
+    backend: Backend, client: Client, application: str, code: int, text: str
+) -> None:
+    asked = device(application)
+    answer = backend.server.ask(client, lambda authority, session: authority.register_device(session, asked))
+    assert answer is not None
+    assert answer[0] == code
+    assert text in answer[1]
+
+
+@pytest.mark.parametrize(("new", "answer"), [("n | 2", None), ("stolen", (-12, "not yours"))])
+def test_the_adapter_is_asked_about_the_new_token_of_a_device(
+    backend: Backend, client: Client, new: str, answer: tuple[int, str] | None
+) -> None:
+    asked = device()
+    assert (
+        backend.server.ask(client, lambda authority, session: authority.change_device_token(session, asked, new))
+        == answer
+    )
+    known = {"application": "com.example", "token": TOKEN, "new": new}
+    backend.reports.expect("new token", session=client.socket.session, **known)
+
+
+@pytest.mark.parametrize("group", ["one two", "silent"])
+@pytest.mark.parametrize("trigger", [None, 'Double.parseDouble($[1]) > 5 || $[2].equals("é|")'])
+def test_the_adapter_is_asked_about_a_subscription_for_push_notifications(
+    backend: Backend, client: Client, group: str, trigger: str | None
+) -> None:
+    items = tuple(group.split())
+    push = PushFacts("FEED", Mode.DISTINCT, group, "x y", items, ("x", "y"), '{"aps": {"alert": "$[1]%"}}', trigger)
+    answer = backend.server.ask(client, lambda authority, session: authority.activate_push(session, device(), push))
+    assert answer == ((-13, "not by push") if group == "silent" else None)
+    backend.reports.expect(
+        "push",
+        session=client.socket.session,
+        group=group,
+        schema="x y",
+        mode="DISTINCT",
+        platform="Apple",
+        application="com.example",
+        token=TOKEN,
+        trigger=trigger,
+        format=push.format,
+    )
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["hello", "a|b", "é 😀", "x + y = 100 %", "line\r\nline", "#"])

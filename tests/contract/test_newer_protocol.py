@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.adapters import DeviceFacts, PushFacts
+from penstock.kernel.item import Mode
 from tests.contract.backends import REMOTE, RemoteProcess
 
 pytestmark = pytest.mark.interop
@@ -43,6 +45,15 @@ def test_the_adapter_ends_a_subscription_and_is_told_what_became_of_it(backend: 
         assert client.read("UNSUB") == "UNSUB,1"
     backend.reports.expect("unsubscribed", session=session, done="true")
     backend.reports.expect("tables closed", session=session, sent=1)
+
+
+def test_data_adapter_and_items_of_push_notifications_are_told(backend: RemoteProcess) -> None:
+    push = PushFacts("FEED", Mode.MERGE, "both", "x", ("one", "two"), ("x",), "{}", None)
+    device = DeviceFacts("Google", "com.example", "t")
+    with backend.server.client() as client:
+        session = client.socket.session
+        assert backend.server.ask(client, lambda authority, asked: authority.activate_push(asked, device, push)) is None
+    backend.reports.expect("push", session=session, adapter="FEED", items="one two")
 
 
 def test_a_session_lives_as_long_as_the_adapter_says(backend: RemoteProcess) -> None:

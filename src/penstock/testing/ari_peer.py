@@ -29,18 +29,22 @@ from penstock.wire.ari.replies import (
 )
 from penstock.wire.ari.requests import (
     CLOSE_ID,
+    DeviceInfo,
     GetItemData,
     GetItems,
     GetSchema,
     GetUserItemData,
     InitData,
     InitMetadata,
+    NotifyActivation,
     NotifyCertifiedUser,
+    NotifyDevice,
     NotifyMessage,
     NotifySession,
     NotifySessionEnd,
     NotifyTables,
     NotifyTablesEnd,
+    NotifyTokenChange,
     NotifyUser,
     Pairs,
     Request,
@@ -124,14 +128,15 @@ def _init(tokens: TokenReader, kind: type[InitMetadata] | type[InitData]) -> Req
     return kind(_pairs(tokens))
 
 
-def _table(tokens: TokenReader, version: Version, final: bool) -> TableInfo:
+def _table(tokens: TokenReader, version: Version, final: bool, with_selector: bool = True) -> TableInfo:
     rich = version.has_rich_tables
     index, modes = tokens.integer(), tokens.modes()
     if len(modes) != 1:
         raise tokens.bad("expected one mode", 1)
     group = tokens.text() or ""
     data_adapter = tokens.text() if rich else None
-    schema, first, last, selector = tokens.text() or "", tokens.integer(), tokens.integer(), tokens.text()
+    schema, first, last = tokens.text() or "", tokens.integer(), tokens.integer()
+    selector = tokens.text() if with_selector else None
     items = _texts(tokens, tokens.integer()) if rich else ()
     statistics: list[Statistics] = []
     for _ in range(tokens.integer() if rich and final else 0):
@@ -144,6 +149,16 @@ def _tables(tokens: TokenReader, version: Version, final: bool) -> tuple[TableIn
     while tokens.more:
         tables.append(_table(tokens, version, final))
     return tuple(tables)
+
+
+def _device(tokens: TokenReader) -> DeviceInfo:
+    return DeviceInfo(tokens.platform(), tokens.text() or "", tokens.text() or "")
+
+
+def _activation(tokens: TokenReader, version: Version) -> NotifyActivation:
+    user, session = tokens.text(), tokens.text() or ""
+    table = _table(tokens, version, final=False, with_selector=False)
+    return NotifyActivation(user, session, table, _device(tokens), tokens.text(), tokens.text() or "")
 
 
 _REQUESTS: dict[str, Callable[[TokenReader, Version], Request]] = {
@@ -164,6 +179,11 @@ _REQUESTS: dict[str, Callable[[TokenReader, Version], Request]] = {
     "NUM": lambda tokens, version: NotifyMessage(tokens.text(), tokens.text() or "", tokens.text() or ""),
     "NNT": lambda tokens, version: NotifyTables(tokens.text(), tokens.text() or "", _tables(tokens, version, False)),
     "NTC": lambda tokens, version: NotifyTablesEnd(tokens.text() or "", _tables(tokens, version, True)),
+    "MDA": lambda tokens, version: NotifyDevice(tokens.text(), tokens.text() or "", _device(tokens)),
+    "MDC": lambda tokens, version: NotifyTokenChange(
+        tokens.text(), tokens.text() or "", _device(tokens), tokens.text() or ""
+    ),
+    "MSA": _activation,
 }
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from penstock.adapters.remote import RemoteDataAdapter, RemoteMetadataAdapter
-from penstock.kernel.ports import ClientFacts
+from penstock.kernel.item import Mode
+from penstock.kernel.ports import ClientFacts, DeviceFacts, PushFacts
 from penstock.testing import ari_peer
 from penstock.wire.ari import requests
 from penstock.wire.ari.packets import ForceSessionEnd, ForceUnsubscription
@@ -30,7 +33,7 @@ from penstock.wire.ari.replies import (
     UserItemFacts,
 )
 from penstock.wire.ari.version import NEWEST, SUPPORTED, Version
-from tests.adapters.remote.support import Client, RemotePeer, RemoteServer, wait_until
+from tests.adapters.remote.support import Client, Question, RemotePeer, RemoteServer, wait_until
 
 ALL = ("RAW", "MERGE", "DISTINCT", "COMMAND")
 
@@ -414,6 +417,97 @@ def test_the_adapter_can_end_a_subscription_if_it_has_reserved_the_right(
         (False, False),
         (False, True),
     ]
+
+
+# -- push notifications ------------------------------------------------------------------------------------------------
+
+DEVICE = DeviceFacts("Apple", "com.example", "hush|é")
+PUSH = PushFacts("FEED", Mode.DISTINCT, "a b", "s", ("a", "b"), ("x", "y"), '{"x":"$[1]"}', '$[1].equals("|")', 3, 1.5)
+PERMITS: dict[str, Question] = {
+    "MDA": lambda authority, session: authority.register_device(session, DEVICE),
+    "MDC": lambda authority, session: authority.change_device_token(session, DEVICE, "new"),
+    "MSA": lambda authority, session: authority.activate_push(session, DEVICE, PUSH),
+}
+
+
+@pytest.mark.parametrize("version", SUPPORTED, ids=str)
+def test_devices_and_push_subscriptions_are_asked_for_in_every_version(server: RemoteServer, version: Version) -> None:
+    with connect(server, version) as decider, server.client(user="me") as client:
+        assert isinstance(decider, Decider)
+        assert [server.ask(client, question) for question in PERMITS.values()] == [None] * 3
+        me = "me", client.socket.session
+        device = requests.DeviceInfo("Apple", "com.example", "hush|é")
+        table = requests.TableInfo(0, "DISTINCT", "a b", "s", 1, 2)
+        if version.has_rich_tables:
+            table = requests.TableInfo(0, "DISTINCT", "a b", "s", 1, 2, data_adapter="FEED", items=("a", "b"))
+        assert [request for request in decider.asked if request.method in PERMITS] == [
+            requests.NotifyDevice(*me, device),
+            requests.NotifyTokenChange(*me, device, "new"),
+            requests.NotifyActivation(*me, table, device, PUSH.trigger, PUSH.format),
+        ]
+
+
+def test_of_a_browser_the_adapter_is_told_no_platform_and_no_trigger_where_there_is_none(
+    server: RemoteServer, decider: Decider
+) -> None:
+    device = replace(DEVICE, platform="Web")
+    with server.client() as client:
+        server.ask(client, lambda authority, session: authority.register_device(session, device))
+        push = replace(PUSH, trigger=None)
+        server.ask(client, lambda authority, session: authority.activate_push(session, device, push))
+    registered, activated = decider.wait_for(requests.NotifyDevice), decider.wait_for(requests.NotifyActivation)
+    assert isinstance(registered, requests.NotifyDevice)
+    assert isinstance(activated, requests.NotifyActivation)
+    assert registered.device == activated.device == requests.DeviceInfo(None, DEVICE.application, DEVICE.token)
+    assert activated.trigger is None
+
+
+@pytest.mark.parametrize("method", PERMITS)
+@pytest.mark.parametrize(
+    ("handler", "code", "text"),
+    [
+        (failing(ExceptionKind.CREDITS, -9, "not yours"), -9, "not yours"),
+        (failing(ExceptionKind.CREDITS, 9, "not yours"), 0, "not yours"),
+        (failing(ExceptionKind.NOTIFICATION), 66, "The metadata adapter failed on this request"),
+        (failing(ExceptionKind.GENERIC), 66, "The metadata adapter failed on this request"),
+        (silent, 66, "The metadata adapter failed on this request: "),
+        (garbled, 66, "The metadata adapter failed on this request: "),
+    ],
+    ids=["credits", "positive", "notification", "generic", "silent", "garbled"],
+)
+def test_what_is_not_allowed_with_push_is_refused_with_the_code_for_it(
+    server: RemoteServer, decider: Decider, method: str, handler: Handler, code: int, text: str
+) -> None:
+    decider.answers[method] = handler
+    with server.client() as client:
+        answer = server.ask(client, PERMITS[method])
+    assert answer is not None
+    assert answer[0] == code
+    assert answer[1].startswith(text)
+
+
+@pytest.mark.parametrize("method", PERMITS)
+def test_nothing_is_allowed_with_push_while_the_adapter_is_away(server: RemoteServer, method: str) -> None:
+    decider = connect(server)
+    with server.client() as client:
+        lose(server, decider)
+        answer = server.ask(client, PERMITS[method])
+        assert answer is not None
+        assert answer[0] == 66
+        with connect(server):
+            assert server.ask(client, PERMITS[method]) is None
+
+
+def test_tokens_of_devices_are_not_logged(
+    server: RemoteServer, decider: Decider, caplog: pytest.LogCaptureFixture
+) -> None:
+    decider.answers["MDC"] = failing(ExceptionKind.GENERIC)
+    with caplog.at_level(logging.DEBUG), server.client() as client:
+        for question in PERMITS.values():
+            server.ask(client, question)
+    logged = "".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
+    assert "refused a request" in logged
+    assert "hush" not in logged
 
 
 # -- while it is away --------------------------------------------------------------------------------------------------

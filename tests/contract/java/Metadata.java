@@ -6,14 +6,16 @@ import com.lightstreamer.adapters.remote.ItemsException;
 import com.lightstreamer.adapters.remote.MetadataControlListener;
 import com.lightstreamer.adapters.remote.MetadataProviderAdapter;
 import com.lightstreamer.adapters.remote.Mode;
+import com.lightstreamer.adapters.remote.MpnDeviceInfo;
+import com.lightstreamer.adapters.remote.MpnSubscriptionInfo;
 import com.lightstreamer.adapters.remote.NotificationException;
 import com.lightstreamer.adapters.remote.SchemaException;
 import com.lightstreamer.adapters.remote.SubscriptionStatistics;
 import com.lightstreamer.adapters.remote.TableInfo;
 import java.util.Map;
 
-// What only this SDK can do, having a newer protocol: user `brief` has sessions of one second; statistics of subscriptions
-// are reported; `end session` and `end subscription` are obeyed.
+// What only this SDK can do, having a newer protocol: user `brief` has sessions of one second; statistics of subscriptions,
+// and data adapter and items of push notifications, are reported; `end session` and `end subscription` are obeyed.
 final class Metadata extends MetadataProviderAdapter {
     private volatile MetadataControlListener listener;
     private volatile TableInfo latest;
@@ -147,6 +149,49 @@ final class Metadata extends MetadataProviderAdapter {
             Long sent = statistics == null || statistics.length == 0 ? null : statistics[0].getTotRealTime();
             Adapter.tell(
                 event, "session", session, "number", table.getWinIndex(), "group", table.getId(), "sent", sent);
+        }
+    }
+
+    @Override
+    public void notifyMpnDeviceAccess(String user, String session, MpnDeviceInfo device)
+            throws CreditsException, NotificationException {
+        Adapter.tell(
+            "device", "user", user, "session", session, "platform", device.getType().getName(),
+            "application", device.getApplicationId(), "token", device.getDeviceToken());
+        if (device.getApplicationId().equals("poor")) {
+            throw new CreditsException(-11, "no", "no devices");
+        }
+        if (device.getApplicationId().equals("unheard")) {
+            throw new NotificationException("not heard");
+        }
+        if (device.getApplicationId().equals("crash")) {
+            throw new IllegalStateException("a mistake");
+        }
+    }
+
+    @Override
+    public void notifyMpnDeviceTokenChange(String user, String session, MpnDeviceInfo device, String newToken)
+            throws CreditsException {
+        Adapter.tell(
+            "new token", "session", session, "application", device.getApplicationId(),
+            "token", device.getDeviceToken(), "new", newToken);
+        if (newToken.equals("stolen")) {
+            throw new CreditsException(-12, "no", "not yours");
+        }
+    }
+
+    @Override
+    public void notifyMpnSubscriptionActivation(
+            String user, String session, TableInfo table, MpnSubscriptionInfo push) throws CreditsException {
+        MpnDeviceInfo device = push.getDevice();
+        Adapter.tell(
+            "push", "session", session, "group", table.getId(), "schema", table.getSchema(),
+            "mode", table.getMode().toString(), "platform", device.getType().getName(),
+            "application", device.getApplicationId(), "token", device.getDeviceToken(),
+            "trigger", push.getTrigger(), "format", push.getNotificationFormat(),
+            "adapter", table.getDataAdapter(), "items", String.join(" ", table.getSubscribedItems()));
+        if (table.getId().equals("silent")) {
+            throw new CreditsException(-13, "no", "not by push");
         }
     }
 

@@ -125,6 +125,31 @@ metadata.on('notifyTablesClose', (message, response) => {
   tellTables('tables closed', message);
   response.success();
 });
+
+function deviceFacts({ mpnPlatformType, applicationId: application, deviceToken: token }) {
+  return { platform: { A: 'Apple', G: 'Google' }[mpnPlatformType], application, token };
+}
+metadata.on('notifyMpnDeviceAccess', ({ userName: user, sessionId: session, device }, response) => {
+  tell('device', { user, session, ...deviceFacts(device) });
+  if (device.applicationId === 'poor') return response.error(...credits(-11, 'no devices'));
+  if (device.applicationId === 'unheard') return response.error('not heard', 'notification');
+  if (device.applicationId === 'crash') return response.error('a mistake');
+  response.success();
+});
+metadata.on('notifyMpnDeviceTokenChange', ({ sessionId: session, device, newDeviceToken }, response) => {
+  tell('new token', { session, new: newDeviceToken, ...deviceFacts(device) });
+  if (newDeviceToken === 'stolen') return response.error(...credits(-12, 'not yours'));
+  response.success();
+});
+metadata.on('notifyMpnSubscriptionActivation', ({ sessionId: session, tableInfo, mpnSubscription }, response) => {
+  const { groupName: group, schemaName: schema, pubModes } = tableInfo;
+  const mode = Object.keys(pubModes).find((each) => pubModes[each]).toUpperCase();
+  const { trigger, notificationFormat: format, device } = mpnSubscription;
+  tell('push', { session, group, schema, mode, trigger, format, ...deviceFacts(device) });
+  if (group === 'silent') return response.error(...credits(-13, 'not by push'));
+  response.success();
+});
+
 metadata.on('notifyUserMessage', ({ sessionId: session, userMessage: text }, response) => {
   tell('message', { session, text });
   if (text === 'rude') return response.error(...credits(-3, 'mind your words'));

@@ -159,6 +159,11 @@ CASES: list[Case] = [
     ("8|NNT|V", META, OLD, TablesAdmitted("8", "NNT", None, None)),
     ("8|NNT|B|1|B|0", META, NEW, TablesAdmitted("8", "NNT", True, False)),
     ("8|NTC|V", META, NEW, Done("8", "NTC")),
+    ("8|MDA|V", META, OLD, Done("8", "MDA")),
+    ("8|MDA|EC|denied|-5|client+msg", META, OLD, Failed("8", "MDA", ExceptionKind.CREDITS, "denied", -5, "client msg")),
+    ("8|MDC|V", META, NEW, Done("8", "MDC")),
+    ("8|MSA|V", META, OLD, Done("8", "MSA")),
+    ("8|MSA|EN|x", META, NEW, Failed("8", "MSA", ExceptionKind.NOTIFICATION, "x")),
     ("100|FST|S|S1|V", META, NEW, ForceSessionEnd("100", "S1", None, None)),
     ("100|FST|S|S1|I|-4|S|a b", META, NEW, ForceSessionEnd("100", "S1", -4, "a b")),
     ("101|FUS|S|S1|I|3", META, NEW, ForceUnsubscription("101", "S1", 3)),
@@ -478,7 +483,7 @@ def replies(version: Version) -> st.SearchStrategy[Reply]:
     )
     methods = st.sampled_from(sorted(META.methods & set(REPLY_PARSERS)))
     return st.one_of(
-        st.builds(Done, IDS, st.sampled_from(["NSC", "NUM", "NTC"])),
+        st.builds(Done, IDS, st.sampled_from(["NSC", "NUM", "NTC", "MDA", "MDC", "MSA"])),
         st.builds(Failed, IDS, methods, simple, TEXT),
         st.builds(Failed, IDS, methods, st.just(ExceptionKind.CREDITS), TEXT, INTEGERS, st.none() | TEXT),
         st.builds(

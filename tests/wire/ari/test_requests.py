@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,18 +12,22 @@ from penstock.wire.ari.errors import BadPacket
 from penstock.wire.ari.lines import LineReader
 from penstock.wire.ari.replies import Reply
 from penstock.wire.ari.requests import (
+    DeviceInfo,
     GetItemData,
     GetItems,
     GetSchema,
     GetUserItemData,
     InitData,
     InitMetadata,
+    NotifyActivation,
     NotifyCertifiedUser,
+    NotifyDevice,
     NotifyMessage,
     NotifySession,
     NotifySessionEnd,
     NotifyTables,
     NotifyTablesEnd,
+    NotifyTokenChange,
     NotifyUser,
     Request,
     Statistics,
@@ -39,6 +45,10 @@ NEW = Version(1, 9, 1)
 # What 1.8.3 can tell of a table, and what 1.9.1 can.
 POOR = TableInfo(3, "MERGE", "g|1", "s 2", 1, 2)
 RICH = TableInfo(3, "MERGE", "g|1", "s 2", 1, 2, "sel", "QUOTES", ("a", "b c"))
+APPLE = DeviceInfo("Apple", "com.a b", "t|1")
+GOOGLE = DeviceInfo("Google", "é", "t")
+# The protocol has no letter for it.
+OTHER = DeviceInfo(None, "app", "")
 FINAL = TableInfo(4, "COMMAND", "g", "s", 1, 1, None, "Q", ("a",), (Statistics(100, 0, 7),))
 
 # Request, version, bytes.
@@ -83,6 +93,22 @@ CASES: list[tuple[Request, Version, bytes]] = [
         NEW,
         b"ID|NTC|S|S1|I|4|M|C|S|g|S|Q|S|s|I|1|I|1|S|#|I|1|S|a|I|1|L|100|L|0|L|7"
         b"|I|3|M|M|S|g%7C1|S|QUOTES|S|s 2|I|1|I|2|S|sel|I|2|S|a|S|b c|I|0",
+    ),
+    (NotifyDevice("u", "S1", APPLE), OLD, b"ID|MDA|S|u|S|S1|P|A|S|com.a+b|S|t%7C1"),
+    (NotifyDevice(None, "S1", OTHER), NEW, b"ID|MDA|S|#|S|S1|P|#|S|app|S|$"),
+    (NotifyTokenChange("u", "S1", GOOGLE, "t+2"), OLD, b"ID|MDC|S|u|S|S1|P|G|S|%C3%A9|S|t|S|t%2B2"),
+    (NotifyTokenChange("u", "S1", GOOGLE, "t+2"), NEW, "ID|MDC|S|u|S|S1|P|G|S|é|S|t|S|t%2B2".encode()),
+    (
+        NotifyActivation("u", "S1", POOR, APPLE, "$[1]", '{"a":"$[1] b"}'),
+        OLD,
+        b"ID|MSA|S|u|S|S1|I|3|M|M|S|g%7C1|S|s+2|I|1|I|2|P|A|S|com.a+b|S|t%7C1"
+        b"|S|%24%5B1%5D|S|%7B%22a%22%3A%22%24%5B1%5D+b%22%7D",
+    ),
+    (
+        NotifyActivation("u", "S1", replace(RICH, selector=None), APPLE, None, '{"a":"$[1] b"}'),
+        NEW,
+        b"ID|MSA|S|u|S|S1|I|3|M|M|S|g%7C1|S|QUOTES|S|s 2|I|1|I|2|I|2|S|a|S|b c|P|A|S|com.a b|S|t%7C1"
+        b'|S|#|S|{"a":"$[1] b"}',
     ),
 ]
 
@@ -158,6 +184,9 @@ def test_requests_of_adapters_are_answered() -> None:
         "1|MPI|S|ARI.version|S|1.8.3",
         "1|FST|S|x",
         "1|NNT|S|u|S|s|I|1|M|MR|S|g|S|s|I|1|I|1|S|#",
+        "1|MDA|S|u|S|s|P|X|S|app|S|t",
+        "1|MDA|S|u|S|s|S|A|S|app|S|t",
+        "1|MSA|S|u|S|s|I|1|M|M|S|g|S|s|I|1|I|1|S|#|P|A|S|app|S|t|S|#|S|f",
     ],
 )
 def test_an_adapter_of_the_tests_is_strict(line: str) -> None:
@@ -175,6 +204,14 @@ def test_a_password_is_not_shown() -> None:
     assert "hidden" not in repr(NotifyCertifiedUser("u", "hidden", "p"))
 
 
+def test_a_token_is_not_shown() -> None:
+    assert "hidden" not in repr(NotifyTokenChange("u", "S1", DeviceInfo("Apple", "app", "hidden"), "hidden"))
+
+
+def test_a_platform_that_the_protocol_does_not_know_is_null() -> None:
+    assert b"|P|#|" in encode_request("1", NotifyDevice("u", "S1", DeviceInfo("Web", "app", "t")), NEW)
+
+
 # -- round trips -------------------------------------------------------------------------------------------------------
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"])) | st.text(st.sampled_from("#$|%+ \r\n:é😀a"))
@@ -186,10 +223,13 @@ COUNTS = st.integers(0, 2**63 - 1)
 INDEXES = st.integers(0, 2**31 - 1)
 
 
-def tables(version: Version, final: bool) -> st.SearchStrategy[tuple[TableInfo, ...]]:
+DEVICES = st.builds(DeviceInfo, st.sampled_from(["Apple", "Google", None]), TEXT, TEXT)
+
+
+def table(version: Version, final: bool, selectors: st.SearchStrategy[str | None]) -> st.SearchStrategy[TableInfo]:
     rich = version >= (1, 9, 0)
     statistics = st.lists(st.builds(Statistics, COUNTS, COUNTS, COUNTS)).map(tuple) if rich and final else st.just(())
-    table = st.builds(
+    return st.builds(
         TableInfo,
         INDEXES,
         MODES,
@@ -197,12 +237,15 @@ def tables(version: Version, final: bool) -> st.SearchStrategy[tuple[TableInfo, 
         TEXT,
         INDEXES,
         INDEXES,
-        MAYBE,
+        selectors,
         MAYBE if rich else st.none(),
         TEXTS if rich else st.just(()),
         statistics,
     )
-    return st.lists(table, max_size=3).map(tuple)
+
+
+def tables(version: Version, final: bool) -> st.SearchStrategy[tuple[TableInfo, ...]]:
+    return st.lists(table(version, final, MAYBE), max_size=3).map(tuple)
 
 
 def any_request(version: Version) -> st.SearchStrategy[Request]:
@@ -222,6 +265,9 @@ def any_request(version: Version) -> st.SearchStrategy[Request]:
         st.builds(NotifyMessage, MAYBE, TEXT, TEXT),
         st.builds(NotifyTables, MAYBE, TEXT, tables(version, False)),
         st.builds(NotifyTablesEnd, TEXT, tables(version, True)),
+        st.builds(NotifyDevice, MAYBE, TEXT, DEVICES),
+        st.builds(NotifyTokenChange, MAYBE, TEXT, DEVICES, TEXT),
+        st.builds(NotifyActivation, MAYBE, TEXT, table(version, False, st.none()), DEVICES, MAYBE, TEXT),
     )
 
 

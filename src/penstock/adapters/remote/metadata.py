@@ -23,8 +23,10 @@ from penstock.kernel.item import Mode
 from penstock.kernel.ports import (
     Admission,
     ClientFacts,
+    DeviceFacts,
     Grant,
     ItemGrant,
+    PushFacts,
     SessionFacts,
     Statistics,
     SubscriptionFacts,
@@ -211,6 +213,25 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
             told = statistics if known[1].wants_statistics else ()
             await self._tell_end(requests.NotifyTablesEnd(session.id, (_table(subscription, told),)))
 
+    # -- push notifications ---------------------------------------------------------------------------------------
+
+    async def register_device(self, session: SessionFacts, device: DeviceFacts) -> None:
+        await self._answer(requests.NotifyDevice(session.user, session.id, _device(device)), Done)
+
+    async def change_device_token(self, session: SessionFacts, device: DeviceFacts, new_token: str) -> None:
+        await self._answer(requests.NotifyTokenChange(session.user, session.id, _device(device), new_token), Done)
+
+    async def activate_push(self, session: SessionFacts, device: DeviceFacts, subscription: PushFacts) -> None:
+        request = requests.NotifyActivation(
+            session.user,
+            session.id,
+            _push_table(subscription),
+            _device(device),
+            subscription.trigger,
+            subscription.format,
+        )
+        await self._answer(request, Done)
+
     # -- messages -------------------------------------------------------------------------------------------------
 
     async def message(self, session: SessionFacts, text: str) -> str | None:
@@ -320,4 +341,22 @@ def _table(subscription: SubscriptionFacts, statistics: Sequence[Statistics] = (
         data_adapter=subscription.data_adapter,
         items=subscription.items,
         statistics=tuple([requests.Statistics(each.sent, each.lost, each.filtered) for each in statistics]),
+    )
+
+
+def _device(device: DeviceFacts) -> requests.DeviceInfo:
+    return requests.DeviceInfo(device.platform, device.application, device.token)
+
+
+def _push_table(subscription: PushFacts) -> requests.TableInfo:
+    """It has no number, because it is not one of the session's subscriptions."""
+    return requests.TableInfo(
+        index=0,
+        mode=subscription.mode.value,
+        group=subscription.group,
+        schema=subscription.schema,
+        first_item=1,
+        last_item=len(subscription.items),
+        data_adapter=subscription.data_adapter,
+        items=subscription.items,
     )

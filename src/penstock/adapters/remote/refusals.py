@@ -32,6 +32,9 @@ _CREDITS = {
     "NNS": Reason.CREDENTIALS,
     "NNT": Reason.AUTHORITY_ERROR,
     "NUM": Reason.MESSAGE_FAILED,
+    "MDA": Reason.AUTHORITY_ERROR,
+    "MDC": Reason.AUTHORITY_ERROR,
+    "MSA": Reason.AUTHORITY_ERROR,
 }
 
 # Where a client may come back later, and will.

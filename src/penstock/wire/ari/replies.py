@@ -229,4 +229,7 @@ REPLY_PARSERS: dict[str, Callable[[str, str, TokenReader, Version], Reply]] = {
     "NUM": _done,
     "NNT": _tables_admitted,
     "NTC": _done,
+    "MDA": _done,
+    "MDC": _done,
+    "MSA": _done,
 }

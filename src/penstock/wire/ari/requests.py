@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from penstock.wire.ari.replies import VERSION_PARAMETER
-from penstock.wire.ari.values import MODES, Encoder, encode_compatible, encoder
+from penstock.wire.ari.values import MODES, Encoder, encode_compatible, encode_platform, encoder
 from penstock.wire.ari.version import NEWEST, Version
 
 # Reserved identifiers; those of requests must differ. RAC has 1, a failing metadata adapter 2, and adapters number
@@ -212,12 +212,14 @@ class TableInfo:
     # Only for subscriptions that have ended; there may be none.
     statistics: tuple[Statistics, ...] = ()
 
-    def tokens(self, encode: Encoder, version: Version) -> list[str]:
+    def tokens(self, encode: Encoder, version: Version, with_selector: bool = True) -> list[str]:
         head = ["I", str(self.index), "M", MODES[self.mode], *_text(encode, self.group)]
         if version.has_rich_tables:
             head += _text(encode, self.data_adapter)
         head += _text(encode, self.schema)
-        head += ["I", str(self.first_item), "I", str(self.last_item), *_text(encode, self.selector)]
+        head += ["I", str(self.first_item), "I", str(self.last_item)]
+        if with_selector:
+            head += _text(encode, self.selector)
         if version.has_rich_tables:
             head += ["I", str(len(self.items)), *_text(encode, *self.items)]
         return head
@@ -258,6 +260,60 @@ class NotifyTablesEnd(Request):
         for table in self.tables:
             tokens += table.final_tokens(encode, version)
         return tokens
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """A device for push notifications."""
+
+    platform: str | None
+    application: str
+    token: str = field(repr=False)
+
+    def tokens(self, encode: Encoder) -> list[str]:
+        return ["P", encode_platform(self.platform), *_text(encode, self.application, self.token)]
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyDevice(Request):
+    """A session wants to use a device."""
+
+    method: ClassVar[str] = "MDA"
+    user: str | None
+    session: str
+    device: DeviceInfo
+
+    def arguments(self, encode: Encoder, version: Version) -> list[str]:
+        return _text(encode, self.user, self.session) + self.device.tokens(encode)
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyTokenChange(Request):
+    method: ClassVar[str] = "MDC"
+    user: str | None
+    session: str
+    device: DeviceInfo
+    new_token: str = field(repr=False)
+
+    def arguments(self, encode: Encoder, version: Version) -> list[str]:
+        return _text(encode, self.user, self.session) + self.device.tokens(encode) + _text(encode, self.new_token)
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyActivation(Request):
+    """A subscription for push notifications, which has no selector, on a device."""
+
+    method: ClassVar[str] = "MSA"
+    user: str | None
+    session: str
+    table: TableInfo
+    device: DeviceInfo
+    trigger: str | None
+    format: str
+
+    def arguments(self, encode: Encoder, version: Version) -> list[str]:
+        tokens = _text(encode, self.user, self.session) + self.table.tokens(encode, version, with_selector=False)
+        return tokens + self.device.tokens(encode) + _text(encode, self.trigger, self.format)
 
 
 def encode_request(identifier: str, request: Request, version: Version) -> bytes:

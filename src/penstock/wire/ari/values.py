@@ -22,6 +22,10 @@ EMPTY = "$"
 MODES = {"RAW": "R", "MERGE": "M", "DISTINCT": "D", "COMMAND": "C"}
 _MODE_NAMES = {letter: name for name, letter in MODES.items()}
 
+# The letters of platforms of push notifications. The protocol has none for other platforms: they are null.
+PLATFORMS = {"Apple": "A", "Google": "G"}
+_PLATFORM_NAMES = {letter: name for name, letter in PLATFORMS.items()}
+
 # The letters of difference formats: JSON Patch, and TLCP-diff (also called diff-match-patch).
 JSON_PATCH = "J"
 TEXT_DIFFERENCE = "M"
@@ -134,6 +138,10 @@ def encode_modes(modes: Sequence[str]) -> str:
     return "".join([MODES[mode] for mode in modes]) or EMPTY
 
 
+def encode_platform(platform: str | None) -> str:
+    return PLATFORMS.get(platform or "", NULL)
+
+
 class TokenReader:
     """Reads the tokens of one packet from left to right; what does not fit raises BadPacket with its position.
 
@@ -209,6 +217,13 @@ class TokenReader:
         if not text:
             raise self.bad("null or empty, expected a name", 1)
         return text
+
+    def platform(self) -> str | None:
+        """Null is one that the protocol has no letter for."""
+        letter = self.typed("P")
+        if letter != NULL and letter not in _PLATFORM_NAMES:
+            raise self.bad(f"expected one of {', '.join(_PLATFORM_NAMES)}, {NULL}", 1)
+        return _PLATFORM_NAMES.get(letter)
 
     def boolean(self) -> bool:
         value = self.typed("B")
