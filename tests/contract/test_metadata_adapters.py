@@ -160,7 +160,12 @@ def device(application: str = "com.example", platform: str = "Apple") -> DeviceF
 def test_devices_reach_the_adapter_as_they_are(backend: Backend, platform: str) -> None:
     with backend.server.client(user="é|ü") as client:
         asked = device(platform=platform)
-        assert backend.server.ask(client, lambda authority, session: authority.register_device(session, asked)) is None
+        assert (
+            backend.server.ask_authority(
+                client.socket.session, lambda authority, session: authority.register_device(session, asked)
+            )
+            is None
+        )
         session = client.socket.session
     facts = {"platform": platform, "application": "com.example", "token": TOKEN}
     backend.reports.expect("device", user="é|ü", session=session, **facts)
@@ -173,7 +178,9 @@ def test_a_refused_device_is_told_the_code_for_it(
     backend: Backend, client: Client, application: str, code: int, text: str
 ) -> None:
     asked = device(application)
-    answer = backend.server.ask(client, lambda authority, session: authority.register_device(session, asked))
+    answer = backend.server.ask_authority(
+        client.socket.session, lambda authority, session: authority.register_device(session, asked)
+    )
     assert answer is not None
     assert answer[0] == code
     assert text in answer[1]
@@ -185,7 +192,9 @@ def test_the_adapter_is_asked_about_the_new_token_of_a_device(
 ) -> None:
     asked = device()
     assert (
-        backend.server.ask(client, lambda authority, session: authority.change_device_token(session, asked, new))
+        backend.server.ask_authority(
+            client.socket.session, lambda authority, session: authority.change_device_token(session, asked, new)
+        )
         == answer
     )
     known = {"application": "com.example", "token": TOKEN, "new": new}
@@ -199,7 +208,9 @@ def test_the_adapter_is_asked_about_a_subscription_for_push_notifications(
 ) -> None:
     items = tuple(group.split())
     push = PushFacts("FEED", Mode.DISTINCT, group, "x y", items, ("x", "y"), '{"aps": {"alert": "$[1]%"}}', trigger)
-    answer = backend.server.ask(client, lambda authority, session: authority.activate_push(session, device(), push))
+    answer = backend.server.ask_authority(
+        client.socket.session, lambda authority, session: authority.activate_push(session, device(), push)
+    )
     assert answer == ((-13, "not by push") if group == "silent" else None)
     backend.reports.expect(
         "push",

@@ -52,7 +52,12 @@ def test_data_adapter_and_items_of_push_notifications_are_told(backend: RemotePr
     device = DeviceFacts("Google", "com.example", "t")
     with backend.server.client() as client:
         session = client.socket.session
-        assert backend.server.ask(client, lambda authority, asked: authority.activate_push(asked, device, push)) is None
+        assert (
+            backend.server.ask_authority(
+                client.socket.session, lambda authority, asked: authority.activate_push(asked, device, push)
+            )
+            is None
+        )
     backend.reports.expect("push", session=session, adapter="FEED", items="one two")
 
 

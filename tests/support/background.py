@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,10 +17,15 @@ from penstock.adapters.demo import demo_sets
 from penstock.adapters.monitor import MonitorAdapter
 from penstock.adapters.publisher import Publisher
 from penstock.config import load
-from penstock.kernel.ports import Event, Selector, SessionFacts
+from penstock.doors.tlcp.refusals import control_error
+from penstock.kernel.ports import Authority, Event, Selector, SessionFacts
+from penstock.kernel.session import Session
 from penstock.server import Server
 
 T = TypeVar("T")
+
+# What an authority may be asked about a session.
+Question = Callable[[Authority, Session], Awaitable[None]]
 
 
 class HandAdapter(DataAdapter):
@@ -175,6 +180,20 @@ class ServerThread:
 
         async def run() -> T:
             return function(*arguments)
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
+
+    def ask_authority(self, session: str, question: Question) -> tuple[int, str] | None:
+        """Ask the metadata adapter about a session: None if it agrees, else what a TLCP client is told."""
+
+        async def run() -> tuple[int, str] | None:
+            found = self.server.kernel.find_session(session)
+            try:
+                await question(self.server.sets.open_sets[found.adapter_set].authority, found)
+            except Refusal as refusal:
+                error = control_error(refusal, "1")
+                return error.code, error.message
+            return None
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
 

@@ -19,7 +19,10 @@ from penstock.adapters.access import AccessError, AccessMetadata
 from penstock.adapters.access.commands import app
 from penstock.adapters.access.rules import Rule, Rules
 from penstock.adapters.access.tokens import TokenChecker, TokenSettings
-from tests.adapters.access.world import facts
+from penstock.kernel.item import Mode
+from penstock.kernel.ports import DeviceFacts, PushFacts
+from tests.adapters.access.world import AccessServer, facts, password_of, write_users
+from tests.support.background import Question
 from tests.support.process import READY
 from tests.support.raw import CID, Exchange, params
 
@@ -35,8 +38,8 @@ def first_cells(text: str) -> list[str]:
     return re.findall(r"^\| `([^`|]+)` \|", text, re.MULTILINE)
 
 
-def attempts() -> list[list[str]]:
-    rows = re.findall(r"^\|(.*)\|$", section("A complete example"), re.MULTILINE)
+def attempts(title: str) -> list[list[str]]:
+    rows = re.findall(r"^\|(.*)\|$", section(title), re.MULTILINE)
     return [[cell.strip() for cell in row.split("|")] for row in rows[2:]]
 
 
@@ -67,11 +70,12 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 def test_the_example_has_all_its_parts() -> None:
-    assert set(files()) == {"desk.py", "penstock.toml"}
-    assert len(attempts()) == 11
+    assert set(files()) == {"desk.py", "penstock.toml", "push.toml"}
+    assert len(attempts("A complete example")) == 11
+    assert len(attempts("Push notifications")) == 7
 
 
-@pytest.mark.parametrize(("user", "password", "item", "mode", "answer"), attempts())
+@pytest.mark.parametrize(("user", "password", "item", "mode", "answer"), attempts("A complete example"))
 def test_the_example_answers_as_its_table_says(
     port: int, user: str, password: str, item: str, mode: str, answer: str
 ) -> None:
@@ -95,6 +99,30 @@ def play(port: int, user: str, password: str, item: str, mode: str) -> str:
         lines = http.read_until("U")
         (frequency,) = [line.split(",")[2] for line in lines if line.startswith("CONF,")]
         return frequency if frequency == "unlimited" else f"{float(frequency):g}"
+
+
+@pytest.mark.parametrize(("user", "roles", "application", "item", "answer"), attempts("Push notifications"))
+def test_the_rules_for_push_answer_as_their_table_says(
+    tmp_path: Path, user: str, roles: str, application: str, item: str, answer: str
+) -> None:
+    rules = tomllib.loads(files()["push.toml"])["adapters"]["DESK"]["metadata"]["parameters"]["rules"]
+    users = write_users(tmp_path / "users", {"ada": ["trader"], "bob": []})
+    given = {"user": user, "password": password_of(user)} if user else {}
+    assert user != "ada" or roles == "trader"
+    device = DeviceFacts("Apple", application, "token")
+    push = PushFacts("HAND", Mode.MERGE, item, "value", (item,), ("value",), "{}", None)
+    questions: list[Question] = [
+        lambda authority, session: authority.register_device(session, device),
+        lambda authority, session: authority.change_device_token(session, device, "new"),
+        lambda authority, session: authority.activate_push(session, device, push),
+    ]
+    with (
+        AccessServer(AccessMetadata(users=users, anonymous=True, rules=rules)) as server,
+        Exchange(server.host, server.port).stream(**given) as stream,
+    ):
+        answers = [server.ask_authority(stream.session, question) for question in questions]
+    codes = ["allowed" if each is None else str(each[0]) for each in answers]
+    assert codes == {"allowed": ["allowed"] * 3, "43": ["43"] * 3, "21": ["allowed", "allowed", "21"]}[answer]
 
 
 def test_the_tables_name_all_parameters_and_keys() -> None:

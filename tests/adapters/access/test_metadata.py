@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from penstock.adapters import Reason, Refusal
 from penstock.adapters.access import AccessError, AccessMetadata
 from penstock.adapters.access.metadata import NOT_ADMITTED
 from penstock.kernel.item import Mode
-from penstock.kernel.ports import Admission
+from penstock.kernel.ports import Admission, DeviceFacts, PushFacts
 from penstock.services.errors import StartError
 from penstock.testing import Harness
 from tests.adapters.access.world import (
@@ -207,6 +207,43 @@ def test_without_rules_everything_is_as_in_the_base_class(users: Path) -> None:
     assert metadata.prefilter_frequency("QUOTES", "a") == 0.0
     with pytest.raises(Refusal, match="This adapter set accepts no messages"):
         metadata.message(facts("alice"), "hello")
+    permit_push(metadata, "alice")
+
+
+def permit_push(metadata: AccessMetadata, user: str) -> None:
+    """Raises what the adapter raises; `alice` is a trader."""
+    session = facts(user, *["trader"] * (user == "alice"))
+    device = DeviceFacts("Web", "app", "token")
+    metadata.register_device(session, device)
+    metadata.change_device_token(session, device, "new")
+    metadata.activate_push(session, device, PushFacts("Q", Mode.MERGE, "g", "s", ("a", "b"), ("x",), "{}", None))
+
+
+def test_each_item_of_a_push_subscription_must_be_granted_whatever_group_it_came_from(users: Path) -> None:
+    rules: list[dict[str, Any]] = [
+        {"items": ["a"], "push_applications": ["app"]},
+        {"roles": ["trader"], "items": ["b"]},
+    ]
+    permit_push(AccessMetadata(users=users, rules=rules), "alice")
+    with pytest.raises(Refusal, match=r"^b is not among the items that this user gets by push$") as raised:
+        permit_push(AccessMetadata(users=users, rules=rules), "bob")
+    assert raised.value.reason is Reason.GROUP
+
+
+@pytest.mark.parametrize("rules", [[], [{"items": ["a", "b"]}]])
+def test_devices_need_a_rule_of_their_own_in_every_request_about_them(users: Path, rules: list[dict[str, Any]]) -> None:
+    metadata = AccessMetadata(users=users, rules=rules)
+    device = DeviceFacts("Web", f"app{'x' * 100}", "token")
+    push = PushFacts("Q", Mode.MERGE, "g", "s", ("a",), ("x",), "{}", None)
+    asked: list[Callable[[], None]] = [
+        lambda: metadata.register_device(facts("alice"), device),
+        lambda: metadata.change_device_token(facts("alice"), device, "new"),
+        lambda: metadata.activate_push(facts("alice"), device, push),
+    ]
+    for ask in asked:
+        with pytest.raises(Refusal, match=f"^app{'x' * 57} is not among the applications of this user$") as raised:
+            ask()
+        assert raised.value.reason is Reason.APPLICATION
 
 
 def test_with_an_empty_list_of_rules_nothing_is_allowed(users: Path) -> None:

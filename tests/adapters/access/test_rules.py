@@ -101,6 +101,38 @@ def test_messages_are_denied_where_no_rule_allows_them() -> None:
     assert not Rules([{"items": ["*"]}]).may_send_messages(ADA)
 
 
+def applications(rules: Rules, who: KnownUser) -> list[str]:
+    return [
+        name for name in ("com.desk.ios", "com.desk.android", "com.ada", "app") if rules.may_use_application(who, name)
+    ]
+
+
+def test_devices_are_denied_where_no_rule_allows_their_application() -> None:
+    assert applications(Rules([]), ADA) == []
+    assert applications(Rules([{"items": ["*"]}]), ADA) == []
+
+
+def test_the_first_rule_for_the_user_that_names_applications_says_which() -> None:
+    rules = Rules(
+        [
+            {"items": ["*"]},
+            {"roles": ["trader"], "push_applications": ["com.desk.*", "com.{user}"]},
+            {"users": ["*"], "push_applications": ["app"]},
+            {"push_applications": []},
+            {"push_applications": ["*"]},
+        ]
+    )
+    assert applications(rules, ADA) == ["com.desk.ios", "com.desk.android", "com.ada"]
+    assert applications(rules, BOB) == ["app"]
+    assert applications(rules, NOBODY) == []
+
+
+def test_what_is_granted_may_be_had_by_push_unless_the_rule_says_no() -> None:
+    rules = Rules([{"items": ["tick.*"], "push": False}, {"items": ["*"]}])
+    granted = [rules.grant(ADA, "QUOTES", item) for item in ("tick.gold", "gold")]
+    assert [rule is not None and rule.push for rule in granted] == [False, True]
+
+
 def test_a_rule_about_sessions_alone_grants_no_item() -> None:
     assert granting(ADA, "stock", {"name": "x", "may_send_messages": True}) is None
 
@@ -151,6 +183,21 @@ A_LIST_OF_ITEMS = (
         ({"items": ["a"], "prefilter_frequency": "2"}, 'rule 2: prefilter_frequency = "2": expected a number above 0'),
         ({"max_bandwidth": -1}, "rule 2: max_bandwidth = -1: expected a number above 0"),
         ({"may_send_messages": "yes"}, 'rule 2: may_send_messages = "yes": expected true or false'),
+        ({"items": ["a"], "push": 1}, "rule 2: push = 1: expected true or false"),
+        ({"push": True}, 'rule 2: push without items: expected items = ["…"] in the same rule'),
+        (
+            {"items": ["a"], "deny": True, "push": False},
+            "rule 2: push with deny = true: expected only users, roles, data_adapters, items",
+        ),
+        (
+            {"push_applications": "app"},
+            'rule 2: push_applications = "app": expected a list of patterns of application identifiers',
+        ),
+        ({"push_applications": [""]}, 'rule 2: push_applications = [""]: expected a list of patterns of application'),
+        (
+            {"push_applications": ["{app}"]},
+            'rule 2: push_applications = "{app}": expected patterns of application identifiers, as those of items',
+        ),
         ({"name": "", "items": ["a"]}, 'rule 2: name = "": expected a name for messages, not empty'),
         ({"name": "slow", "max_bandwidth": 0}, "rule 2 (slow): max_bandwidth = 0: expected a number above 0"),
         ({"name": "x\ny", "max_bandwidth": 0}, r"rule 2 (x\u000ay): max_bandwidth = 0: expected a number above 0"),
@@ -187,6 +234,7 @@ def test_rules_that_are_no_list_are_refused(tables: object) -> None:
         ({"users": ["*"], "items": ["a"]}, "users"),
         ({"roles": ["trader"], "items": ["a"]}, "roles"),
         ({"items": ["a", "{user}"]}, "{user} in items"),
+        ({"push_applications": ["app.{user}"]}, "{user} in push_applications"),
     ],
 )
 def test_where_nobody_has_a_name_a_rule_that_needs_one_is_refused(table: dict[str, Any], key: str) -> None:

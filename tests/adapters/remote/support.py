@@ -6,14 +6,11 @@ import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
-from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter, Refusal
-from penstock.doors.tlcp.refusals import control_error
-from penstock.kernel.ports import Authority
-from penstock.kernel.session import Session
+from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.server import Server
 from penstock.testing import ari_peer
 from penstock.wire.ari.packets import Credentials
@@ -26,9 +23,6 @@ from tests.support.raw import Exchange, Socket, params
 PATIENCE = 15.0
 
 R = TypeVar("R", bound=Request)
-
-# A question about a session.
-Question = Callable[[Authority, Session], Awaitable[None]]
 
 
 class RemoteServer(BackgroundServer):
@@ -56,18 +50,6 @@ class RemoteServer(BackgroundServer):
 
     def client(self, **parameters: object) -> Client:
         return Client(self, **parameters)
-
-    def ask(self, client: Client, question: Question) -> tuple[int, str] | None:
-        """Ask the authority about the client's session: None if it agrees, else what the client would be told."""
-        return asyncio.run_coroutine_threadsafe(self._ask(client.socket.session, question), self._loop).result(PATIENCE)
-
-    async def _ask(self, session: str, question: Question) -> tuple[int, str] | None:
-        try:
-            await question(self.server.sets.open_sets["REMOTE"].authority, self.server.kernel.find_session(session))
-        except Refusal as refusal:
-            error = control_error(refusal, "1")
-            return error.code, error.message
-        return None
 
 
 class Client:

@@ -33,7 +33,8 @@ from penstock.wire.ari.replies import (
     UserItemFacts,
 )
 from penstock.wire.ari.version import NEWEST, SUPPORTED, Version
-from tests.adapters.remote.support import Client, Question, RemotePeer, RemoteServer, wait_until
+from tests.adapters.remote.support import Client, RemotePeer, RemoteServer, wait_until
+from tests.support.background import Question
 
 ALL = ("RAW", "MERGE", "DISTINCT", "COMMAND")
 
@@ -434,7 +435,7 @@ PERMITS: dict[str, Question] = {
 def test_devices_and_push_subscriptions_are_asked_for_in_every_version(server: RemoteServer, version: Version) -> None:
     with connect(server, version) as decider, server.client(user="me") as client:
         assert isinstance(decider, Decider)
-        assert [server.ask(client, question) for question in PERMITS.values()] == [None] * 3
+        assert [server.ask_authority(client.socket.session, question) for question in PERMITS.values()] == [None] * 3
         me = "me", client.socket.session
         device = requests.DeviceInfo("Apple", "com.example", "hush|é")
         table = requests.TableInfo(0, "DISTINCT", "a b", "s", 1, 2)
@@ -452,9 +453,13 @@ def test_of_a_browser_the_adapter_is_told_no_platform_and_no_trigger_where_there
 ) -> None:
     device = replace(DEVICE, platform="Web")
     with server.client() as client:
-        server.ask(client, lambda authority, session: authority.register_device(session, device))
+        server.ask_authority(
+            client.socket.session, lambda authority, session: authority.register_device(session, device)
+        )
         push = replace(PUSH, trigger=None)
-        server.ask(client, lambda authority, session: authority.activate_push(session, device, push))
+        server.ask_authority(
+            client.socket.session, lambda authority, session: authority.activate_push(session, device, push)
+        )
     registered, activated = decider.wait_for(requests.NotifyDevice), decider.wait_for(requests.NotifyActivation)
     assert isinstance(registered, requests.NotifyDevice)
     assert isinstance(activated, requests.NotifyActivation)
@@ -480,7 +485,7 @@ def test_what_is_not_allowed_with_push_is_refused_with_the_code_for_it(
 ) -> None:
     decider.answers[method] = handler
     with server.client() as client:
-        answer = server.ask(client, PERMITS[method])
+        answer = server.ask_authority(client.socket.session, PERMITS[method])
     assert answer is not None
     assert answer[0] == code
     assert answer[1].startswith(text)
@@ -491,11 +496,11 @@ def test_nothing_is_allowed_with_push_while_the_adapter_is_away(server: RemoteSe
     decider = connect(server)
     with server.client() as client:
         lose(server, decider)
-        answer = server.ask(client, PERMITS[method])
+        answer = server.ask_authority(client.socket.session, PERMITS[method])
         assert answer is not None
         assert answer[0] == 66
         with connect(server):
-            assert server.ask(client, PERMITS[method]) is None
+            assert server.ask_authority(client.socket.session, PERMITS[method]) is None
 
 
 def test_tokens_of_devices_are_not_logged(
@@ -504,7 +509,7 @@ def test_tokens_of_devices_are_not_logged(
     decider.answers["MDC"] = failing(ExceptionKind.GENERIC)
     with caplog.at_level(logging.DEBUG), server.client() as client:
         for question in PERMITS.values():
-            server.ask(client, question)
+            server.ask_authority(client.socket.session, question)
     logged = "".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
     assert "refused a request" in logged
     assert "hush" not in logged

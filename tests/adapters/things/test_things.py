@@ -13,6 +13,7 @@ import pytest
 
 from penstock.client import Client, Subscription, SubscriptionRefused, connect
 from penstock.client.errors import SessionLost
+from penstock.kernel.ports import DeviceFacts
 from tests.adapters.access.world import password_of
 from tests.doors.ditto.site import MERGE, Site, entry, policy
 from tests.support.raw import Exchange, Socket, params, tags
@@ -233,3 +234,13 @@ def test_a_field_that_is_no_pointer_is_refused(site: Site, alice: httpx.Client, 
             await refusal(watch(client, thing, "attributes//a"))
 
     run(test())
+
+
+def test_things_have_no_push_notifications_because_rights_may_be_lost(site: Site, alice: httpx.Client) -> None:
+    device = DeviceFacts("Apple", "com.example", "token")
+    with Exchange("127.0.0.1", site.server.stream_ports[0]).socket() as socket:
+        socket.create("DITTO", user="alice", password=password_of("alice"))
+        answer = site.ask_authority(
+            socket.session, lambda authority, session: authority.register_device(session, device)
+        )
+    assert answer == (43, "PN_appId: Things have no push notifications, which would outlive the right to read")

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from penstock.config.checks import DASHBOARD_SET
 from penstock.journal.reader import JournalReader
+from penstock.kernel.ports import DeviceFacts
 from penstock.log import configure_levels
 from penstock.log.lines import TextFormatter
 from penstock.services.admin.audit import ENTITY, KIND
@@ -327,6 +329,15 @@ def test_an_unknown_path_and_a_wrong_method_are_told(site: AdminSite) -> None:
     assert (site.ask("GET", "/nothing").status, site.ask("GET", "/nothing").error) == (404, "Not Found")
     answer = site.ask("PATCH", "/blocks")
     assert (answer.status, answer.error, answer.headers["allow"]) == (405, "Method Not Allowed", "DELETE, GET, PUT")
+
+
+def test_the_dashboard_has_no_push_notifications_because_logins_may_end(site: AdminSite) -> None:
+    device = DeviceFacts("Apple", "com.example", "token")
+    with site.exchange.stream(DASHBOARD_SET, user="root", password="root-secret") as stream:
+        answer = site.ask_authority(
+            stream.session, lambda authority, session: authority.register_device(session, device)
+        )
+    assert answer == (43, "PN_appId: The dashboard has no push notifications, which would outlive the login")
 
 
 def test_what_needs_a_process_or_tlex_says_so_where_there_is_none(site: AdminSite) -> None:

@@ -16,7 +16,7 @@ from penstock.adapters.access.settings import AccessError
 from penstock.adapters.api import Maybe, MetadataAdapter
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
-from penstock.kernel.ports import Admission, ClientFacts, SessionFacts
+from penstock.kernel.ports import Admission, ClientFacts, DeviceFacts, PushFacts, SessionFacts
 from penstock.log import get
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ NOT_ADMITTED = "User/password check failed"
 # Password checks at a time, because each takes much memory and CPU. Further ones wait.
 MAX_CHECKS = 4
 
-ITEM_SHOWN = 60
+NAME_SHOWN = 60
 
 
 class AccessMetadata(MetadataAdapter):
@@ -155,7 +155,7 @@ class AccessMetadata(MetadataAdapter):
         for name in names:
             if not self._may_see(session, data_adapter, name):
                 # The same text as for an item that does not exist, because that must not be revealed.
-                raise Refusal(Reason.GROUP, f"{name[:ITEM_SHOWN]} is not among the items of this user")
+                raise Refusal(Reason.GROUP, f"{name[:NAME_SHOWN]} is not among the items of this user")
         return names
 
     def allows_mode(self, session: SessionFacts, data_adapter: str, item: str, mode: Mode) -> Maybe[bool]:
@@ -189,6 +189,26 @@ class AccessMetadata(MetadataAdapter):
     def _who(self, session: SessionFacts) -> KnownUser:
         # Without authentication the name that a client gives means nothing.
         return KnownUser(session.user or None if self.knows_names else None, session.roles)
+
+    # -- push notifications ---------------------------------------------------------------------------------------
+
+    def register_device(self, session: SessionFacts, device: DeviceFacts) -> None:
+        self._check_application(session, device)
+
+    def change_device_token(self, session: SessionFacts, device: DeviceFacts, new_token: str) -> None:
+        self._check_application(session, device)
+
+    def activate_push(self, session: SessionFacts, device: DeviceFacts, subscription: PushFacts) -> None:
+        self._check_application(session, device)
+        for item in subscription.items:
+            rule = self._rule(session, subscription.data_adapter, item)
+            if self._rules is not None and (rule is None or not rule.push):
+                raise Refusal(Reason.GROUP, f"{item[:NAME_SHOWN]} is not among the items that this user gets by push")
+
+    def _check_application(self, session: SessionFacts, device: DeviceFacts) -> None:
+        if self._rules is not None and not self._rules.may_use_application(self._who(session), device.application):
+            shown = device.application[:NAME_SHOWN]
+            raise Refusal(Reason.APPLICATION, f"{shown} is not among the applications of this user")
 
     # -- messages -------------------------------------------------------------------------------------------------
 

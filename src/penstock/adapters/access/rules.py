@@ -37,6 +37,7 @@ A_RATE = f"a number above 0, up to {LARGEST_RATE:.0f}"
 A_COUNT = f"a whole number from 1 to {LARGEST_COUNT}"
 A_SWITCH = "true or false"
 A_PATTERN = "patterns of item names, in which * stands for any characters and {user} for the user's name"
+AN_APPLICATION = "patterns of application identifiers, as those of items"
 MODES = ", ".join(f'"{mode.value}"' for mode in Mode)
 
 
@@ -60,6 +61,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     modes: Annotated[tuple[Mode, ...], Meta(min_length=1), allowed(f"a list of {MODES}")] = tuple(Mode)
     max_frequency: Annotated[Rate | None, allowed(A_RATE)] = None
     max_buffer_size: Annotated[Count | None, allowed(A_COUNT)] = None
+    push: Annotated[bool, allowed(A_SWITCH)] = True
 
     # Of the item, whoever asks for it.
     snapshot_length: Annotated[Count | None, allowed(A_COUNT)] = None
@@ -69,6 +71,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     max_bandwidth: Annotated[Rate | None, allowed(A_RATE)] = None
     manages_bandwidth: Annotated[bool | None, allowed(A_SWITCH)] = None
     may_send_messages: Annotated[bool | None, allowed(A_SWITCH)] = None
+    push_applications: Annotated[tuple[Name, ...] | None, allowed(f"a list of {AN_APPLICATION}")] = None
 
     def is_for(self, who: KnownUser) -> bool:
         if not self.users and not self.roles:
@@ -77,11 +80,10 @@ class Rule(Struct, frozen=True, kw_only=True):
         return named or not who.roles.isdisjoint(self.roles)
 
 
-ABOUT_ITEMS = ("data_adapters", "deny", "modes", "max_frequency", "max_buffer_size") + (
-    OF_THE_ITEM := ("snapshot_length", "prefilter_frequency")
-)
-ABOUT_SESSIONS = ("max_bandwidth", "manages_bandwidth", "may_send_messages")
-NOT_WITH_DENY = ("modes", "max_frequency", "max_buffer_size", *OF_THE_ITEM, *ABOUT_SESSIONS)
+OF_A_GRANT = ("modes", "max_frequency", "max_buffer_size", "push", "snapshot_length", "prefilter_frequency")
+ABOUT_ITEMS = ("data_adapters", "deny", *OF_A_GRANT)
+ABOUT_SESSIONS = ("max_bandwidth", "manages_bandwidth", "may_send_messages", "push_applications")
+NOT_WITH_DENY = (*OF_A_GRANT, *ABOUT_SESSIONS)
 
 
 class _Entry(NamedTuple):
@@ -89,6 +91,8 @@ class _Entry(NamedTuple):
 
     rule: Rule
     patterns: tuple[Pattern, ...]
+    # None where the rule does not say anything about them.
+    applications: tuple[Pattern, ...] | None
 
     def is_about(self, data_adapter: str) -> bool:
         return not self.rule.data_adapters or data_adapter in self.rule.data_adapters
@@ -152,6 +156,11 @@ class Rules:
     def may_send_messages(self, who: KnownUser) -> bool:
         return self._said_to(who, lambda rule: rule.may_send_messages) or False
 
+    def may_use_application(self, who: KnownUser, application: str) -> bool:
+        """Whether somebody may have push notifications for this application."""
+        said = next((entry.applications for entry in self._of(who) if entry.applications is not None), ())
+        return any(pattern.matches(application, who.user) for pattern in said)
+
     def _said_to(self, who: KnownUser, said: Callable[[Rule], T | None]) -> T | None:
         return next((found for entry in self._of(who) if (found := said(entry.rule)) is not None), None)
 
@@ -164,12 +173,8 @@ def _place(index: int, table: object) -> str:
 def _entry(table: object, place: str) -> _Entry:
     rule = read(Rule, table, place)
     given = [key for key in table if key != "name"] if isinstance(table, dict) else []
-    patterns = []
-    for text in rule.items:
-        try:
-            patterns.append(Pattern(text))
-        except ValueError:
-            raise wrong(place, "items", text, A_PATTERN) from None
+    patterns = _patterns(rule.items, place, "items", A_PATTERN)
+    applications = rule.push_applications
     if not rule.items:
         for key in given:
             if key in ABOUT_ITEMS:
@@ -180,11 +185,29 @@ def _entry(table: object, place: str) -> _Entry:
         for key in given:
             if key in NOT_WITH_DENY:
                 raise AccessError(f"{place}: {key} with deny = true: expected only users, roles, data_adapters, items")
-    return _Entry(rule, tuple(patterns))
+    return _Entry(
+        rule,
+        patterns,
+        None if applications is None else _patterns(applications, place, "push_applications", AN_APPLICATION),
+    )
+
+
+def _patterns(texts: Sequence[str], place: str, key: str, expected: str) -> tuple[Pattern, ...]:
+    patterns = []
+    for text in texts:
+        try:
+            patterns.append(Pattern(text))
+        except ValueError:
+            raise wrong(place, key, text, expected) from None
+    return tuple(patterns)
 
 
 def _check_needs_no_name(entry: _Entry, place: str) -> None:
-    personal = any(pattern.is_personal for pattern in entry.patterns)
-    for key, used in (("users", entry.rule.users), ("roles", entry.rule.roles), ("{user} in items", personal)):
+    for key, used in (
+        ("users", entry.rule.users),
+        ("roles", entry.rule.roles),
+        ("{user} in items", any(pattern.is_personal for pattern in entry.patterns)),
+        ("{user} in push_applications", any(pattern.is_personal for pattern in entry.applications or ())),
+    ):
         if used:
             raise AccessError(f"{place}: {key} without users or tokens: expected one of them, or nobody has a name")

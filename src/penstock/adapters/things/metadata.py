@@ -14,7 +14,7 @@ from penstock.adapters.things.adapter import ThingsAdapter
 from penstock.adapters.things.fields import field_of, may_read
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
-from penstock.kernel.ports import Admission, ClientFacts, SessionFacts, Statistics, SubscriptionFacts
+from penstock.kernel.ports import Admission, ClientFacts, DeviceFacts, SessionFacts, Statistics, SubscriptionFacts
 from penstock.twins.access import Subjects, readable
 from penstock.twins.names import DEFAULT_SET, THINGS, thing_key
 from penstock.twins.registry import Twins
@@ -120,6 +120,9 @@ class ThingsMetadata(MetadataAdapter):
         if watcher is not None:
             for thing in watcher.things:
                 self._adapter.unwatch(thing, watcher.fields)
+
+    def register_device(self, session: SessionFacts, device: DeviceFacts) -> None:
+        raise Refusal(Reason.APPLICATION, "Things have no push notifications, which would outlive the right to read")
 
     # -- rights that change ----------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from penstock.adapters.api import AdapterSet, MetadataAdapter
 from penstock.adapters.monitor import MonitorAdapter
 from penstock.config.checks import DASHBOARD_SET
 from penstock.kernel.errors import Reason, Refusal
-from penstock.kernel.ports import Admission, ClientFacts, SessionFacts
+from penstock.kernel.ports import Admission, ClientFacts, DeviceFacts, SessionFacts
 from penstock.monitor.sampler import MAX_POINTS
 from penstock.services.admin.logins import Logins
 from penstock.services.admin.problems import AdminProblem
@@ -45,6 +45,9 @@ class DashboardAccess(MetadataAdapter):
 
     async def snapshot_length(self, data_adapter: str, item: str) -> int:
         return MAX_POINTS if item == HISTORY else 10
+
+    async def register_device(self, session: SessionFacts, device: DeviceFacts) -> None:
+        raise Refusal(Reason.APPLICATION, "The dashboard has no push notifications, which would outlive the login")
 
 
 def dashboard_set(logins: Callable[[], Logins]) -> AdapterSet:
