@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -223,3 +227,55 @@ def test_one_session_has_so_many_calls_at_a_time_and_its_end_comes_after_them() 
 
     assert asyncio.run(main()) == [None] * MAX_CALLS + [Reason.UNKNOWN_SESSION] * 3
     assert told == [MAX_CALLS]
+
+
+# -- documentation ----------------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text("utf-8")
+SECTION = PAGE.partition("\n## Devices and push notifications\n")[2].partition("\n## ")[0]
+
+
+def test_the_page_names_the_methods_and_all_facts() -> None:
+    table = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", SECTION, re.MULTILINE))
+    assert list(table) == list(CALLS)
+    assert {"platform", "application", "token"} <= set(re.findall(r"`(\w+)`", table["register_device"]))
+    named = re.findall(r"`(\w+)`", table["activate_push"])
+    assert sorted(named) == sorted([field.name for field in fields(PushFacts)] + ["subscription"])
+
+
+def test_the_example_of_the_page_decides_as_it_says() -> None:
+    (example,) = re.findall(r"```python phones.py\n(.*?)```", SECTION, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    quotes = DeviceFacts("Web", "com.example.quotes", "one")
+    harness = Harness()
+
+    async def main() -> list[int | None]:
+        authority = SetAuthority(AdapterSet("SET", names["Phones"](), {}))
+        ada, bob, nobody = [await enter(authority, user) for user in ("ada", "bob", None)]
+        asked = [
+            authority.register_device(ada, quotes),
+            authority.register_device(ada, DEVICE),
+            authority.register_device(nobody, quotes),
+            authority.register_device(bob, quotes),
+            authority.change_device_token(ada, quotes, "two"),
+            authority.register_device(bob, replace(quotes, token="two")),
+            authority.activate_push(ada, quotes, PUSH),
+            authority.activate_push(ada, quotes, replace(PUSH, trigger=None)),
+        ]
+        return [await code(each) for each in asked]
+
+    async def enter(authority: SetAuthority, user: str | None) -> Session:
+        session, _ = harness.open()
+        session.user = user
+        await authority.welcome(session, ClientFacts("192.0.2.1", False, {}))
+        return session
+
+    async def code(question: Awaitable[None]) -> int | None:
+        try:
+            await question
+        except Refusal as refusal:
+            return control_error(refusal, "1").code
+        return None
+
+    assert asyncio.run(main()) == [None, 43, 43, -10, None, -10, None, -11]
