@@ -70,6 +70,11 @@ class Item(Timed):
 
     # -- subscribers ----------------------------------------------------------------------------------------------
 
+    @property
+    def audience(self) -> int:
+        """Those who are subscribed to it; that it is pinned is nobody."""
+        return self.subscribers - 1 if self.pinned else self.subscribers
+
     def grant(self, granted: ItemGrant) -> None:
         """What applies to the item from now on; only as long as it has no views."""
         self._distinct.resize(granted.snapshot_length)

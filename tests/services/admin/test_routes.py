@@ -16,6 +16,7 @@ from penstock.kernel.ports import DeviceFacts
 from penstock.log import configure_levels
 from penstock.log.lines import TextFormatter
 from penstock.services.admin.audit import ENTITY, KIND
+from penstock.services.tables import ItemsTable
 from tests.conformance.phrases import add, batch, create
 from tests.services.admin.site import AdminSite
 from tests.support.administration import basic
@@ -108,6 +109,22 @@ def test_items_are_listed_with_their_subscribers(site: AdminSite) -> None:
         found = site.ask("GET", "/items?adapter_set=TEST&data_adapter=DEFAULT").body
         expected = {"adapter_set": "TEST", "data_adapter": "DEFAULT", "item": "a", "mode": "MERGE"}
         assert found == {"total": 1, "items": [{**expected, "subscribers": 2, "events": 1}]}
+
+
+def test_an_item_that_is_kept_for_the_journal_has_no_subscriber_for_that_in_any_list(site: AdminSite) -> None:
+    feed = site.call(site.server.kernel.feed, "TEST", "DEFAULT")
+    site.call(feed.pin, "a")
+    table = ItemsTable(site.server.kernel)
+
+    def subscribers() -> tuple[object, object]:
+        (listed,) = site.ask("GET", "/items?adapter_set=TEST").body["items"]
+        ((_, row),) = [each for each in site.call(lambda: list(table())) if each[0] == "TEST/DEFAULT/a"]
+        return listed["subscribers"], row["subscribers"]
+
+    assert subscribers() == (0, "0")
+    with subscribed(site):
+        assert subscribers() == (1, "1")
+    site.call(feed.unpin)
 
 
 # -- sessions and subscriptions -------------------------------------------------------------------------------------

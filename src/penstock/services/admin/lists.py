@@ -138,7 +138,7 @@ def _described_item(place: tuple[Feed, Item]) -> ItemInfo:
         data_adapter=feed.name,
         item=item.name,
         mode=None if item.mode is None else item.mode.value,
-        subscribers=item.subscribers,
+        subscribers=item.audience,
         events=item.events,
     )
 
