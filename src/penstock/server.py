@@ -32,7 +32,7 @@ from penstock.config.checks import EVERY_INTERFACE
 from penstock.config.keys import all_keys, listener_values, value_of
 from penstock.doors.gate import Gate
 from penstock.durable import keep_to_owner
-from penstock.log import configure_levels, get, reopen
+from penstock.log import change_levels, get, reopen
 from penstock.loop import new_loop
 from penstock.monitor.health import Answer, ServerPhase, ready
 from penstock.services.admin.demo import demo_administrator
@@ -207,7 +207,7 @@ class Reloader:
         async with self._one_at_a_time:
             found = await asyncio.to_thread(self._loaded.again)
             reloaded = await self._server.reload(found.config)
-            configure_levels(found.config.log.level, found.config.log.levels)
+            change_levels(found.config.log.level, found.config.log.levels)
             return reloaded
 
 

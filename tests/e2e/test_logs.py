@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import forge
+from tests.support.administration import ask, write_users
 from tests.support.process import ServerProcess
 from tests.support.raw import Exchange
 
@@ -140,6 +141,26 @@ def test_a_reload_changes_levels(tmp_path: Path) -> None:
         wait_for(has(server.file, "new configuration rejected, the old one stays in force"))
         server.clients.control("Snobody", op="destroy", reqId=3)
         wait_for(has(server.file, "request refused", 2))
+
+
+def test_a_level_that_was_set_stays_until_the_configuration_has_another_for_it(tmp_path: Path) -> None:
+    category = "penstock.doors.tlcp"
+    write_users(tmp_path / "users")
+    server = Logging(tmp_path, **{"admin.users": str(tmp_path / "users")})
+    configuration = tmp_path / "penstock.toml"
+
+    def reloaded(more: str, times: int) -> object:
+        configuration.write_text(configuration.read_text() + more)
+        server.process.send_signal(signal.SIGHUP)
+        wait_for(has(server.file, "configuration reloaded", times))
+        # Levels are the last that a reload changes, and administration waits for one that is under way.
+        assert ask(server.process.api_port, "POST", "/reload").status == 200
+        return ask(server.process.api_port, "GET", "/levels").body[category]
+
+    with server.process:
+        ask(server.process.api_port, "PUT", "/levels", {"category": category, "level": "debug"})
+        assert reloaded('[log.levels]\n"penstock.doors" = "warning"\n', 1) == "debug"
+        assert reloaded(f'"{category}" = "error"\n', 3) == "error"
 
 
 def test_a_full_file_is_moved_away_while_the_server_runs(tmp_path: Path) -> None:

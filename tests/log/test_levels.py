@@ -135,3 +135,38 @@ def test_a_new_configuration_forgets_what_was_set_while_the_process_ran() -> Non
     log.configure_levels("warning", {"penstock.twins": "info"})
     assert written("penstock.kernel") == written("penstock.doors") == ["warning", "error"]
     assert written("penstock.twins") == ["info", "warning", "error"]
+
+
+def test_another_configuration_leaves_what_was_set_unless_it_says_something_else_of_the_same_category() -> None:
+    log.configure("info", "text", levels={"penstock.doors": "error", "penstock.twins": "error"})
+    for category in ("penstock.kernel", "penstock.doors", "penstock.twins", "penstock.journal"):
+        log.set_level(category, "debug")
+    log.change_levels("warning", {"penstock.doors": "error", "penstock.twins": "warning", "penstock.journal": "error"})
+    assert written("penstock.wire") == ["warning", "error"]
+    assert written("penstock.kernel") == written("penstock.doors") == [*EVERY]
+    assert written("penstock.twins") == ["warning", "error"]
+    assert written("penstock.journal") == ["error"]
+    # And again: the later word counts, not the earlier one.
+    log.change_levels("warning", {"penstock.twins": "warning"})
+    assert written("penstock.doors") == ["warning", "error"]
+    assert written("penstock.kernel") == [*EVERY]
+    log.set_level("penstock.kernel", None)
+    assert written("penstock.kernel") == ["warning", "error"]
+
+
+def test_the_level_of_all_is_one_of_them() -> None:
+    log.configure("info", "text")
+    log.set_level("penstock", "debug")
+    log.change_levels("info", {})
+    assert written("penstock.kernel") == [*EVERY]
+    log.change_levels("error", {})
+    assert written("penstock.kernel") == ["error"]
+
+
+def test_another_configuration_with_wrong_levels_changes_nothing() -> None:
+    log.configure("info", "text", levels={"penstock.doors": "error"})
+    log.set_level("penstock.doors", "debug")
+    with pytest.raises(LevelError):
+        log.change_levels("error", {"penstock.doors": "warning", "penstock.nobody": "debug"})
+    assert written("penstock.doors") == [*EVERY]
+    assert written("penstock.kernel") == ["info", "warning", "error"]

@@ -23,6 +23,7 @@ __all__ = [
     "Log",
     "RequestNumber",
     "Tap",
+    "change_levels",
     "check_level",
     "configure",
     "configure_levels",
@@ -113,6 +114,13 @@ def configure(
 def configure_levels(level: str, levels: Mapping[str, str]) -> None:
     """The levels of the configuration; what was set while the process ran is forgotten. Raises a LevelError."""
     _levels.configure(level, levels)
+
+
+def change_levels(level: str, levels: Mapping[str, str]) -> None:
+    """The levels of another configuration; what was set while the process ran stays, except for categories of which
+    that one says something else than the one before. Raises a LevelError.
+    """
+    _levels.change(level, levels)
 
 
 def set_level(category: str, level: str | None) -> None:

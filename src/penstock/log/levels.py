@@ -63,11 +63,19 @@ class Levels:
 
     def configure(self, level: str, levels: Mapping[str, str]) -> None:
         """Begin again with those of the configuration. Raises a LevelError before anything has changed."""
-        wanted = {WHOLE: level, **levels}
-        for category, each in wanted.items():
-            check_level(category, each)
+        self._replace(_checked(level, levels), {})
+
+    def change(self, level: str, levels: Mapping[str, str]) -> None:
+        """Go on with those of another configuration. What was set stays, except for a category of which the two
+        configurations say different things. Raises a LevelError before anything has changed.
+        """
+        wanted, known = _checked(level, levels), self._configured
+        kept = {name: each for name, each in self._set.items() if wanted.get(name) == known.get(name)}
+        self._replace(wanted, kept)
+
+    def _replace(self, configured: dict[str, str], over: dict[str, str]) -> None:
         before = [*self._configured, *self._set]
-        self._configured, self._set = wanted, {}
+        self._configured, self._set = configured, over
         self._apply(before)
 
     def set(self, category: str, level: str | None) -> None:
@@ -101,6 +109,13 @@ class Levels:
             category = f"{LIBRARY}.{name}"
             of_one = wanted.get(category) or of_libraries or TALKATIVE_LEVEL
             _logger(category).setLevel(max(LEVELS[of_one], LEVELS[TALKATIVE_LEVEL]))
+
+
+def _checked(level: str, levels: Mapping[str, str]) -> dict[str, str]:
+    wanted = {WHOLE: level, **levels}
+    for category, each in wanted.items():
+        check_level(category, each)
+    return wanted
 
 
 def _logger(category: str) -> logging.Logger:

@@ -269,7 +269,7 @@ def _add_server(app: FastAPI, steering: Steering) -> None:
     async def levels() -> dict[str, str]:
         return log.levels()
 
-    @app.put("/levels", summary="Set the level of a category of the log, until the next reload")
+    @app.put("/levels", summary="Set the level of a category of the log, until a restart")
     async def set_level(who: By, setting: LevelSetting) -> dict[str, str]:
         steering.set_level(who, setting.category, setting.level)
         return log.levels()
