@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import re
 import socket
 import time
@@ -165,6 +166,60 @@ def test_a_new_token_of_the_same_user_is_taken(site: Site) -> None:
     with client(site, f"Bearer {bearer('alice')}") as alice:
         alice.send(f"JWT-TOKEN?jwtToken={bearer('alice', 600)}")
         assert alice.ask("STOP-SEND-EVENTS") == "STOP-SEND-EVENTS:ACK"
+
+
+# -- the log -----------------------------------------------------------------------------------------------------------
+
+
+def logged(caplog: pytest.LogCaptureFixture, event: str) -> dict[str, Any]:
+    """The fields of the only line of this event about carol, whom no other test has; it may still be on its way."""
+    deadline = time.monotonic() + LONG
+    while not (found := [one for one in caplog.records if one.msg == event and ":carol" in str(one.__dict__)]):
+        assert time.monotonic() < deadline, f"no line {event}"
+        time.sleep(0.01)
+    (record,) = found
+    assert record.levelno == logging.INFO
+    fields: dict[str, Any] = record.__dict__["fields"]
+    return fields
+
+
+def test_a_socket_is_one_line_when_it_is_opened_and_one_when_it_is_closed(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = {"user": "nginx:carol", "address": "127.0.0.1"}
+    with caplog.at_level(logging.DEBUG, websocket.__name__):
+        with client(site, basic("carol")) as connected:
+            assert logged(caplog, "socket opened") == {**user, "listener": "api"}
+            assert connected.ask("START-SEND-MESSAGES") == "START-SEND-MESSAGES:ACK"
+        expected = {**user, "reason": "the client has gone", "received": 1, "sent": 1}
+        assert logged(caplog, "socket closed") == expected
+
+
+def test_the_line_of_a_socket_that_the_server_has_closed_says_why_and_has_no_secret(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = bearer("carol"), bearer("alice")
+    with caplog.at_level(logging.DEBUG, websocket.__name__), client(site, f"Bearer {first}") as connected:
+        connected.ask(f"JWT-TOKEN?jwtToken={second}")
+        assert logged(caplog, "socket closed")["reason"] == reason_told(connected)
+    lines = "".join(str(record.__dict__) for record in caplog.records)
+    assert "socket opened" in lines
+    for secret in (first, second, first.rpartition(".")[2], second.rpartition(".")[2], password_of("carol")):
+        assert secret not in lines
+
+
+def reason_told(connected: Client) -> str:
+    """What the client is told of the end."""
+    with pytest.raises(ConnectionClosed) as caught:
+        connected.link.recv(timeout=LONG)
+    assert caught.value.rcvd is not None
+    return caught.value.rcvd.reason
+
+
+def test_a_client_that_is_not_let_in_has_neither_line(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, websocket.__name__):
+        refused(site, basic("alice", "wrong"))
+    assert [record for record in caplog.records if record.msg == "socket opened"] == []
 
 
 # -- frames ------------------------------------------------------------------------------------------------------------

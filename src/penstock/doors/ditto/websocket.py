@@ -20,12 +20,15 @@ from penstock.doors.ditto.service import TwinService
 from penstock.doors.ditto.streaming import answer_to
 from penstock.doors.facts import request_id
 from penstock.kernel.ports import ClientFacts
+from penstock.log import get
 from penstock.transport.http import HttpConnection
 from penstock.transport.websocket import WebSocket, handshake
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.unsupported import NAMES, check_headers
 from penstock.wire.http1 import HttpError, HttpRequest
 from penstock.wire.websocket import Acceptance, message_frame
+
+log = get(__name__)
 
 T = TypeVar("T")
 
@@ -154,7 +157,19 @@ class Arrival:
 class Socket(WebSocket):
     """One open socket of an authenticated client."""
 
-    __slots__ = ("_connection", "_inbox", "_is_delivering", "_loop", "_reading", "_run_timer", "sockets")
+    __slots__ = (
+        "_connection",
+        "_inbox",
+        "_is_delivering",
+        "_loop",
+        "_reading",
+        "_reason",
+        "_received",
+        "_run_timer",
+        "_sent",
+        "_user",
+        "sockets",
+    )
 
     high_water = HIGH_WATER
     # Binary messages have no meaning here, and get no answer.
@@ -180,7 +195,12 @@ class Socket(WebSocket):
         self._reading = True
         self._is_delivering = False
         self._run_timer: asyncio.TimerHandle | None = None
+        # For the log: who it is, messages, and why the server has closed it.
+        self._user = login.caller.names[0]
+        self._received = self._sent = 0
+        self._reason = ""
         sockets.open.add(self)
+        log.info("socket opened", user=self._user, address=self.address, listener=self.entrance.name)
         self._schedule()
 
     # -- transport.websocket ---------------------------------------------------------------------------------------
@@ -194,6 +214,7 @@ class Socket(WebSocket):
         return self._reading
 
     def received(self, messages: list[str]) -> None:
+        self._received += len(messages)
         self._inbox.extend(messages)
         self._deliver()
 
@@ -208,6 +229,18 @@ class Socket(WebSocket):
         if self._run_timer is not None:
             self._run_timer.cancel()
         self._connection.lost()
+        log.info(
+            "socket closed",
+            user=self._user,
+            address=self.address,
+            reason=self._reason or "the client has gone",
+            received=self._received,
+            sent=self._sent,
+        )
+
+    def close(self, code: int, reason: str) -> None:
+        self._reason = self._reason or reason
+        super().close(code, reason)
 
     def close_if_idle(self) -> None:
         self.close(SERVICE_RESTART, "The server is going down")
@@ -255,6 +288,7 @@ class Socket(WebSocket):
 
     def send(self, messages: list[bytes]) -> None:
         if self.is_open:
+            self._sent += len(messages)
             deflate = self._reader.deflate
             self.write_frames(b"".join([message_frame(message, deflate) for message in messages]))
 
