@@ -224,7 +224,7 @@ class PushFacts:
     # JSON, and an expression or None: arguments in both are indexes of fields, as `$[1]`, not names.
     format: str
     trigger: str | None
-    # As the client asks for them; None means no limit.
+    # What it is to have, within the limits granted; None means no limit.
     buffer_size: int | None = None
     max_frequency: float | None = None
 
