@@ -13,24 +13,29 @@ from penstock.config.schema.limits import LimitsSection
 from penstock.config.schema.listeners import CertificateSection, ProxiesSection
 from penstock.config.schema.pages import PagesSection
 from penstock.config.schema.ports import CorsSection
+from penstock.config.schema.push import AppleSection, GoogleSection, PushSection, WebSection
 from penstock.config.schema.session import SessionSection
 from penstock.config.schema.tlex import TlexLimitsSection, TlexSection
 
 __all__ = [
     "AdapterSetSection",
+    "AppleSection",
     "CertificateSection",
     "Config",
     "ConfigError",
     "CorsSection",
     "DataSection",
+    "GoogleSection",
     "LimitsSection",
     "Loaded",
     "MetadataSection",
     "PagesSection",
     "ProxiesSection",
+    "PushSection",
     "SessionSection",
     "TlexLimitsSection",
     "TlexSection",
+    "WebSection",
     "as_json",
     "as_toml",
     "load",

@@ -15,6 +15,7 @@ from penstock.config.keys import dotted, value_of
 from penstock.config.schema.adapters import JournaledSection
 from penstock.config.schema.config import Config
 from penstock.config.schema.listeners import CertificateSection, ListenerSection, ProxiesSection
+from penstock.config.schema.push import Application, GoogleSection, WebSection
 from penstock.config.toml import written
 from penstock.log import LevelError, check_level
 
@@ -36,6 +37,14 @@ OWN_LISTENERS = ("stream", "api")
 LISTENER_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
 # Keys that mean nothing where the API port is served.
 STREAM_ONLY = ("doors", "new_sessions", "server_name")
+FILES_OF_APPLICATIONS = (
+    "key_file",
+    "certificate",
+    "private_key",
+    "push_package_file",
+    "service_json_file",
+    "trusted_ca",
+)
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})
 
 Places = Mapping[str, str]
@@ -55,6 +64,7 @@ def check(config: Config, places: Places) -> None:
     _check_journal(config, places)
     _check_ditto(config, places)
     _check_tlex(config, places)
+    _check_push(config, places)
     _check_cors(config, places)
     _check_pages(config, places)
     _check_log(config, places)
@@ -274,6 +284,67 @@ def _check_tlex(config: Config, places: Places) -> None:
     if not isinstance(public_key, RSAPublicKey):
         # The only cipher suite of the protocol is one for such keys: nobody could connect.
         raise _wrong(config, places, "tlex.certificate", "a certificate with an RSA key")
+
+
+def _check_push(config: Config, places: Places) -> None:
+    push = config.push
+    if push.journal and not config.journal.enabled:
+        raise _wrong(config, places, "push.journal", "false, because journal.enabled is false")
+    for platform in ("apple", "google", "web"):
+        sections: Mapping[str, Application] = getattr(push, platform)
+        for application, section in sections.items():
+            _check_application(("push", platform, application), section, places)
+    for set_name, adapter_set in config.adapters.items():
+        if push.enabled and push.data_adapter in adapter_set.data:
+            key = dotted(("adapters", set_name, "data", push.data_adapter))
+            place = places[f"{key}.adapter"]
+            raise ConfigError(place, "expected another name: push.data_adapter has it", key=key)
+
+
+def _check_application(path: tuple[str, ...], section: Application, places: Places) -> None:
+    """What an application needs in order to be sent to; whether the provider likes it is found out by sending."""
+    for key, needed in _needed_by(path[-1], section).items():
+        if needed and not getattr(section, key):
+            # A table without keys has no place of its own.
+            place = next((places[name] for name in places if name.startswith(dotted(path))), "the configuration")
+            raise ConfigError(place, f"expected it to be set, because {needed}", key=dotted((*path, key)))
+    for key in FILES_OF_APPLICATIONS:
+        if file := getattr(section, key, ""):
+            try:
+                with open(file, "rb") as opened:
+                    opened.read(1)
+            except OSError as error:
+                name = dotted((*path, key))
+                raise ConfigError(
+                    places[name], f"expected a readable file ({error.strerror})", key=name, value=file
+                ) from None
+    for number, pattern in enumerate(section.triggers, 1):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            name = dotted((*path, "triggers"))
+            raise ConfigError(
+                places[name], f"expected regular expressions, and number {number} is none ({error})", key=name
+            ) from None
+
+
+def _needed_by(application: str, section: Application) -> dict[str, str]:
+    """Keys that cannot be empty, with the reason; no reason: they can."""
+    real = "" if section.service_level == "test" else f'service_level is "{section.service_level}"'
+    if isinstance(section, GoogleSection):
+        return {"service_json_file": real}
+    if isinstance(section, WebSection):
+        return {"contact": real}
+    needed = {}
+    if real and not section.certificate:
+        needed["key_file"] = f"{real} and certificate is not set"
+    if section.key_file:
+        needed["key_id"] = needed["team_id"] = "key_file is set"
+    if section.certificate:
+        needed["private_key"] = "certificate is set"
+    if real and application.startswith("web."):
+        needed["push_package_file"] = f"{real} and the id is that of a site"
+    return needed
 
 
 def _check_ditto(config: Config, places: Places) -> None:

@@ -19,6 +19,7 @@ from penstock.config.schema.listeners import ListenerSection
 from penstock.config.schema.pages import PagesSection
 from penstock.config.schema.pipeline import PipelineSection
 from penstock.config.schema.ports import ApiSection, CorsSection, StreamSection
+from penstock.config.schema.push import PushSection
 from penstock.config.schema.server import DemoSection, LogSection, ServerSection
 from penstock.config.schema.session import SessionSection
 from penstock.config.schema.tlex import TlexSection
@@ -43,6 +44,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tlex: TlexSection = TlexSection()
     ditto: DittoSection = DittoSection()
     admin: AdminSection = AdminSection()
+    push: PushSection = PushSection()
     adapters: Mapping[Line, AdapterSetSection] = {}
 
     def __post_init__(self) -> None:
