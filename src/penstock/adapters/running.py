@@ -154,7 +154,7 @@ class RunningSet:
     def _serve(self, name: str, adapter: DataAdapter, source: GuardedSource, feed: Feed) -> None:
         self._data[name] = adapter
         self._sources[name] = source
-        self._kernel.feeds[self.name, name] = feed
+        self._kernel.serve(feed)
         if feed.recorder is not None:
             for item in self._set.journal[name].names:
                 feed.pin(item)
@@ -239,7 +239,7 @@ class RunningSet:
         if self._coming:
             await asyncio.wait(self._coming)
         for name, source in self._sources.items():
-            self._kernel.feeds.pop((self.name, name)).unpin()
+            self._kernel.withdraw(self.name, name)
             await source.stop()
         self._sources.clear()
         if self._has_metadata:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from penstock.kernel.follower import Follower
 from penstock.kernel.lane import Lane
 from penstock.kernel.ports import Event, Value
 from penstock.kernel.table import ADD, DELETE, UPDATE
@@ -33,7 +34,7 @@ class Book(Generic[V]):
     def __init__(self) -> None:
         self.views: list[V] = []
         # A tuple, because most items have none of them, and one may leave while all are told of an event.
-        self.followers: tuple[CustomizedItem, ...] = ()
+        self.followers: tuple[Follower, ...] = ()
 
     def record(self, event: Event) -> Event:
         """Take an event into what is remembered; returns it as clients should see it, or raises BadEvent."""
@@ -69,7 +70,7 @@ class Book(Generic[V]):
                 else:
                     self.empty(view, lane)
         for follower in self.followers:
-            follower.item.clear()
+            follower.clear()
 
     def empty(self, view: V, lane: Lane) -> None:
         """Clear for a client whose protocol has no such message; by default it keeps what it has."""
@@ -142,7 +143,7 @@ class MergeBook(Book[MergeView]):
         for view in self.views:
             view.publish(self._values, False)
         for follower in self.followers:
-            follower.item.clear()
+            follower.clear()
 
 
 class DistinctBook(Book[EventView]):

@@ -7,17 +7,19 @@ Specification: General Concepts 1.1.1, "Event Customization". Read next: `Item.c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock.kernel.books import BadEvent
+from penstock.kernel.follower import Follower
 from penstock.kernel.ports import Customizer, Event, Selector
 
 if TYPE_CHECKING:
     from penstock.kernel.item import Item
 
 
-class CustomizedItem:
+class CustomizedItem(Follower):
     """Stands between the real item, `origin`, and the one that the subscription is attached to, `item`."""
 
     __slots__ = ("_customizer", "_origin", "_selector", "item")
@@ -39,6 +41,15 @@ class CustomizedItem:
                 with suppress(BadEvent):
                     self.item.show(changed, snapshot)
 
+    def clear(self) -> None:
+        self.item.clear()
+
+    def end_of_snapshot(self) -> None:
+        self.item.end_of_snapshot()
+
+    def declare_differences(self, orders: Mapping[str, str]) -> None:
+        self.item.declare_differences(orders)
+
     def learn(self, event: Event, is_chosen: bool) -> None:
         """Something that had happened before the subscription. `is_chosen`: whatever the selector says."""
         if is_chosen or self._selector is None or self._selector(event):
@@ -49,4 +60,4 @@ class CustomizedItem:
 
     def leave(self) -> None:
         """The subscription has ended."""
-        self._origin.forget_customized(self)
+        self._origin.leave(self)

@@ -31,7 +31,7 @@ GRACE = 10.0
 MAX_RELEASED = 1_000
 
 # Events kept of an item that no client has subscribed to yet: the first one's grant says how many it gets of them.
-PINNED_HISTORY = 100
+KEPT_HISTORY = 100
 
 # How many characters of a name or a value a report quotes.
 MAX_ECHO = 60
@@ -64,22 +64,35 @@ class Feed:
         if item is None:
             self._serial += 1
             item = Item(self._kernel, self._serial, granted, self._source.has_snapshot(granted.name))
-        elif item.pinned and item.subscribers == 1:
+        elif item.subscribers == item.keepers:
             item.grant(granted)
         return item
 
     def pin(self, name: str) -> None:
         """Keep an item subscribed at the adapter, whether any client is or not, until `unpin`."""
-        item = self.item(ItemGrant(name, snapshot_length=PINNED_HISTORY))
+        item = self.kept_item(name)
         if not item.pinned:
             item.pinned = True
-            self.acquire(item)
+            self.keep(item)
 
     def unpin(self) -> None:
         """Release all pinned items."""
         for item in [item for item in self.items.values() if item.pinned]:
             item.pinned = False
-            self.release(item)
+            self.stop_keeping(item)
+
+    def kept_item(self, name: str) -> Item:
+        """The live item, or a new one, for somebody without a grant; the first client's grant will apply to it."""
+        return self.items.get(name) or self.item(ItemGrant(name, snapshot_length=KEPT_HISTORY))
+
+    def keep(self, item: Item) -> None:
+        """`acquire` for somebody who is no client."""
+        item.keepers += 1
+        self.acquire(item)
+
+    def stop_keeping(self, item: Item) -> None:
+        item.keepers -= 1
+        self.release(item)
 
     def acquire(self, item: Item) -> None:
         """Another lane needs the item: register it, and subscribe it at the adapter if it is the first."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD, BadEvent, CommandBook, DistinctBook, MergeBook
 from penstock.kernel.custom import CustomizedItem
 from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.follower import Follower
 from penstock.kernel.lane import Lane
 from penstock.kernel.ports import CheckedEvent, Codec, Customizer, Event, ItemGrant, Selector
 from penstock.kernel.timers import Timed
@@ -45,6 +46,8 @@ class Item(Timed):
         self.serial = serial
         self.mode: Mode | None = None
         self.subscribers = 0
+        # Those of them that are no clients: they keep the item at the adapter, and have no grant for it.
+        self.keepers = 0
         # From the data adapter, ever since it was subscribed there.
         self.events = 0
         # Kept without subscribers: the mode is undecided again when the last view goes, so all books are always kept.
@@ -53,7 +56,7 @@ class Item(Timed):
         self._views: dict[tuple[Mode, tuple[str, ...], int, int, bool], View] = {}
         self._raw_views: list[EventView] = []
         # Those who follow its events as they come, as views in RAW mode do; others follow the book of their mode.
-        self._raw_followers: tuple[CustomizedItem, ...] = ()
+        self._raw_followers: tuple[Follower, ...] = ()
         self._in_snapshot = has_snapshot
         # As long as the mode is undecided, all three are kept.
         self._merge = MergeBook()
@@ -76,7 +79,7 @@ class Item(Timed):
         return self.subscribers - 1 if self.pinned else self.subscribers
 
     def grant(self, granted: ItemGrant) -> None:
-        """What applies to the item from now on; only as long as it has no views."""
+        """What applies to the item from now on; only as long as no client has it."""
         self._distinct.resize(granted.snapshot_length)
         self._gap = 1 / granted.prefilter_frequency if granted.prefilter_frequency else 0.0
 
@@ -164,7 +167,7 @@ class Item(Timed):
         if self.pinned and not self._views and not self._followers():
             self.mode = None
 
-    def _followers(self) -> tuple[CustomizedItem, ...]:
+    def _followers(self) -> tuple[Follower, ...]:
         books = self._merge.followers + self._distinct.followers + self._command.followers
         return self._raw_followers + books
 
@@ -175,23 +178,35 @@ class Item(Timed):
         granted = ItemGrant(self.name, snapshot_length=self._distinct.length)
         made = CustomizedItem(self, Item(self._kernel, self.serial, granted, self._in_snapshot), customizer, selector)
         made.item.declare_differences(self._orders)
-        if mode is Mode.RAW:
-            self._raw_followers += (made,)
-            return made
-        self.mode = made.item.mode = mode
         if mode is Mode.MERGE:
+            made.item.mode = mode
             self._merge.introduce(made)
-            self._merge.followers += (made,)
         elif mode is Mode.DISTINCT:
+            made.item.mode = mode
             self._distinct.introduce(made)
-            self._distinct.followers += (made,)
-        else:
+        elif mode is Mode.COMMAND:
+            made.item.mode = mode
             self._command.introduce(made)
-            self._command.followers += (made,)
+        self.join(mode, made)
         return made
 
-    def forget_customized(self, gone: CustomizedItem) -> None:
-        """One that follows this one has no subscription any more."""
+    # -- followers ------------------------------------------------------------------------------------------------
+
+    def join(self, mode: Mode, follower: Follower) -> None:
+        """Tell one what happens from now on."""
+        if mode is Mode.RAW:
+            self._raw_followers += (follower,)
+            return
+        self.mode = mode
+        if mode is Mode.MERGE:
+            self._merge.followers += (follower,)
+        elif mode is Mode.DISTINCT:
+            self._distinct.followers += (follower,)
+        else:
+            self._command.followers += (follower,)
+
+    def leave(self, gone: Follower) -> None:
+        """One that follows this one does not any more."""
         self._raw_followers = _without(self._raw_followers, gone)
         self._merge.followers = _without(self._merge.followers, gone)
         self._distinct.followers = _without(self._distinct.followers, gone)
@@ -307,7 +322,7 @@ class Item(Timed):
                 if lane.wants_snapshot:
                     _tell_end(lane)
         for follower in self._followers():
-            follower.item.end_of_snapshot()
+            follower.end_of_snapshot()
 
     def repair(self, events: Sequence[CheckedEvent], complete: bool, complaints: list[str]) -> None:
         """The data adapter has come back with a new snapshot: bring clients up to date without starting again.
@@ -357,7 +372,7 @@ class Item(Timed):
         for key, view in self._views.items():
             view.differences = self._differences(key[0], view.fields)
         for follower in self._followers():
-            follower.item.declare_differences(orders)
+            follower.declare_differences(orders)
 
     def _differences(self, mode: Mode, fields: tuple[str, ...]) -> tuple[str, ...]:
         orders = tuple([self._orders.get(name, self._default_order) for name in fields])
@@ -370,5 +385,5 @@ def _tell_end(lane: Lane) -> None:
     lane.tell(lane.view.codec.end_of_snapshot(lane.subscription, lane.position))
 
 
-def _without(followers: tuple[CustomizedItem, ...], gone: CustomizedItem) -> tuple[CustomizedItem, ...]:
+def _without(followers: tuple[Follower, ...], gone: Follower) -> tuple[Follower, ...]:
     return tuple([follower for follower in followers if follower is not gone])

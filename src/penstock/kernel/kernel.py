@@ -23,7 +23,7 @@ from penstock.kernel.tally import Tally
 from penstock.kernel.timers import Beats, Timed, Timers
 
 if TYPE_CHECKING:
-    from penstock.kernel.ports import Clock, Codec, DataSource, MessageHandler, SessionObserver, Waker
+    from penstock.kernel.ports import Clock, Codec, DataSource, FeedObserver, MessageHandler, SessionObserver, Waker
 
 
 class Obituary:
@@ -65,6 +65,8 @@ class Kernel:
         self.tally = Tally()
         self.observer = observer
         self.feeds: dict[tuple[str, str], Feed] = {}
+        # Who follows items without a session, if anybody does.
+        self.feed_observer: FeedObserver | None = None
         self.sessions: dict[str, Session] = {}
         self._waker = waker
         self._ids = ids
@@ -85,8 +87,22 @@ class Kernel:
     # -- feeds ----------------------------------------------------------------------------------------------------
 
     def add_feed(self, adapter_set: str, name: str, source: DataSource) -> Feed:
-        feed = self.feeds[adapter_set, name] = Feed(self, adapter_set, name, source)
+        feed = Feed(self, adapter_set, name, source)
+        self.serve(feed)
         return feed
+
+    def serve(self, feed: Feed) -> None:
+        """Let clients subscribe to the items of a data adapter that has started."""
+        self.feeds[feed.adapter_set, feed.name] = feed
+        if self.feed_observer is not None:
+            self.feed_observer.feed_served(feed)
+
+    def withdraw(self, adapter_set: str, name: str) -> None:
+        """A data adapter is about to stop; its sessions have been closed."""
+        feed = self.feeds.pop((adapter_set, name))
+        if self.feed_observer is not None:
+            self.feed_observer.feed_withdrawn(feed)
+        feed.unpin()
 
     def feed(self, adapter_set: str, name: str) -> Feed:
         feed = self.feeds.get((adapter_set, name))

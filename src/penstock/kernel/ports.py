@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NewType, Protocol
 
 if TYPE_CHECKING:
+    from penstock.kernel.feed import Feed
     from penstock.kernel.item import Mode
     from penstock.kernel.messages import Message
     from penstock.kernel.recovery import Batch
@@ -335,6 +336,13 @@ class MessageHandler(Protocol):
     """Takes a message whose turn has come; answers later with `Session.messages.done` or `.failed`."""
 
     def deliver(self, session: Session, message: Message) -> None: ...
+
+
+class FeedObserver(Protocol):
+    """Is told when the items of a data adapter can be subscribed to, and when they no longer can. Must not raise."""
+
+    def feed_served(self, feed: Feed) -> None: ...
+    def feed_withdrawn(self, feed: Feed) -> None: ...
 
 
 class SessionObserver(Protocol):
