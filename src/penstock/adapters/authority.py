@@ -18,6 +18,7 @@ from penstock.adapters.call_tally import CallTally
 from penstock.adapters.calls import LAST_CALLS, AdapterCaller, Tasks, overrides
 from penstock.adapters.customizing import GuardedCustomizer
 from penstock.adapters.faults import CONTAINED
+from penstock.adapters.inside import InsideAdapter
 from penstock.adapters.server import is_limit
 from penstock.adapters.session_calls import SessionCalls
 from penstock.kernel.errors import Cause, Reason, Refusal
@@ -124,6 +125,12 @@ class SetAuthority:
         metadata = self._metadata
         timeout = adapter_set.timeout_millis / 1000
         self._caller = AdapterCaller(metadata, MetadataAdapter, metadata.quick, timeout, f"{adapter_set.name}-metadata")
+        # Those of its data adapters that decide themselves about their items.
+        self._insiders = {
+            name: adapter
+            for name, adapter in adapter_set.data.items()
+            if isinstance(adapter, InsideAdapter) and adapter.decides
+        }
         self._tasks = Tasks()
         self._resolves = self._overrides("resolve")
         self._answer_all = self._manner()
@@ -293,6 +300,8 @@ class SetAuthority:
 
     async def judge(self, session: SessionFacts, wish: Wish) -> Grant:
         """What a session would be granted. For doors without sessions that need to know what is allowed."""
+        if wish.data_adapter in self._insiders:
+            return self._insiders[wish.data_adapter].grant(session.id, wish)
         answer = (
             self._caller.call("resolve", session, wish)
             if self._resolves
@@ -314,6 +323,8 @@ class SetAuthority:
 
     def resolve_at_once(self, session: Session, number: int, wish: Wish) -> Grant | None:
         """The same as `resolve`, for an adapter that answers at once and need not be told; else None."""
+        if wish.data_adapter in self._insiders:
+            return self._insiders[wish.data_adapter].grant(self._check_known(session).id, wish)
         if not self._resolves_at_once or self._follows(session):
             return None
         facts = self._check_known(session)

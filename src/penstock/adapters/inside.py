@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING
 
 from penstock.adapters.api import DataAdapter
 from penstock.kernel.feed import Feed
+from penstock.kernel.ports import Grant, Wish
 
 if TYPE_CHECKING:
     from penstock.journal.recorder import JournalItemRecorder
 
 
 class InsideAdapter(DataAdapter):
-    """A ready-made adapter that trusts itself; both methods are called after `attach` and before `start`."""
+    """A ready-made adapter that trusts itself; `enter` and `journal_to` come after `attach` and before `start`."""
+
+    # Whether it decides itself who may have what of its items; the set's metadata adapter is not asked then.
+    decides = False
+
+    def grant(self, session: str, wish: Wish) -> Grant:
+        """If it decides: what the session, named by its id, gets. At once; raises a Refusal."""
+        raise NotImplementedError
 
     def enter(self, feed: Feed) -> None:
         """The kernel's own entrance, in place of the publisher."""
