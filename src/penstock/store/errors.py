@@ -36,3 +36,15 @@ class DamagedStore(StoreError):
 
 class Closed(StoreError):
     """The database is closed."""
+
+
+class NotOwner(StoreError):
+    """Devices that this node does not serve now, so nothing was written."""
+
+    def __init__(self, text: str, devices: frozenset[str] = frozenset()) -> None:
+        super().__init__(text)
+        self.devices = devices
+
+
+class Deposed(NotOwner):
+    """Of none any more: other nodes may have taken them. The node must join and load again."""

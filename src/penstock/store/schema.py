@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Connection,
+    Double,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -103,11 +106,74 @@ session_logs = Table(
     Column("end_reason", String(32), nullable=False),
 )
 
-# The layout that `metadata` describes.
-VERSION = 1
+# -- push notifications -----------------------------------------------------------------------------------------------
 
-# From a version to the next one, by its number; version 1 is what is created.
-STEPS: Mapping[int, Callable[[Connection], None]] = {}
+# Servers that share this database, each with the time at which its lease ends. A new epoch ends what it was before.
+push_nodes = Table(
+    "push_nodes",
+    metadata,
+    Column("node", String(255), primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("alive_until", BigInteger, nullable=False),
+)
+
+push_devices = Table(
+    "push_devices",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("platform", String(16), nullable=False),
+    Column("application", String, nullable=False),
+    Column("token", String, nullable=False),
+    # Of the three above, by which a device is found: a token may be longer than what a database can index.
+    Column("digest", LargeBinary(32), nullable=False, unique=True),
+    Column("status", String(16), nullable=False),
+    Column("status_millis", BigInteger, nullable=False),
+    Column("used_millis", BigInteger, nullable=False),
+    Column("badge", BigInteger, nullable=False),
+    # The node that serves it, and another one that asks for it.
+    Column("owner", String(255), ForeignKey("push_nodes.node", ondelete="SET NULL")),
+    Column("wanted_by", String(255), ForeignKey("push_nodes.node", ondelete="SET NULL")),
+    Index("ix_push_devices_owner", "owner", "wanted_by"),
+)
+
+push_subscriptions = Table(
+    "push_subscriptions",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("device", String(64), ForeignKey("push_devices.id", ondelete="CASCADE"), nullable=False, index=True),
+    # JSON: the fields of `push.records.Flow` in their order.
+    Column("flow", String, nullable=False),
+    Column("format", String, nullable=False),
+    Column("trigger", String),
+    Column("buffer_size", BigInteger),
+    Column("max_frequency", Double),
+    Column("status", String(16), nullable=False),
+    Column("status_millis", BigInteger, nullable=False),
+)
+
+# The subscription is no foreign key: what it has fired is still sent when it is gone.
+push_notifications = Table(
+    "push_notifications",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("device", String(64), ForeignKey("push_devices.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("subscription", String(64), nullable=False),
+    Column("payload", String, nullable=False),
+    Column("created_millis", BigInteger, nullable=False),
+    Column("expires_millis", BigInteger, nullable=False),
+    Column("lasting", Boolean, nullable=False),
+)
+
+
+def _add_push(connection: Connection) -> None:
+    metadata.create_all(connection, [push_nodes, push_devices, push_subscriptions, push_notifications])
+
+
+# The layout that `metadata` describes.
+VERSION = 2
+
+# From a version to the next one, by its number; the first one was 1.
+STEPS: Mapping[int, Callable[[Connection], None]] = {1: _add_push}
 
 # Held in PostgreSQL while the layout is looked at: two servers may start at once. Any number will do.
 _LOCK = 7_031_978

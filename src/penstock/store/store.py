@@ -44,9 +44,9 @@ class Store:
     """Open it with `Store.open`; close it at the end."""
 
     def __init__(self, engine: Engine, key: bytes) -> None:
-        self._engine = engine
-        # The same, for transactions that only read.
-        self._reader = engine.execution_options(reads=True)
+        self.engine = engine
+        # The same, for transactions that only read. Both are also used by `push`.
+        self.reader = engine.execution_options(reads=True)
         self._key = key
 
     @classmethod
@@ -68,7 +68,7 @@ class Store:
         return cls(engine, key)
 
     def close(self) -> None:
-        self._engine.dispose()
+        self.engine.dispose()
 
     # -- accounts -------------------------------------------------------------------------------------------------
 
@@ -78,12 +78,12 @@ class Store:
         return account
 
     def accounts(self) -> list[Account]:
-        with self._reader.connect() as connection:
+        with self.reader.connect() as connection:
             found = connection.execute(select(schema.accounts).order_by(schema.accounts.c.name))
             return [Account(row.uuid, row.name) for row in found]
 
     def account(self, name: str) -> Account:
-        with self._reader.connect() as connection:
+        with self.reader.connect() as connection:
             row = connection.execute(select(schema.accounts).where(schema.accounts.c.name == name)).one_or_none()
         if row is None:
             raise NoSuchRecord(f"Account {name!r} does not exist")
@@ -92,7 +92,7 @@ class Store:
     def remove_account(self, uuid: str) -> None:
         """With its authorizations and tokens; raises AlreadyExists as long as it owns controllers."""
         try:
-            with self._engine.begin() as connection:
+            with self.engine.begin() as connection:
                 gone = connection.execute(delete(schema.accounts).where(schema.accounts.c.uuid == uuid)).rowcount
         except IntegrityError:
             raise AlreadyExists(f"Account {uuid} still owns controllers; they must go first") from None
@@ -105,7 +105,7 @@ class Store:
         """Let an account be something in a domain, perhaps only for some controllers."""
         scope = frozenset([_checked("identifier", each, IDENTIFIER) for each in identifiers])
         made = Authorization(str(uuid4()), account, _domain(domain), role, scope)
-        with self._engine.begin() as connection:
+        with self.engine.begin() as connection:
             if connection.execute(select(schema.accounts).where(schema.accounts.c.uuid == account)).first() is None:
                 raise NoSuchRecord(f"Account {account} does not exist")
             connection.execute(
@@ -119,7 +119,7 @@ class Store:
 
     def authorizations(self, account: str) -> list[Authorization]:
         table = schema.authorizations
-        with self._reader.connect() as connection:
+        with self.reader.connect() as connection:
             found = connection.execute(select(table).where(table.c.account == account).order_by(table.c.domain)).all()
             return [
                 Authorization(row.uuid, row.account, row.domain, Role(row.role), _scope(connection, row.uuid))
@@ -129,7 +129,7 @@ class Store:
     def add_token(self, authorization: str, now: int) -> NewToken:
         """A new token; its secret is not kept."""
         made = NewToken(str(uuid4()), token_urlsafe(TOKEN_BYTES))
-        with self._engine.begin() as connection:
+        with self.engine.begin() as connection:
             found = select(schema.authorizations).where(schema.authorizations.c.uuid == authorization)
             if connection.execute(found).first() is None:
                 raise NoSuchRecord(f"Authorization {authorization} does not exist")
@@ -142,7 +142,7 @@ class Store:
 
     def tokens(self, authorization: str) -> list[StoredToken]:
         table = schema.tokens
-        with self._reader.connect() as connection:
+        with self.reader.connect() as connection:
             found = connection.execute(
                 select(table).where(table.c.authorization == authorization).order_by(table.c.created, table.c.uuid)
             )
@@ -151,7 +151,7 @@ class Store:
     def revoke(self, token: str, now: int) -> None:
         """By its uuid. A second time changes nothing: the first counts."""
         table = schema.tokens
-        with self._engine.begin() as connection:
+        with self.engine.begin() as connection:
             if connection.execute(select(table.c.uuid).where(table.c.uuid == token)).first() is None:
                 raise NoSuchRecord(f"Token {token} does not exist")
             connection.execute(
@@ -168,7 +168,7 @@ class Store:
             .join(schema.tokens, schema.tokens.c.authorization == table.c.uuid)
             .where(schema.tokens.c.digest == digest(self._key, secret), schema.tokens.c.revoked.is_(None))
         )
-        with self._reader.connect() as connection:
+        with self.reader.connect() as connection:
             row = connection.execute(query).one_or_none()
             if row is None:
                 return None
@@ -179,7 +179,7 @@ class Store:
         """Those of these tokens, by uuid, that are there and not revoked."""
         table = schema.tokens
         query = select(table.c.uuid).where(table.c.uuid.in_(list(among)), table.c.revoked.is_(None))
-        with self._reader.connect() as connection:
+        with self.reader.connect() as connection:
             return set(connection.execute(query).scalars())
 
     # -- controllers ----------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class Store:
             account=account,
         )
         what = f"Controller {identifier!r} in domain {tlc.domain!r}"
-        with self._reader.connect() as connection:
+        with self.reader.connect() as connection:
             if connection.execute(select(schema.accounts).where(schema.accounts.c.uuid == account)).first() is None:
                 raise NoSuchRecord(f"Account {account} does not exist")
         self._insert(
@@ -209,12 +209,12 @@ class Store:
 
     def tlcs(self) -> list[Tlc]:
         """All of them, of every domain."""
-        with self._reader.connect() as connection:
+        with self.reader.connect() as connection:
             found = connection.execute(select(schema.tlcs).order_by(schema.tlcs.c.domain, schema.tlcs.c.identifier))
             return [_tlc(row) for row in found]
 
     def remove_tlc(self, uuid: str) -> None:
-        with self._engine.begin() as connection:
+        with self.engine.begin() as connection:
             gone = connection.execute(delete(schema.tlcs).where(schema.tlcs.c.uuid == uuid)).rowcount
         if not gone:
             raise NoSuchRecord(f"Controller {uuid} does not exist")
@@ -238,7 +238,7 @@ class Store:
             for each in ended
         ]
         if rows:
-            with self._engine.begin() as connection:
+            with self.engine.begin() as connection:
                 connection.execute(insert(schema.session_logs), rows)
 
     def session_logs(self, since: int, until: int, account: str | None = None, limit: int = 10_000) -> list[SessionLog]:
@@ -247,19 +247,19 @@ class Store:
         query = select(table).where(table.c.created <= until, table.c.ended >= since)
         if account is not None:
             query = query.where(table.c.account == account)
-        with self._reader.connect() as connection:
+        with self.reader.connect() as connection:
             found = connection.execute(query.order_by(table.c.created, table.c.id).limit(limit))
             return [_session_log(row) for row in found]
 
     def forget_sessions(self, before: int) -> int:
         """Delete the entries of sessions that ended before a time; returns how many."""
         table = schema.session_logs
-        with self._engine.begin() as connection:
+        with self.engine.begin() as connection:
             return connection.execute(delete(table).where(table.c.ended < before)).rowcount
 
     def _insert(self, table: Table, what: str, **values: object) -> None:
         try:
-            with self._engine.begin() as connection:
+            with self.engine.begin() as connection:
                 connection.execute(insert(table).values(**values))
         except IntegrityError:
             raise AlreadyExists(f"{what} exists already") from None
