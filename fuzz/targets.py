@@ -14,8 +14,9 @@ from penstock.wire.form import FormError, parse_line, split_lines
 from penstock.wire.forwarded import FORWARDED, ForwardedError, node, nodes
 from penstock.wire.http1 import HttpError, HttpRequest, RequestParser
 from penstock.wire.proxy_protocol import ProxyError, ProxyHeaderReader
+from penstock.wire.tlcp.control import Request
 from penstock.wire.tlcp.errors import RequestError
-from penstock.wire.tlcp.requests import Request, parse_requests
+from penstock.wire.tlcp.requests import parse_requests
 from penstock.wire.tlcp.values import decode_values, encode_values
 from penstock.wire.tlcp.version import parse_version, subprotocol_version
 from penstock.wire.websocket import FrameReader, accept, subprotocols, text_messages

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penstock.client.requests import CLIENT_ID, OutgoingRequest, StreamWishes, parameter_line, subprotocol
 from penstock.client.tlcp import ClientState
 from penstock.wire.form import split_lines
+from penstock.wire.tlcp.control import Request as ServerRequest
 from penstock.wire.tlcp.requests import (
     BindSession,
     Constrain,
@@ -23,7 +24,6 @@ from penstock.wire.tlcp.requests import (
     Unsubscribe,
     parse_requests,
 )
-from penstock.wire.tlcp.requests import Request as ServerRequest
 from penstock.wire.tlcp.version import NEWEST, Version
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

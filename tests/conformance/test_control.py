@@ -290,18 +290,3 @@ def test_a_destruction_leaves_the_connection_open_for_reuse(exchange: Exchange) 
         exchange.control(socket.session, reqId=1, op="destroy")
         assert socket.read_line().startswith("END,31,")
         assert socket.create()[0].startswith("CONOK,")
-
-
-# -- mobile push notifications -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [row(f"mpn.{name}", name) for name in ("register", "activate", "pn_reconf", "deactivate", "reset_badge")],
-)
-def test_push_notifications_are_refused_with_error_40(exchange: Exchange, operation: str) -> None:
-    with exchange.stream() as stream, exchange.socket() as socket:
-        expected = f"REQERR,1,40,LS_op={operation}: the MPN module is disabled"
-        assert exchange.control(stream.session, reqId=1, op=operation) == [expected]
-        socket.send("control", params(session=stream.session, reqId=1, op=operation) + "&PN_type=Apple")
-        assert socket.read_line() == expected

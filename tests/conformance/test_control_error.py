@@ -7,7 +7,7 @@ import pytest
 from penstock.adapters import Reason, Refusal
 from penstock.kernel.ports import SessionFacts
 from tests.conformance.conftest import MovableClock
-from tests.conformance.phrases import add, batch, logged_reason, row
+from tests.conformance.phrases import add, batch, logged_reason, push, row
 from tests.conformance.test_message import msg
 from tests.conformance.test_session_error import FOREIGN, UNKNOWN
 from tests.support.background import BackgroundServer
@@ -34,7 +34,7 @@ def refusal(exchange: Exchange, socket: Socket, request: str, name: str = "contr
         row("error.B.23", add(**{**WELCOME, "group": "item1", "schema": " "}), "REQERR,1,23,LS_schema: "),
         row("error.B.24", add(group="item1", **WELCOME, mode="DISTINCT"), "REQERR,1,24,Invalid mode for these items"),
         row("error.B.25", add(group="item1", **WELCOME, selector="s"), "REQERR,1,25,LS_selector: s is not a selector"),
-        row("error.B.40", params(reqId=1, op="activate"), "REQERR,1,40,LS_op=activate: the MPN module is disabled"),
+        row("error.B.40", push("activate"), "REQERR,1,40,LS_op=activate: the MPN module is disabled"),
         row("error.B.65", add(mode="SIDEWAYS"), "REQERR,1,65,LS_mode=SIDEWAYS: expected one of RAW MERGE DISTINCT"),
         row("error.B.67", "LS_reqId=1&LS_op=%zz", "REQERR,1,67,Bad percent-encoding in the value of LS_op"),
     ],

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.phrases import HEAD, add, answer, create, row, without
+from tests.conformance.phrases import HEAD, add, answer, create, push, row, without
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, Stream, params, tags
 
@@ -76,7 +76,7 @@ def test_a_session_is_created_with_several_control_requests_over_websocket(excha
         row(
             "combo.atomic.unknown-number", [line(1), "LS_op=delete&LS_subId=3"], "Error 19 in the control request: LS_"
         ),
-        row("combo.mpn", ["LS_op=register"], "Error 40 in the control request: LS_op=register"),
+        row("combo.mpn", [push("register", reqId=None)], "Error 40 in the control request: LS_op=register"),
         row("combo.no-messages", [line(1), "LS_message=hello"], "Error 65 in the control request: LS_op is missing"),
         row("combo.malformed", [line(1), "LS_op"], "Error 67 in the control request"),
         row("combo.destroy", [line(1), "LS_op=destroy"], "destroyed the session"),

@@ -13,7 +13,8 @@ from penstock.wire.ditto.topic import Criterion, StreamingAction
 from penstock.wire.text6 import requests as text6_requests
 from penstock.wire.text6.errors import Code
 from penstock.wire.tlcp.errors import ControlCode, SessionCode
-from penstock.wire.tlcp.requests import CONTROL_OPERATIONS, MPN_OPERATIONS
+from penstock.wire.tlcp.push import PUSH_OPERATIONS
+from penstock.wire.tlcp.requests import CONTROL_OPERATIONS
 from penstock.wire.tlex.datagrams import DatagramKind
 from penstock.wire.tlex.vocabulary import EndReason
 from tests.adapters.monitor import test_adapter
@@ -186,7 +187,7 @@ def test_every_parameter_of_the_specification_has_a_row(request_name: str) -> No
 def test_every_request_response_and_notification_of_the_specification_has_a_row() -> None:
     wanted = [f"response.{tag}" for tag in RESPONSES.split()] + [f"notify.{tag}" for tag in NOTIFICATIONS.split()]
     wanted += ["create.request", "bind.LS_session", "msg.request", "heartbeat.http", "wsok.request"]
-    wanted += [*CONTROL_OPERATIONS, *(f"mpn.{operation}" for operation in MPN_OPERATIONS)]
+    wanted += [*CONTROL_OPERATIONS, *(f"mpn.{operation}" for operation in PUSH_OPERATIONS)]
     assert [name for name in wanted if not has_row(name)] == []
 
 

@@ -13,6 +13,7 @@ from penstock.doors.reception import Reception
 from penstock.doors.stream.door import StreamDoor
 from penstock.doors.text6.door import Text6Door
 from penstock.doors.tlcp.door import TlcpDoor
+from penstock.doors.tlcp.push import PushDesk
 from penstock.monitor.figures import Family
 from penstock.monitor.health import Answer
 from penstock.services.kernel import KernelService
@@ -36,11 +37,13 @@ class StreamService(Service):
         ready: Callable[[], Answer],
         max_connections: int,
         gate: Gate,
+        desk: PushDesk | None = None,
     ) -> None:
+        """`desk` does what clients ask for about push notifications; None: they are disabled."""
         self.renewed = renewed(stream_entrances(config))
         self._kernel = kernel.kernel
         reception = Reception(config, kernel.kernel, sets.open_sets, gate)
-        self.tlcp = TlcpDoor(reception)
+        self.tlcp = TlcpDoor(reception, desk)
         self.door = StreamDoor(config, kernel.turns, self.tlcp, Text6Door(reception), ready, max_connections)
 
     async def open(self) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -9,11 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.wire.form import MAX_DIGITS, FormError, parse_line, split_lines
+from penstock.wire.tlcp.control import MODES, Request
 from penstock.wire.tlcp.errors import ControlCode, RequestError
+from penstock.wire.tlcp.push import (
+    PUSH_OPERATIONS,
+    ActivatePush,
+    DeactivatePush,
+    ReconfigurePush,
+    RegisterDevice,
+    ResetBadge,
+)
 from penstock.wire.tlcp.requests import (
     CONTROL_OPERATIONS,
-    MODES,
-    MPN_OPERATIONS,
     BindSession,
     Constrain,
     CreateSession,
@@ -21,7 +28,6 @@ from penstock.wire.tlcp.requests import (
     ForceRebind,
     Heartbeat,
     Reconfigure,
-    Request,
     SendMessage,
     StreamOptions,
     Subscribe,
@@ -42,7 +48,14 @@ LEAST = {
     "force_rebind": "LS_reqId=1&LS_op=force_rebind",
     "destroy": "LS_reqId=1&LS_op=destroy",
     "msg": "LS_reqId=1&LS_message=hello&LS_msg_prog=1",
+    "register": "LS_reqId=1&LS_op=register&PN_type=Apple&PN_appId=app&PN_deviceToken=t",
+    "reset_badge": "LS_reqId=1&LS_op=reset_badge&PN_deviceId=d",
+    "activate": "LS_reqId=1&LS_op=activate&PN_deviceId=d&LS_subId=1&LS_group=g&LS_schema=s&LS_mode=MERGE"
+    "&PN_notificationFormat=%7B%7D",
+    "pn_reconf": "LS_reqId=1&LS_op=pn_reconf&PN_deviceId=d&PN_subscriptionId=p&LS_group=g&LS_schema=s&LS_mode=MERGE",
+    "deactivate": "LS_reqId=1&LS_op=deactivate&PN_deviceId=d",
 }
+CONTROLS = (*CONTROL_OPERATIONS, *PUSH_OPERATIONS)
 TOO_LONG = "1" * (MAX_DIGITS + 1)
 NOT_NUMBERS = [
     "",
@@ -83,7 +96,7 @@ NOT_RATES = [
 
 
 def name_of(kind: str) -> str:
-    return "control" if kind in CONTROL_OPERATIONS else kind
+    return "control" if kind in CONTROLS else kind
 
 
 def parse(kind: str, line: str, **defaults: str) -> Request | RequestError:
@@ -261,8 +274,60 @@ parameter(
 )
 parameter("msg", "LS_max_wait", lambda r: r.max_wait_millis, None, NUMBERS, NOT_COUNTS)
 parameter("msg", "LS_outcome", lambda r: r.outcome, True, FLAGS, NOT_FLAGS)
+
+parameter("register", "PN_type", lambda r: r.platform, "Apple", TEXTS, [""])
+parameter("register", "PN_appId", lambda r: r.application, "app", TEXTS, [""])
+parameter("register", "PN_deviceToken", lambda r: r.token, "t", TEXTS, [""])
+parameter("register", "PN_newDeviceToken", lambda r: r.new_token, None, TEXTS, [""])
+parameter("reset_badge activate pn_reconf deactivate", "PN_deviceId", lambda r: r.device, "d", TEXTS, [""])
+parameter("activate deactivate", "PN_subscriptionId", lambda r: r.subscription, None, TEXTS, [""])
+parameter("pn_reconf", "PN_subscriptionId", lambda r: r.subscription, "p", TEXTS, [""])
+parameter("activate", "LS_subId", lambda r: r.number, 1, [("2", 2), ("9" * MAX_DIGITS, 10**15 - 1)], [*NOT_COUNTS, "0"])
+parameter("activate pn_reconf", "LS_group", lambda r: r.group, "g", TEXTS, [""])
+parameter("activate pn_reconf", "LS_schema", lambda r: r.schema, "s", TEXTS, [""])
+parameter("activate pn_reconf", "LS_data_adapter", lambda r: r.data_adapter, "DEFAULT", [*TEXTS, ("", "DEFAULT")], [])
 parameter(
-    "add delete reconf constrain force_rebind destroy msg",
+    "activate pn_reconf",
+    "LS_mode",
+    lambda r: r.mode,
+    "MERGE",
+    [(mode, mode) for mode in MODES],
+    ["", "merge", "ALL", "MERGE%20"],
+)
+parameter(
+    "activate",
+    "LS_requested_buffer_size",
+    lambda r: r.buffer_size,
+    None,
+    [("1", 1), ("1000", 1000), ("unlimited", 0)],
+    [*NOT_COUNTS, "0", "unfiltered"],
+)
+parameter("activate", "LS_requested_max_frequency", lambda r: r.max_frequency, None, RATES, [*NOT_RATES, "unfiltered"])
+parameter(
+    "pn_reconf",
+    "LS_requested_max_frequency",
+    lambda r: (r.changes_frequency, r.max_frequency),
+    (False, None),
+    [(text, (True, rate)) for text, rate in RATES],
+    [*NOT_RATES, "unfiltered"],
+)
+# Whether it is JSON is another question than whether the request has a form; so is whether it is empty.
+parameter("activate", "PN_notificationFormat", lambda r: r.format, "{}", [*TEXTS, ("", "")], [])
+parameter("pn_reconf", "PN_notificationFormat", lambda r: r.format, None, [*TEXTS, ("", "")], [])
+parameter("activate", "PN_trigger", lambda r: r.trigger, None, [*TEXTS, ("", None)], [])
+parameter("pn_reconf", "PN_trigger", lambda r: r.trigger, None, [*TEXTS, ("", "")], [])
+parameter("activate", "PN_coalescing", lambda r: r.coalescing, False, FLAGS, NOT_FLAGS)
+parameter(
+    "deactivate",
+    "PN_subscriptionStatus",
+    lambda r: r.status,
+    None,
+    [("ACTIVE", "ACTIVE"), ("TRIGGERED", "TRIGGERED")],
+    ["", "active", "SUSPENDED", "ACTIVE%20"],
+)
+
+parameter(
+    "add delete reconf constrain force_rebind destroy msg register reset_badge activate pn_reconf deactivate",
     "LS_reqId",
     lambda r: r.request_id,
     "1",
@@ -270,7 +335,8 @@ parameter(
     ["", "a%20b", "a,b", "é", "%0D%0A", "9" * 65],
 )
 parameter(
-    "bind_session heartbeat add delete reconf constrain force_rebind destroy msg",
+    "bind_session heartbeat add delete reconf constrain force_rebind destroy msg "
+    "register reset_badge activate pn_reconf deactivate",
     "LS_session",
     lambda r: r.session,
     ...,
@@ -330,11 +396,17 @@ def test_a_parameter_given_twice_is_malformed(row: tuple[Any, ...]) -> None:
 
 
 REQUIRED = [
-    *((kind, "LS_reqId") for kind in (*CONTROL_OPERATIONS, "msg")),
+    *((kind, "LS_reqId") for kind in (*CONTROLS, "msg")),
     *((kind, "LS_subId") for kind in ("add", "delete", "reconf")),
     *(("add", name) for name in ("LS_group", "LS_schema", "LS_mode")),
     ("msg", "LS_message"),
     ("msg", "LS_msg_prog"),
+    *(("register", name) for name in ("PN_type", "PN_appId", "PN_deviceToken")),
+    *((kind, "PN_deviceId") for kind in ("reset_badge", "activate", "pn_reconf", "deactivate")),
+    *((kind, name) for kind in ("activate", "pn_reconf") for name in ("LS_group", "LS_schema", "LS_mode")),
+    ("activate", "LS_subId"),
+    ("activate", "PN_notificationFormat"),
+    ("pn_reconf", "PN_subscriptionId"),
 ]
 
 
@@ -358,6 +430,11 @@ def test_every_parameter_of_the_records_is_in_the_table() -> None:
         "force_rebind": ForceRebind,
         "destroy": Destroy,
         "msg": SendMessage,
+        "register": RegisterDevice,
+        "reset_badge": ResetBadge,
+        "activate": ActivatePush,
+        "pn_reconf": ReconfigurePush,
+        "deactivate": DeactivatePush,
     }
     # Fields that are another view of a parameter in the table, or no parameter.
     derived = {
@@ -421,12 +498,6 @@ def test_a_message_needs_its_number_with_a_sequence_or_an_outcome(extra: str, is
         assert found.progressive is None
 
 
-@pytest.mark.parametrize("operation", MPN_OPERATIONS)
-def test_push_notification_requests_get_error_40_and_their_request_id(operation: str) -> None:
-    error = refused("add", f"LS_reqId=9&LS_op={operation}&PN_type=Apple")
-    assert (error.code, error.request_id) == (ControlCode.MPN_DISABLED, "9")
-
-
 @pytest.mark.parametrize("operation", ["", "ADD", "subscribe", "add%20", "x" * 5000])
 def test_an_unknown_operation_is_refused_and_shortened(operation: str) -> None:
     error = refused("add", f"LS_reqId=9&LS_op={operation}")
@@ -440,6 +511,15 @@ def test_a_password_is_shown_neither_by_the_record_nor_by_an_error() -> None:
     assert "s3cret" not in repr(found)
     for line in ("LS_password=s3cret%", "LS_password=s3cret&LS_password=s3cret", "LS_password=a&s3cret", "s3cret"):
         assert "s3cret" not in refused("create_session", line).message
+
+
+def test_the_token_of_a_device_is_shown_neither_by_the_record_nor_by_an_error() -> None:
+    tokens = "&PN_deviceToken=s3cret&PN_newDeviceToken=s3cret"
+    found = accepted("register", without_parameter("register", "PN_deviceToken") + tokens)
+    assert (found.token, found.new_token) == ("s3cret", "s3cret")
+    assert "s3cret" not in repr(found)
+    for line in (tokens, tokens + "%", tokens + tokens, LEAST["register"] + "&s3cret"):
+        assert "s3cret" not in refused("register", f"LS_reqId=1&LS_op=register{line}").message
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -564,7 +644,7 @@ WRONG_LINES = [
     ("LS_reqId=a%20b&LS_op=constrain", None, ControlCode.SYNTAX),
     ("LS_op=constrain", None, ControlCode.SYNTAX),
     ("LS_reqId=2&LS_op=constrain\nLS_reqId=3&LS_op=constrain", "2", ControlCode.MALFORMED),
-    ("LS_reqId=2&LS_op=register", "2", ControlCode.MPN_DISABLED),
+    ("LS_reqId=2&LS_op=register", "2", ControlCode.SYNTAX),
 ]
 
 
@@ -625,6 +705,14 @@ def test_a_creation_may_be_followed_by_any_number_of_control_requests() -> None:
     assert [type(control) for control in found.controls] == [Subscribe, Subscribe, Constrain]
 
 
+@pytest.mark.parametrize("kind", PUSH_OPERATIONS)
+def test_a_creation_may_carry_a_request_about_push_notifications(kind: str) -> None:
+    found = accepted("create_session", "LS_adapter_set=DEMO&" + without_parameter(kind, "LS_reqId"))
+    (control,) = found.controls
+    assert replace(control, unknown=()) == replace(accepted(kind, LEAST[kind]), request_id="")
+    assert found.unknown == ()
+
+
 @pytest.mark.parametrize(
     "line", ["LS_op=add", "LS_op=nothing", "x", "", "LS_op=constrain&LS_requested_max_bandwidth=0", "LS_op=register"]
 )
@@ -644,9 +732,9 @@ def test_parameters_of_a_get_request_come_from_its_query_string() -> None:
 
 # -- anything ----------------------------------------------------------------------------------------------------------
 
-NAMES = sorted({row[1] for row in PARAMETERS} | {"LS_op", "PN_type", "x"})
+NAMES = sorted({row[1] for row in PARAMETERS} | {"LS_op", "x"})
 PAIRS = st.tuples(
-    st.sampled_from(NAMES), st.sampled_from([*CONTROL_OPERATIONS, *MODES, "1", "true", "%41"]) | st.text(max_size=8)
+    st.sampled_from(NAMES), st.sampled_from([*CONTROLS, *MODES, "1", "true", "%41"]) | st.text(max_size=8)
 )
 BODIES = st.lists(st.lists(PAIRS, max_size=8), max_size=4)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.wire.tlcp.control import Control, Request
 from penstock.wire.tlcp.errors import RequestError
-from penstock.wire.tlcp.requests import BindSession, Control, CreateSession, Heartbeat, Request
+from penstock.wire.tlcp.requests import BindSession, CreateSession, Heartbeat
 from penstock.wire.tlcp.version import Version
 
 # Requests of a connection that are started before others get a turn.

@@ -24,29 +24,31 @@ from penstock.doors.stream.response import HttpResponse
 from penstock.doors.tlcp.asked import REQUESTS_PER_TURN, Asked
 from penstock.doors.tlcp.intake import SocketIntake
 from penstock.doors.tlcp.order import Order, Subject, is_awaited, subject
+from penstock.doors.tlcp.push import PushCounter, PushDesk, push_error
 from penstock.doors.tlcp.refusals import control_error, session_error
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.kernel import EndedSession
 from penstock.kernel.messages import Message
 from penstock.kernel.session import Binding, Session
 from penstock.log import RequestNumber, get
+from penstock.push.refusals import PushRefusal
 from penstock.transport.body import BadBody, body_text
 from penstock.wire.form import FormError, parse_line, shown_name, split_lines
 from penstock.wire.http1 import HttpError, HttpRequest
 from penstock.wire.tlcp import lines
 from penstock.wire.tlcp.codec import TlcpCodec
+from penstock.wire.tlcp.control import Control, Request
 from penstock.wire.tlcp.differences import FORMATS
 from penstock.wire.tlcp.errors import ControlCode, RequestError, SessionCode, combo, form_error, malformed
+from penstock.wire.tlcp.push import PushControl
 from penstock.wire.tlcp.requests import (
     BindSession,
     Constrain,
-    Control,
     CreateSession,
     Destroy,
     ForceRebind,
     Heartbeat,
     Reconfigure,
-    Request,
     SendMessage,
     StreamOptions,
     Subscribe,
@@ -90,8 +92,10 @@ _NAMED_SESSION = re.compile(r"(?:^|&)LS_session=([^&]*)")
 class TlcpDoor:
     """Answers requests; one for all connections of the streaming port."""
 
-    def __init__(self, reception: Reception) -> None:
+    def __init__(self, reception: Reception, desk: PushDesk | None = None) -> None:
+        """`desk` does what clients ask for about push notifications; None: they are disabled."""
         self.reception = reception
+        self._push = PushCounter(desk)
         self._config = reception.config
         self._kernel = reception.kernel
         self._codecs: dict[tuple[Version, str], TlcpCodec] = {}
@@ -335,11 +339,14 @@ class TlcpDoor:
 
     async def _combo_control(self, session: Session, control: Control) -> None:
         try:
-            later = self._execute(session, control)
-            if later is not None:
+            if isinstance(control, PushControl):
+                await self._serve_push(session, control, _nothing)
+            elif (later := self._execute(session, control)) is not None:
                 await later()
         except Refusal as refusal:
             raise combo(control_error(refusal, control.request_id)) from None
+        except RequestError as error:
+            raise combo(error) from None
         if session.closed:
             raise RequestError(int(SessionCode.COMBO), "The control request has destroyed the session")
 
@@ -436,6 +443,8 @@ class TlcpDoor:
             session.touch()
             about = subject(session, request)
             before = self._order.last(about)
+            if isinstance(request, PushControl):
+                return Unfinished(partial(self._push_request, link, session, request, before), about)
             if before is None or is_awaited(session, request):
                 later = self._execute(session, request)
             else:
@@ -454,6 +463,24 @@ class TlcpDoor:
         later = self._execute(session, request)
         if later is not None:
             await later()
+
+    async def _push_request(
+        self, link: StreamLink, session: Session, request: PushControl, before: asyncio.Task[None] | None
+    ) -> None:
+        """Carry out a request about push notifications, after the previous one of its session."""
+        try:
+            if before is not None:
+                await asyncio.wait([before])
+                check_open(session)
+            await self._serve_push(session, request, partial(self._acknowledge, link, request))
+        except Refusal as refusal:
+            raise control_error(refusal, request.request_id) from None
+
+    async def _serve_push(self, session: Session, request: PushControl, acknowledge: Callable[[], None]) -> None:
+        try:
+            await self._push.serve(session, request, acknowledge)
+        except PushRefusal as refusal:
+            raise push_error(refusal, request) from None
 
     async def _acknowledge_after(self, link: StreamLink, request: Control, later: Later) -> None:
         try:
@@ -510,6 +537,10 @@ def _check_served(link: StreamLink, asked: Asked) -> None:
 def _check_not_streaming(link: StreamLink) -> None:
     if link.websocket and link.session is not None:
         raise RequestError(int(SessionCode.ALREADY_STREAMING), "A session is already bound to this WebSocket")
+
+
+def _nothing() -> None:
+    """The parts of a combo request are not acknowledged."""
 
 
 def _wants_ack(request: Control) -> bool:

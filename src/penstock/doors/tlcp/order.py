@@ -1,5 +1,5 @@
 """Which requests wait for others, even across connections: those about the same subscription of a session, those about
-its bandwidth, and messages after one that there is no room for.
+its bandwidth, those about its push notifications, and messages after one that there is no room for.
 
 All others run concurrently. Specification: TLCP chapter 1, "Requests, Responses, and Notifications".
 """
@@ -9,12 +9,16 @@ from __future__ import annotations
 import asyncio
 
 from penstock.kernel.session import Session
-from penstock.wire.tlcp.requests import Constrain, Control, Reconfigure, SendMessage, Subscribe, Unsubscribe
+from penstock.wire.tlcp.control import Control
+from penstock.wire.tlcp.push import PushControl
+from penstock.wire.tlcp.requests import Constrain, Reconfigure, SendMessage, Subscribe, Unsubscribe
 
-# Session and number of a subscription; or, for messages and bandwidth of a session, numbers that no subscription has.
+# Session and number of a subscription; or, for what there is one of in a session, numbers that no subscription has.
 Subject = tuple[str, int]
 MESSAGES = 0
 BANDWIDTH = -1
+# A client has one device, which it registers before it asks for more about it.
+PUSH = -2
 
 
 def subject(session: Session, request: Control) -> Subject | None:
@@ -25,6 +29,8 @@ def subject(session: Session, request: Control) -> Subject | None:
         return session.id, MESSAGES
     if isinstance(request, Constrain):
         return session.id, BANDWIDTH
+    if isinstance(request, PushControl):
+        return session.id, PUSH
     return None
 
 

@@ -56,3 +56,31 @@ def error(code: int, message: str) -> bytes:
 def refused(request_id: str | None, code: int, message: str) -> bytes:
     """REQERR when the request could be identified, ERROR when not."""
     return error(code, message) if request_id is None else reqerr(request_id, code, message)
+
+
+# -- push notifications -----------------------------------------------------------------------------------------------
+
+
+def mpnreg(device: str, data_adapter: str) -> bytes:
+    """A device is registered; the data adapter has the items about it."""
+    return line("MPNREG", device, data_adapter)
+
+
+def mpnzero(device: str) -> bytes:
+    """The badge of a device is reset."""
+    return line("MPNZERO", device)
+
+
+def mpnok(number: int, subscription: str) -> bytes:
+    """A push subscription is active; the client knows it by its number, everybody else by its id."""
+    return line("MPNOK", number, subscription)
+
+
+def mpnconf(subscription: str) -> bytes:
+    """A push subscription is changed."""
+    return line("MPNCONF", subscription)
+
+
+def mpndel(subscription: str) -> bytes:
+    """A push subscription is gone."""
+    return line("MPNDEL", subscription)

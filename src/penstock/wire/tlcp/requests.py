@@ -1,4 +1,5 @@
-"""The requests of TLCP as typed records, and the parser from request name and parameter lines.
+"""The requests of TLCP as typed records, and the parser from request name and parameter lines. Those about push
+notifications are in `push`.
 
 Whether a request can be honoured is decided elsewhere; here only its form is. Specification: chapters 1, 2 and 4.
 """
@@ -10,14 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.wire.form import FormError, Parameters, parse_line, readable, shown, shown_name
-from penstock.wire.tlcp.errors import ControlCode, RequestError, combo, form_error, malformed, syntax
+from penstock.wire.tlcp.control import MODES, Control, Request, buffer_size, unknown
+from penstock.wire.tlcp.errors import RequestError, combo, form_error, malformed, syntax
+from penstock.wire.tlcp.push import PUSH_OPERATIONS, parse_push
 
-MODES = ("RAW", "MERGE", "DISTINCT", "COMMAND")
-MPN_OPERATIONS = ("register", "activate", "pn_reconf", "deactivate", "reset_badge")
 CONTROL_OPERATIONS = ("add", "delete", "reconf", "constrain", "force_rebind", "destroy")
-
-# Parameters that every official client sends for its own purposes; they need no debug line.
-_HARMLESS = ("LS_protocol", "LS_session", "LS_cause", "LS_old_session", "LS_unq", "LS_domain")
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 _SEQUENCE = re.compile(r"[A-Za-z0-9_]{1,256}", re.ASCII)
@@ -36,21 +34,6 @@ class StreamOptions:
     content_length: int | None = None
     send_sync: bool = True
     reduce_head: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What all requests have: the session they name, if any, and unknown parameters."""
-
-    session: str | None
-    unknown: tuple[str, ...] = field(default=(), kw_only=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Control(Request):
-    """A control request; `request_id` is empty inside a combo request."""
-
-    request_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +163,6 @@ def _readable_request_id(given: Mapping[str, str]) -> str | None:
     return request_id if _REQUEST_ID.fullmatch(request_id) else None
 
 
-def _unknown(parameters: Parameters) -> tuple[str, ...]:
-    return tuple(name for name in parameters.unknown() if name not in _HARMLESS)
-
-
 def _stream_options(parameters: Parameters) -> StreamOptions:
     return StreamOptions(
         polling=parameters.boolean("LS_polling", False),
@@ -219,7 +198,7 @@ def _create_session(lines: Sequence[str], defaults: Mapping[str, str]) -> Create
             supported_diffs=None if diffs is None else tuple(name for name in diffs.split(",") if name),
             ttl_millis=None if ttl in ("unknown", "unlimited") else parameters.integer("LS_ttl_millis", 0),
             controls=controls,
-            unknown=_unknown(parameters),
+            unknown=unknown(parameters),
         )
     except RequestError as error:
         return error
@@ -244,13 +223,13 @@ def _bind_session(given: Mapping[str, str]) -> BindSession:
         parameters.text("LS_session"),
         stream=_stream_options(parameters),
         recovery_from=parameters.integer("LS_recovery_from", 0),
-        unknown=_unknown(parameters),
+        unknown=unknown(parameters),
     )
 
 
 def _heartbeat(given: Mapping[str, str]) -> Heartbeat:
     parameters = Parameters(given)
-    return Heartbeat(parameters.text("LS_session"), unknown=_unknown(parameters))
+    return Heartbeat(parameters.text("LS_session"), unknown=unknown(parameters))
 
 
 def _request_id(parameters: Parameters, combo: bool) -> str:
@@ -269,11 +248,12 @@ def _control_line(given: Mapping[str, str]) -> Control:
 def _control(parameters: Parameters, combo: bool) -> Control:
     request_id = _request_id(parameters, combo)
     operation = parameters.required("LS_op")
-    if operation in MPN_OPERATIONS:
-        raise RequestError(ControlCode.MPN_DISABLED, f"{shown('LS_op', operation)}: the MPN module is disabled")
-    if operation not in CONTROL_OPERATIONS:
-        raise syntax(f"{shown('LS_op', operation)}: expected one of {' '.join(CONTROL_OPERATIONS)}")
     session = parameters.text("LS_session")
+    if operation in PUSH_OPERATIONS:
+        return parse_push(operation, parameters, session, request_id)
+    if operation not in CONTROL_OPERATIONS:
+        known = " ".join((*CONTROL_OPERATIONS, *PUSH_OPERATIONS))
+        raise syntax(f"{shown('LS_op', operation)}: expected one of {known}")
     if operation == "add":
         return _subscribe(parameters, session, request_id)
     if operation == "delete":
@@ -282,7 +262,7 @@ def _control(parameters: Parameters, combo: bool) -> Control:
             request_id,
             subscription=parameters.required_integer("LS_subId", 1),
             ack=parameters.boolean("LS_ack", True),
-            unknown=_unknown(parameters),
+            unknown=unknown(parameters),
         )
     if operation == "reconf":
         frequency = parameters.rate("LS_requested_max_frequency", ("unlimited",))
@@ -292,7 +272,7 @@ def _control(parameters: Parameters, combo: bool) -> Control:
             subscription=parameters.required_integer("LS_subId", 1),
             changes_frequency=frequency is not None,
             max_frequency=frequency if isinstance(frequency, float) else None,
-            unknown=_unknown(parameters),
+            unknown=unknown(parameters),
         )
     if operation == "constrain":
         return Constrain(
@@ -300,7 +280,7 @@ def _control(parameters: Parameters, combo: bool) -> Control:
             request_id,
             changes_bandwidth=parameters.text("LS_requested_max_bandwidth") is not None,
             max_bandwidth=_bandwidth(parameters),
-            unknown=_unknown(parameters),
+            unknown=unknown(parameters),
         )
     if operation == "force_rebind":
         return ForceRebind(
@@ -308,7 +288,7 @@ def _control(parameters: Parameters, combo: bool) -> Control:
             request_id,
             polling_millis=parameters.integer("LS_polling_millis", 0) or 0,
             close_socket=parameters.boolean("LS_close_socket", False),
-            unknown=_unknown(parameters),
+            unknown=unknown(parameters),
         )
     return Destroy(
         session,
@@ -316,7 +296,7 @@ def _control(parameters: Parameters, combo: bool) -> Control:
         cause_code=parameters.any_integer("LS_cause_code"),
         cause_message=parameters.text("LS_cause_message"),
         close_socket=parameters.boolean("LS_close_socket", False),
-        unknown=_unknown(parameters),
+        unknown=unknown(parameters),
     )
 
 
@@ -333,20 +313,14 @@ def _subscribe(parameters: Parameters, session: str | None, request_id: str) -> 
         schema=parameters.required("LS_schema"),
         mode=mode,
         selector=parameters.text("LS_selector"),
-        buffer_size=_buffer_size(parameters),
+        buffer_size=buffer_size(parameters),
         max_frequency=frequency if isinstance(frequency, float) else None,
         unfiltered=frequency == "unfiltered" or mode == "RAW",
         snapshot=snapshot,
         snapshot_length=snapshot_length,
         ack=parameters.boolean("LS_ack", True),
-        unknown=_unknown(parameters),
+        unknown=unknown(parameters),
     )
-
-
-def _buffer_size(parameters: Parameters) -> int | None:
-    if parameters.text("LS_requested_buffer_size") == "unlimited":
-        return 0
-    return parameters.integer("LS_requested_buffer_size", 1)
 
 
 def _snapshot(parameters: Parameters, mode: str) -> tuple[bool, int | None]:
@@ -385,7 +359,7 @@ def _message(given: Mapping[str, str]) -> SendMessage:
         max_wait_millis=parameters.integer("LS_max_wait", 0),
         ack=parameters.boolean("LS_ack", True),
         outcome=outcome,
-        unknown=_unknown(parameters),
+        unknown=unknown(parameters),
     )
 
 
