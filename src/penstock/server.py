@@ -47,6 +47,7 @@ from penstock.services.kernel import KernelService
 from penstock.services.load import LoadService
 from penstock.services.log import open_log
 from penstock.services.overview import ServerOverview
+from penstock.services.push.service import PushService
 from penstock.services.queries import QueriesService
 from penstock.services.renewal import RenewalService, renew
 from penstock.services.sampling import SamplingService
@@ -269,6 +270,7 @@ class Server:
         queries = QueriesService(data_dir)
         shown = tables(config, origins, core.kernel, roster, lambda: queries.queries)
         overview = ServerOverview(config, self.sampler, shown, self.listeners)
+        self._push = PushService(config, data_dir, core.kernel, self._journal, lambda name: self.sets.judge_of(name))
         self.sets = SetsService(
             config,
             [*sets, *admin.sets()],
@@ -278,11 +280,12 @@ class Server:
             self._journal,
             roster,
             [board.introduce, overview.introduce],
+            self._push.complete,
             self.is_ready,
         )
         self._ditto = DittoService(config, data_dir, self._journal, self.sets, self._ports, ledger)
         self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger)
-        self._stream = StreamService(config, core, self.sets, self.readiness, shares.stream, self.gate)
+        self._stream = StreamService(config, core, self.sets, self.readiness, shares.stream, self.gate, self._push.desk)
         self._api = ApiService(
             config, lambda: self._stack.services, self.readiness, sampling.figures_of_all, shares.api, ledger
         )
@@ -298,6 +301,7 @@ class Server:
                 [self.sets],
                 [ThingsService(config, self._ditto, self.sets)],
                 [core],
+                [self._push],
                 [LoadService(config, self.gate)],
                 [admin],
                 [self._tlex, self._stream],
@@ -353,6 +357,7 @@ class Server:
         change = await self.sets.change_to(config)
         await self.sets.retire(change)
         await renew(shown for service in self._stack.services for shown in service.certificates(config))
+        await self._push.reload()
         self.sets.admit(change)
         log.info("configuration reloaded", new=change.new, changed=change.changed, gone=change.gone)
         renewed = frozenset().union(*[service.renewed for service in self._stack.services])
@@ -380,6 +385,10 @@ class Server:
     def tlex(self) -> TlexDoor | None:
         """Available while the server runs, if it is enabled."""
         return self._tlex.door
+
+    @property
+    def push(self) -> PushService:
+        return self._push
 
     @property
     def ditto(self) -> DittoDoor | None:

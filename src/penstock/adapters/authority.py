@@ -338,8 +338,7 @@ class SetAuthority:
         return self._follows_subscriptions and session.admission.follows_subscriptions
 
     async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
-        judge = partial(self._judge, session, wish)
-        grant = await (judge() if self._resolves_at_once else self._calls.complete(session.id, judge))
+        grant = await self.examine(session, wish)
         if not self._follows(session):
             return grant
         subscription = SubscriptionFacts(
@@ -360,6 +359,11 @@ class SetAuthority:
             undo = partial(self._tell_end, session, granted, ())
             await (begin() if self._hears_at_once else self._calls.complete(session.id, begin, undo))
         return granted
+
+    async def examine(self, session: Session, wish: Wish) -> Grant:
+        """What the session would be granted; for subscriptions that do not begin in it, such as those of devices."""
+        judge = partial(self._judge, session, wish)
+        return await (judge() if self._resolves_at_once else self._calls.complete(session.id, judge))
 
     async def _judge(self, session: Session, wish: Wish) -> Grant:
         return await self.judge(self._check_known(session), wish)

@@ -69,12 +69,16 @@ class Statistics:
     messages_total_bytes: int = _shown("MESSAGES.TOTAL_BYTES", "their bytes, two for each character")
     messages_current_throughput: float = _shown("MESSAGES.CURRENT_THROUGHPUT", "bandwidth of messages, in kbit/s")
     messages_highest_throughput: float = _shown("MESSAGES.HIGHEST_THROUGHPUT", "the highest of these so far, in kbit/s")
-    push_notifications_devices: int = _shown("PUSH_NOTIFICATIONS.DEVICES", "always 0: there are no push notifications")
-    push_notifications_max_devices: int = _shown("PUSH_NOTIFICATIONS.MAX_DEVICES", "always 0")
-    push_notifications_notifications_sec: float = _shown("PUSH_NOTIFICATIONS.NOTIFICATIONS_SEC", "always 0")
-    push_notifications_total_sent: int = _shown("PUSH_NOTIFICATIONS.TOTAL_SENT", "always 0")
-    push_notifications_total_bytes: int = _shown("PUSH_NOTIFICATIONS.TOTAL_BYTES", "always 0")
-    push_notifications_current_throughput: float = _shown("PUSH_NOTIFICATIONS.CURRENT_THROUGHPUT", "always 0")
+    push_notifications_devices: int = _shown("PUSH_NOTIFICATIONS.DEVICES", "devices for push notifications")
+    push_notifications_max_devices: int = _shown("PUSH_NOTIFICATIONS.MAX_DEVICES", "the most of these so far")
+    push_notifications_notifications_sec: float = _shown(
+        "PUSH_NOTIFICATIONS.NOTIFICATIONS_SEC", "notifications accepted by providers, a second"
+    )
+    push_notifications_total_sent: int = _shown("PUSH_NOTIFICATIONS.TOTAL_SENT", "notifications since the start")
+    push_notifications_total_bytes: int = _shown("PUSH_NOTIFICATIONS.TOTAL_BYTES", "their bytes")
+    push_notifications_current_throughput: float = _shown(
+        "PUSH_NOTIFICATIONS.CURRENT_THROUGHPUT", "bandwidth of notifications, in kbit/s"
+    )
     pump_wait_sleep: float = _shown("PUMP_WAIT.SLEEP", "mean time by which a timer of the event loop is late, in ms")
     pump_wait_notify: float = _shown(
         "PUMP_WAIT.NOTIFY", "mean time between a call being handed to the event loop and its execution, in ms"

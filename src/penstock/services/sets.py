@@ -78,8 +78,10 @@ class SetsService(Service):
         journal: JournalService,
         roster: Roster,
         introductions: Sequence[Introduce],
+        complete: Callable[[AdapterSet], AdapterSet],
         is_ready: Callable[[], bool],
     ) -> None:
+        """`complete` gives a set the data adapters that the server adds to every one."""
         self._config = config
         self._given = given
         self._loader = loader
@@ -88,6 +90,7 @@ class SetsService(Service):
         self._journal = journal
         self._roster = roster
         self._introductions = introductions
+        self._complete = complete
         self._is_ready = is_ready
         self.open_sets: dict[str, OpenSet] = {}
         self.running: dict[str, RunningSet] = {}
@@ -270,6 +273,7 @@ class SetsService(Service):
         return plans
 
     def _introduced(self, plan: SetPlan) -> SetPlan:
+        plan = SetPlan(self._complete(plan.adapter_set), plan.optional)
         for introduce in self._introductions:
             plan = introduced(plan, introduce)
         return plan

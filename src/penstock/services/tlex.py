@@ -15,6 +15,7 @@ from penstock.config import Config
 from penstock.config.address import address_of
 from penstock.kernel.ledger import Ledger
 from penstock.monitor.figures import Family, Kind, counter, gauge, labelled
+from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.service import Service, Shown
 
@@ -34,10 +35,21 @@ class StorePresenceService(Service):
         self._data_dir = data_dir
 
     async def open(self) -> None:
-        if self._config.tlex.enabled and self._data_dir is not None:
+        config, data_dir = self._config, self._data_dir
+        if data_dir is None:
+            return
+        if config.tlex.enabled:
             from penstock.doors.tlex.door import check_store_presence
 
-            check_store_presence(self._config, self._data_dir)
+            check_store_presence(config, data_dir)
+        if config.push.enabled and not config.push.store:
+            from penstock.store.errors import Vanished
+            from penstock.store.presence import check_presence
+
+            try:
+                check_presence(data_dir)
+            except Vanished as error:
+                raise StartError(f"push.store: {error}") from error
 
 
 class TlexService(Service):

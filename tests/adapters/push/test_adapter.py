@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -45,6 +45,7 @@ class Book:
     def __init__(self) -> None:
         self.devices = {"d1": DEVICE}
         self.known: dict[str, PushSubscription] = {"s1": FIRST}
+        self.tells: list[Callable[[Sequence[Change]], None]] = []
         self.registered = {("S1", "d1")}
 
     def device(self, id: str) -> Device | None:
@@ -55,6 +56,10 @@ class Book:
 
     def subscriptions(self, device: str) -> list[PushSubscription]:
         return [each for each in self.known.values() if each.device == device]
+
+    def listen(self, tell: Callable[[Sequence[Change]], None]) -> Callable[[], None]:
+        self.tells = [tell]
+        return self.tells.clear
 
     def has_registered(self, session: str, device: str) -> bool:
         return (session, device) in self.registered

@@ -6,7 +6,7 @@ that one is not asked. Nothing is done for items that nobody is subscribed to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from penstock.adapters.inside import InsideAdapter
 from penstock.adapters.push.book import PushBook
@@ -43,6 +43,7 @@ class PushAdapter(InsideAdapter):
     def __init__(self, book: PushBook) -> None:
         self._book = book
         self._feed: Feed | None = None
+        self._end: Callable[[], None] = _nothing
         self._items: set[str] = set()
         # Lists that somebody is subscribed to with their keys, and which list each key is in.
         self._lists: dict[str, set[str]] = {}
@@ -50,6 +51,12 @@ class PushAdapter(InsideAdapter):
 
     def enter(self, feed: Feed) -> None:
         self._feed = feed
+
+    def start(self) -> None:
+        self._end = self._book.listen(self.tell)
+
+    def stop(self) -> None:
+        self._end()
 
     # -- who may see what -----------------------------------------------------------------------------------------
 
@@ -143,6 +150,10 @@ class PushAdapter(InsideAdapter):
         if item in self._items:
             assert self._feed is not None
             self._feed.update(item, event, snapshot)
+
+
+def _nothing() -> None:
+    """It has not been started."""
 
 
 def _parts(item: str) -> tuple[str, str]:

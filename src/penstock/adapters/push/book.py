@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from penstock.push.records import Device, PushSubscription
+from penstock.push.records import Change, Device, PushSubscription
 
 
 class PushBook(Protocol):
@@ -19,3 +19,6 @@ class PushBook(Protocol):
 
     def has_registered(self, session: str, device: str) -> bool:
         """Whether the session, named by its id, has registered the device."""
+
+    def listen(self, tell: Callable[[Sequence[Change]], None]) -> Callable[[], None]:
+        """Have it called with changes that have been made from now on; returns what ends that."""

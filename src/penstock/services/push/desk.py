@@ -1,0 +1,387 @@
+"""The desk: what clients ask for about devices and subscriptions, checked, granted, decided, and persisted.
+
+The door parses and answers (`penstock.doors.tlcp.push`); the rules decide (`penstock.push`); the metadata adapter of
+the session's set grants items and fields, and has the last word. Specification: General Concepts 5.3 and 5.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from penstock.adapters.authority import SetAuthority
+from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.item import Mode
+from penstock.kernel.kernel import Kernel
+from penstock.kernel.ports import DeviceFacts, Grant, PushFacts
+from penstock.kernel.session import Session
+from penstock.push import arguments
+from penstock.push.format import Format
+from penstock.push.format import names as format_names
+from penstock.push.ports import Provider
+from penstock.push.records import Change, Device, DeviceKey, Flow, Platform, PushSubscription, SubscriptionStatus
+from penstock.push.refusals import PushReason, PushRefusal
+from penstock.push.registry import MODES
+from penstock.push.requests import Activation, Keep, Reconfiguration
+from penstock.push.trigger.pattern import Pattern
+from penstock.push.trigger.trigger import Trigger
+from penstock.services.push.engine import Application, Engine
+from penstock.wire.tlcp.push import (
+    ActivatePush,
+    DeactivatePush,
+    ReconfigurePush,
+    RegisterDevice,
+    ResetBadge,
+)
+
+# Named arguments of a format and a trigger: the metadata adapter is asked about each.
+MAX_NAMES = 100
+
+Number = TypeVar("Number", int, float)
+Patterns = Mapping[Application, Sequence[Pattern]]
+
+
+@dataclass(frozen=True, slots=True)
+class PushWish:
+    """A subscription as the metadata adapter is asked about it."""
+
+    data_adapter: str
+    group: str
+    schema: str
+    mode: str
+    selector: str | None = None
+    buffer_size: int | None = None
+    max_frequency: float | None = None
+    unfiltered: bool = False
+    snapshot: bool = False
+    snapshot_length: int | None = None
+
+
+class Desk:
+    """One for all doors. It knows which session has registered which devices."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        authority_of: Callable[[str], SetAuthority | None],
+        data_adapter: str,
+    ) -> None:
+        # There while the module is open.
+        self.engine: Engine | None = None
+        self._kernel = kernel
+        self._authority_of = authority_of
+        # The triggers that each application accepts.
+        self.triggers: Patterns = {}
+        self._data_adapter = data_adapter
+        # Ids of devices by the id of the session that has registered them.
+        self._registered: dict[str, set[str]] = {}
+        self._listeners: list[Callable[[Sequence[Change]], None]] = []
+
+    @property
+    def _engine(self) -> Engine:
+        if self.engine is None:
+            raise PushRefusal(PushReason.UNAVAILABLE, "push notifications are not served now")
+        return self.engine
+
+    # -- what the adapter of devices looks at ---------------------------------------------------------------------
+
+    def device(self, id: str) -> Device | None:
+        return None if self.engine is None else self.engine.memory.registry.device(id)
+
+    def subscription(self, id: str) -> PushSubscription | None:
+        return None if self.engine is None else self.engine.memory.registry.subscription(id)
+
+    def subscriptions(self, device: str) -> Sequence[PushSubscription]:
+        return () if self.engine is None else self.engine.memory.registry.subscriptions(device)
+
+    def has_registered(self, session: str, device: str) -> bool:
+        return device in self._registered.get(session, ())
+
+    def listen(self, tell: Callable[[Sequence[Change]], None]) -> Callable[[], None]:
+        self._listeners.append(tell)
+        return lambda: self._listeners.remove(tell)
+
+    def tell(self, changes: Sequence[Change]) -> None:
+        """Those who listen are told what has been changed."""
+        for tell in self._listeners:
+            tell(changes)
+
+    # -- sessions -------------------------------------------------------------------------------------------------
+
+    def forget_closed(self) -> None:
+        """Forget sessions that are gone."""
+        for session in [session for session in self._registered if session not in self._kernel.sessions]:
+            del self._registered[session]
+
+    def devices_in_use(self) -> frozenset[str]:
+        """Those that a session has registered."""
+        self.forget_closed()
+        return frozenset().union(*self._registered.values())
+
+    # -- devices --------------------------------------------------------------------------------------------------
+
+    async def register(self, session: Session, request: RegisterDevice) -> tuple[str, str]:
+        key = DeviceKey(Platform(request.platform), request.application, request.token)
+        provider = self._provider(key)
+        new_token = request.new_token
+        for token in (request.token, new_token):
+            if token is not None:
+                self._check_token(provider, token)
+        authority = self._authority(session)
+        facts = _facts(key)
+        await authority.register_device(session, facts)
+        if new_token is not None and new_token != request.token:
+            await authority.change_device_token(session, facts, new_token)
+        subjects: list[object] = []
+        engine = self._engine
+        for each in _keys(key, new_token):
+            await engine.find(each)
+            known = engine.memory.registry.find(each)
+            subjects += [each] if known is None else [each, known.id]
+        device = await engine.decide(
+            subjects, lambda: engine.memory.registry.register(key, new_token, engine.clock(), engine.memory.lasting)
+        )
+        self._registered.setdefault(session.id, set()).add(device.id)
+        return device.id, self._data_adapter
+
+    def _provider(self, key: DeviceKey) -> Provider:
+        provider = self._engine.providers.get((key.platform, key.application))
+        if provider is None:
+            raise PushRefusal(
+                PushReason.APPLICATION,
+                f"there is no application {key.application[:60]!r} of {key.platform.value} here",
+            )
+        return provider
+
+    def _check_token(self, provider: Provider, token: str) -> None:
+        most = self._engine.settings.max_token_length
+        if len(token) > most:
+            raise PushRefusal(
+                PushReason.TOO_LONG, f"the device's token has {len(token)} characters; {most} are possible"
+            )
+        provider.check_token(token)
+
+    def _own_device(self, session: Session, device: str) -> Device:
+        """Raises PushRefusal unless the session has registered it, and it is still there."""
+        if not self.has_registered(session.id, device):
+            raise PushRefusal(PushReason.DEVICE, f"the device {device[:60]!r} has not been registered in this session")
+        return self._engine.memory.registry.known_device(device)
+
+    async def reset_badge(self, session: Session, request: ResetBadge) -> None:
+        device = self._own_device(session, request.device)
+        engine = self._engine
+        await engine.decide((device.id,), lambda: engine.memory.registry.reset_badge(device.id, engine.clock()))
+
+    # -- subscriptions --------------------------------------------------------------------------------------------
+
+    async def activate(self, session: Session, request: ActivatePush) -> str:
+        device = self._own_device(session, request.device)
+        self._check_mode(request.mode)
+        self._check_lengths(request.format, request.trigger)
+        wish = PushWish(request.data_adapter, request.group, request.schema, request.mode)
+        authority = self._authority(session)
+        grant = await self._granted(authority, session, wish)
+        flow = Flow(
+            session.adapter_set,
+            request.data_adapter,
+            request.group,
+            request.schema,
+            request.mode,
+            tuple([item.name for item in grant.items]),
+            grant.fields,
+        )
+        self._check_free(flow)
+        names = [*format_names(request.format), *arguments.names(request.trigger or "")]
+        positions = await self._positions(authority, session, wish, flow, names)
+        format = self._format(device, request.format, flow, positions)
+        trigger = None
+        if request.trigger is not None:
+            trigger = self._trigger(device, request.trigger, flow, positions)
+        activation = Activation(
+            flow,
+            format,
+            trigger,
+            _lowest([_buffer_size(request), *[item.max_buffer_size for item in grant.items]]),
+            _lowest([request.max_frequency, *[item.max_frequency for item in grant.items]]),
+            request.subscription,
+            request.coalescing,
+        )
+        facts = _push_facts(flow, format, trigger, activation.buffer_size, activation.max_frequency)
+        await authority.activate_push(session, _facts(device.key), facts)
+        engine = self._engine
+        made = await engine.decide(
+            (device.id,), lambda: engine.memory.registry.activate(device.id, activation, engine.clock())
+        )
+        return made.id
+
+    async def reconfigure(self, session: Session, request: ReconfigurePush) -> None:
+        device = self._own_device(session, request.device)
+        existing = self._engine.memory.registry.own_subscription(device.id, request.subscription)
+        flow = existing.flow
+        change = Reconfiguration(
+            request.subscription,
+            session.adapter_set,
+            request.data_adapter,
+            request.group,
+            request.schema,
+            request.mode,
+            request.format,
+            request.trigger,
+            request.max_frequency if request.changes_frequency else Keep.KEEP,
+        )
+        engine = self._engine
+        # First, because the arguments mean nothing if it is about something else.
+        engine.memory.registry.reconfigure(device.id, replace(change, format=None, trigger=None), engine.clock())
+        self._check_lengths(request.format, request.trigger)
+        authority = self._authority(session)
+        wish = PushWish(request.data_adapter, request.group, request.schema, request.mode)
+        names = [
+            *(() if request.format is None else format_names(request.format)),
+            *arguments.names(request.trigger or ""),
+        ]
+        positions = await self._positions(authority, session, wish, flow, names)
+        if request.format is not None:
+            change = replace(change, format=self._format(device, request.format, flow, positions))
+        if request.trigger:
+            change = replace(change, trigger=self._trigger(device, request.trigger, flow, positions))
+        facts = _push_facts(
+            flow,
+            existing.format if change.format is None else change.format,
+            existing.trigger if change.trigger is None else change.trigger or None,
+            existing.buffer_size,
+            existing.max_frequency if isinstance(change.max_frequency, Keep) else change.max_frequency,
+        )
+        await authority.activate_push(session, _facts(device.key), facts)
+        await engine.decide((device.id,), lambda: engine.memory.registry.reconfigure(device.id, change, engine.clock()))
+
+    async def deactivate(self, session: Session, request: DeactivatePush) -> Sequence[str]:
+        device = self._own_device(session, request.device)
+        status = None if request.status is None else SubscriptionStatus(request.status)
+        engine = self._engine
+        return await engine.decide(
+            (device.id,),
+            lambda: engine.memory.registry.deactivate(device.id, request.subscription, status, engine.clock()),
+        )
+
+    # -- what is granted ------------------------------------------------------------------------------------------
+
+    def _authority(self, session: Session) -> SetAuthority:
+        authority = self._authority_of(session.adapter_set)
+        if authority is None:
+            raise Refusal(Reason.UNKNOWN_SESSION, "The adapter set of the session has been removed")
+        return authority
+
+    def _check_mode(self, mode: str) -> None:
+        if mode not in MODES:
+            raise PushRefusal(
+                PushReason.MODE, f"the mode {mode!r} is not possible here; it must be {' or '.join(MODES)}"
+            )
+
+    def _check_lengths(self, format: str | None, trigger: str | None) -> None:
+        """Before anything is read of them; what they become is checked again."""
+        settings = self._engine.settings
+        for name, text, most in (
+            ("notification format", format, settings.max_format_length),
+            ("trigger", trigger, settings.max_trigger_length),
+        ):
+            if text is not None and len(text) > most:
+                raise PushRefusal(PushReason.TOO_LONG, f"the {name} has {len(text)} characters; {most} are possible")
+
+    async def _granted(self, authority: SetAuthority, session: Session, wish: PushWish) -> Grant:
+        if wish.data_adapter == self._data_adapter:
+            raise Refusal(Reason.DATA_ADAPTER, f"Items of {wish.data_adapter} cannot be pushed")
+        grant = await authority.examine(session, wish)
+        for item in grant.items:
+            if item.customizer is not None:
+                # What the metadata adapter hides from this session must not come by another way.
+                raise Refusal(
+                    Reason.GROUP, f"Item {item.name[:60]} is customized for this session: it cannot be pushed"
+                )
+        return grant
+
+    def _check_free(self, flow: Flow) -> None:
+        """Raise a Refusal if there is no such data adapter, or one of the items is in use in another mode."""
+        feed = self._kernel.feed(flow.adapter_set, flow.data_adapter)
+        for name in flow.items:
+            item = feed.items.get(name)
+            if item is not None:
+                item.check_mode(Mode(flow.mode))
+
+    async def _positions(
+        self, authority: SetAuthority, session: Session, wish: PushWish, flow: Flow, names: Iterable[str]
+    ) -> dict[str, int]:
+        """Which field each name is, from 1: the metadata adapter takes the name for a schema of one field."""
+        positions: dict[str, int] = {}
+        wanted = dict.fromkeys(names)
+        if len(wanted) > MAX_NAMES:
+            raise PushRefusal(
+                PushReason.ARGUMENT, f"there are {len(wanted)} different named arguments; {MAX_NAMES} are possible"
+            )
+        for name in wanted:
+            try:
+                fields = (await authority.examine(session, replace(wish, schema=name))).fields
+            except Refusal as refusal:
+                if refusal.reason not in (Reason.SCHEMA, Reason.GROUP_FOR_SCHEMA) and refusal.code is None:
+                    raise
+                fields = ()
+            if len(fields) != 1 or fields[0] not in flow.fields:
+                raise PushRefusal(
+                    PushReason.ARGUMENT, f"the name {name[:60]!r} is not that of one of the subscription's fields"
+                )
+            positions[name] = flow.fields.index(fields[0]) + 1
+        return positions
+
+    def _format(self, device: Device, text: str, flow: Flow, positions: Mapping[str, int]) -> str:
+        provider = self._provider(device.key)
+        format = Format.parse(text, len(flow.fields), provider.check_format, positions)
+        size = len(format.text.encode())
+        if size > provider.max_payload:
+            # Arguments may be longer than what they stand for, but not by so much that this would be useful.
+            raise PushRefusal(
+                PushReason.PAYLOAD_TOO_LARGE,
+                f"the notification format has {size} bytes; a notification can have {provider.max_payload}",
+            )
+        return format.text
+
+    def _trigger(self, device: Device, text: str, flow: Flow, positions: Mapping[str, int]) -> str:
+        count = len(flow.fields)
+        converted = arguments.located("trigger", lambda: arguments.convert(text, positions, count))
+        accept = self.triggers.get((device.key.platform, device.key.application), ())
+        return Trigger.compile(converted, count, accept).text
+
+
+def _keys(key: DeviceKey, new_token: str | None) -> list[DeviceKey]:
+    return [key] if new_token is None or new_token == key.token else [key, replace(key, token=new_token)]
+
+
+def _facts(key: DeviceKey) -> DeviceFacts:
+    return DeviceFacts(key.platform.value, key.application, key.token)
+
+
+def _push_facts(
+    flow: Flow, format: str, trigger: str | None, buffer_size: int | None, max_frequency: float | None
+) -> PushFacts:
+    return PushFacts(
+        flow.data_adapter,
+        Mode(flow.mode),
+        flow.group,
+        flow.schema,
+        flow.items,
+        flow.fields,
+        format,
+        trigger,
+        buffer_size,
+        max_frequency,
+    )
+
+
+def _buffer_size(request: ActivatePush) -> int | None:
+    """None: unlimited."""
+    if request.buffer_size is None:
+        return 1 if request.mode == "MERGE" else None
+    return request.buffer_size or None
+
+
+def _lowest(limits: Sequence[Number | None]) -> Number | None:
+    return min([limit for limit in limits if limit is not None], default=None)

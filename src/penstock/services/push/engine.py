@@ -1,0 +1,613 @@
+"""The engine of push notifications: decisions are made, persisted together, then applied; what is due is sent.
+
+One task commits, one sends, one renews the lease. Nothing is in memory that is not in the database, except
+notifications without a trigger. What is decided is in `penstock.push`; who asks is in `desk` and `watches`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from penstock.kernel.ports import State
+from penstock.log import get
+from penstock.push.flows import Fired
+from penstock.push.ports import Handover, Provider, Verdict
+from penstock.push.records import Change, Device, DeviceKey, DropDevice, Flow, Notification, Platform
+from penstock.push.refusals import PushReason, PushRefusal
+from penstock.push.registry import Decision
+from penstock.push.sending import Gone, Outcome
+from penstock.push.settings import PushSettings
+from penstock.services.push.memory import Memory, changes_of
+from penstock.services.push.records import SentRecords
+from penstock.services.push.watches import Watches
+from penstock.store.errors import AlreadyExists, Closed, Deposed, NoSuchRecord, NotOwner, StoreError
+from penstock.store.push import ADOPT_LIMIT, Loaded, PushStore
+from penstock.store.thread import StoreThread
+
+log = get(__name__)
+
+# How many are persisted in one transaction: requests, and subscriptions that have fired.
+MAX_JOBS = 500
+MAX_FIRED = 1_000
+# Changes that are applied before everybody else has a turn, where very many come at once.
+APPLIED_PER_TURN = 1_000
+# Seconds until a database that is away is asked again.
+AWAY_PAUSE = 1.0
+# Seconds that a request waits for another node to release a device.
+CLAIM_SECONDS = 15.0
+CLAIM_PAUSE = 0.5
+# Seconds without anything to send after which it is looked at all the same, because clocks can be set.
+LONGEST_NAP = 60.0
+# Seconds that notifications on their way have to arrive when the server stops.
+LAST_SENDS = 5.0
+
+AWAY = (SQLAlchemyError, OSError, Closed)
+
+T = TypeVar("T")
+Application = tuple[Platform, str]
+
+
+@dataclass(slots=True)
+class _Job:
+    """A decision that waits for its turn: no two about the same subject are made at the same time."""
+
+    subjects: frozenset[Hashable]
+    decide: Callable[[], Decision[Any]]
+    done: asyncio.Future[Any]
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part of a transaction that can be persisted without the others."""
+
+    changes: tuple[Change, ...]
+    job: _Job | None = None
+    result: Any = None
+    fired: list[Fired] = field(default_factory=list)
+
+
+class Engine:
+    """Opened with a store; `close` when nobody asks any more."""
+
+    def __init__(
+        self,
+        settings: PushSettings,
+        providers: Mapping[Application, Provider],
+        join: Callable[[], PushStore],
+        thread: StoreThread,
+        records: SentRecords,
+        new_id: Callable[[], str],
+        clock: Callable[[], int],
+        max_sends: int,
+        renew_seconds: float,
+    ) -> None:
+        """`join` blocks, and is called on the store's thread; `clock` is in milliseconds since 1970."""
+        self.settings = settings
+        self.providers = providers
+        self.memory = Memory(settings, new_id)
+        self.clock = clock
+        # Set by the service: who follows items, and who is told of changes.
+        self.watches: Watches | None = None
+        self.tell: Callable[[Sequence[Change]], None] = _nobody
+        self._new_id = new_id
+        self._join = join
+        self._thread = thread
+        self._store: PushStore | None = None
+        self._records = records
+        self._max_sends = max_sends
+        self._renew_seconds = renew_seconds
+        self._jobs: deque[_Job] = deque()
+        self._fired: deque[Fired] = deque()
+        # Of notifications that were sent; whenever something is written these are too.
+        self._drops: list[Change] = []
+        # Devices of which it is not known whether the last changes were written.
+        self._unsure: set[str] = set()
+        self._to_commit = asyncio.Event()
+        self._to_send = asyncio.Event()
+        self._flights: dict[asyncio.Task[None], str] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        # Whether the database did not answer when it was last asked.
+        self.away = False
+        self.sent_bytes = 0
+        self.most_devices = 0
+        # Of notifications in a memory that has been thrown away since.
+        self._past_sent = 0
+        self._past_lost = 0
+
+    # -- its life cycle -------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Read everything, and begin; raises what the store raises."""
+        await self._load()
+        loop = asyncio.get_running_loop()
+        for work in (self._commit_forever, self._send_forever, self._renew_forever):
+            self._tasks.append(loop.create_task(_guarded(work)))
+
+    async def close(self) -> None:
+        """Send nothing new, wait a little for what is on its way, persist what is known of it, and leave."""
+        self._stopping = True
+        if self._flights:
+            _, late = await asyncio.wait(list(self._flights), timeout=LAST_SENDS)
+            for flight in late:
+                flight.cancel()
+            if late:
+                await asyncio.wait(late)
+        if not self.away:
+            await self.settled()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._fail(list(self._jobs))
+        try:
+            if self._store is not None:
+                await self._thread.call(self._store.leave)
+        except (StoreError, *AWAY) as error:
+            log.warning("the database of push notifications was not left in good order", reason=_reason(error))
+
+    async def settled(self) -> None:
+        """Until all that has been decided and fired so far is persisted, or cannot be now."""
+        while self._jobs or self._fired or self._drops:
+            with suppress(PushRefusal):
+                await self.decide((), lambda: Decision((), None))
+            if self.away:
+                return
+
+    async def _load(self) -> None:
+        """Become a node, and read all that it has."""
+        if self.watches is not None:
+            self.watches.end_all()
+        self._past_sent, self._past_lost = self.sent, self.lost
+        self.memory = Memory(self.settings, self._new_id)
+        self._unsure.clear()
+        self._store = await self._thread.call(self._join)
+        await self._take_over(await self._thread.call(self._store.load))
+        await self._adopt(self._store)
+
+    async def _adopt(self, store: PushStore) -> None:
+        while True:
+            found = await self._thread.call(store.adopt, ADOPT_LIMIT)
+            await self._take_over(found)
+            if len(found.devices) < ADOPT_LIMIT:
+                return
+            log.info("devices of another server have been taken over", devices=len(found.devices))
+
+    async def _take_over(self, loaded: Loaded) -> None:
+        changes = changes_of(loaded)
+        while part := list(islice(changes, APPLIED_PER_TURN)):
+            self._apply(part)
+            await asyncio.sleep(0)
+
+    def serving(self) -> bool:
+        """Whether this node may send: another may have its devices otherwise."""
+        return self._store is not None and self._store.lease_left() > 0 and not self._stopping
+
+    @property
+    def sent(self) -> int:
+        """Notifications that providers have accepted."""
+        return self._past_sent + self.memory.sender.sent
+
+    @property
+    def lost(self) -> int:
+        """Notifications that were given up."""
+        return self._past_lost + sum(self.memory.sender.lost.values())
+
+    # -- what others ask for --------------------------------------------------------------------------------------
+
+    async def decide(self, subjects: Iterable[Hashable], decide: Callable[[], Decision[T]]) -> T:
+        """Decide, persist and apply; raises PushRefusal, and has changed nothing then.
+
+        `subjects` are the devices and tokens that it is about: no other decision about them is made meanwhile.
+        """
+        job = _Job(frozenset(subjects), decide, asyncio.get_running_loop().create_future())
+        self._jobs.append(job)
+        self._to_commit.set()
+        result: T = await job.done
+        return result
+
+    def update(self, flow: Flow, state: State) -> None:
+        """An update of something that is watched."""
+        self.fire(self.memory.book.update(flow, state, self.clock()))
+        if self.memory.book.next_due() is not None:
+            self._to_send.set()
+
+    def fire(self, fired: Sequence[Fired]) -> None:
+        if fired:
+            self._fired.extend(fired)
+            self._to_commit.set()
+
+    async def find(self, key: DeviceKey) -> None:
+        """Have a device in memory, if there is one of this token: of whichever node it is.
+
+        Raises PushRefusal if another node does not release it in time.
+        """
+        store = self._store
+        if self.memory.registry.find(key) is not None or store is None:
+            return
+        deadline = asyncio.get_running_loop().time() + CLAIM_SECONDS
+        while True:
+            try:
+                found = await self._thread.call(store.find, key)
+                loaded = None if found is None else await self._thread.call(store.claim, found.id)
+            except NoSuchRecord:
+                return
+            except (NotOwner, *AWAY) as error:
+                raise self._away(error) from None
+            if found is None:
+                return
+            if loaded is not None:
+                if self.memory.registry.find(key) is None:
+                    await self._take_over(loaded)
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise _unavailable("another server has the device and has not released it in time; try again")
+            await asyncio.sleep(CLAIM_PAUSE)
+
+    def wake(self) -> None:
+        """The clock has been set, or something may be due for another reason."""
+        self._to_send.set()
+
+    def mended(self, applications: Iterable[Application]) -> None:
+        """Credentials have been read again: what was held back is tried."""
+        for application in applications:
+            self.memory.sender.mended(application, self.clock())
+        self._to_send.set()
+
+    # -- committing -----------------------------------------------------------------------------------------------
+
+    async def _commit_forever(self) -> None:
+        while True:
+            await self._to_commit.wait()
+            self._to_commit.clear()
+            while self._jobs or self._fired or self._drops:
+                if not await self._commit():
+                    await asyncio.sleep(AWAY_PAUSE)
+
+    async def _commit(self) -> bool:
+        """One transaction; False if the database is away."""
+        if self._unsure and not await self._make_sure():
+            self._give_up()
+            return False
+        return await self._persist(self._decided())
+
+    async def _persist(self, parts: Sequence[_Part]) -> bool:
+        """Write all parts together, and apply them; False if the database is away."""
+        drops, self._drops = self._drops, []
+        changes = [*drops, *(change for part in parts for change in part.changes)]
+        try:
+            if changes:
+                await self._write(changes)
+        except AWAY as error:
+            self._drops = [*drops, *self._drops]
+            self._unsure |= self.memory.devices_of(changes)
+            self._not_written(parts, self._away(error))
+            return False
+        except Deposed:
+            self._not_written(parts, _unavailable("another server has taken over; register the device again"))
+            await self._begin_again()
+            return True
+        except StoreError as error:
+            return await self._persist_alone(parts, drops, error)
+        if changes:
+            self.away = False
+        for part in parts:
+            self._done(part)
+        return True
+
+    async def _persist_alone(self, parts: Sequence[_Part], drops: list[Change], error: StoreError) -> bool:
+        """One part is at fault: each by itself."""
+        if not parts:
+            # Notifications of devices that are another's now.
+            return True
+        if len(parts) == 1 and not drops:
+            self._refused(parts[0], error)
+            return True
+        store = self._store
+        self._drops = [*drops, *self._drops]
+        is_there = await self._persist(())
+        for part in parts:
+            if self._store is store:
+                is_there = await self._persist((part,)) and is_there
+            else:
+                self._not_written((part,), _unavailable("another server has taken over; register the device again"))
+        return is_there
+
+    async def _write(self, changes: Sequence[Change]) -> None:
+        assert self._store is not None
+        await self._thread.call(self._store.write, changes)
+
+    def _decided(self) -> list[_Part]:
+        """Decisions that can be made together, because no two are about the same."""
+        parts: list[_Part] = []
+        taken: set[Hashable] = set()
+        later: deque[_Job] = deque()
+        while self._jobs and len(parts) < MAX_JOBS:
+            job = self._jobs.popleft()
+            if not taken.isdisjoint(job.subjects):
+                later.append(job)
+            elif not job.done.done():
+                try:
+                    decision = job.decide()
+                except PushRefusal as refusal:
+                    job.done.set_exception(refusal)
+                except Exception as error:
+                    log.exception("a decision about push notifications has failed")
+                    job.done.set_exception(error)
+                else:
+                    parts.append(_Part(decision.changes, job, decision.result))
+            # Also of those that wait: the next about the same comes after them.
+            taken |= job.subjects
+        self._jobs.extendleft(reversed(later))
+        fired = self._free_fired(taken)
+        if fired:
+            notified = self.memory.book.notify(fired)
+            for subscription, reason in notified.unusable:
+                log.warning("a push subscription cannot notify", subscription=subscription.id, reason=reason)
+            parts.append(_Part(notified.changes, None, notified.passing, fired))
+        return parts
+
+    def _free_fired(self, taken: set[Hashable]) -> list[Fired]:
+        free: list[Fired] = []
+        later: list[Fired] = []
+        while self._fired and len(free) < MAX_FIRED:
+            each = self._fired.popleft()
+            (later if each.subscription.device in taken else free).append(each)
+        self._fired.extendleft(reversed(later))
+        return free
+
+    def _done(self, part: _Part) -> None:
+        """It is in the database."""
+        self._apply(part.changes)
+        if part.job is None:
+            self._follow(self.memory.sender.put(part.result, self.clock()))
+            self._to_send.set()
+        elif not part.job.done.done():
+            part.job.done.set_result(part.result)
+
+    def _not_written(self, parts: Sequence[_Part], refusal: PushRefusal) -> None:
+        """The database is away: those who ask are refused, what a trigger has fired waits."""
+        for part in parts:
+            if part.job is not None:
+                if not part.job.done.done():
+                    part.job.done.set_exception(refusal)
+                continue
+            self._fired.extendleft(reversed([each for each in part.fired if each.subscription.trigger is not None]))
+            # These need no database, but for the count of a badge.
+            self._follow(self.memory.sender.put(part.result, self.clock()))
+            self._to_send.set()
+
+    def _refused(self, part: _Part, error: StoreError) -> None:
+        """The database does not take it: another node has the device, or the token was taken at the same moment."""
+        if isinstance(error, NotOwner):
+            self._forget(error.devices)
+        if part.job is None:
+            self._fired.extendleft(reversed(part.fired))
+        elif not part.job.done.done():
+            text = "another server has registered the device meanwhile; try again"
+            refusal = _unavailable(text if isinstance(error, AlreadyExists | NotOwner) else str(error))
+            part.job.done.set_exception(refusal)
+
+    def _give_up(self) -> None:
+        """Refuse what waits, because the database is away."""
+        jobs, self._jobs = list(self._jobs), deque()
+        self._fail(jobs)
+
+    def _fail(self, jobs: Iterable[_Job]) -> None:
+        for job in jobs:
+            if not job.done.done():
+                job.done.set_exception(_unavailable("the database of push notifications does not answer"))
+
+    async def _make_sure(self) -> bool:
+        """Read devices again of which it is not known what was written; False if the database is still away."""
+        assert self._store is not None
+        for device in sorted(self._unsure):
+            try:
+                loaded = await self._thread.call(self._store.claim, device)
+            except NoSuchRecord:
+                loaded = None
+            except Deposed:
+                await self._begin_again()
+                return True
+            except AWAY as error:
+                self._away(error)
+                return False
+            self._forget((device,))
+            if loaded is not None:
+                await self._take_over(loaded)
+            self._unsure.discard(device)
+        self._fired = deque(map(self._renewed, self._fired))
+        self.away = False
+        return True
+
+    def _renewed(self, fired: Fired) -> Fired:
+        """The same of a subscription that has been read again, if it is as it was."""
+        current = self.memory.registry.subscription(fired.subscription.id)
+        return replace(fired, subscription=current) if current == fired.subscription else fired
+
+    async def _begin_again(self) -> None:
+        """Others have taken the devices of this node: start as a new one."""
+        log.warning("another server has taken the devices of this one over; all are read again")
+        while True:
+            try:
+                await self._load()
+                return
+            except (StoreError, *AWAY) as error:
+                self._away(error)
+                await asyncio.sleep(AWAY_PAUSE)
+
+    def _away(self, error: Exception) -> PushRefusal:
+        if not self.away:
+            log.error("the database of push notifications does not answer", reason=_reason(error))
+        self.away = True
+        return _unavailable("the database of push notifications does not answer")
+
+    # -- memory ---------------------------------------------------------------------------------------------------
+
+    def _apply(self, changes: Sequence[Change]) -> None:
+        if not changes:
+            return
+        applied, outcome = self.memory.apply(changes, self.clock())
+        if self.watches is not None:
+            for flow in applied.ended:
+                self.watches.end(flow)
+            for flow in applied.begun:
+                self.watches.begin(flow)
+        for subscription, reason in applied.unusable:
+            log.warning("a push subscription cannot be followed", subscription=subscription.id, reason=reason)
+        self.most_devices = max(self.most_devices, self.memory.registry.device_count)
+        self._follow(outcome)
+        self.tell(changes)
+        self._to_send.set()
+
+    def _forget(self, devices: Iterable[str]) -> None:
+        """Devices that are another's now, or are to be read again; their sessions are told nothing."""
+        applied, _ = self.memory.apply([DropDevice(device) for device in devices], self.clock())
+        if self.watches is not None:
+            for flow in applied.ended:
+                self.watches.end(flow)
+
+    def _follow(self, outcome: Outcome) -> None:
+        """What follows from something that happened to notifications."""
+        if outcome.changes:
+            self._drops += outcome.changes
+            self._to_commit.set()
+        for lost in outcome.lost:
+            self._records.lost(lost)
+        gone = outcome.gone
+        if gone is not None:
+            task = asyncio.get_running_loop().create_task(self._suspend(gone))
+            self._flights[task] = gone.device
+            task.add_done_callback(self._landed)
+
+    async def _suspend(self, gone: Gone) -> None:
+        registry = self.memory.registry
+        try:
+            await self.decide((gone.device,), lambda: registry.suspend(gone.device, gone.token, self.clock()))
+        except PushRefusal as refusal:
+            # The next notification finds it out again.
+            log.warning("a device cannot be suspended", device=gone.device, reason=refusal.text)
+        else:
+            log.info("a device is suspended", device=gone.device, reason=gone.reason)
+
+    # -- sending --------------------------------------------------------------------------------------------------
+
+    async def _send_forever(self) -> None:
+        while True:
+            self._to_send.clear()
+            pause = LONGEST_NAP
+            if self.serving():
+                pause = self._send_due()
+            elif not self._stopping:
+                pause = AWAY_PAUSE
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._to_send.wait()
+
+    def _send_due(self) -> float:
+        """Send what is due; returns the seconds until something is again."""
+        now = self.clock()
+        self.fire(self.memory.book.due(now))
+        free = self._max_sends - len(self._flights)
+        if free > 0:
+            round = self.memory.sender.due(now, free)
+            self._follow(round.outcome)
+            for notification, device in round.send:
+                task = asyncio.get_running_loop().create_task(self._send(notification, device))
+                self._flights[task] = device.id
+                task.add_done_callback(self._landed)
+            free -= len(round.send)
+        times = [self.memory.book.next_due(), self.memory.sender.next_due() if free > 0 else None]
+        due = min([time for time in times if time is not None], default=None)
+        return LONGEST_NAP if due is None else min(max(0.0, (due - now) / 1000), LONGEST_NAP)
+
+    def _landed(self, task: asyncio.Task[None]) -> None:
+        del self._flights[task]
+        self._to_send.set()
+
+    async def _send(self, notification: Notification, device: Device) -> None:
+        sender = self.memory.sender
+        handover = await self._handed_over(notification, device)
+        if handover.verdict is Verdict.ACCEPTED:
+            self.sent_bytes += len(notification.payload.encode())
+        self._records.handed_over(notification, device, handover)
+        self._follow(sender.handed_over(notification, handover, self.clock()))
+
+    async def _handed_over(self, notification: Notification, device: Device) -> Handover:
+        provider = self.providers.get((device.key.platform, device.key.application))
+        if provider is None:
+            return Handover(Verdict.RETRY, "the application is not configured any more")
+        try:
+            return await provider.send(device.key.token, notification, self.clock() / 1000)
+        except Exception as error:
+            log.exception("a provider has failed", application=device.key.application)
+            return Handover(Verdict.RETRY, type(error).__name__)
+
+    async def send_test(self, device_id: str, payload: str) -> Handover:
+        """Send something to a device at once, outside of all queues; raises PushRefusal if there is no such device."""
+        device = self.memory.registry.known_device(device_id)
+        now = self.clock()
+        notification = Notification(self._new_id(), device.id, "test", payload, now, now + 60_000, lasting=False)
+        return await self._handed_over(notification, device)
+
+    def in_flight(self, device: str) -> bool:
+        return device in self._flights.values()
+
+    # -- the lease ------------------------------------------------------------------------------------------------
+
+    async def _renew_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._renew_seconds)
+            store = self._store
+            assert store is not None
+            try:
+                wanted = await self._thread.call(store.renew)
+                await self._release(store, [device for device in wanted if not self.in_flight(device)])
+                await self._adopt(store)
+            except Deposed:
+                await self._begin_again()
+            except (StoreError, *AWAY) as error:
+                self._away(error)
+                continue
+            self.away = False
+            self._to_send.set()
+            if self.watches is not None:
+                self.watches.retry()
+
+    async def _release(self, store: PushStore, devices: Sequence[str]) -> None:
+        """Devices that others ask for: not served any more, then given up."""
+        if not devices:
+            return
+        await self.decide(devices, lambda: Decision((), None))
+        self._forget(devices)
+        await self._thread.call(store.release, devices)
+
+
+def _nobody(changes: Sequence[Change]) -> None:
+    """Nobody is told."""
+
+
+async def _guarded(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """One of the tasks that must go on, whatever happens to a single round."""
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception("push notifications: a task has failed and is started again")
+            await asyncio.sleep(AWAY_PAUSE)
+
+
+def _unavailable(text: str) -> PushRefusal:
+    return PushRefusal(PushReason.UNAVAILABLE, text)
+
+
+def _reason(error: Exception) -> str:
+    return (str(error).splitlines() or [""])[0] or type(error).__name__

@@ -1,0 +1,63 @@
+"""From the configuration of push notifications to the numbers of the rules and the patterns of triggers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from penstock.config import PushSection
+from penstock.config.schema.push import Application as ApplicationSection
+from penstock.push.ports import Provider
+from penstock.push.records import Platform
+from penstock.push.settings import ApplicationSettings, PushSettings
+from penstock.push.trigger.failure import Wrong
+from penstock.push.trigger.pattern import Pattern
+from penstock.services.errors import StartError
+from penstock.services.push.engine import Application
+
+MILLIS = 1_000
+MINUTE = 60 * MILLIS
+
+TABLES = {Platform.APPLE: "apple", Platform.GOOGLE: "google", Platform.WEB: "web"}
+
+
+def applications(section: PushSection) -> Iterator[tuple[Application, ApplicationSection]]:
+    for platform, table in TABLES.items():
+        sections: Mapping[str, ApplicationSection] = getattr(section, table)
+        for name, application in sections.items():
+            yield (platform, name), application
+
+
+def settings_of(section: PushSection, providers: Mapping[Application, Provider]) -> PushSettings:
+    return PushSettings(
+        {
+            key: ApplicationSettings(
+                providers[key].max_payload,
+                application.min_send_delay_millis,
+                application.time_to_live_seconds * MILLIS,
+            )
+            for key, application in applications(section)
+        },
+        max_devices=section.max_devices,
+        max_subscriptions_per_device=section.max_subscriptions_per_device,
+        max_token_length=section.max_token_length,
+        max_format_length=section.max_format_length,
+        max_trigger_length=section.max_trigger_length,
+        max_name_length=section.max_name_length,
+        inactivity_millis=section.device_inactivity_timeout_minutes * MINUTE,
+        queue_per_device=section.queue_per_device,
+    )
+
+
+def triggers_of(section: PushSection) -> dict[Application, Sequence[Pattern]]:
+    """The triggers that each application accepts; raises StartError."""
+    found: dict[Application, Sequence[Pattern]] = {}
+    for (platform, name), application in applications(section):
+        patterns = []
+        for text in application.triggers:
+            try:
+                patterns.append(Pattern(text))
+            except Wrong as wrong:
+                key = f'push.{TABLES[platform]}."{name}".triggers'
+                raise StartError(f"{key}: {text!r}, character {wrong.place + 1}: {wrong.text}") from None
+        found[platform, name] = patterns
+    return found
