@@ -262,6 +262,7 @@ class Server:
             roster,
             self._journal,
             lambda: self._tlex.door,
+            lambda: self._push.engine,
             self.listeners,
             administrators,
         )

@@ -62,7 +62,7 @@ def login(
     context.obj = {"api": api, "user": user, "password_stdin": password_stdin, "ca": ca}
 
 
-def _ask(context: typer.Context, method: str, path: str, body: object = None, **query: object) -> Any:
+def ask(context: typer.Context, method: str, path: str, body: object = None, **query: object) -> Any:
     with _one_line_on_error():
         return _connection(context).ask(method, path, body, **query)
 
@@ -98,7 +98,7 @@ def _one_line_on_error() -> Iterator[None]:
         raise complaint(str(error), WRONG) from None
 
 
-def _print_json(answer: object) -> None:
+def print_json(answer: object) -> None:
     _print([json.dumps(answer)])
 
 
@@ -110,7 +110,7 @@ def _print(lines: Sequence[str]) -> None:
         reader_left()
 
 
-def _print_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+def print_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
     """Columns as wide as they need be; what is not there is a dash."""
     cells = [list(columns), *[[_cell(row[column]) for column in columns] for row in rows]]
     widths = [max(len(row[place]) for row in cells) for place in range(len(columns))]
@@ -137,9 +137,9 @@ def sessions(
     as_json: Json = False,
 ) -> None:
     """List the open sessions."""
-    found = _ask(context, "GET", "/sessions", user=user, adapter_set=adapter_set, limit=limit, offset=offset)
+    found = ask(context, "GET", "/sessions", user=user, adapter_set=adapter_set, limit=limit, offset=offset)
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     columns = (
         "session",
@@ -152,7 +152,7 @@ def sessions(
         "max_kbps",
         "updates",
     )
-    _print_table(found["sessions"], columns)
+    print_table(found["sessions"], columns)
     if found["total"] > len(found["sessions"]):
         typer.echo(
             f"penstock: {len(found['sessions'])} of {found['total']}; --offset and --limit show others", err=True
@@ -162,15 +162,15 @@ def sessions(
 @app.command()
 def session(context: typer.Context, name: Session, as_json: Json = False) -> None:
     """Show a session with its subscriptions."""
-    found = _ask(context, "GET", f"/sessions/{quote(name, safe='')}")
+    found = ask(context, "GET", f"/sessions/{quote(name, safe='')}")
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     subscribed = found.pop("subscribed")
     _print([f"{key}: {_cell(value)}" for key, value in found.items()])
     if subscribed:
         rows = [{**each, "names": " ".join(each["names"])[:60]} for each in subscribed]
-        _print_table(rows, ("number", "data_adapter", "mode", "items", "max_per_second", "names"))
+        print_table(rows, ("number", "data_adapter", "mode", "items", "max_per_second", "names"))
 
 
 @app.command()
@@ -182,21 +182,21 @@ def items(
     as_json: Json = False,
 ) -> None:
     """List the items that somebody is subscribed to, or that are journaled."""
-    found = _ask(context, "GET", "/items", adapter_set=adapter_set, limit=limit, offset=offset)
+    found = ask(context, "GET", "/items", adapter_set=adapter_set, limit=limit, offset=offset)
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
-        _print_table(found["items"], ("adapter_set", "data_adapter", "item", "mode", "subscribers", "events"))
+        print_table(found["items"], ("adapter_set", "data_adapter", "item", "mode", "subscribers", "events"))
 
 
 @app.command()
 def adapters(context: typer.Context, as_json: Json = False) -> None:
     """List the adapters, and how they are."""
-    found = _ask(context, "GET", "/adapters")
+    found = ask(context, "GET", "/adapters")
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
-        _print_table(found, ("adapter", "kind", "state", "trouble"))
+        print_table(found, ("adapter", "kind", "state", "trouble"))
 
 
 # -- sessions and subscriptions -------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def end(
     """End a session."""
     given = {"code": code, "message": message}
     body = {key: value for key, value in given.items() if value is not None}
-    _ask(context, "DELETE", f"/sessions/{quote(name, safe='')}", body)
+    ask(context, "DELETE", f"/sessions/{quote(name, safe='')}", body)
     typer.echo(f"penstock: session {name} ended")
 
 
@@ -235,12 +235,12 @@ def frequency(context: typer.Context, name: Session, number: Number, limit: Limi
 
 def _set(context: typer.Context, path: str, key: str, limit: str) -> Any:
     if limit == "reset":
-        return _ask(context, "DELETE", path)
+        return ask(context, "DELETE", path)
     try:
         value = None if limit == NO_LIMIT else float(limit)
     except ValueError:
         raise complaint(f"LIMIT = {limit}: expected a number, {NO_LIMIT} or reset", WRONG) from None
-    return _ask(context, "PUT", path, {key: value})
+    return ask(context, "PUT", path, {key: value})
 
 
 def _limit_in_words(limit: float | None, unit: str) -> str:
@@ -250,7 +250,7 @@ def _limit_in_words(limit: float | None, unit: str) -> str:
 @app.command()
 def unsubscribe(context: typer.Context, name: Session, number: Number) -> None:
     """End a subscription of a session."""
-    _ask(context, "DELETE", f"/sessions/{quote(name, safe='')}/subscriptions/{number}")
+    ask(context, "DELETE", f"/sessions/{quote(name, safe='')}/subscriptions/{number}")
     typer.echo(f"penstock: session {name}: subscription {number} ended")
 
 
@@ -260,26 +260,26 @@ def unsubscribe(context: typer.Context, name: Session, number: Number) -> None:
 @app.command()
 def blocks(context: typer.Context, as_json: Json = False) -> None:
     """List who may not open new sessions."""
-    _print_blocks(_ask(context, "GET", "/blocks"), as_json)
+    _print_blocks(ask(context, "GET", "/blocks"), as_json)
 
 
 @app.command()
 def block(context: typer.Context, scope: Scope, name: Name = "") -> None:
     """Block new sessions: all, of an adapter set or of a user. Clients are told error 10; open sessions go on."""
-    _print_blocks(_ask(context, "PUT", "/blocks", {"scope": scope, "name": name}), False)
+    _print_blocks(ask(context, "PUT", "/blocks", {"scope": scope, "name": name}), False)
 
 
 @app.command()
 def unblock(context: typer.Context, scope: Scope, name: Name = "") -> None:
     """Let them in again."""
-    _print_blocks(_ask(context, "DELETE", "/blocks", scope=scope, name=name or None), False)
+    _print_blocks(ask(context, "DELETE", "/blocks", scope=scope, name=name or None), False)
 
 
 def _print_blocks(found: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
-        _print_table(found, ("scope", "name", "by"))
+        print_table(found, ("scope", "name", "by"))
 
 
 # -- the server as a whole ------------------------------------------------------------------------------------------
@@ -296,9 +296,9 @@ def drain(
 ) -> None:
     """Let nobody in before a stop; sessions end within a time, or go by themselves."""
     if cancel:
-        found = _ask(context, "DELETE", "/drain")
+        found = ask(context, "DELETE", "/drain")
     else:
-        found = _ask(context, "POST", "/drain", {"seconds": seconds, "stop": stop})
+        found = ask(context, "POST", "/drain", {"seconds": seconds, "stop": stop})
     state = "draining" if found["draining"] else "not draining"
     typer.echo(f"penstock: {state}, {found['sessions']} sessions")
 
@@ -306,7 +306,7 @@ def drain(
 @app.command()
 def reload(context: typer.Context) -> None:
     """Have the server read its configuration again, as SIGHUP does."""
-    found = _ask(context, "POST", "/reload")
+    found = ask(context, "POST", "/reload")
     words = [f"{key} {', '.join(found[key])}" for key in ("new", "changed", "gone") if found[key]]
     typer.echo(f"penstock: reloaded: {'; '.join(words) or 'no adapter set has changed'}")
     if found["needs_restart"]:
@@ -316,11 +316,11 @@ def reload(context: typer.Context) -> None:
 @app.command()
 def levels(context: typer.Context, as_json: Json = False) -> None:
     """List the categories of the log with their levels."""
-    found = _ask(context, "GET", "/levels")
+    found = ask(context, "GET", "/levels")
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
-        _print_table([{"category": key, "level": value} for key, value in found.items()], ("category", "level"))
+        print_table([{"category": key, "level": value} for key, value in found.items()], ("category", "level"))
 
 
 @app.command()
@@ -331,7 +331,7 @@ def level(
 ) -> None:
     """Set the log level of a category, or reset it to that of the configuration."""
     body = {"category": category, "level": None if wanted == "reset" else wanted}
-    found = _ask(context, "PUT", "/levels", body)
+    found = ask(context, "PUT", "/levels", body)
     typer.echo(f"penstock: {category}: {found.get(category, wanted)}")
 
 
@@ -341,7 +341,7 @@ def clear_failure(
     adapter: Annotated[str, typer.Argument(metavar="ADAPTER", help="SET/NAME, or SET for a metadata adapter.")],
 ) -> None:
     """Forget that an adapter has failed, because what was wrong has been put right."""
-    _ask(context, "POST", "/adapters/clear", {"adapter": adapter})
+    ask(context, "POST", "/adapters/clear", {"adapter": adapter})
     typer.echo(f"penstock: adapter {adapter}: failure cleared")
 
 
@@ -351,23 +351,23 @@ def clear_failure(
 @tlex_app.command("sessions")
 def tlex_sessions(context: typer.Context, limit: Entries = 100, offset: Offset = 0, as_json: Json = False) -> None:
     """List the sessions of the hub."""
-    found = _ask(context, "GET", "/tlex/sessions", limit=limit, offset=offset)
+    found = ask(context, "GET", "/tlex/sessions", limit=limit, offset=offset)
     if as_json:
-        _print_json(found)
+        print_json(found)
     else:
         columns = ("id", "account", "domain", "type", "state", "identifiers", "received", "sent", "dropped")
-        _print_table(found["sessions"], columns)
+        print_table(found["sessions"], columns)
 
 
 @tlex_app.command("end")
 def tlex_end(context: typer.Context, session_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
     """End a session of the hub."""
-    _ask(context, "DELETE", f"/tlex/sessions/{quote(session_id, safe='')}")
+    ask(context, "DELETE", f"/tlex/sessions/{quote(session_id, safe='')}")
     typer.echo(f"penstock: TLEX session {session_id} ended")
 
 
 @tlex_app.command("reconnect")
 def tlex_reconnect(context: typer.Context, session_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
     """Ask the peer of a session to come again with a new session."""
-    _ask(context, "POST", f"/tlex/sessions/{quote(session_id, safe='')}/reconnect")
+    ask(context, "POST", f"/tlex/sessions/{quote(session_id, safe='')}/reconnect")
     typer.echo(f"penstock: TLEX session {session_id} asked to reconnect")

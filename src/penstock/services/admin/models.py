@@ -194,3 +194,54 @@ class TlexSessionInfo(BaseModel):
 class TlexSessionList(BaseModel):
     total: int
     sessions: list[TlexSessionInfo]
+
+
+class PushDeviceInfo(BaseModel):
+    device: str
+    platform: str
+    application: str
+    status: str = Field(description="ACTIVE or SUSPENDED.")
+    status_ms: int = Field(description="When the status changed, in milliseconds since 1970.")
+    used_ms: int = Field(description="When a client used it last, in milliseconds since 1970.")
+    badge: int
+    subscriptions: int
+    waiting: int = Field(description="Notifications that have not been accepted by its provider yet.")
+
+
+class PushDeviceList(BaseModel):
+    total: int
+    devices: list[PushDeviceInfo]
+
+
+class PushSubscriptionInfo(BaseModel):
+    model_config = ConfigDict(protected_namespaces=())
+
+    subscription: str
+    device: str
+    status: str = Field(description="ACTIVE or TRIGGERED.")
+    status_ms: int
+    adapter_set: str
+    data_adapter: str
+    group: str
+    field_schema: str = Field(alias="schema", serialization_alias="schema")
+    mode: str
+    format: str
+    trigger: str | None
+    buffer_size: int | None
+    max_per_second: float | None
+
+
+class PushSubscriptionList(BaseModel):
+    total: int
+    subscriptions: list[PushSubscriptionInfo]
+
+
+class PushTest(BaseModel):
+    payload: str | None = Field(
+        default=None, min_length=2, max_length=4_096, description="JSON for the provider; by default a line of text."
+    )
+
+
+class PushTested(BaseModel):
+    verdict: str = Field(description="accepted, retry, refused, gone or credentials.")
+    reason: str

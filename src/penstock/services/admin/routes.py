@@ -18,7 +18,7 @@ from starlette.routing import Match, Route
 from penstock import __version__, log
 from penstock.doors.gate import BlockScope
 from penstock.kernel.ruling import Ruling
-from penstock.services.admin import lists
+from penstock.services.admin import lists, push_lists
 from penstock.services.admin.audit import Audit
 from penstock.services.admin.guard import LOGIN_PATH, WHO, answer
 from penstock.services.admin.lists import ListPart
@@ -37,6 +37,10 @@ from penstock.services.admin.models import (
     ItemList,
     LevelSetting,
     LoginInfo,
+    PushDeviceList,
+    PushSubscriptionList,
+    PushTest,
+    PushTested,
     ReloadInfo,
     SessionDetail,
     SessionInfo,
@@ -113,6 +117,7 @@ def build(steering: Steering, logins: Logins, audit: Audit, stream: Callable[[],
     _add_server(app, steering)
     _add_stream(app, stream)
     _add_tlex(app, steering)
+    _add_push(app, steering)
     _add_refusals(app, audit)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
@@ -306,6 +311,25 @@ def _add_tlex(app: FastAPI, steering: Steering) -> None:
     )
     async def reconnect(who: By, id: str) -> TlexSessionInfo:
         return lists.described_tlex(steering.reconnect_tlex_session(who, id))
+
+
+def _add_push(app: FastAPI, steering: Steering) -> None:
+    @app.get("/push/devices", summary="The devices for push notifications", responses=_documented(CONFLICT))
+    async def devices(part: InPart, application: Filter = None, status: Filter = None) -> PushDeviceList:
+        return await push_lists.devices(part, steering.push(), application, status)
+
+    @app.get("/push/subscriptions", summary="The subscriptions of devices", responses=_documented(CONFLICT))
+    async def subscriptions(part: InPart, device: Filter = None) -> PushSubscriptionList:
+        return await push_lists.subscriptions(part, steering.push(), device)
+
+    @app.post(
+        "/push/devices/{device}/test",
+        summary="Send a notification to a device at once",
+        responses=_documented(NOT_FOUND, CONFLICT),
+    )
+    async def test(who: By, device: str, wanted: Annotated[PushTest | None, Body()] = None) -> PushTested:
+        handover = await steering.send_test_push(who, device, None if wanted is None else wanted.payload)
+        return PushTested(verdict=handover.verdict.name.lower(), reason=handover.reason)
 
 
 # -- what is wrong ----------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.adapters.access.users import UserFile
     from penstock.doors.tlex.door import TlexDoor
     from penstock.services.admin.models import StreamInfo
+    from penstock.services.push.engine import Engine
     from penstock.services.service import Listening
 
 SECONDS_PER_MINUTE = 60
@@ -47,6 +48,7 @@ class AdminService(Service):
         roster: Roster,
         journal: JournalService,
         tlex: Callable[[], TlexDoor | None],
+        push: Callable[[], Engine | None],
         listeners: Callable[[], Sequence[Listening]],
         users: Path | None = None,
     ) -> None:
@@ -57,7 +59,7 @@ class AdminService(Service):
         # There once it is open.
         self._logins: Logins | None = None
         self._audit = Audit(lambda: journal.gatherer)
-        self.steering = Steering(kernel, gate, roster, tlex, self._audit)
+        self.steering = Steering(kernel, gate, roster, tlex, push, self._audit)
 
     @property
     def has_users(self) -> bool:

@@ -25,6 +25,8 @@ from penstock.services.admin.problems import AdminProblem
 if TYPE_CHECKING:
     from penstock.doors.tlex.door import TlexDoor
     from penstock.exchange.session import HubSession
+    from penstock.push.ports import Handover
+    from penstock.services.push.engine import Engine
 
 # Blocks at a time: each is a decision of a person.
 MAX_BLOCKS = 10_000
@@ -53,7 +55,13 @@ class Steering:
     """Made before the server is open; everything is looked up when it is asked for."""
 
     def __init__(
-        self, kernel: Kernel, gate: Gate, roster: Roster, tlex: Callable[[], TlexDoor | None], audit: Audit
+        self,
+        kernel: Kernel,
+        gate: Gate,
+        roster: Roster,
+        tlex: Callable[[], TlexDoor | None],
+        push: Callable[[], Engine | None],
+        audit: Audit,
     ) -> None:
         self.kernel = kernel
         self.gate = gate
@@ -61,7 +69,27 @@ class Steering:
         self.drain = Drain(kernel, gate)
         self.process: ProcessHandle | None = None
         self._tlex = tlex
+        self._push = push
         self._audit = audit
+
+    # -- push notifications ---------------------------------------------------------------------------------------
+
+    def push(self) -> Engine:
+        engine = self._push()
+        if engine is None:
+            raise AdminProblem(409, "push notifications are disabled (push.enabled)")
+        return engine
+
+    async def send_test_push(self, who: Administrator, device: str, payload: str | None) -> Handover:
+        from penstock.services.admin.push_lists import TEST_PAYLOADS  # loaded with the module of push notifications
+
+        engine = self.push()
+        found = engine.memory.registry.device(device)
+        if found is None:
+            raise AdminProblem(404, f"device {device[:60]}: there is no such device")
+        handover = await engine.send_test(device, payload or TEST_PAYLOADS[found.key.platform])
+        self._audit.done(who, "send a test notification", device=device, verdict=handover.verdict.name.lower())
+        return handover
 
     # -- sessions -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,83 @@
+"""The commands `penstock push …`: look at devices and push subscriptions, and try whether a device is reached.
+
+They ask the administration of a running server, as `penstock admin …` does. Read next: docs/push.md.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from penstock.client.admin_commands import Entries, Json, Offset, ask, login, print_json, print_table
+from penstock.terminal import FAILED, complaint
+
+app = typer.Typer(
+    help="Look at devices and push subscriptions of a running server.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    callback=login,
+)
+
+Device = Annotated[str, typer.Argument(metavar="DEVICE", help="Its id, as `penstock push devices` shows it.")]
+
+
+@app.command()
+def devices(
+    context: typer.Context,
+    application: Annotated[
+        str | None, typer.Option("--application", metavar="NAME", help="Those of one application.")
+    ] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", metavar="STATUS", help="Those that are ACTIVE, or SUSPENDED.")
+    ] = None,
+    limit: Entries = 100,
+    offset: Offset = 0,
+    as_json: Json = False,
+) -> None:
+    """List the devices."""
+    found = ask(context, "GET", "/push/devices", application=application, status=status, limit=limit, offset=offset)
+    columns = ("device", "platform", "application", "status", "subscriptions", "waiting", "badge")
+    _show(found, "devices", columns, as_json)
+
+
+@app.command()
+def subscriptions(
+    context: typer.Context,
+    device: Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="Those of one device.")] = None,
+    limit: Entries = 100,
+    offset: Offset = 0,
+    as_json: Json = False,
+) -> None:
+    """List the push subscriptions."""
+    found = ask(context, "GET", "/push/subscriptions", device=device, limit=limit, offset=offset)
+    columns = ("subscription", "device", "status", "data_adapter", "group", "schema", "mode", "trigger")
+    _show(found, "subscriptions", columns, as_json)
+
+
+@app.command("send-test")
+def send_test(
+    context: typer.Context,
+    device: Device,
+    payload: Annotated[
+        str | None,
+        typer.Option("--payload", metavar="JSON", help="What to send; by default a line of text for its platform."),
+    ] = None,
+) -> None:
+    """Send a notification to a device at once, and say what its provider has answered."""
+    body = {} if payload is None else {"payload": payload}
+    found = ask(context, "POST", f"/push/devices/{quote(device, safe='')}/test", body)
+    words = f"{found['verdict']}{': ' if found['reason'] else ''}{found['reason']}"
+    if found["verdict"] != "accepted":
+        raise complaint(f"the notification was not accepted: {words}", FAILED)
+    typer.echo(f"penstock: device {device}: {words}")
+
+
+def _show(found: dict[str, Any], name: str, columns: tuple[str, ...], as_json: bool) -> None:
+    if as_json:
+        print_json(found)
+        return
+    print_table(found[name], columns)
+    if found["total"] > len(found[name]):
+        typer.echo(f"penstock: {len(found[name])} of {found['total']}; --offset and --limit show others", err=True)
