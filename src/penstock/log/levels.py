@@ -18,7 +18,7 @@ WHOLE = "penstock"
 
 # Libraries that log what they receive or send below this level: whole requests, statements and addresses, with
 # passwords and tokens in them. They are never asked for more, whatever somebody sets.
-TALKATIVE = ("httpcore", "httpx", "sqlalchemy", "urllib3", "websockets")
+TALKATIVE = ("hpack", "httpcore", "httpx", "sqlalchemy", "urllib3", "websockets")
 TALKATIVE_LEVEL = "warning"
 
 _PACKAGE = Path(__file__).parent.parent

@@ -1,0 +1,15 @@
+"""What a server needs of a provider beyond what the rules need of it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.push.ports import Provider
+
+
+class ReloadableProvider(Provider, Protocol):
+    def reload(self) -> None:
+        """Read the credentials again. Raise ProviderError, and go on with the old ones, if they are not right.
+
+        Blocks for as long as files are read.
+        """
