@@ -54,10 +54,11 @@ from penstock.services.sampling import SamplingService
 from penstock.services.service import Listening, Service
 from penstock.services.sets import SetsService
 from penstock.services.stack import Stack
+from penstock.services.store import StorePresenceService
 from penstock.services.stream import StreamService
 from penstock.services.tables import tables
 from penstock.services.tidying import TidyingService
-from penstock.services.tlex import StorePresenceService, TlexService
+from penstock.services.tlex import TlexService
 from penstock.services.watching import WatchdogService
 from penstock.transport.descriptors import Shares, limit, raise_limit
 

@@ -41,16 +41,17 @@ def test_an_old_database_is_brought_up_to_date_step_by_step(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema.prepare(connection, b"k" * 32)
+    last = schema.VERSION
     steps = {
-        1: lambda given: given.execute(text("ALTER TABLE accounts ADD COLUMN city VARCHAR(20)")),
-        2: lambda given: given.execute(text("UPDATE accounts SET city = 'Delft'")),
+        last: lambda given: given.execute(text("ALTER TABLE accounts ADD COLUMN city VARCHAR(20)")),
+        last + 1: lambda given: given.execute(text("UPDATE accounts SET city = 'Delft'")),
     }
     monkeypatch.setattr(schema, "STEPS", steps)
-    monkeypatch.setattr(schema, "VERSION", 3)
+    monkeypatch.setattr(schema, "VERSION", last + 2)
     connection.execute(text("INSERT INTO accounts (uuid, name) VALUES ('1', 'one')"))
     assert schema.prepare(connection, b"2" * 32) == b"k" * 32
     assert connection.execute(text("SELECT city FROM accounts")).scalar() == "Delft"
-    assert connection.execute(text("SELECT version FROM penstock_store")).scalar() == 3
+    assert connection.execute(text("SELECT version FROM penstock_store")).scalar() == last + 2
     schema.prepare(connection, b"2" * 32)
 
 

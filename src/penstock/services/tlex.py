@@ -25,33 +25,6 @@ if TYPE_CHECKING:
     from penstock.doors.tlex.door import TlexDoor
 
 
-class StorePresenceService(Service):
-    """Opened before the journal: whether there is a journal without a store is seen only before one is made."""
-
-    name = "store"
-
-    def __init__(self, config: Config, data_dir: Path | None) -> None:
-        self._config = config
-        self._data_dir = data_dir
-
-    async def open(self) -> None:
-        config, data_dir = self._config, self._data_dir
-        if data_dir is None:
-            return
-        if config.tlex.enabled:
-            from penstock.doors.tlex.door import check_store_presence
-
-            check_store_presence(config, data_dir)
-        if config.push.enabled and not config.push.store:
-            from penstock.store.errors import Vanished
-            from penstock.store.presence import check_presence
-
-            try:
-                check_presence(data_dir)
-            except Vanished as error:
-                raise StartError(f"push.store: {error}") from error
-
-
 class TlexService(Service):
     """Adapters see the hub on the board."""
 
@@ -75,13 +48,6 @@ class TlexService(Service):
         self._ledger = ledger
         # There once it is open, if it is enabled.
         self.door: TlexDoor | None = None
-
-    async def check(self) -> list[str]:
-        if self._config.tlex.enabled and self._data_dir is not None:
-            from penstock.doors.tlex.door import check_store
-
-            check_store(self._config, self._data_dir)
-        return []
 
     async def open(self) -> None:
         if not self._config.tlex.enabled:

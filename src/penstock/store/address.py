@@ -1,6 +1,6 @@
-"""Which database is meant: the one that the configuration names, or the file in the data directory.
+"""Which databases are meant: those that the configuration names, or the file in the data directory.
 
-Read next: `[tlex]` in docs/configuration.md.
+Read next: docs/store.md.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from penstock.config import Config
 FILE = "store.db"
 
 
-def is_own(config: Config) -> bool:
+def named_stores(config: Config) -> dict[str, str]:
+    """What the configuration says for each part of the server that needs a database and is enabled, by key."""
+    return {"tlex.store": config.tlex.store} if config.tlex.enabled else {}
+
+
+def is_own(named: str) -> bool:
     """Whether it is the file in the data directory."""
-    return not config.tlex.store
+    return not named
 
 
-def store_url(config: Config, data_dir: Path | None) -> str | None:
+def store_url(named: str, data_dir: Path | None) -> str | None:
     """None if there is no place for one."""
-    if config.tlex.store:
-        return config.tlex.store
+    if named:
+        return named
     return None if data_dir is None else f"sqlite:///{data_dir.resolve() / FILE}"

@@ -196,10 +196,9 @@ def _store(config: Path | None, data_dir: str | None) -> Iterator[Store]:
     """The database of a server; what goes wrong with it becomes one line and an exit code."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from penstock.store.address import is_own, store_url
+    from penstock.store.address import is_own
     from penstock.store.errors import StoreError
-    from penstock.store.presence import check_presence, note_presence
-    from penstock.store.store import Store
+    from penstock.store.opening import check_store_presence, open_store, reason
 
     try:
         loaded = load(config, {} if data_dir is None else {"server.data_dir": data_dir}).config
@@ -208,30 +207,24 @@ def _store(config: Path | None, data_dir: str | None) -> Iterator[Store]:
     # SQLite makes its files as the umask says.
     keep_to_owner()
     directory = Path(loaded.server.data_dir)
-    url = store_url(loaded, directory)
-    assert url is not None
+    named = loaded.tlex.store
     try:
-        if is_own(loaded):
+        if is_own(named):
             make_directory(directory)
-            check_presence(directory)
-        store = Store.open(url)
-        if is_own(loaded):
-            note_presence(directory)
-    except (SQLAlchemyError, StoreError, ImportError, OSError) as error:
-        raise complaint(f"the database cannot be opened: {_reason(error)}", FAILED) from None
+        check_store_presence(named, directory)
+        store = open_store(named, directory)
+    except OSError as error:
+        raise complaint(f"the database cannot be opened: {reason(error)}", FAILED) from None
+    except StoreError as error:
+        raise complaint(str(error), FAILED) from None
     try:
         yield store
     except StoreError as error:
         raise complaint(str(error), FAILED) from None
     except SQLAlchemyError as error:
-        raise complaint(f"the database fails: {_reason(error)}", FAILED) from None
+        raise complaint(f"the database fails: {reason(error)}", FAILED) from None
     finally:
         store.close()
-
-
-def _reason(error: Exception) -> str:
-    """On one line, without what was asked for."""
-    return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
 def _print(names: Sequence[str], rows: Sequence[Sequence[str]], as_json: bool) -> None:

@@ -34,6 +34,10 @@ class DamagedStore(StoreError):
     """The database's file is damaged; nothing of it was changed."""
 
 
+class CannotOpen(StoreError):
+    """The database is unreachable, of another version, none at all, or of a kind without a driver."""
+
+
 class Closed(StoreError):
     """The database is closed."""
 

@@ -29,11 +29,9 @@ from penstock.exchange.session import HubSession, SessionState
 from penstock.exchange.settings import HubLimits, HubSettings
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
-from penstock.store.address import is_own, store_url
-from penstock.store.checking import check_database
-from penstock.store.errors import StoreError
-from penstock.store.presence import check_presence, note_presence
-from penstock.store.store import TOKEN_BYTES, Store
+from penstock.store.errors import CannotOpen
+from penstock.store.opening import open_store, reason
+from penstock.store.store import TOKEN_BYTES
 from penstock.store.thread import StoreThread
 from penstock.transport.listener import ListenError
 from penstock.wire.tlex.forms import PayloadForms
@@ -53,10 +51,6 @@ FORGET_PAUSE = 3_600.0
 
 # Seconds that the last connections have to read Bye when the server shuts down.
 LAST_BYES = 1.0
-
-
-# Errors of a database that is unreachable, of another version, not a database, or of a kind without a driver.
-OPENING_FAILED = (StoreError, SQLAlchemyError, ImportError, OSError)
 
 
 class _Chance:
@@ -118,20 +112,17 @@ class TlexDoor:
         ledger: Ledger | None = None,
     ) -> TlexDoor:
         """Open the database and the ports; raises DoorError. `max_strangers` overrides the configuration."""
-        url = store_url(config, data_dir)
-        if url is None:
-            raise DoorError("tlex.store: expected a database URL, because there is no data directory")
         try:
-            store = StoreThread(await asyncio.to_thread(_opened, url, data_dir if is_own(config) else None))
-        except OPENING_FAILED as error:
-            raise _unopened(error) from error
+            store = StoreThread(await asyncio.to_thread(open_store, config.tlex.store, data_dir))
+        except CannotOpen as error:
+            raise DoorError(f"tlex.store: {error}") from error
         door = cls(config, store, display, gatherer, max_strangers, ledger)
         try:
             await door.synchronize()
             await door._listen()
         except (ListenError, SQLAlchemyError) as error:
             await door._abandon()
-            raise DoorError(_reason(error)) from error
+            raise DoorError(reason(error)) from error
         except BaseException:
             await door._abandon()
             raise
@@ -195,7 +186,7 @@ class TlexDoor:
                 await self.look()
             except SQLAlchemyError as error:
                 if not self._trouble:
-                    log.error("the database does not answer; sessions go on", reason=_reason(error))
+                    log.error("the database does not answer; sessions go on", reason=reason(error))
                 self._trouble = True
             else:
                 if self._trouble:
@@ -222,7 +213,7 @@ class TlexDoor:
             try:
                 await self.session_log.forget()
             except SQLAlchemyError as error:
-                log.error("old session log entries cannot be deleted", reason=_reason(error))
+                log.error("old session log entries cannot be deleted", reason=reason(error))
             await asyncio.sleep(FORGET_PAUSE)
 
     # -- what an administrator does -------------------------------------------------------------------------------
@@ -259,7 +250,7 @@ class TlexDoor:
         try:
             await self.session_log.write()
         except SQLAlchemyError as error:
-            log.error("the last session log entries are lost", reason=_reason(error))
+            log.error("the last session log entries are lost", reason=reason(error))
         await self._abandon()
 
     async def _abandon(self) -> None:
@@ -269,40 +260,8 @@ class TlexDoor:
         await self.store.close()
 
 
-def check_store(config: Config, data_dir: Path) -> None:
-    """Raise DoorError if the database could not be opened; it is only read. Blocks: not for an event loop."""
-    url = store_url(config, data_dir)
-    assert url is not None
-    check_store_presence(config, data_dir)
-    try:
-        check_database(url, is_made=is_own(config))
-    except OPENING_FAILED as error:
-        raise _unopened(error) from error
-
-
-def check_store_presence(config: Config, data_dir: Path) -> None:
-    """Raise DoorError if the store of the data directory was there before, and is not any more."""
-    try:
-        if is_own(config):
-            check_presence(data_dir)
-    except OPENING_FAILED as error:
-        raise _unopened(error) from error
-
-
-def _unopened(error: Exception) -> DoorError:
-    return DoorError(f"tlex.store: the database cannot be opened: {_reason(error)}")
-
-
 def certificate_files(tlex: TlexSection) -> CertificateFiles:
     return CertificateFiles(tlex.certificate, tlex.private_key)
-
-
-def _opened(url: str, data_dir: Path | None) -> Store:
-    """`data_dir` if it is the store of that directory. Blocks: not for an event loop."""
-    store = Store.open(url)
-    if data_dir is not None:
-        note_presence(data_dir)
-    return store
 
 
 def settings_of(tlex: TlexSection) -> HubSettings:
@@ -331,7 +290,3 @@ def _limits(limits: TlexLimitsSection) -> HubLimits:
         kilobytes_window_seconds=limits.kilobytes_seconds,
         max_identifiers=limits.max_identifiers,
     )
-
-
-def _reason(error: Exception) -> str:
-    return str(getattr(error, "orig", None) or error) or type(error).__name__
