@@ -59,10 +59,7 @@ def layout(url: str) -> dict[str, object]:
     looked = inspect(engine)
     found: dict[str, object] = {}
     for table in looked.get_table_names():
-        columns = [
-            (each["name"], str(each["type"]), each["nullable"], each["primary_key"] if "primary_key" in each else None)
-            for each in looked.get_columns(table)
-        ]
+        columns = [(each["name"], str(each["type"]), each["nullable"]) for each in looked.get_columns(table)]
         found[table] = (
             columns,
             looked.get_pk_constraint(table)["constrained_columns"],

@@ -22,8 +22,8 @@ LEASE_MILLIS = 15_000
 # How often it is to be renewed: two attempts may fail before it ends.
 RENEW_SECONDS = 4.0
 
-# A node stops serving this much earlier than others may begin, because clocks do not run at quite the same speed.
-MARGIN_MILLIS = 1_000
+# Part of it by which a node stops serving before others may begin, because clocks do not run at quite the same speed.
+MARGIN = 0.1
 
 # The time in milliseconds since 1970 that all nodes go by.
 Clock: TypeAlias = Callable[[Connection], int]
@@ -126,7 +126,7 @@ class Lease:
         return push_nodes.c.node == self.node, push_nodes.c.epoch == self._epoch
 
     def _extend(self, started: float) -> None:
-        self._until = started + (self._millis - MARGIN_MILLIS) / 1000
+        self._until = started + self._millis * (1 - MARGIN) / 1000
 
     def _deposed(self) -> Deposed:
         self._until = 0.0
