@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from urllib.parse import quote
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -12,29 +11,6 @@ from websockets.exceptions import ConnectionClosed
 
 from tests.support.background import BackgroundServer
 from tests.support.raw import CID, TIMEOUT, Exchange, Http, Socket, Stream, params
-
-# What each request about push notifications needs at least.
-_FLOW: dict[str, object] = {"group": "a", "schema": "x", "mode": "MERGE"}
-_PUSH_REQUESTS: dict[str, dict[str, object]] = {
-    "register": {"type": "Apple", "appId": "com.example.app", "deviceToken": "123456"},
-    "reset_badge": {"deviceId": "d"},
-    "activate": {"deviceId": "d", "subId": 1, **_FLOW, "notificationFormat": '{"aps":{"alert":"${x}"}}'},
-    "pn_reconf": {"deviceId": "d", "subscriptionId": "s", **_FLOW},
-    "deactivate": {"deviceId": "d"},
-}
-# Their parameters that begin with PN.
-_PUSH_PARAMETERS = {
-    "type",
-    "appId",
-    "deviceToken",
-    "newDeviceToken",
-    "deviceId",
-    "subscriptionId",
-    "notificationFormat",
-    "trigger",
-    "coalescing",
-    "subscriptionStatus",
-}
 
 HEAD = ["CONOK", "SERVNAME", "CLIENTIP", "CONS"]
 
@@ -61,18 +37,6 @@ def add(subscription: int = 1, /, **changes: object) -> str:
     """The parameter line of a subscription: item `a`, field `x`, MERGE, unless changed."""
     request = {"reqId": subscription, "op": "add", "subId": subscription, "group": "a", "schema": "x", "mode": "MERGE"}
     return params(**{**request, **changes})
-
-
-def push(operation: str, /, **changes: object) -> str:
-    """The parameter line of a request about push notifications, with the least it needs, unless changed.
-
-    Names of parameters are without prefix, and None leaves one out.
-    """
-    return "&".join(
-        f"{'PN' if name in _PUSH_PARAMETERS else 'LS'}_{name}={quote(str(value))}"
-        for name, value in {"reqId": 1, "op": operation, **_PUSH_REQUESTS[operation], **changes}.items()
-        if value is not None
-    )
 
 
 def without(line: str, name: str) -> str:

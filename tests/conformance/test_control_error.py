@@ -7,10 +7,11 @@ import pytest
 from penstock.adapters import Reason, Refusal
 from penstock.kernel.ports import SessionFacts
 from tests.conformance.conftest import MovableClock
-from tests.conformance.phrases import add, batch, logged_reason, push, row
+from tests.conformance.phrases import add, batch, logged_reason, row
 from tests.conformance.test_message import msg
 from tests.conformance.test_session_error import FOREIGN, UNKNOWN
 from tests.support.background import BackgroundServer
+from tests.support.push_lines import push
 from tests.support.raw import Exchange, Socket, params
 from tests.support.stand_in import StandIn
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.wire.tlcp.push import PUSH_OPERATIONS
-from tests.conformance.phrases import push, row
+from tests.conformance.phrases import row
+from tests.support.push_lines import push
 from tests.support.raw import Exchange
 
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conformance.phrases import HEAD, add, answer, create, push, row, without
+from tests.conformance.phrases import HEAD, add, answer, create, row, without
 from tests.support.background import BackgroundServer
+from tests.support.push_lines import push
 from tests.support.raw import Exchange, Stream, params, tags
 
 

@@ -95,7 +95,7 @@ class TlcpDoor:
     def __init__(self, reception: Reception, desk: PushDesk | None = None) -> None:
         """`desk` does what clients ask for about push notifications; None: they are disabled."""
         self.reception = reception
-        self._push = PushCounter(desk)
+        self.push = PushCounter(desk)
         self._config = reception.config
         self._kernel = reception.kernel
         self._codecs: dict[tuple[Version, str], TlcpCodec] = {}
@@ -478,7 +478,7 @@ class TlcpDoor:
 
     async def _serve_push(self, session: Session, request: PushControl, acknowledge: Callable[[], None]) -> None:
         try:
-            await self._push.serve(session, request, acknowledge)
+            await self.push.serve(session, request, acknowledge)
         except PushRefusal as refusal:
             raise push_error(refusal, request) from None
 

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.kernel.errors import Refusal
+from penstock.log import get
 from penstock.push.records import Platform
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.wire.form import MAX_ECHO
@@ -26,6 +29,8 @@ from penstock.wire.tlcp.push import (
 
 if TYPE_CHECKING:
     from penstock.kernel.session import Session
+
+log = get(__name__)
 
 
 class PushDesk(Protocol):
@@ -114,9 +119,9 @@ class PushCounter:
     """Where the requests about push notifications are taken to the desk; without one all are refused."""
 
     def __init__(self, desk: PushDesk | None) -> None:
-        self._desk = desk
+        self.desk = desk
         # Those whose client has gone are finished as well.
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: set[asyncio.Task[list[bytes]]] = set()
 
     async def serve(self, session: Session, request: PushControl, acknowledge: Callable[[], None]) -> None:
         """Carry out a request, acknowledge it, and tell it on the session's stream; raises a PushRefusal or a Refusal.
@@ -124,20 +129,34 @@ class PushCounter:
         Once begun it is finished, even if this is cancelled, because what has been changed must be told to the client,
         which may come back to its session.
         """
-        if self._desk is None:
+        if self.desk is None:
             raise PushRefusal(PushReason.DISABLED, "the MPN module is disabled")
-        task = asyncio.create_task(self._serve(self._desk, session, request, acknowledge))
+        task = asyncio.create_task(_carry_out(self.desk, session, request))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-        await asyncio.shield(task)
-
-    async def _serve(
-        self, desk: PushDesk, session: Session, request: PushControl, acknowledge: Callable[[], None]
-    ) -> None:
-        told = await _carry_out(desk, session, request)
+        try:
+            told = await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(partial(_tell_later, session))
+            raise
         acknowledge()
-        for line in told:
-            session.notify(line)
+        _tell(session, told)
+
+
+def _tell(session: Session, told: list[bytes]) -> None:
+    for line in told:
+        session.notify(line)
+
+
+def _tell_later(session: Session, done: asyncio.Task[list[bytes]]) -> None:
+    """The client has gone before its request was done, and nobody is left to tell that it was refused."""
+    if done.cancelled():
+        return
+    error = done.exception()
+    if error is None:
+        _tell(session, done.result())
+    elif not isinstance(error, PushRefusal | Refusal):
+        log.raised("unexpected error in a request whose client has gone", error)
 
 
 async def _carry_out(desk: PushDesk, session: Session, request: PushControl) -> list[bytes]:
