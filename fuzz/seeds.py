@@ -26,6 +26,11 @@ SEEDS: dict[str, list[bytes]] = {
         b"\x02LS_reqId=1&LS_op=delete&LS_subId=1\r\nLS_reqId=2&LS_op=reconf&LS_subId=1&LS_requested_max_frequency=1",
         b"\x02LS_reqId=1&LS_op=constrain&LS_requested_max_bandwidth=.5\r\nLS_reqId=2&LS_op=force_rebind",
         b"\x02LS_reqId=1&LS_op=destroy&LS_cause_code=-7&LS_cause_message=bye&LS_close_socket=true",
+        b"\x02LS_reqId=1&LS_op=register&PN_type=Apple&PN_appId=a.b&PN_deviceToken=12&PN_newDeviceToken=34",
+        b"\x02LS_reqId=1&LS_op=activate&PN_deviceId=d&LS_subId=1&LS_group=g&LS_schema=s&LS_mode=MERGE&PN_coalescing=true"
+        b"&PN_notificationFormat=%7B%22aps%22:%22$%5B1%5D%22%7D&PN_trigger=Double.parseDouble($%5B1%5D)%3E5",
+        b"\x02LS_reqId=1&LS_op=pn_reconf&PN_deviceId=d&PN_subscriptionId=p&LS_group=g&LS_schema=s&LS_mode=MERGE&PN_trigger="
+        b"\r\nLS_reqId=2&LS_op=deactivate&PN_deviceId=d&PN_subscriptionStatus=ACTIVE\r\nLS_op=reset_badge&PN_deviceId=d",
         b"\x03LS_reqId=1&LS_message=%C3%A9&LS_sequence=A_1&LS_msg_prog=1&LS_max_wait=100&LS_outcome=false",
         b"\x04LS_session=S1\r\n\r\n",
         b"\x05TLCP-2.4.0",
@@ -75,6 +80,9 @@ WORDS: dict[str, list[bytes]] = {
         *b"LS_mode LS_selector LS_data_adapter LS_snapshot LS_ack LS_requested_max_frequency LS_message".split(),
         *b"LS_requested_max_bandwidth LS_requested_buffer_size LS_sequence LS_msg_prog LS_max_wait LS_outcome".split(),
         *b"LS_cause_code LS_cause_message LS_close_socket add delete reconf constrain force_rebind destroy".split(),
+        *b"PN_type PN_appId PN_deviceToken PN_newDeviceToken PN_deviceId PN_subscriptionId PN_trigger".split(),
+        *b"PN_notificationFormat PN_coalescing PN_subscriptionStatus TRIGGERED".split(),
+        *b"reset_badge activate pn_reconf deactivate".split(),
         *b"register RAW MERGE DISTINCT COMMAND true false unlimited unfiltered unknown & = % + %C3%A9 %FF".split(),
         b"\r\n",
     ],
