@@ -60,6 +60,7 @@ SLOW = (
     "tests/pipeline/test_kill_history.py",
     "tests/pipeline/test_lake.py",
     "tests/pipeline/test_publish.py",
+    "tests/push/test_java.py",
     "tests/recovery",
     "tests/services/admin/test_schemathesis.py",
     "tests/test_wheel.py",

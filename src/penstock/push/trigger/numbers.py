@@ -216,15 +216,20 @@ def greatest(first: float, second: float) -> float:
 
 
 def double_text(number: float) -> str:
-    return _text(number, repr(abs(number)))
+    """The fewest digits, but two, that tell it from its neighbours, as Java does from version 19 on."""
+    shortest = repr(abs(number))
+    if math.isfinite(number) and sum(digit in "123456789" for digit in shortest.partition("e")[0]) == 1:
+        # Two digits may be nearer than one: 4.9E-324 is not 5E-324.
+        shortest = f"{abs(number):.1e}"
+    return _text(number, shortest)
 
 
 def float_text(number: float) -> str:
-    """The fewest digits that tell it from its neighbours of 32 bits."""
+    """The same among the numbers of 32 bits."""
     if not math.isfinite(number):
         return _text(number, "")
-    digits = next(text for text in (f"{abs(number):.{count}e}" for count in range(9)) if _is_float(text, abs(number)))
-    return _text(number, digits)
+    digits = (f"{abs(number):.{count}e}" for count in range(1, 9))
+    return _text(number, next(text for text in digits if _is_float(text, abs(number))))
 
 
 def _is_float(text: str, number: float) -> bool:

@@ -95,7 +95,7 @@ def conditional(condition: Operand, then: Operand, other: Operand, place: int) -
     else:
         first, second = then.run, other.run
     made = Operand(type_, lambda values: first(values) if test(values) else second(values), condition.place)
-    made.is_boxed = then.is_boxed and other.is_boxed
+    made.is_boxed = then.is_boxed and other.is_boxed and then.type is other.type
     return folded(made, condition, then, other)
 
 

@@ -72,8 +72,8 @@ def equal_ignoring_case(text: str, other: str | None) -> bool:
 
 def _folded(unit: str) -> str:
     upper = unit.upper()
-    lower = (upper if len(upper) == 1 else unit).lower()
-    return lower if len(lower) == 1 else unit
+    # One letter, the Turkish İ, becomes two, of which the first is the one that counts.
+    return (upper if len(upper) == 1 else unit).lower()[0]
 
 
 def char_at(text: str, index: int) -> int:
