@@ -75,8 +75,8 @@ class Item(Timed):
 
     @property
     def audience(self) -> int:
-        """Those who are subscribed to it; that it is pinned is nobody."""
-        return self.subscribers - 1 if self.pinned else self.subscribers
+        """Clients that are subscribed to it; whoever only keeps it is none."""
+        return self.subscribers - self.keepers
 
     def grant(self, granted: ItemGrant) -> None:
         """What applies to the item from now on; only as long as no client has it."""

@@ -10,9 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli import app
+from penstock.journal.reader import JournalReader
+from penstock.journal.selection import EventSelection
 from penstock.push.ports import Handover, Verdict
 from tests.services.push.stage import APPLICATION, PushServer
-from tests.support.administration import ask, write_users
+from tests.support.administration import ask, basic, write_users
+from tests.support.background import BackgroundServer
 
 
 @pytest.fixture
@@ -92,8 +95,6 @@ def test_commands_print_tables_and_send_tests(server: PushServer) -> None:
 
 
 def test_viewers_may_look_and_not_send(server: PushServer) -> None:
-    from tests.support.administration import basic
-
     device, _ = fired(server)
     assert ask(server.api_port, "GET", "/push/devices", authorization=basic("eve")).status == 200
     assert ask(server.api_port, "POST", f"/push/devices/{device}/test", authorization=basic("eve")).status == 403
@@ -102,8 +103,6 @@ def test_viewers_may_look_and_not_send(server: PushServer) -> None:
 def test_a_server_without_push_notifications_says_so(tmp_path: Path) -> None:
     users = tmp_path / "users"
     write_users(users)
-    from tests.support.background import BackgroundServer
-
     with BackgroundServer({"admin.users": str(users)}) as server:
         answer = ask(server.api_port, "GET", "/push/devices")
         assert (answer.status, answer.error) == (409, "push notifications are disabled (push.enabled)")
@@ -130,11 +129,8 @@ def test_what_was_sent_is_journaled_without_token_and_text(server: PushServer, t
         server.update("item1", x="3")
         server.wait(lambda: server.engine.lost == 1)
     server.stop()
-    from penstock.journal.reader import JournalReader
-
-    with JournalReader(tmp_path / "data" / "journal") as reader:
-        table = reader.read(entity="push")
-    rows = table.to_pylist()
+    batches = JournalReader(tmp_path / "data" / "journal").read(selection=EventSelection(entities=("push",)))
+    rows = [row for batch in batches for row in batch.to_pylist()]
     assert [(row["kind"], row["path"]) for row in rows] == [("sent", device), ("lost", device)]
     sent, lost = (json.loads(row["value"]) for row in rows)
     assert (sent["subscription"], sent["application"]) == (subscription, APPLICATION)

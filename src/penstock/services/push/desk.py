@@ -74,8 +74,8 @@ class Desk:
         # The triggers that each application accepts.
         self.triggers: Patterns = {}
         self._data_adapter = data_adapter
-        # Ids of devices by the id of the session that has registered them.
-        self._registered: dict[str, set[str]] = {}
+        # The sessions that have registered devices with the ids of these, by their own.
+        self._registered: dict[str, tuple[Session, set[str]]] = {}
         self._listeners: list[Callable[[Sequence[Change]], None]] = []
 
     @property
@@ -96,7 +96,8 @@ class Desk:
         return () if self.engine is None else self.engine.memory.registry.subscriptions(device)
 
     def has_registered(self, session: str, device: str) -> bool:
-        return device in self._registered.get(session, ())
+        found = self._registered.get(session)
+        return found is not None and device in found[1]
 
     def listen(self, tell: Callable[[Sequence[Change]], None]) -> Callable[[], None]:
         self._listeners.append(tell)
@@ -111,13 +112,13 @@ class Desk:
 
     def forget_closed(self) -> None:
         """Forget sessions that are gone."""
-        for session in [session for session in self._registered if session not in self._kernel.sessions]:
-            del self._registered[session]
+        for id in [id for id, (session, _) in self._registered.items() if session.closed]:
+            del self._registered[id]
 
     def devices_in_use(self) -> frozenset[str]:
         """Those that a session has registered."""
         self.forget_closed()
-        return frozenset().union(*self._registered.values())
+        return frozenset(device for _, devices in self._registered.values() for device in devices)
 
     # -- devices --------------------------------------------------------------------------------------------------
 
@@ -142,7 +143,7 @@ class Desk:
         device = await engine.decide(
             subjects, lambda: engine.memory.registry.register(key, new_token, engine.clock(), engine.memory.lasting)
         )
-        self._registered.setdefault(session.id, set()).add(device.id)
+        self._registered.setdefault(session.id, (session, set()))[1].add(device.id)
         return device.id, self._data_adapter
 
     def _provider(self, key: DeviceKey) -> Provider:

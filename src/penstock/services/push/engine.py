@@ -97,6 +97,8 @@ class Engine:
         # Set by the service: who follows items, and who is told of changes.
         self.watches: Watches | None = None
         self.tell: Callable[[Sequence[Change]], None] = _nobody
+        # Called now and then.
+        self.tidy: Callable[[], None] = _nothing
         self._new_id = new_id
         self._join = join
         self._thread = thread
@@ -579,6 +581,7 @@ class Engine:
                 continue
             self.away = False
             self._to_send.set()
+            self.tidy()
             if self.watches is not None:
                 self.watches.retry()
 
@@ -593,6 +596,10 @@ class Engine:
 
 def _nobody(changes: Sequence[Change]) -> None:
     """Nobody is told."""
+
+
+def _nothing() -> None:
+    """There is nothing to tidy."""
 
 
 async def _guarded(work: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -136,6 +136,7 @@ class PushService(Service):
         )
         engine.watches = Watches(self._kernel, engine.update)
         engine.tell = self.desk.tell
+        engine.tidy = self.desk.forget_closed
         try:
             await engine.open()
         except BaseException as error:
