@@ -26,7 +26,10 @@ def package(site: object = SITE, without: str = "") -> bytes:
     with zipfile.ZipFile(buffer, "w") as file:
         for name in ("website.json", "manifest.json", "signature", "icon.iconset/icon_16x16.png"):
             if name != without:
-                file.writestr(name, json.dumps({"websitePushID": site}) if name == "website.json" else name)
+                # Of no particular time, so that the same package has the same bytes.
+                file.writestr(
+                    zipfile.ZipInfo(name), json.dumps({"websitePushID": site}) if name == "website.json" else name
+                )
     return buffer.getvalue()
 
 

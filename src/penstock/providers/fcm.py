@@ -78,7 +78,7 @@ class FcmProvider:
         return known
 
     async def send(self, token: str, notification: Notification, now: float) -> Handover:
-        access = self._access
+        access, path = self._account
         try:
             bearer = await access.bearer(now)
         except HttpFailure as error:
@@ -91,7 +91,7 @@ class FcmProvider:
         headers = [("authorization", bearer), ("content-type", "application/json")]
         body = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
         try:
-            reply = await self._client.post(self._origin, self._path, headers, body)
+            reply = await self._client.post(self._origin, path, headers, body)
         except HttpFailure as error:
             return Handover(Verdict.RETRY, str(error))
         if reply.status == 200:
@@ -109,12 +109,13 @@ class FcmProvider:
         self._use(account)
 
     async def close(self) -> None:
-        await self._access.close()
+        await self._account[0].close()
         await self._client.close()
 
     def _use(self, account: ServiceAccount) -> None:
-        self._access = GoogleAccess(account, self._client)
-        self._path = f"/v1/projects/{quote(account.project, safe='')}/messages:send"
+        path = f"/v1/projects/{quote(account.project, safe='')}/messages:send"
+        # Both at once, because this may be another thread than the one that sends.
+        self._account = GoogleAccess(account, self._client), path
 
 
 def handover_of(reply: HttpReply, now: float) -> Handover:

@@ -59,7 +59,9 @@ class HttpClient:
     """`resolve` says which addresses a host has; it raises HttpFailure for a host that must not be asked."""
 
     def __init__(self, context: ssl.SSLContext, timeout: float, resolve: Resolve | None = None) -> None:
+        # What the connections were made with, and what new ones are to be made with.
         self._context = context
+        self._next_context = context
         self._timeout = timeout
         self._resolve = resolve
         self._connections: dict[Origin, Http2Connection] = {}
@@ -69,12 +71,8 @@ class HttpClient:
         self._retired: set[Http2Connection] = set()
 
     def replace_context(self, context: ssl.SSLContext) -> None:
-        """Other certificates, for new connections; requests under way still get their answers."""
-        self._context = context
-        self._failures.clear()
-        for connection in self._connections.values():
-            self._retire(connection)
-        self._connections.clear()
+        """Other certificates, from the next request on; those under way still get their answers. From any thread."""
+        self._next_context = context
 
     async def post(self, origin: Origin, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> HttpReply:
         """Raise HttpFailure if there is no whole answer within the time-out. Names of headers are in lower case."""
@@ -106,6 +104,13 @@ class HttpClient:
         self._connections.clear()
 
     def _usable(self, origin: Origin) -> Http2Connection | None:
+        # Not while a connection is being made: it would count as one of the new certificates.
+        if self._next_context is not self._context and not self._attempts:
+            self._context = self._next_context
+            self._failures.clear()
+            for old in self._connections.values():
+                self._retire(old)
+            self._connections.clear()
         connection = self._connections.get(origin)
         if connection is not None and not connection.is_usable:
             del self._connections[origin]

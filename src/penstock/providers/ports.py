@@ -11,5 +11,5 @@ class ReloadableProvider(Provider, Protocol):
     def reload(self) -> None:
         """Read the credentials again. Raise ProviderError, and go on with the old ones, if they are not right.
 
-        Blocks for as long as files are read.
+        Blocks for as long as files are read, and may be called on any thread.
         """
