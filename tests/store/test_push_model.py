@@ -43,7 +43,7 @@ from tests.store.devices import MovedClock, device, notification, subscription
 pytestmark = pytest.mark.timeout(3_600)
 
 LEASE = LEASE_MILLIS / 1000
-NAMES = ("one", "two", "three")
+NAMES = ("one", "two")
 NODES = st.sampled_from(NAMES)
 # Few, so that they meet.
 DEVICES = st.sampled_from(["d1", "d2", "d3", "d4"])
@@ -146,6 +146,8 @@ class Node:
     def __init__(self, store: PushStore, given: Iterable[str]) -> None:
         self.store = store
         self.given = set(given)
+        # Whether others have taken something, so that no call may succeed.
+        self.deposed = False
 
     @property
     def serves(self) -> set[str]:
@@ -202,6 +204,7 @@ class Nodes(RuleBasedStateMachine):
         except Deposed:
             self._gone(name)
             return
+        assert not node.deposed
         assert node.given == self._owned(name)
         assert set(wanted) <= node.given
         if releases:
@@ -240,10 +243,18 @@ class Nodes(RuleBasedStateMachine):
                 self._take(name, node, found)
 
     @precondition(lambda self: self.nodes)
+    @rule(data=st.data(), id=DEVICES)
+    def register(self, data: st.DataObject, id: str) -> None:
+        """Without what is often refused."""
+        self._write(*self._one(data), [SaveDevice(device(id))])
+
+    @precondition(lambda self: self.nodes)
     @rule(data=st.data(), changes=CHANGES)
     def write(self, data: st.DataObject, changes: list[Change]) -> None:
         """Also about devices that it does not serve: a node that is mistaken must not get through."""
-        name, node = self._one(data)
+        self._write(*self._one(data), changes)
+
+    def _write(self, name: str, node: Node, changes: list[Change]) -> None:
         about = touched(changes, self.kept)
         foreign = {id for id in about if id in self.kept.devices and self.owners.get(id) != name}
         try:
@@ -259,6 +270,7 @@ class Nodes(RuleBasedStateMachine):
                 self.kept.after(changes)
         else:
             assert not foreign
+            assert not (node.deposed and changes)
             self.kept = self.kept.after(changes)
             for id in about:
                 if id in self.kept.devices:
@@ -294,6 +306,7 @@ class Nodes(RuleBasedStateMachine):
         assert not self.nodes.pop(name).serves
 
     def _take(self, name: str, node: Node, found: Loaded) -> None:
+        assert not node.deposed
         ids = {each.id for each in found.devices}
         assert found == self.kept.of(ids)
         for id in ids:
@@ -301,6 +314,7 @@ class Nodes(RuleBasedStateMachine):
             if before not in (None, name) and before in self.nodes:
                 # It may still think that it has it, but its lease has ended.
                 assert not self.nodes[before].serves
+                self.nodes[before].deposed = True
             self.owners[id] = name
         node.given |= ids
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, Engine, delete, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, Engine, delete, insert, select, text, update
 
 from penstock.store.errors import Deposed
 from penstock.store.schema import push_devices, push_nodes
@@ -100,22 +100,20 @@ class Lease:
 
     def depose(self, connection: Connection, among: Collection[str] | None = None) -> list[str]:
         """Hold this one, and return other nodes that are dead: of `among`, or all. They cannot write any more."""
-        now = self._clock(connection)
-        dead = push_nodes.c.alive_until <= now
+        self.hold(connection)
+        dead = (push_nodes.c.alive_until <= self._clock(connection)) & (push_nodes.c.node != self.node)
         if among is not None:
             dead &= push_nodes.c.node.in_(among)
-        # All in one order, because two nodes may each take the other for dead.
-        query = select(push_nodes).where(or_(push_nodes.c.node == self.node, dead)).order_by(push_nodes.c.node)
-        rows = connection.execute(query.with_for_update(key_share=True)).all()
-        if [row.epoch for row in rows if row.node == self.node] != [self._epoch]:
-            raise self._deposed()
-        others = [row for row in rows if row.node != self.node]
+        # Whoever is in the middle of a transaction is left for the next time. To wait would mean that this node is as
+        # dead as that one if that one is frozen, and that two wait for each other if each takes the other for dead.
+        query = select(push_nodes).where(dead).with_for_update(key_share=True, skip_locked=True)
+        rows = connection.execute(query).all()
         # Zero: deposed already, or gone in good order.
-        for row in others:
+        for row in rows:
             if row.alive_until > 0:
                 own = push_nodes.c.node == row.node
                 connection.execute(update(push_nodes).where(own).values(epoch=row.epoch + 1, alive_until=0))
-        return [row.node for row in others]
+        return [row.node for row in rows]
 
     def forget(self, connection: Connection, dead: Collection[str]) -> None:
         """Those that `depose` has returned, if they have no devices any more."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Dialect, Insert, Table, bindparam, delete, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Dialect, Insert, Select, Table, bindparam, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
@@ -131,23 +131,27 @@ class PushStore:
     def claim(self, device: str) -> Loaded | None:
         """A device by its id, now of this node; None if a living node has it, which is asked for it.
 
-        That one releases it at its next renewal; then `adopt` returns it, and so does this if it is called again.
-        Raises NoSuchRecord if it is not there (any more).
+        That one releases it at its next renewal; then `adopt` returns it, and so does this. Call this again until one
+        of them has, because a device that is being written is not asked for. Raises NoSuchRecord if it is not there
+        (any more).
         """
         mine = push_devices.c.id == device
         query = select(push_devices.c.owner).where(mine)
         with self._engine.begin() as connection:
-            before = connection.execute(query).scalar_one_or_none()
-            # Nodes are locked before devices, everywhere.
-            dead = self._lease.depose(connection, [] if before is None else [before])
-            row = connection.execute(query.with_for_update(key_share=True)).one_or_none()
-            if row is None:
+            before = connection.execute(query).one_or_none()
+            if before is None:
                 raise NoSuchRecord(f"Device {device} does not exist")
+            # Nodes are locked before devices, everywhere.
+            dead = self._lease.depose(connection, [] if before.owner is None else [before.owner])
+            row = connection.execute(query.with_for_update(key_share=True, skip_locked=True)).one_or_none()
+            if row is None:
+                return None
             if row.owner not in (None, self.node, *dead):
                 connection.execute(update(push_devices).where(mine).values(wanted_by=self.node))
                 return None
             connection.execute(update(push_devices).where(mine).values(owner=self.node, wanted_by=None))
-            return _load(connection, mine)
+            found = _rows(connection, mine)
+        return _loaded([found])
 
     def adopt(self, limit: int = ADOPT_LIMIT) -> Loaded:
         """Take devices that nobody serves: those of dead nodes, and those that were released.
@@ -168,7 +172,8 @@ class PushStore:
                 connection.execute(taken.values(owner=self.node, wanted_by=None))
             if dead:
                 self._lease.forget(connection, dead)
-            return _joined([_load(connection, push_devices.c.id.in_(chunk)) for chunk in _chunks(ids)])
+            found = [_rows(connection, push_devices.c.id.in_(chunk)) for chunk in _chunks(ids)]
+        return _loaded(found)
 
     def release(self, devices: Iterable[str]) -> None:
         """Those that are not served any more; others may take them."""
@@ -184,7 +189,8 @@ class PushStore:
         """Everything of this node."""
         with self._engine.begin() as connection:
             self._lease.hold(connection)
-            return _load(connection, push_devices.c.owner == self.node)
+            found = _rows(connection, push_devices.c.owner == self.node)
+        return _loaded([found])
 
     def write(self, changes: Iterable[Change]) -> None:
         """All of them or none, on the disk when it returns; how it is at the end of the list counts.
@@ -243,26 +249,32 @@ class PushStore:
         return known
 
 
-def _load(connection: Connection, which: ColumnElement[bool]) -> Loaded:
-    """Everything about the devices for which `which` is true. Their order is that of their ids."""
-    devices = connection.execute(select(*_DEVICE_COLUMNS).where(which).order_by(push_devices.c.id))
-    found = devices_of(devices)
-    return Loaded(
-        tuple(found),
-        tuple(subscriptions_of(connection.execute(_of_devices(push_subscriptions, which)))),
-        tuple(notifications_of(connection.execute(_of_devices(push_notifications, which)))),
+class _Rows(NamedTuple):
+    devices: Sequence[Any]
+    subscriptions: Sequence[Any]
+    notifications: Sequence[Any]
+
+
+def _rows(connection: Connection, which: ColumnElement[bool]) -> _Rows:
+    """Everything about the devices for which `which` is true, in the order of identifiers."""
+    devices = select(*_DEVICE_COLUMNS).where(which).order_by(push_devices.c.id)
+    return _Rows(
+        connection.execute(devices).all(),
+        connection.execute(_of_devices(push_subscriptions, which)).all(),
+        connection.execute(_of_devices(push_notifications, which)).all(),
     )
 
 
-def _of_devices(table: Table, which: ColumnElement[bool]) -> Any:
+def _of_devices(table: Table, which: ColumnElement[bool]) -> Select[*tuple[Any, ...]]:
     return select(table).join(push_devices, push_devices.c.id == table.c.device).where(which).order_by(table.c.id)
 
 
-def _joined(parts: Sequence[Loaded]) -> Loaded:
+def _loaded(parts: Sequence[_Rows]) -> Loaded:
+    """After the transaction, which would be idle while a hundred thousand of them are made."""
     return Loaded(
-        tuple([each for part in parts for each in part.devices]),
-        tuple([each for part in parts for each in part.subscriptions]),
-        tuple([each for part in parts for each in part.notifications]),
+        tuple(devices_of([row for part in parts for row in part.devices])),
+        tuple(subscriptions_of([row for part in parts for row in part.subscriptions])),
+        tuple(notifications_of([row for part in parts for row in part.notifications])),
     )
 
 

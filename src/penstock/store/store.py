@@ -39,6 +39,10 @@ _WHAT = {
 # How long a transaction waits for that of another process, such as a command that changes accounts.
 BUSY_SECONDS = 10
 
+# PostgreSQL ends a transaction in which nothing was said for so long, because what it has locked keeps others waiting:
+# that of a server whose machine was frozen or cut off in its middle.
+IDLE_SECONDS = 10
+
 
 class Store:
     """Open it with `Store.open`; close it at the end."""
@@ -57,6 +61,8 @@ class Store:
         if engine.dialect.name == "sqlite":
             event.listen(engine, "connect", _prepare_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
+        elif engine.dialect.name == "postgresql":
+            event.listen(engine, "connect", _prepare_postgresql)
         try:
             if engine.dialect.name == "sqlite":
                 check_integrity(engine, str(engine.url.database))
@@ -296,6 +302,13 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     connection.isolation_level = None
     for pragma in (f"busy_timeout = {BUSY_SECONDS * 1000}", "journal_mode = WAL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _prepare_postgresql(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000}")
+    cursor.close()
+    connection.commit()
 
 
 def _begin_sqlite(connection: Connection) -> None:
