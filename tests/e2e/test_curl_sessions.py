@@ -5,6 +5,7 @@ The commands are the chapter's own, address apart.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -74,26 +75,26 @@ SEND_MESSAGE = (
     'curl -v -N -X POST -d "LS_session=<session-ID>&LS_message=CHAT|Ciao&LS_msg_prog=1&LS_reqId=2" '
     "http://localhost:8080/lightstreamer/msg.txt?LS_protocol=TLCP-2.4.0"
 )
-
-REGISTER_DEVICE = (
-    'curl -v -N -X POST -d "LS_session=<session-ID>&LS_reqId=1&LS_op=register&PN_type=Apple'
-    '&PN_appId=com.mydomain.myapp&PN_deviceToken=123456" '
-    "http://localhost:8080/lightstreamer/control.txt?LS_protocol=TLCP-2.4.0"
+REGISTER = (
+    'curl -v -N -X POST -d "LS_session=<session-ID>&LS_reqId=1&LS_op=register&PN_type=Apple&PN_appId=com.mydomain.myapp'
+    '&PN_deviceToken=123456" http://localhost:8080/lightstreamer/control.txt?LS_protocol=TLCP-2.4.0'
 )
 ACTIVATE = (
     'curl -v -N -X POST -d "LS_session=<session-ID>&LS_reqId=2&LS_subId=1&LS_op=activate&LS_data_adapter=STOCKS'
     "&LS_group=item1&LS_schema=stock_name last_price&LS_mode=MERGE&PN_deviceId=<MPN-device-ID>"
-    '&PN_notificationFormat={\\"aps\\":{\\"badge\\":1,\\"sound\\": \\"Default\\", \\"alert\\": '
-    '\\"Price of ${stock_name} now is ${last_price}\\"}}&PN_coalescing=true" '
-    "http://localhost:8080/lightstreamer/control.txt?LS_protocol=TLCP-2.4.0"
+    r"&PN_notificationFormat={\"aps\":{\"badge\":1,\"sound\": \"Default\", \"alert\": \"Price of ${stock_name} now is "
+    r"${last_price}\"}}&PN_coalescing=true"
+    '" http://localhost:8080/lightstreamer/control.txt?LS_protocol=TLCP-2.4.0'
 )
 DEACTIVATE = (
     'curl -v -N -X POST -d "LS_session=<session-ID>&LS_reqId=2&LS_op=deactivate&PN_deviceId=<MPN-device-ID>'
-    '&PN_subscriptionId=<MPN-subscription-ID>" '
-    "http://localhost:8080/lightstreamer/control.txt?LS_protocol=TLCP-2.4.0"
+    '&PN_subscriptionId=<MPN-subscription-ID>" http://localhost:8080/lightstreamer/control.txt?LS_protocol=TLCP-2.4.0'
 )
 
-UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+# Seconds to wait for what should come at once.
+PATIENCE = 30
+
+UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 TIME = r"\d\d:\d\d:\d\d"
 PRICE = r"\d+(\.\d{1,2})?"
 
@@ -237,6 +238,48 @@ def test_sending_and_receiving_messages(curl: Curl) -> None:
     for _ in range(5):
         assert stream.next_line() == "PROBE"
     assert "SYNC" not in map(tag, stream.lines)
+
+
+def logged(process: ServerProcess, pattern: str) -> str:
+    """Wait for a line of the log; what the group of the pattern matches."""
+    deadline = time.monotonic() + PATIENCE
+    while (found := re.search(pattern, process.log)) is None:
+        assert time.monotonic() < deadline, process.log
+        time.sleep(0.05)
+    return found[1]
+
+
+@pytest.mark.config({**FAST, "push.enabled": True, 'push.apple."com.mydomain.myapp".service_level': "test"})
+def test_mobile_push_notifications(process: ServerProcess, curl: Curl) -> None:
+    stream = curl.open(CREATE_WITHOUT_SYNC)
+    session = read_head(stream)
+    assert curl.run(REGISTER, session) == ["REQOK,1"]
+    registered = stream.next()
+    found = re.fullmatch(rf"MPNREG,({UUID}),MPN_INTERNAL_DATA_ADAPTER", registered)
+    assert found is not None, registered
+    device = found[1]
+
+    assert curl.run(ACTIVATE.replace("<MPN-device-ID>", device), session) == ["REQOK,2"]
+    activated = stream.next()
+    found = re.fullmatch(rf"MPNOK,1,({UUID})", activated)
+    assert found is not None, activated
+    subscription = found[1]
+    payload = json.loads(
+        logged(process, rf"Payload for subscription {subscription} with notification ID 1: (\{{.*\}}\}})")
+    )
+    assert re.fullmatch(f"Price of Anduct now is {PRICE}", payload["aps"].pop("alert"))
+    assert payload == {"aps": {"badge": 1, "sound": "Default"}}
+
+    assert curl.run(DESTROY, session) == ["REQOK,3"]
+    assert stream.next() == "END,31,Destroy invoked by client"
+
+    stream = curl.open(CREATE_WITHOUT_SYNC)
+    session = read_head(stream)
+    assert curl.run(REGISTER, session) == ["REQOK,1"]
+    assert stream.next() == registered
+    command = DEACTIVATE.replace("<MPN-device-ID>", device).replace("<MPN-subscription-ID>", subscription)
+    assert curl.run(command, session) == ["REQOK,2"]
+    assert stream.next() == f"MPNDEL,{subscription}"
 
 
 def test_the_sample_command_without_a_protocol_version_is_told_what_is_missing(curl: Curl) -> None:
