@@ -37,7 +37,7 @@ from tests.support.background import HandAdapter, HandMetadata
 HOSTILE_SET = 'QUO"TES\\ of\n{the}, day'
 
 # Bounded ones: nothing that a client chooses may be a label.
-LABELS = {"adapter", "adapter_set", "build", "kind", "library", "port", "state", "transport", "type", "version"}
+LABELS = {"adapter", "adapter_set", "build", "kind", "library", "loss", "port", "state", "transport", "type", "version"}
 
 
 class Site:
@@ -49,6 +49,7 @@ class Site:
             "api.port": 0,
             "tlex.port": 0,
             "tlex.enabled": True,
+            "push.enabled": True,
             # For the Ditto door; there is no loader for the demo's sets.
             "demo.enabled": True,
             "log.level": "error",
