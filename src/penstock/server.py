@@ -29,7 +29,7 @@ from penstock.collector import settle
 from penstock.config import Config, ConfigError, Loaded
 from penstock.config.address import address_of
 from penstock.config.checks import EVERY_INTERFACE
-from penstock.config.keys import all_keys, listener_values, value_of
+from penstock.config.keys import all_keys, named_values, value_of
 from penstock.doors.gate import Gate
 from penstock.durable import keep_to_owner
 from penstock.log import change_levels, get, reopen
@@ -450,7 +450,7 @@ def _fixed_changes(old: Config, new: Config, renewed: frozenset[str]) -> list[st
         and value_of(old, key) != value_of(new, key)
         and not (key in renewed and value_of(old, key) and value_of(new, key))
     ]
-    before, after = listener_values(old), listener_values(new)
+    before, after = named_values(old), named_values(new)
     return changed + [
         key
         for key in dict.fromkeys((*before, *after))

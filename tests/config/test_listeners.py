@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.config import ConfigError, as_toml, load
-from penstock.config.keys import listener_values
+from penstock.config.keys import named_values
 
 TLS = Path(__file__).parent / "tls"
 
@@ -80,9 +80,9 @@ def test_listeners_are_shown_and_load_again(tmp_path: Path) -> None:
     again.write_text(as_toml(loaded))
     assert load(again, {}).config == loaded.config
     assert hash(load(again, {}).config) == hash(loaded.config)
-    assert listener_values(loaded.config)["listeners.a.paths"] == ("/x",)
-    assert listener_values(loaded.config)["listeners.b.tls.certificate"] == ""
-    assert listener_values(load(None, {}).config) == {}
+    assert named_values(loaded.config)["listeners.a.paths"] == ("/x",)
+    assert named_values(loaded.config)["listeners.b.tls.certificate"] == ""
+    assert named_values(load(None, {}).config) == {}
 
 
 @pytest.mark.parametrize("table", ["stream", "api", "listeners.a"])

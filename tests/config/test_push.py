@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.config import ConfigError, load
+from penstock.config.keys import named_values
 
 
 def written(directory: Path, text: str) -> Path:
@@ -89,3 +90,8 @@ def test_a_data_adapter_cannot_have_the_name_of_the_internal_one(tmp_path: Path)
 def test_what_is_sent_can_be_journaled_only_if_there_is_a_journal(tmp_path: Path) -> None:
     found = complaint(tmp_path, "[push]\njournal = true\n[journal]\nenabled = false")
     assert "expected false, because journal.enabled is false" in found
+
+
+def test_the_values_of_applications_are_among_those_of_tables_with_names_of_their_own(tmp_path: Path) -> None:
+    config = load(written(tmp_path, "[push.web.shop]\nmin_send_delay_millis = 7"), {}).config
+    assert named_values(config)["push.web.shop.min_send_delay_millis"] == 7

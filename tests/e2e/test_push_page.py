@@ -42,7 +42,8 @@ def test_the_example_does_what_the_page_says(tmp_path: Path, caplog: pytest.LogC
         assert adapter == "MPN_INTERNAL_DATA_ADAPTER"
         assert curl.run(activate.replace("<device-ID>", device), session) == ["REQOK,2"]
         subscription = stream.until("MPNOK")[-1].split(",")[2]
-        logged = f'Payload for subscription {subscription} with notification ID 1: {{"aps":{{"alert":"Ations Europe is at '
+        payload = '{"aps":{"alert":"Ations Europe is at '
+        logged = f"Payload for subscription {subscription} with notification ID 1: {payload}"
         deadline = time.monotonic() + 40
         while logged not in caplog.text:
             assert time.monotonic() < deadline, caplog.text

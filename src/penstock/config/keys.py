@@ -109,10 +109,11 @@ def value_of(config: Config, key: str) -> Any:
     return value_at(config, tuple(key.split(".")))
 
 
-def listener_values(config: Config) -> dict[str, Any]:
-    """The values of all keys of listeners with names of their own, by dotted name."""
-    (section,) = [part for part in whole().sections if part.path == ("listeners",)]
-    found = _inside(Section((), "", (), (section,)), lambda each: tuple(value_at(config, each.path)))
+def named_values(config: Config) -> dict[str, Any]:
+    """The values of all keys of listeners and applications, whose tables have names of their own, by dotted name."""
+    (listeners,) = [part for part in whole().sections if part.path == ("listeners",)]
+    (push,) = [part for part in whole().sections if part.path == ("push",)]
+    found = _inside(Section((), "", (), (listeners, *push.sections)), lambda each: tuple(value_at(config, each.path)))
     return {key.name: value_at(config, key.path) for part in found for key in part.keys}
 
 

@@ -159,7 +159,7 @@ class PushSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         about("Devices are deleted after this time without subscriptions, or suspended."),
     ] = 10_080
     safari_path: Annotated[
-        UrlPath, about("Path on the streaming port of the web service that Safari asks for push packages.")
+        UrlPath, about("Path on the API port of the web service that Safari asks for push packages.")
     ] = "/apple_web_service"
     journal: Annotated[bool, about("Whether the journal keeps what was sent to whom, and what became of it.")] = False
     apple: Mapping[Line, AppleSection] = {}

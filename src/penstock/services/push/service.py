@@ -24,6 +24,8 @@ from penstock.services.journal import JournalService
 from penstock.services.service import Service
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from penstock.adapters.authority import SetAuthority
     from penstock.providers.ports import ReloadableProvider
     from penstock.push.registry import Decision
@@ -218,6 +220,26 @@ class PushService(Service):
             return dict(make_providers(self._config.push, self._data_dir))
         except ProviderError as error:
             raise StartError(str(error)) from error
+
+    def mount(self, application: FastAPI) -> None:
+        """Safari's web service, if there is a site for it. Anybody may ask, because Safari has no login."""
+        if self.desk is None:
+            return
+        from starlette.requests import Request
+        from starlette.responses import Response
+
+        from penstock.providers.catalogue import safari_service
+
+        service = safari_service(self._providers)
+        if service is None:
+            return
+
+        async def answer(request: Request) -> Response:
+            found = service.answer(request.method, f"/{request.path_params['rest']}", await request.body())
+            return Response(found.body, found.status, media_type=found.content_type)
+
+        path = f"{self._config.push.safari_path.rstrip('/')}/{{rest:path}}"
+        application.add_route(path, answer, ["GET", "POST", "DELETE"], include_in_schema=False)
 
     # -- devices that nobody uses ---------------------------------------------------------------------------------
 
