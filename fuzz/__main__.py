@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any
 
 # Rooms whose branches guide the search.
-INSTRUMENTED = ["penstock.wire", "penstock.doors.tlcp.body", "websockets.frames", "websockets.protocol"]
+INSTRUMENTED = [
+    "penstock.wire",
+    "penstock.doors.tlcp.body",
+    "penstock.push",
+    "websockets.frames",
+    "websockets.protocol",
+]
 FOLDER = Path("build/fuzz")
 
 # Bytes of the longest input: longer ones find nothing new and slow the search down.

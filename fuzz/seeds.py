@@ -70,6 +70,18 @@ SEEDS: dict[str, list[bytes]] = {
         b"192.0.2.7, [2001:db8::7]:4711, 2001:db8::8, 198.51.100.1:80, unknown",
         b'For="_gazonk";host="a\\"b"',
     ],
+    "trigger": [
+        b"Double.parseDouble(${last_price}) > 500.0\n501",
+        b'$[1].equals("x") && !$[2].trim().isEmpty() || $[1] == null\nx\nnull',
+        b"(Integer.parseInt($[1]) % 7 == 0x3 ? 'a' : $[2].charAt(0)) >= Math.max(1L, 2.5f)\n17\nb",
+        b'$[1].matches("[+-]?(?:\\\\d*\\\\.)?\\\\d{1,3}|(?i)x*")\n1.5',
+        b'("" + 1 + $[1].length() + \'c\').substring(1, 2).compareTo("\\u0041") < -2147483648\nab',
+    ],
+    "format": [
+        b'{"aps":{"alert":"Your stock ${stock_name} is now $[2]","badge":"AUTO"}}',
+        b'{"a":[1,-2.5e3,true,null,{"b":"\\u0024[1]\\n\\ud83d\\ude00"}]}',
+        b'{"android":{"notification":{"title":"$[1]"}},"data":{"x":"${y}"}}',
+    ],
 }
 
 WORDS: dict[str, list[bytes]] = {
@@ -124,4 +136,15 @@ WORDS: dict[str, list[bytes]] = {
         *b'for= for=_x unknown by= proto=https ; , " \\ [2001:db8::7] [::1]:80 192.0.2.7:80 %eth0 : [ ]'.split(),
         b" ",
     ],
+    "trigger": [
+        *b"$[1] $[2] ${a} && || == != <= >= < > ! ? : + - * / % ( ) . , null true false 'a'".split(),
+        *b'"a" 1 2.5 3L 4f 0x7 1e3 2147483648'.split(),
+        *b"Double.parseDouble( Integer.parseInt( Long.parseLong( Float.parseFloat( Double.valueOf( java.lang.".split(),
+        *b"Boolean.parseBoolean( Math.abs( Math.min( Math.max( Math.floor( Math.ceil( Math.round( Math.sqrt(".split(),
+        *b"Math.pow( .equals( .equalsIgnoreCase( .length() .startsWith( .endsWith( .contains( .indexOf(".split(),
+        *b".matches( .trim() .toUpperCase() .toLowerCase() .isEmpty() .substring( .charAt( .compareTo(".split(),
+        *b"[a-z] \\\\d (?: (?i) {2,3} *? \\\\p{L} \\\\Q \\u0041".split(),
+        b"\n",
+    ],
+    "format": [*b'{ } [ ] : , "a": "aps": "badge": "AUTO" "$[1]" "${a}" \\u0024 \\ud800 1e9 null true NaN'.split()],
 }

@@ -1,14 +1,21 @@
 """One function per codec that takes any bytes; what it raises is a finding.
 
-Documented errors (RequestError, HttpError) are caught here. Read next: `penstock.wire`.
+Documented errors (RequestError, HttpError, PushRefusal) are caught here. Read next: `penstock.wire`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
 from ipaddress import ip_address
 
+from penstock.push import arguments
+from penstock.push import format as formats
+from penstock.push.format import Format
+from penstock.push.refusals import PushRefusal
+from penstock.push.thresholds import Thresholds
+from penstock.push.trigger.trigger import Trigger
 from penstock.transport.body import BadBody, body_text
 from penstock.wire.form import FormError, parse_line, split_lines
 from penstock.wire.forwarded import FORWARDED, ForwardedError, node, nodes
@@ -200,6 +207,40 @@ def fuzz_forwarded(data: bytes) -> None:
                     ip_address(found.address)
 
 
+def fuzz_trigger(data: bytes) -> None:
+    """A trigger and, behind the first line end, values: what is taken has a result, and an index says the same."""
+    text, *lines = data.decode("utf-8", "replace").split("\n")
+    values = tuple(None if line == "null" else line for line in [*lines, "17", "null"][:2])
+    try:
+        converted = arguments.convert(text, dict.fromkeys(arguments.names(text), 1), 2)
+        trigger = Trigger.compile(converted, 2, None)
+    except PushRefusal:
+        return
+    result = trigger.matches(values)
+    assert result in (True, False)
+    if trigger.threshold is not None:
+        index = Thresholds()
+        index.add("a", trigger.threshold)
+        assert index.fired(values) == (["a"] if result else [])
+
+
+def fuzz_format(data: bytes) -> None:
+    """A notification format: what is taken reads as the same once more, and its payloads are JSON."""
+    text = data.decode("utf-8", "replace")
+    try:
+        positions = dict.fromkeys(formats.names(text), 2)
+        made = Format.parse(text, 2, positions=positions)
+    except PushRefusal:
+        return
+    again = Format.parse(made.text, 2)
+    assert again.text == made.text
+    for values in (("a", None), ('"$[2]\\', "\ud800\n")):
+        payload = made.fill(values, 3)
+        assert payload == again.fill(values, 3)
+        payload.encode()
+        assert json.loads(payload).keys() == json.loads(made.text).keys()
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "requests": fuzz_requests,
     "values": fuzz_values,
@@ -207,4 +248,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "websocket": fuzz_websocket,
     "proxy": fuzz_proxy,
     "forwarded": fuzz_forwarded,
+    "trigger": fuzz_trigger,
+    "format": fuzz_format,
 }
