@@ -15,8 +15,14 @@ MAX_PARTS = 500
 # Regular expressions: each may take long.
 MAX_PATTERNS = 5
 
-# From the loosest on; each level groups to the left.
-_LEVELS = (("||",), ("&&",), ("==", "!="), ("<", "<=", ">", ">="), ("+", "-"), ("*", "/", "%"))
+# How strongly a sign binds its sides; equally strong ones group to the left.
+_STRENGTH = {
+    sign: strength
+    for strength, signs in enumerate(
+        [["||"], ["&&"], ["==", "!="], ["<", "<=", ">", ">="], ["+", "-"], ["*", "/", "%"]]
+    )
+    for sign in signs
+}
 _LITERALS = {
     Kind.INT: Type.INT,
     Kind.LONG: Type.LONG,
@@ -47,7 +53,7 @@ class _Parser:
         self._patterns = 0
 
     def expression(self) -> Operand:
-        condition = self._level(0)
+        condition = self._binary(0)
         question = self._token
         if not self._take("?"):
             return condition
@@ -62,14 +68,17 @@ class _Parser:
         if self._token.kind is not Kind.END:
             raise self._unexpected("an operator or the end")
 
-    def _level(self, number: int) -> Operand:
-        if number == len(_LEVELS):
-            return self._unary()
-        left = self._level(number + 1)
-        while self._token.kind is Kind.SIGN and self._token.text in _LEVELS[number]:
+    def _binary(self, least: int) -> Operand:
+        """Operators that bind at least so strongly, with their sides."""
+        left = self._unary()
+        while (strength := self._strength()) >= least:
             sign = self._counted(self._next())
-            left = operators.binary(sign.text, left, self._level(number + 1), sign.place)
+            left = operators.binary(sign.text, left, self._binary(strength + 1), sign.place)
         return left
+
+    def _strength(self) -> int:
+        token = self._token
+        return _STRENGTH.get(token.text, -1) if token.kind is Kind.SIGN else -1
 
     def _unary(self) -> Operand:
         token = self._token
