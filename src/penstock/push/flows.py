@@ -167,6 +167,8 @@ class FlowBook:
         changes: list[Change] = []
         passing: list[Notification] = []
         unusable: list[tuple[PushSubscription, str]] = []
+        # A trigger may have fired, been armed again with its device, and fired again before anything was persisted.
+        triggered: set[str] = set()
         for each in fired:
             subscription = each.subscription
             device = badges.get(subscription.device) or self._registry.device(subscription.device)
@@ -174,6 +176,7 @@ class FlowBook:
                 device is None
                 or not self._registry.serves(device.id)
                 or self._registry.subscription(subscription.id) is not subscription
+                or subscription.id in triggered
             ):
                 continue
             application = self._registry.settings.application(device.key)
@@ -195,8 +198,9 @@ class FlowBook:
                 lasting=subscription.trigger is not None,
             )
             if notification.lasting:
-                triggered = replace(subscription, status=SubscriptionStatus.TRIGGERED, status_millis=each.millis)
-                changes += (SaveSubscription(triggered), SaveNotification(notification))
+                triggered.add(subscription.id)
+                after = replace(subscription, status=SubscriptionStatus.TRIGGERED, status_millis=each.millis)
+                changes += (SaveSubscription(after), SaveNotification(notification))
             else:
                 passing.append(notification)
         return Notified((*map(SaveDevice, badges.values()), *changes), tuple(passing), tuple(unusable))

@@ -158,7 +158,11 @@ class Registry:
         # The order counts: what has moved is not dropped with the other device, and a token belongs to one device.
         saved = self._registered(device, new_key, now)
         moved = [SaveSubscription(replace(each, device=device.id)) for each in self.subscriptions(other.id)]
-        kept = [SaveNotification(replace(each, device=device.id)) for each in waiting(other.id) if each.lasting]
+        kept = [
+            SaveNotification(replace(each, device=device.id))
+            for each in waiting(other.id)
+            if each.lasting and each.subscription in self._subscriptions
+        ]
         return Decision((*moved, DropDevice(other.id), *saved.changes, *kept), saved.result)
 
     def _check_key(self, key: DeviceKey) -> None:

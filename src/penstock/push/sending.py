@@ -83,7 +83,7 @@ class Round:
 class _Line:
     """What waits for one device. It stays a while after the last one, because the next has to wait."""
 
-    __slots__ = ("device", "failures", "flight", "gone", "not_before", "parked", "token", "waiting", "wakes")
+    __slots__ = ("device", "failures", "flight", "gone", "not_before", "parked", "token", "tried", "waiting", "wakes")
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -93,7 +93,8 @@ class _Line:
         self.token = ""
         # Nothing is sent earlier.
         self.not_before = 0
-        # Of the notification that is tried.
+        # Id of the notification that was sent last, and how often that has failed.
+        self.tried = ""
         self.failures = 0
         # Whether the provider has said so of the token. It ends when the device is registered again.
         self.gone = False
@@ -204,16 +205,19 @@ class Sender:
             line = self._lines[device.id] = _Line(device.id)
         line.waiting.append(notification)
         if len(line.waiting) > self._registry.settings.queue_per_device:
+            self._drop_useless(line, now, tally)
             self._make_room(line, tally)
         if line.flight is None and line.wakes is None and not line.parked:
             self._wake(line, max(now, line.not_before))
 
     def _make_room(self, line: _Line, tally: _Tally) -> None:
         """Those of triggers stay, also beyond the limit: each subscription has one until a client changes it."""
+        most = self._registry.settings.queue_per_device
+        if len(line.waiting) <= most:
+            return
         for place, each in enumerate(line.waiting):
             if not each.lasting:
                 del line.waiting[place]
-                most = self._registry.settings.queue_per_device
                 self._lose(each, Loss.OVERFLOW, f"no more than {most} can wait for a device", tally)
                 return
 
@@ -282,6 +286,8 @@ class Sender:
         assert application is not None
         line.flight = line.waiting.popleft()
         line.token = device.key.token
+        if line.tried != line.flight.id:
+            line.tried, line.failures = line.flight.id, 0
         line.not_before = now + application.min_send_delay_millis
         send.append((line.flight, device))
 
@@ -317,11 +323,9 @@ class Sender:
         gone: Gone | None = None
         match handover.verdict:
             case Verdict.ACCEPTED:
-                line.failures = 0
                 self.sent += 1
                 self._finish(notification, tally)
             case Verdict.REFUSED:
-                line.failures = 0
                 self._lose(notification, Loss.REFUSED, handover.reason, tally)
             case Verdict.RETRY:
                 self._retry(line, notification, handover, now, tally)
@@ -352,7 +356,6 @@ class Sender:
             wait = max(wait, int(handover.retry_after * 1_000))
         line.not_before = max(line.not_before, now + wait)
         if line.not_before >= notification.expires_millis:
-            line.failures = 0
             self._lose(notification, Loss.EXPIRED, handover.reason, tally)
         else:
             line.failures += 1
