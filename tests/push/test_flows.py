@@ -6,8 +6,10 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from penstock.push.flows import Applied, Fired, FlowBook, Notified
+from penstock.push.flows import Applied, Fired, FlowBook, Notified, plain_threshold
 from penstock.push.pace import Values
 from penstock.push.records import (
     Change,
@@ -24,6 +26,8 @@ from penstock.push.records import (
 from penstock.push.registry import Registry
 from penstock.push.requests import Activation
 from penstock.push.settings import ApplicationSettings
+from penstock.push.thresholds import Comparison, Reading, Threshold
+from penstock.push.trigger.trigger import Trigger
 from tests.push.world import FLOW, FORMAT, KEY, SETTINGS, TRIGGER, activation, counted, registry
 
 BADGE = '{"aps":{"alert":"$[2]","badge":"AUTO"}}'
@@ -220,6 +224,29 @@ def test_a_subscription_that_cannot_be_understood_any_more_is_told_and_left_alon
     notified = world.book.notify(world.book.update(FLOW, ("a", "1"), 1))
     assert [each.id for each, _ in notified.unusable] == ["worse"]
     assert [each.subscription for each in notified.passing] == [good]
+
+
+@given(
+    st.builds(
+        "Double.parseDouble($[{}]) {} {}{}.{}".format,
+        st.integers(0, 12),
+        st.sampled_from(["<", "<=", ">", ">=", "==", "!="]),
+        st.sampled_from(["", "+", "-"]),
+        st.integers(0, 10**16),
+        st.integers(0, 10**16),
+    ),
+    st.integers(1, 12),
+)
+def test_what_is_known_of_the_usual_form_is_what_compiling_it_gives(text: str, fields: int) -> None:
+    threshold = plain_threshold(text, fields)
+    assume(threshold is not None)
+    assert Trigger.compile(text, fields, None).threshold == threshold
+
+
+def test_the_usual_form_is_known_and_others_are_not() -> None:
+    assert plain_threshold(TRIGGER, 2) == Threshold(1, Reading.DOUBLE, Comparison.GREATER, 17.0)
+    others = ["Double.parseDouble($[3]) > 17.0", "Double.parseDouble($[0]) > 17.0", TRIGGER + " ", "true", "1.0 > 0.5"]
+    assert [plain_threshold(each, 2) for each in others] == [None] * 5
 
 
 # -- notifications ----------------------------------------------------------------------------------------------------

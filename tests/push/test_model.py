@@ -12,7 +12,7 @@ from itertools import count
 import pytest
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.push.flows import Fired, FlowBook
 from penstock.push.pace import Values
@@ -65,6 +65,7 @@ TOKENS = st.sampled_from(["t1", "t2", "t3", "t4"])
 TRIGGERS = st.sampled_from([ABOVE, BELOW, NAMED, None])
 FORMATS = st.sampled_from([PLAIN, BADGE])
 FREQUENCIES = st.sampled_from([None, None, 500.0, 200.0])
+VERDICTS = st.sampled_from([Verdict.ACCEPTED, Verdict.ACCEPTED, *Verdict])
 VALUES = st.tuples(
     st.sampled_from(["a", "b", None]), st.sampled_from([*(str(n) for n in range(1, 10)), "x", None, "y" * 60])
 )
@@ -173,6 +174,15 @@ class PushMachine(RuleBasedStateMachine):
 
     # -- requests -------------------------------------------------------------------------------------------------
 
+    @initialize(triggers=st.lists(TRIGGERS, min_size=2, max_size=5), format=FORMATS)
+    def begin(self, triggers: list[str | None], format: str) -> None:
+        """Two devices with subscriptions, because nothing happens without them."""
+        for token in ("t1", "t2"):
+            self.register(token, None)
+        for number, trigger in enumerate(triggers):
+            request = Activation(FLOWS["one"], format, trigger)
+            self.activated(self.devices()[number % 2], request, None)
+
     @rule(token=TOKENS, new_token=st.none() | TOKENS)
     def register(self, token: str, new_token: str | None) -> None:
         key = DeviceKey(*APP, token)
@@ -223,13 +233,23 @@ class PushMachine(RuleBasedStateMachine):
         if reason is not None:
             assert reason_of(lambda: self.registry.activate(device, request, self.now)) is reason
             return
+        self.activated(device, request, None if existing is None else existing.record)
+
+    def activated(self, device: str, request: Activation, existing: PushSubscription | None) -> None:
         decision = self.registry.activate(device, request, self.now)
         self.persist(decision.changes)
-        record = decision.result
-        assert existing is None or record.id == existing.record.id
-        since = existing.record.status_millis if existing and existing.record.status == "ACTIVE" else self.now
+        assert existing is None or decision.result.id == existing.id
+        since = existing.status_millis if existing and existing.status is SubscriptionStatus.ACTIVE else self.now
         expected = PushSubscription(
-            record.id, device, FLOWS[group], format, trigger, buffer, frequency, SubscriptionStatus.ACTIVE, since
+            decision.result.id,
+            device,
+            request.flow,
+            request.format,
+            request.trigger,
+            request.buffer_size,
+            request.max_frequency,
+            SubscriptionStatus.ACTIVE,
+            since,
         )
         self.model.save(expected)
         self.model.use(device, self.now)
@@ -330,10 +350,28 @@ class PushMachine(RuleBasedStateMachine):
 
     # -- sending --------------------------------------------------------------------------------------------------
 
+    @rule(
+        group=st.sampled_from(["one", "one", "two"]),
+        steps=st.lists(st.tuples(VALUES, st.integers(0, 3), st.none() | VERDICTS), min_size=1, max_size=8),
+    )
+    def traffic(self, group: str, steps: list[tuple[Values, int, Verdict | None]]) -> None:
+        """Updates and answers in a row, because each alone seldom meets what the others have left."""
+        for values, millis, verdict in steps:
+            self.update(group, values)
+            self.persist_fired()
+            self.held_states_and_notifications_go_out_when_they_may()
+            if self.flying and verdict is not None:
+                self.answered(self.flying[0], verdict)
+                self.held_states_and_notifications_go_out_when_they_may()
+            self.now += millis
+            self.held_states_and_notifications_go_out_when_they_may()
+
     @precondition(lambda self: self.flying)
-    @rule(data=st.data(), verdict=st.sampled_from([Verdict.ACCEPTED, *Verdict]))
+    @rule(data=st.data(), verdict=VERDICTS)
     def answer(self, data: st.DataObject, verdict: Verdict) -> None:
-        notification = data.draw(st.sampled_from(self.flying))
+        self.answered(data.draw(st.sampled_from(self.flying)), verdict)
+
+    def answered(self, notification: Notification, verdict: Verdict) -> None:
         self.flying.remove(notification)
         self.settle(self.sender.handed_over(notification, Handover(verdict, "because"), self.now))
         self.model.answer(notification, verdict, self.now)
@@ -430,4 +468,6 @@ class PushMachine(RuleBasedStateMachine):
 
 
 TestPush = PushMachine.TestCase
-TestPush.settings = hypothesis_settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestPush.settings = hypothesis_settings(
+    max_examples=max(100, hypothesis_settings().max_examples), stateful_step_count=50, deadline=None
+)

@@ -8,6 +8,7 @@ Specification: General Concepts 5.4.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -31,11 +32,13 @@ from penstock.push.records import (
 )
 from penstock.push.refusals import PushRefusal
 from penstock.push.registry import Registry
-from penstock.push.thresholds import Thresholds
+from penstock.push.thresholds import Comparison, Reading, Threshold, Thresholds
 from penstock.push.trigger.trigger import Trigger
 
 # Formats that are kept ready to be filled in. Most subscriptions of an application have the same one.
 READY_FORMATS = 4_096
+
+_PLAIN = re.compile(r"Double\.parseDouble\(\$\[([0-9]{1,4})\]\) ([<>]=?) ([+-]?[0-9]{1,15}\.[0-9]{1,15})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,23 +258,27 @@ class FlowBook:
             return
         flow = subscription.flow
         trigger: Trigger | None = None
+        threshold: Threshold | None = None
         if subscription.trigger is not None:
-            # It was accepted when it was activated.
-            trigger = Trigger.compile(subscription.trigger, len(flow.fields), None)
+            threshold = plain_threshold(subscription.trigger, len(flow.fields))
+            if threshold is None:
+                # It was accepted when it was activated.
+                trigger = Trigger.compile(subscription.trigger, len(flow.fields), None)
+                threshold = trigger.threshold
         followed = self._flows.get(flow)
         if followed is None:
             followed = self._flows[flow] = _Followed()
-        if trigger is None:
+        if threshold is not None:
+            followed.thresholds.add(subscription.id, threshold)
+        elif trigger is not None:
+            followed.conditions[subscription.id] = trigger
+        else:
             pace: Pace | None = None
             if subscription.max_frequency is not None:
                 most = self._registry.settings.max_buffer
                 asked = subscription.buffer_size
                 pace = Pace(subscription.id, subscription.max_frequency, most if asked is None else min(asked, most))
             followed.unconditional[subscription.id] = pace
-        elif trigger.threshold is not None:
-            followed.thresholds.add(subscription.id, trigger.threshold)
-        else:
-            followed.conditions[subscription.id] = trigger
 
     def _disarm(self, subscription: PushSubscription) -> None:
         followed = self._flows.get(subscription.flow)
@@ -284,6 +291,14 @@ class FlowBook:
             pace.ended = True
         if not followed:
             del self._flows[subscription.flow]
+
+
+def plain_threshold(text: str, field_count: int) -> Threshold | None:
+    """What compiling the usual form of a trigger gives, without compiling it: after a restart there are many."""
+    plain = _PLAIN.fullmatch(text)
+    if plain is None or not 1 <= int(plain[1]) <= field_count:
+        return None
+    return Threshold(int(plain[1]) - 1, Reading.DOUBLE, Comparison(plain[2]), float(plain[3]))
 
 
 @lru_cache(READY_FORMATS)
