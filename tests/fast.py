@@ -63,6 +63,8 @@ SLOW = (
     "tests/push/test_java.py",
     "tests/recovery",
     "tests/services/admin/test_schemathesis.py",
+    "tests/store/test_push_model.py",
+    "tests/store/test_push_race.py",
     "tests/test_wheel.py",
     "tests/twins/test_milestone.py",
     "tests/wire/ari/test_packets.py::test_a_packet_with_something_behind_it_is_bad_or_a_longer_one",

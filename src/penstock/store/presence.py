@@ -26,7 +26,7 @@ def check_presence(data_dir: Path) -> None:
     if (data_dir / NOTE).exists():
         raise Vanished(
             f"{path} is missing, though it was made here; put it back from a backup, or delete {data_dir / NOTE}"
-            " to begin with an empty one, without all accounts, tokens and controllers"
+            " to begin with an empty one, without all accounts, tokens, controllers and devices"
         )
     if any((data_dir / "journal").glob("*.segment")):
         log.warning(
