@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+import uvloop
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -21,6 +23,11 @@ NOW = 1_800_000_000.0
 # A time-out that only a provider that hangs reaches.
 PATIENCE = 20.0
 IMPATIENCE = 0.3
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    """On the event loop that servers have."""
+    uvloop.run(story)
 
 
 def peer(judge: Judge, **options: Any) -> Http2Peer:

@@ -27,6 +27,7 @@ from tests.providers.peers import (
     Book,
     notification,
     peer,
+    run,
     write_key,
 )
 
@@ -45,7 +46,7 @@ def play(story: Story, judge: Any, settings: ApnsSettings, **options: Any) -> No
             finally:
                 await provider.close()
 
-    asyncio.run(whole())
+    run(whole())
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +18,7 @@ from penstock.providers.webpush import WebPushProvider
 from penstock.push.ports import Verdict
 from penstock.push.records import Platform
 from tests.providers.browser import TestBrowser
-from tests.providers.peers import NOW, PRIVATE_KEY, TRUSTED, Book, notification, peer, write_key
+from tests.providers.peers import NOW, PRIVATE_KEY, TRUSTED, Book, notification, peer, run, write_key
 from tests.providers.test_fcm import account
 from tests.providers.test_safari import SITE, package
 
@@ -134,7 +133,7 @@ def test_a_configured_address_is_asked_instead_of_the_platforms(tmp_path: Path) 
                 await provider.close()
             assert [asked.path for asked in book.asked] == ["/3/device/" + "ab" * 32, "/x"]
 
-    asyncio.run(story())
+    run(story())
 
 
 def test_without_the_extra_the_log_works_and_all_others_name_what_is_missing() -> None:

@@ -18,7 +18,7 @@ from penstock.push.ports import Handover, Verdict
 from penstock.push.records import Platform
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.testing.http2_peer import Fault, PeerAnswer, PeerRequest
-from tests.providers.peers import NOW, PATIENCE, TRUSTED, notification, peer, pem
+from tests.providers.peers import NOW, PATIENCE, TRUSTED, notification, peer, pem, run
 
 TOKEN = "dQw4w9WgXcQ:APA91b-under_score.dot"
 PAYLOAD = '{"android":{"notification":{"title":"Anduct","body":"2.97 €"}}}'
@@ -116,7 +116,7 @@ def play(story: Story, google: Google, account_file: Path, **changes: Any) -> No
             finally:
                 await provider.close()
 
-    asyncio.run(whole())
+    run(whole())
 
 
 @pytest.mark.parametrize("is_dry_run", [False, True])

@@ -3,10 +3,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
+import uvloop
 
 from penstock.providers import http
 from penstock.providers.errors import ProviderError
@@ -19,6 +21,16 @@ from tests.support.tls import CERTIFICATES
 Story = Callable[[Http2Peer, HttpClient], Awaitable[None]]
 
 
+@pytest.fixture(params=["uvloop", "asyncio"], autouse=True)
+def loop_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both differ in what a transport is and when it says that it has ended."""
+    monkeypatch.setattr(sys.modules[__name__], "run", uvloop.run if request.param == "uvloop" else asyncio.run)
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    raise AssertionError("which loop is said by a fixture")
+
+
 def play(story: Story, judge: Any, timeout: float = PATIENCE, **options: Any) -> None:
     async def whole() -> None:
         async with peer(judge, **options) as server:
@@ -28,7 +40,7 @@ def play(story: Story, judge: Any, timeout: float = PATIENCE, **options: Any) ->
             finally:
                 await client.close()
 
-    asyncio.run(whole())
+    run(whole())
 
 
 async def post(server: Http2Peer, client: HttpClient, path: str = "/", body: bytes = b"body") -> HttpReply:
@@ -175,7 +187,7 @@ def test_a_provider_that_is_away_is_not_asked_by_everyone_at_once(monkeypatch: p
         finally:
             await client.close()
 
-    asyncio.run(whole())
+    run(whole())
 
 
 def test_new_certificates_are_used_by_new_connections_while_old_requests_are_answered() -> None:
@@ -216,7 +228,7 @@ def test_a_provider_without_http_2_is_a_failure() -> None:
         await client.close()
         server.close()
 
-    asyncio.run(whole())
+    run(whole())
 
 
 def test_a_server_that_accepts_and_says_nothing_is_a_failure() -> None:
@@ -229,7 +241,7 @@ def test_a_server_that_accepts_and_says_nothing_is_a_failure() -> None:
         await client.close()
         server.close()
 
-    asyncio.run(whole())
+    run(whole())
 
 
 @pytest.mark.parametrize(
@@ -272,7 +284,7 @@ def test_a_host_with_a_private_address_is_not_connected_to() -> None:
             await client.close()
             assert server.connections == 0
 
-    asyncio.run(whole())
+    run(whole())
 
 
 def test_the_connection_goes_to_the_address_that_was_looked_at() -> None:
@@ -289,7 +301,7 @@ def test_the_connection_goes_to_the_address_that_was_looked_at() -> None:
             assert (await post(server, client)).status == 200
             await client.close()
 
-    asyncio.run(whole())
+    run(whole())
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import logging
@@ -14,7 +13,7 @@ from penstock.providers.errors import ProviderError
 from penstock.providers.safari import MAX_PACKAGE, SafariAnswer, SafariProvider, SafariService
 from penstock.push.ports import Verdict
 from penstock.push.refusals import PushReason, PushRefusal
-from tests.providers.peers import NOW, PATIENCE, TRUSTED, Book, notification, peer, write_key
+from tests.providers.peers import NOW, PATIENCE, TRUSTED, Book, notification, peer, run, write_key
 
 SITE = "web.com.mydomain.myotherapp"
 TOKEN = "AB" * 32
@@ -76,7 +75,7 @@ def test_a_notification_for_a_site_goes_to_apple_with_the_site_as_its_topic(
             assert json.loads(asked.body) == FORMAT
             await provider.close()
 
-    asyncio.run(story())
+    run(story())
 
 
 @pytest.mark.parametrize(

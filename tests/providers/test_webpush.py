@@ -19,7 +19,7 @@ from penstock.push.records import Platform
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.testing.http2_peer import Fault, Http2Peer, PeerAnswer, PeerRequest
 from tests.providers.browser import TestBrowser, encoded
-from tests.providers.peers import NOW, PATIENCE, TRUSTED, Book, notification, peer
+from tests.providers.peers import NOW, PATIENCE, TRUSTED, Book, notification, peer, run
 from tests.providers.test_encryption import decoded
 from tests.support.privacy import open_to_others
 
@@ -43,7 +43,7 @@ def play(story: Story, judge: Any, settings: WebPushSettings) -> None:
             finally:
                 await provider.close()
 
-    asyncio.run(whole())
+    run(whole())
 
 
 def claims(request: PeerRequest, public_key: str) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def test_a_push_service_with_a_private_address_is_not_asked(settings: WebPushSet
             await provider.close()
             assert server.connections == 0
 
-    asyncio.run(story())
+    run(story())
 
 
 @pytest.mark.parametrize(

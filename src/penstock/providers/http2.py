@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import h2.config
 import h2.connection
@@ -122,15 +123,15 @@ class Http2Connection(asyncio.Protocol):
     # -- of asyncio ---------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's are not of asyncio's class.
+        self._transport = cast(asyncio.Transport, transport)
         if transport.get_extra_info("ssl_object").selected_alpn_protocol() != "h2":
             self.ready.set_exception(HttpFailure("the provider does not speak HTTP/2"))
-            transport.abort()
+            self._transport.abort()
             return
         self._h2.initiate_connection()
         self._h2.increment_flow_control_window(RECEIVE_WINDOW - 65_535)
-        transport.write(self._h2.data_to_send())
+        self._transport.write(self._h2.data_to_send())
 
     def data_received(self, data: bytes) -> None:
         if self.closed.done():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, cast
 
 import h2.config
 import h2.connection
@@ -116,9 +116,9 @@ class PeerConnection(asyncio.Protocol):
         self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        # uvloop's are not of asyncio's class.
+        self._transport = cast(asyncio.Transport, transport)
+        self._certificate = self._transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
         self._peer.connections += 1
         self._peer.open.add(self)
         self._h2.local_settings = h2.settings.Settings(
@@ -131,7 +131,7 @@ class PeerConnection(asyncio.Protocol):
         self._h2.initiate_connection()
         if self._peer.window > 65_535:
             self._h2.increment_flow_control_window(self._peer.window - 65_535)
-        transport.write(self._h2.data_to_send())
+        self._transport.write(self._h2.data_to_send())
 
     def connection_lost(self, error: Exception | None) -> None:
         self._peer.open.discard(self)
