@@ -19,10 +19,14 @@ import h2.events
 import h2.exceptions
 import h2.settings
 
+from penstock.providers.plain_headers import PlainEncoder
+
 # Answers of providers are short; a longer one is cut off, and the request has failed.
 MAX_REPLY = 32_768
 # What the peer may send on all streams together before it hears from us.
 RECEIVE_WINDOW = 1 << 24
+# How many streams are begun before those that have ended are forgotten.
+STREAMS_PER_LOOK = 256
 # A connection with this many requests behind it makes way for a new one: the numbers of streams end at 2^31.
 LAST_STREAM = 1 << 30
 
@@ -55,6 +59,22 @@ class PendingPost:
     heard: int = 0
 
 
+class _CountedElsewhere(h2.connection.H2Connection):
+    """h2 looks at all streams for each new one, to count those that are open, and forgets the others on the way.
+
+    With hundreds open that is most of the work. `Http2Connection` counts them, so that looking now and then will do.
+    """
+
+    _asked = 0
+
+    @property
+    def open_outbound_streams(self) -> int:
+        self._asked += 1
+        if self._asked % STREAMS_PER_LOOK == 0:
+            return super().open_outbound_streams
+        return 0
+
+
 class Http2Connection(asyncio.Protocol):
     """For `create_connection`. After `ready`, `post` as long as it `is_usable`; `closed` is done at the end."""
 
@@ -68,7 +88,8 @@ class Http2Connection(asyncio.Protocol):
         config = h2.config.H2Configuration(
             client_side=True, header_encoding="utf-8", validate_outbound_headers=False, normalize_outbound_headers=False
         )
-        self._h2 = h2.connection.H2Connection(config)
+        self._h2 = _CountedElsewhere(config)
+        self._h2.encoder = PlainEncoder()
         self._transport: asyncio.Transport
         self._host = ""
         self._most = 0
