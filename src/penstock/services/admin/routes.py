@@ -323,12 +323,12 @@ def _add_push(app: FastAPI, steering: Steering) -> None:
         return await push_lists.subscriptions(part, steering.push(), device)
 
     @app.post(
-        "/push/devices/{device}/test",
+        "/push/devices/{id}/test",
         summary="Send a notification to a device at once",
         responses=_documented(NOT_FOUND, CONFLICT),
     )
-    async def test(who: By, device: str, wanted: Annotated[PushTest | None, Body()] = None) -> PushTested:
-        handover = await steering.send_test_push(who, device, None if wanted is None else wanted.payload)
+    async def test(who: By, id: str, wanted: Annotated[PushTest | None, Body()] = None) -> PushTested:
+        handover = await steering.send_test_push(who, id, None if wanted is None else wanted.payload)
         return PushTested(verdict=handover.verdict.name.lower(), reason=handover.reason)
 
 
