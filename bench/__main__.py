@@ -35,6 +35,7 @@ from bench.scenarios import (
     throttled,
     tlex,
     transports,
+    triggers,
     wire_size,
 )
 
@@ -58,6 +59,7 @@ BENCHES = {
     "adapters-ari": adapters_ari,
     "tlex": tlex,
     "monitoring": monitoring,
+    "triggers": triggers,
 }
 # Not run by `all`.
 OTHERS = {"smoke": smoke, "write": write}

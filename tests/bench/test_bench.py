@@ -23,7 +23,7 @@ from bench.rig.load import Load, Run
 from bench.rig.machine import SPARE_FILES, Cores, MachineError, allow_files
 from bench.rig.plot import Line, plot
 from bench.rig.results import Report
-from bench.scenarios import ramp, smoke, wire_size
+from bench.scenarios import ramp, smoke, triggers, wire_size
 
 HERE = Cores()
 SERVERS = [penstock.PEER, penstock.EXACT, floors.COALESCED, floors.EACH, websockets.PEER]
@@ -55,6 +55,14 @@ def test_every_line_whose_size_is_measured_decodes_to_what_it_was_made_of() -> N
     assert (snapshots.updates, snapshots.wrong) == (30, 0)
     assert (updates.updates, updates.wrong) == (500, 0)
     assert updates.tlcp < updates.json_changed < updates.json_all
+
+
+def test_the_index_of_triggers_fires_what_they_say_one_by_one() -> None:
+    plan = triggers.Plan(triggers=2_000, items=5, rate=10, seconds=4.0, naive_seconds=4.0)
+    indexed = triggers.measure(plan, triggers.Indexed, plan.seconds)
+    naive = triggers.measure(plan, triggers.OneByOne, plan.naive_seconds)
+    assert indexed.fired == naive.fired
+    assert sum(map(len, naive.fired)) > 10
 
 
 # -- what the load must not let pass --------------------------------------------------------------------------------
