@@ -328,6 +328,19 @@ def test_a_trigger_that_fired_for_a_suspended_device_is_armed_again_with_it() ->
     assert world.update("a", "18") == [id]
 
 
+def test_a_trigger_that_fired_twice_before_anything_was_persisted_notifies_once() -> None:
+    world = World()
+    device = world.device()
+    world.activate(device, activation(trigger=TRIGGER, format=BADGE))
+    fired = world.book.update(FLOW, ("a", "18"), 2_000)
+    world.suspend(device)
+    world.book.apply(world.rules.register(KEY, None, 3_000).changes)
+    fired += world.book.update(FLOW, ("a", "19"), 3_000)
+    assert len(fired) == 2
+    (notification,) = saved(world.book.notify(fired).changes)
+    assert json.loads(notification.payload)["aps"] == {"alert": "18", "badge": 1}
+
+
 def test_the_time_to_live_is_the_applications_and_begins_when_it_fired() -> None:
     applications = dict.fromkeys(SETTINGS.applications, ApplicationSettings(time_to_live_millis=10))
     world = World(registry(replace(SETTINGS, applications=applications)))

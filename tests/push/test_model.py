@@ -48,7 +48,7 @@ SETTINGS = PushSettings(
     max_subscriptions_per_device=4,
     inactivity_millis=25,
     max_buffer=3,
-    queue_per_device=3,
+    queue_per_device=2,
     # So short that they are not spread.
     first_retry_millis=1,
     longest_retry_millis=3,
@@ -352,7 +352,7 @@ class PushMachine(RuleBasedStateMachine):
 
     @rule(
         group=st.sampled_from(["one", "one", "two"]),
-        steps=st.lists(st.tuples(VALUES, st.integers(0, 3), st.none() | VERDICTS), min_size=1, max_size=8),
+        steps=st.lists(st.tuples(VALUES, st.integers(0, 3), st.none() | VERDICTS), min_size=2, max_size=10),
     )
     def traffic(self, group: str, steps: list[tuple[Values, int, Verdict | None]]) -> None:
         """Updates and answers in a row, because each alone seldom meets what the others have left."""

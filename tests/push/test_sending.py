@@ -179,6 +179,20 @@ def test_beyond_the_limit_the_oldest_without_a_trigger_is_dropped() -> None:
     assert world.sender.waiting(world.one.id) == (*lasting, third, fourth)
 
 
+def test_what_has_expired_makes_room_first() -> None:
+    world = World()
+    flying, expired = world.make(), world.make(lasting=True)
+    world.put(flying, expired)
+    world.due()
+    world.now = 5_000
+    first, second = world.make(), world.make()
+    world.put(first, second)
+    world.now = 11_000
+    third = world.make()
+    assert losses(world.put(third)) == [(expired.id, Loss.EXPIRED)]
+    assert world.sender.waiting(world.one.id) == (flying, first, second, third)
+
+
 def test_what_belongs_to_a_subscription_that_is_gone_is_not_sent() -> None:
     world = World()
     first, second = world.make(lasting=True), world.make(lasting=True)
@@ -314,6 +328,15 @@ def test_a_device_that_is_gone_is_to_be_suspended_and_sends_nothing() -> None:
     assert world.sender.waiting(world.one.id) == (lasting,)
 
 
+def test_what_lasts_keeps_its_order_while_the_device_is_away() -> None:
+    world = World()
+    first, second = world.make(lasting=True), world.make(lasting=True)
+    world.put(first, second)
+    world.due()
+    world.answer(first, GONE)
+    assert world.sender.waiting(world.one.id) == (first, second)
+
+
 @pytest.mark.parametrize("new_token", [None, "token-9"])
 def test_what_lasts_is_sent_when_the_device_is_registered_again(new_token: str | None) -> None:
     world = World()
@@ -441,6 +464,22 @@ def test_new_credentials_release_the_application_at_once() -> None:
     assert world.sender.held == {}
     assert world.due() == [first, second]
     world.sender.mended(APPLE, world.now)
+
+
+def test_a_device_that_is_held_back_still_gets_one_at_a_time() -> None:
+    world = World()
+    first = world.make()
+    world.put(first)
+    world.due()
+    world.answer(first, CREDENTIALS)
+    world.now += 200
+    assert world.due() == []
+    for _ in range(2):
+        world.put(world.make())
+        assert world.due() == []
+    assert len(world.sender._held[APPLE].lines) == 1
+    world.sender.mended(APPLE, world.now)
+    assert world.due() == [first]
 
 
 def test_what_expires_while_it_is_held_back_is_told() -> None:
