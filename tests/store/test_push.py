@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from secrets import token_hex
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import create_engine, select, text
+from sqlalchemy.exc import DBAPIError
 
 from penstock.push.records import (
     DeviceKey,
@@ -24,8 +25,9 @@ from penstock.store import schema
 from penstock.store.errors import AlreadyExists, BadName, Deposed, NoSuchRecord, NotOwner
 from penstock.store.lease import LEASE_MILLIS, MARGIN, RENEW_SECONDS
 from penstock.store.push import Found, Loaded, PushStore
-from penstock.store.store import Store
+from penstock.store.store import IDLE_SECONDS, Store
 from tests.store.devices import MovedClock, device, everything, notification, subscription
+from tests.store.postgres import Postgres
 
 LEASE = LEASE_MILLIS / 1000
 NOTHING = Loaded((), (), ())
@@ -398,3 +400,43 @@ def test_nodes_that_are_gone_are_forgotten_when_they_have_no_devices(
     with pytest.raises(Deposed):
         one.renew()
     assert join("one").load() == NOTHING
+
+
+# -- nodes in the middle of a transaction -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def postgres_store(postgres: Postgres) -> Iterator[Store]:
+    engine = create_engine(postgres.url)
+    schema.metadata.drop_all(engine)
+    engine.dispose()
+    store = Store.open(postgres.url)
+    yield store
+    store.close()
+
+
+def test_nobody_waits_for_a_node_that_is_frozen_while_it_writes(postgres_store: Store, clock: MovedClock) -> None:
+    one, two = [PushStore.join(postgres_store, name, clock=clock, stopwatch=clock.stopwatch) for name in ("one", "two")]
+    one.write(everything(device("d1"), device("d2")))
+    clock.move(LEASE)
+    with postgres_store.engine.connect() as frozen:
+        # What it has locked before it writes.
+        one._lease.hold(frozen)
+        frozen.execute(select(schema.push_devices).where(schema.push_devices.c.id == "d1").with_for_update())
+        assert two.renew() == []
+        assert two.adopt() == NOTHING
+        assert two.claim("d1") is None
+        assert two.claim("d2") is None
+        frozen.execute(text("SET idle_in_transaction_session_timeout = 1"))
+        # PostgreSQL ends it, and what it has locked is free.
+        while two.adopt() == NOTHING:
+            pass
+        with pytest.raises(DBAPIError, match="idle-in-transaction timeout"):
+            frozen.execute(text("SELECT 1"))
+    assert two.load().devices == (device("d1"), device("d2"))
+
+
+def test_transactions_that_are_idle_for_long_are_ended(postgres_store: Store) -> None:
+    with postgres_store.engine.connect() as connection:
+        found = connection.execute(text("SHOW idle_in_transaction_session_timeout")).scalar_one()
+    assert found == f"{IDLE_SECONDS}s"
