@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 
 from penstock.store.errors import Deposed, NoSuchRecord
-from penstock.store.push import Loaded, PushStore
+from penstock.store.push import LoadedDevices, PushStore
 from penstock.store.store import Store
 from tests.store.devices import device, everything, notification, subscription
 
@@ -36,7 +36,7 @@ class Serving:
         self._directory = directory
         self._files: dict[str, int] = {}
 
-    def begin(self, loaded: Loaded) -> None:
+    def begin(self, loaded: LoadedDevices) -> None:
         for each in loaded.devices:
             if each.id not in self._files:
                 descriptor = os.open(self._directory / each.id, os.O_RDWR | os.O_CREAT)

@@ -24,13 +24,13 @@ from penstock.push.records import (
 from penstock.store import schema
 from penstock.store.errors import AlreadyExists, BadName, Deposed, NoSuchRecord, NotOwner
 from penstock.store.lease import LEASE_MILLIS, MARGIN, RENEW_SECONDS
-from penstock.store.push import Found, Loaded, PushStore
+from penstock.store.push import FoundDevice, LoadedDevices, PushStore
 from penstock.store.store import IDLE_SECONDS, Store
 from tests.store.devices import MovedClock, device, everything, notification, subscription
 from tests.store.postgres import Postgres
 
 LEASE = LEASE_MILLIS / 1000
-NOTHING = Loaded((), (), ())
+NOTHING = LoadedDevices((), (), ())
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_everything_comes_back_as_it_was_written(one: PushStore) -> None:
     ]
     notifications = [notification("n1", "d1", "s1"), replace(notification("n2", "d2", "gone"), lasting=False)]
     one.write(everything(*devices, *subscriptions, *notifications))
-    assert one.load() == Loaded(tuple(devices), tuple(subscriptions), tuple(notifications))
+    assert one.load() == LoadedDevices(tuple(devices), tuple(subscriptions), tuple(notifications))
 
 
 def test_subscriptions_that_are_alike_share_their_texts_after_loading(one: PushStore) -> None:
@@ -97,15 +97,15 @@ def test_the_last_change_counts(one: PushStore) -> None:
     one.write(everything(device("d1", badge=1), subscription("s1", "d1"), notification("n1", "d1"), device("d1")))
     one.write([*everything(device("d1", badge=3)), *everything(device("d1", badge=4)), DropSubscription("s1")])
     one.write([DropNotification("n1"), *everything(notification("n2", "d1")), DropNotification("n2")])
-    assert one.load() == Loaded((device("d1", badge=4),), (), ())
+    assert one.load() == LoadedDevices((device("d1", badge=4),), (), ())
 
 
 def test_a_device_takes_its_subscriptions_and_notifications_along(one: PushStore) -> None:
     one.write(everything(device("d1"), device("d2"), subscription("s1", "d1"), notification("n1", "d1")))
     one.write([*everything(subscription("s2", "d1"), notification("n2", "d1")), DropDevice("d1")])
-    assert one.load() == Loaded((device("d2"),), (), ())
+    assert one.load() == LoadedDevices((device("d2"),), (), ())
     one.write([DropDevice("d2"), *everything(device("d2", badge=1), subscription("s3", "d2"))])
-    assert one.load() == Loaded((device("d2", badge=1),), (subscription("s3", "d2"),), ())
+    assert one.load() == LoadedDevices((device("d2", badge=1),), (subscription("s3", "d2"),), ())
 
 
 def test_what_a_subscription_has_fired_outlives_it(one: PushStore) -> None:
@@ -124,7 +124,7 @@ def test_a_device_gets_another_token_and_keeps_what_it_has(one: PushStore) -> No
     one.write(everything(device("d1", "old"), subscription("s1", "d1")))
     one.write(everything(device("d1", "new")))
     assert one.find(device("", "old").key) is None
-    assert one.find(device("", "new").key) == Found("d1", "one")
+    assert one.find(device("", "new").key) == FoundDevice("d1", "one")
     assert one.load().subscriptions == (subscription("s1", "d1"),)
 
 
@@ -146,7 +146,7 @@ def test_a_token_of_another_device_is_refused_without_being_told(one: PushStore)
 def test_tokens_may_be_long(one: PushStore) -> None:
     token = token_hex(20_000)
     one.write(everything(device("d1", token)))
-    assert one.find(device("", token).key) == Found("d1", "one")
+    assert one.find(device("", token).key) == FoundDevice("d1", "one")
     assert one.find(device("", token[:-1]).key) is None
 
 
@@ -164,7 +164,7 @@ def test_a_text_that_cannot_be_stored_is_refused(one: PushStore, text: str) -> N
     with pytest.raises(BadName, match="trigger: "):
         one.write(everything(subscription("s1", "d1", text)))
     assert one.find(device("", text).key) is None
-    assert one.load() == Loaded((device("d1"),), (), ())
+    assert one.load() == LoadedDevices((device("d1"),), (), ())
 
 
 def test_a_subscription_of_no_device_is_refused(one: PushStore) -> None:
@@ -173,7 +173,7 @@ def test_a_subscription_of_no_device_is_refused(one: PushStore) -> None:
     one.write(everything(device("d1")))
     with pytest.raises(NoSuchRecord, match="Device d1 does not exist"):
         one.write([DropDevice("d1"), *everything(notification("n1", "d1"))])
-    assert one.load() == Loaded((device("d1"),), (), ())
+    assert one.load() == LoadedDevices((device("d1"),), (), ())
 
 
 # -- the lease --------------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ def test_devices_of_another_node_cannot_be_written(one: PushStore, two: PushStor
 def test_a_device_that_a_living_node_serves_is_asked_for_and_released(one: PushStore, two: PushStore) -> None:
     saved = everything(device("d1"), subscription("s1", "d1"), notification("n1", "d1"))
     one.write([*saved, *everything(device("d2"))])
-    assert two.find(device("d1").key) == Found("d1", "one")
+    assert two.find(device("d1").key) == FoundDevice("d1", "one")
     assert two.claim("d1") is None
     assert two.adopt() == NOTHING
     assert one.renew() == ["d1"]
@@ -256,7 +256,7 @@ def test_a_device_that_a_living_node_serves_is_asked_for_and_released(one: PushS
     assert one.renew() == []
     assert one.adopt() == NOTHING
     taken = two.adopt()
-    assert taken == Loaded((device("d1", badge=1),), (subscription("s1", "d1"),), (notification("n1", "d1"),))
+    assert taken == LoadedDevices((device("d1", badge=1),), (subscription("s1", "d1"),), (notification("n1", "d1"),))
     assert one.load().devices == (device("d2"),)
     assert two.load() == taken
     assert two.claim("d1") == taken
@@ -268,7 +268,7 @@ def test_a_device_that_was_released_can_be_claimed_by_anybody_who_needs_it(
     one.write(everything(device("d1")))
     assert two.claim("d1") is None
     one.release(one.renew())
-    assert join("three").claim("d1") == Loaded((device("d1"),), (), ())
+    assert join("three").claim("d1") == LoadedDevices((device("d1"),), (), ())
     assert two.adopt() == NOTHING
     assert two.claim("d1") is None
 
@@ -304,7 +304,7 @@ def test_devices_of_a_dead_node_are_claimed_at_once(one: PushStore, two: PushSto
     two.renew()
     assert two.claim("d1") is None
     clock.move(0.001)
-    assert two.claim("d1") == Loaded((device("d1"),), (subscription("s1", "d1"),), ())
+    assert two.claim("d1") == LoadedDevices((device("d1"),), (subscription("s1", "d1"),), ())
     assert two.adopt().devices == (device("d2"),)
 
 

@@ -35,7 +35,7 @@ from penstock.push.records import (
 )
 from penstock.store.errors import AlreadyExists, Deposed, NoSuchRecord, NotOwner
 from penstock.store.lease import LEASE_MILLIS
-from penstock.store.push import Loaded, PushStore
+from penstock.store.push import LoadedDevices, PushStore
 from penstock.store.schema import push_devices, push_nodes
 from penstock.store.store import Store
 from tests.store.devices import MovedClock, device, notification, subscription
@@ -110,9 +110,9 @@ class Kept:
                 for key in [key for key, each in self.notifications.items() if each.device == id]:
                     del self.notifications[key]
 
-    def of(self, ids: Iterable[str]) -> Loaded:
+    def of(self, ids: Iterable[str]) -> LoadedDevices:
         wanted = set(ids)
-        return Loaded(
+        return LoadedDevices(
             tuple([each for key, each in sorted(self.devices.items()) if key in wanted]),
             tuple([each for _, each in sorted(self.subscriptions.items()) if each.device in wanted]),
             tuple([each for _, each in sorted(self.notifications.items()) if each.device in wanted]),
@@ -310,7 +310,7 @@ class Nodes(RuleBasedStateMachine):
         """It was deposed: it must know by then that it may not serve."""
         assert not self.nodes.pop(name).serves
 
-    def _take(self, name: str, node: Node, found: Loaded) -> None:
+    def _take(self, name: str, node: Node, found: LoadedDevices) -> None:
         assert not node.deposed
         ids = {each.id for each in found.devices}
         assert found == self.kept.of(ids)

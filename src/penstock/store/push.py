@@ -17,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 from penstock.push.records import Change, Device, DeviceKey, Notification, PushSubscription
 from penstock.store.errors import AlreadyExists, NoSuchRecord, NotOwner
 from penstock.store.lease import LEASE_MILLIS, Clock, Lease, database_clock, elapsed
-from penstock.store.push_batch import Batch
+from penstock.store.push_batch import PushBatch
 from penstock.store.push_rows import (
     device_row,
     devices_of,
@@ -46,7 +46,7 @@ _DEVICE_COLUMNS = [
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedDevices:
     """Everything about some devices."""
 
     devices: tuple[Device, ...]
@@ -54,7 +54,7 @@ class Loaded:
     notifications: tuple[Notification, ...]
 
 
-class Found(NamedTuple):
+class FoundDevice(NamedTuple):
     """A device by its id, and the node that serves it or did so last; None if it was released."""
 
     id: str
@@ -122,13 +122,13 @@ class PushStore:
 
     # -- whose devices --------------------------------------------------------------------------------------------
 
-    def find(self, key: DeviceKey) -> Found | None:
+    def find(self, key: DeviceKey) -> FoundDevice | None:
         query = select(push_devices.c.id, push_devices.c.owner).where(push_devices.c.digest == key_digest(key))
         with self._reader.connect() as connection:
             row = connection.execute(query).one_or_none()
-        return None if row is None else Found(row.id, row.owner)
+        return None if row is None else FoundDevice(row.id, row.owner)
 
-    def claim(self, device: str) -> Loaded | None:
+    def claim(self, device: str) -> LoadedDevices | None:
         """A device by its id, now of this node; None if a living node has it, which is asked for it.
 
         That one releases it at its next renewal; then `adopt` returns it, and so does this. Call this again until one
@@ -153,7 +153,7 @@ class PushStore:
             found = _rows(connection, mine)
         return _loaded([found])
 
-    def adopt(self, limit: int = ADOPT_LIMIT) -> Loaded:
+    def adopt(self, limit: int = ADOPT_LIMIT) -> LoadedDevices:
         """Take devices that nobody serves: those of dead nodes, and those that were released.
 
         To be called after each renewal, and again at once if it returns as many as it may. A device that was released
@@ -185,7 +185,7 @@ class PushStore:
 
     # -- what is kept ---------------------------------------------------------------------------------------------
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedDevices:
         """Everything of this node."""
         with self._engine.begin() as connection:
             self._lease.hold(connection)
@@ -199,7 +199,7 @@ class PushStore:
         new token that another device has, NoSuchRecord for something of a device that is not there, BadName for a text
         that cannot be stored. If the database fails it may be written or not; the same may be written again.
         """
-        batch = Batch(changes)
+        batch = PushBatch(changes)
         if not batch:
             return
         devices = [{**device_row(each), "owner": self.node} for each in batch.devices.values()]
@@ -223,7 +223,7 @@ class PushStore:
         except IntegrityError:
             raise AlreadyExists("A device of this platform, application and token exists already") from None
 
-    def _fence(self, connection: Connection, batch: Batch) -> dict[object, object]:
+    def _fence(self, connection: Connection, batch: PushBatch) -> dict[object, object]:
         """Hold every device that is there and changes, if it is ours; returns these with their digests."""
         touched = set(batch.touched)
         for table, dropped in (
@@ -269,9 +269,9 @@ def _of_devices(table: Table, which: ColumnElement[bool]) -> Select[*tuple[Any, 
     return select(table).join(push_devices, push_devices.c.id == table.c.device).where(which).order_by(table.c.id)
 
 
-def _loaded(parts: Sequence[_Rows]) -> Loaded:
+def _loaded(parts: Sequence[_Rows]) -> LoadedDevices:
     """After the transaction, which would be idle while a hundred thousand of them are made."""
-    return Loaded(
+    return LoadedDevices(
         tuple(devices_of([row for part in parts for row in part.devices])),
         tuple(subscriptions_of([row for part in parts for row in part.subscriptions])),
         tuple(notifications_of([row for part in parts for row in part.notifications])),

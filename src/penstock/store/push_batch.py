@@ -21,7 +21,7 @@ from penstock.push.records import (
 )
 
 
-class Batch:
+class PushBatch:
     """First everything in `dropped_…` goes, then what is in the others is saved. Empty ones are false."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
