@@ -7,6 +7,7 @@ import pytest
 from tests.support.background import BackgroundServer
 from tests.support.hostile import ADD, FORGETFUL, SESSION
 from tests.support.raw import Exchange, params
+from tests.support.push_lines import push
 from tests.support.witness import Witness
 
 pytestmark = pytest.mark.config(FORGETFUL)
@@ -39,7 +40,8 @@ WRONG: list[tuple[str, str, str]] = [
     ("control", "&=&", "ERROR,67,"),
     ("control", "LS_reqId=1", "REQERR,1,65,LS_op"),
     ("control", "LS_reqId=1&LS_op=explode", "REQERR,1,65,LS_op=explode"),
-    ("control", "LS_reqId=1&LS_op=register", "REQERR,1,40,"),
+    ("control", "LS_reqId=1&LS_op=register", "REQERR,1,65,PN_type "),
+    ("control", push("register") + "&LS_session=S1", "REQERR,1,20,"),
     ("control", "LS_reqId=a%0D%0Ab&LS_op=destroy", "ERROR,65,LS_reqId"),
     ("control", ADD, "REQERR,1,20,"),
     ("control", ADD.replace("MERGE", "JOIN"), "REQERR,1,65,LS_mode=JOIN"),
