@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.background import BackgroundServer
 from tests.support.hostile import ADD, FORGETFUL, SESSION
-from tests.support.raw import Exchange, params
 from tests.support.push_lines import push
+from tests.support.raw import Exchange, params
 from tests.support.witness import Witness
 
 pytestmark = pytest.mark.config(FORGETFUL)
