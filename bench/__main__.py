@@ -25,6 +25,7 @@ from bench.scenarios import (
     lake,
     modes,
     monitoring,
+    notifications,
     ramp,
     rates,
     saturation,
@@ -59,7 +60,7 @@ BENCHES = {
     "adapters-ari": adapters_ari,
     "tlex": tlex,
     "monitoring": monitoring,
-    "triggers": triggers,
+    "notifications": notifications,
 }
 # Not run by `all`.
 OTHERS = {"smoke": smoke, "write": write}

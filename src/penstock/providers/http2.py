@@ -84,9 +84,14 @@ class Http2Connection(asyncio.Protocol):
         self.closed: asyncio.Future[None] = loop.create_future()
         self.is_usable = False
         self._loop = loop
-        # The headers are our own, and made as they have to be; those of answers are checked by h2.
+        # Our headers are made as they have to be, and of the provider's only status and Retry-After are used.
         config = h2.config.H2Configuration(
-            client_side=True, header_encoding="utf-8", validate_outbound_headers=False, normalize_outbound_headers=False
+            client_side=True,
+            header_encoding="utf-8",
+            validate_inbound_headers=False,
+            validate_outbound_headers=False,
+            normalize_inbound_headers=False,
+            normalize_outbound_headers=False,
         )
         self._h2 = _CountedElsewhere(config)
         self._h2.encoder = PlainEncoder()
@@ -180,7 +185,6 @@ class Http2Connection(asyncio.Protocol):
             if exchange := self._open.get(event.stream_id or 0):
                 headers = {str(name): str(value) for name, value in event.headers or ()}
                 status = headers.pop(":status", "")
-                # h2 looks at the names of headers, not at this value.
                 exchange.status = int(status) if status.isascii() and status.isdecimal() else 0
                 exchange.headers = headers
         elif isinstance(event, h2.events.StreamEnded):

@@ -66,10 +66,13 @@ class Http2Peer:
         client_authorities: Path | None = None,
         max_streams: int = 1_000,
         window: int = 1 << 20,
+        is_strict: bool = True,
     ) -> None:
+        """One that is not strict is faster: h2 does not look at each header."""
         self.judge = judge
         self.max_streams = max_streams
         self.window = window
+        self.is_strict = is_strict
         self.port = 0
         # Since the start: connections, and the most requests that were open at once on one of them.
         self.connections = 0
@@ -106,7 +109,14 @@ class Http2Peer:
 class PeerConnection(asyncio.Protocol):
     def __init__(self, peer: Http2Peer) -> None:
         self._peer = peer
-        self._h2 = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False, header_encoding="utf-8"))
+        config = h2.config.H2Configuration(
+            client_side=False,
+            header_encoding="utf-8",
+            validate_inbound_headers=peer.is_strict,
+            validate_outbound_headers=peer.is_strict,
+            normalize_outbound_headers=peer.is_strict,
+        )
+        self._h2 = h2.connection.H2Connection(config)
         self._transport: asyncio.Transport
         self._certificate: bytes | None = None
         self._heads: dict[int, dict[str, str]] = {}
