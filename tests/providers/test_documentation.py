@@ -10,10 +10,11 @@ import pytest
 from penstock.config import load
 from penstock.providers.apns import ApnsProvider
 from penstock.providers.catalogue import make_providers
+from penstock.providers.encryption import MAX_PAYLOAD
 from penstock.providers.fcm import MESSAGE_KEYS, FcmProvider
 from penstock.providers.log import LogProvider
 from penstock.providers.safari import SafariProvider
-from penstock.providers.webpush import MAX_PAYLOAD, WebPushProvider
+from penstock.providers.webpush import WebPushProvider
 from tests.providers.peers import PRIVATE_KEY, TRUSTED, write_key
 from tests.providers.test_fcm import account
 from tests.providers.test_safari import package
