@@ -1,7 +1,8 @@
 """Headers of requests as HTTP/2 writes them, without compression: each as it is, remembered by nobody.
 
-hpack's own encoder searches its table for each header and packs each value, which takes longer than all else in sending
-a notification. Also, what is remembered could be guessed from sizes, and one header is secret. Read next: RFC 7541, 6.
+hpack's own encoder searches its table for each header and packs each value: a quarter of the time of a notification
+(under a profiler). Also, what is remembered could be guessed from sizes, and one header is secret.
+Read next: RFC 7541, 6.
 """
 
 from __future__ import annotations
