@@ -60,6 +60,7 @@ BENCHES = {
     "adapters-ari": adapters_ari,
     "tlex": tlex,
     "monitoring": monitoring,
+    "triggers": triggers,
     "notifications": notifications,
 }
 # Not run by `all`.

@@ -11,16 +11,16 @@ from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.feed import Feed, check_event
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import Event, ItemGrant, State
-from penstock.kernel.watch import Watch
+from penstock.kernel.watch import ItemWatch
 from penstock.testing import Harness, Peer, TruthSource
 from penstock.testing.hands import HandSource
 
 WATCHABLE = [Mode.MERGE, Mode.DISTINCT]
 
 
-def watched(harness: Harness, items: str, fields: str, mode: Mode = Mode.MERGE) -> tuple[Watch, list[State]]:
+def watched(harness: Harness, items: str, fields: str, mode: Mode = Mode.MERGE) -> tuple[ItemWatch, list[State]]:
     states: list[State] = []
-    watch = Watch(harness.feed, mode, tuple(items.split()), tuple(fields.split()), states.append)
+    watch = ItemWatch(harness.feed, mode, tuple(items.split()), tuple(fields.split()), states.append)
     watch.start()
     return watch, states
 
@@ -129,7 +129,7 @@ class Pair:
         self.harness = Harness(source=self.source)
         self.peer = Peer(self.harness)
         self.peer.open()
-        self.running: list[tuple[Watch, int]] = []
+        self.running: list[tuple[ItemWatch, int]] = []
         self.told: dict[int, list[State]] = {}
 
     def do(self, step: str, item: str, event: Event) -> None:
@@ -154,7 +154,7 @@ class Pair:
 
     def watch(self, items: str) -> None:
         states: list[State] = []
-        watch = Watch(self.harness.feed, self.mode, tuple(items.split()), ("x", "y"), states.append)
+        watch = ItemWatch(self.harness.feed, self.mode, tuple(items.split()), ("x", "y"), states.append)
         # Which of the two is first must not matter.
         if len(self.told) % 2:
             watch.start()

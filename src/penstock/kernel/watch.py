@@ -18,7 +18,7 @@ from penstock.kernel.ports import Event, State
 Told = Callable[[State], None]
 
 
-class Watch:
+class ItemWatch:
     """Many watches of one item share it, with one another and with the subscriptions of clients."""
 
     __slots__ = ("_fields", "_mode", "_names", "_parts", "_told", "feed")

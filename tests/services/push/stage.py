@@ -13,7 +13,7 @@ from penstock.adapters.api import AdapterSet
 from penstock.push.ports import Handover, Verdict
 from penstock.push.records import Notification, Platform
 from penstock.server import Server
-from penstock.services.push.engine import Engine
+from penstock.services.push.engine import PushEngine
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange, Stream
 
@@ -91,7 +91,7 @@ class PushServer(BackgroundServer):
         self.engine.providers = {(Platform.APPLE, APPLICATION): self.provider}
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> PushEngine:
         engine = self.server.push.engine
         assert engine is not None
         return engine

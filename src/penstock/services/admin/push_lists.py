@@ -19,7 +19,7 @@ from penstock.services.admin.models import (
 )
 
 if TYPE_CHECKING:
-    from penstock.services.push.engine import Engine
+    from penstock.services.push.engine import PushEngine
 
 # What is sent to a device if nobody says what.
 TEST_PAYLOADS = {
@@ -29,7 +29,7 @@ TEST_PAYLOADS = {
 }
 
 
-async def devices(part: ListPart, engine: Engine, application: str | None, status: str | None) -> PushDeviceList:
+async def devices(part: ListPart, engine: PushEngine, application: str | None, status: str | None) -> PushDeviceList:
     registry = engine.memory.registry
 
     def fits(id: str) -> bool:
@@ -47,7 +47,7 @@ async def devices(part: ListPart, engine: Engine, application: str | None, statu
     return PushDeviceList(total=total, devices=[_device(engine, each) for each in found if each is not None])
 
 
-def _device(engine: Engine, device: Device) -> PushDeviceInfo:
+def _device(engine: PushEngine, device: Device) -> PushDeviceInfo:
     return PushDeviceInfo(
         device=device.id,
         platform=device.key.platform.value,
@@ -61,7 +61,7 @@ def _device(engine: Engine, device: Device) -> PushDeviceInfo:
     )
 
 
-async def subscriptions(part: ListPart, engine: Engine, device: str | None) -> PushSubscriptionList:
+async def subscriptions(part: ListPart, engine: PushEngine, device: str | None) -> PushSubscriptionList:
     registry = engine.memory.registry
     ids = registry.device_ids() if device is None else [device]
     total = 0
@@ -75,7 +75,7 @@ async def subscriptions(part: ListPart, engine: Engine, device: str | None) -> P
     return PushSubscriptionList(total=total, subscriptions=found)
 
 
-def _of_devices(engine: Engine, ids: list[str]) -> Iterator[PushSubscription]:
+def _of_devices(engine: PushEngine, ids: list[str]) -> Iterator[PushSubscription]:
     for id in ids:
         yield from engine.memory.registry.subscriptions(id)
 

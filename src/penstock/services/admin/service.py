@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.adapters.access.users import UserFile
     from penstock.doors.tlex.door import TlexDoor
     from penstock.services.admin.models import StreamInfo
-    from penstock.services.push.engine import Engine
+    from penstock.services.push.engine import PushEngine
     from penstock.services.service import Listening
 
 SECONDS_PER_MINUTE = 60
@@ -48,7 +48,7 @@ class AdminService(Service):
         roster: Roster,
         journal: JournalService,
         tlex: Callable[[], TlexDoor | None],
-        push: Callable[[], Engine | None],
+        push: Callable[[], PushEngine | None],
         listeners: Callable[[], Sequence[Listening]],
         users: Path | None = None,
     ) -> None:

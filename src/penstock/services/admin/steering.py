@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.doors.tlex.door import TlexDoor
     from penstock.exchange.session import HubSession
     from penstock.push.ports import Handover
-    from penstock.services.push.engine import Engine
+    from penstock.services.push.engine import PushEngine
 
 # Blocks at a time: each is a decision of a person.
 MAX_BLOCKS = 10_000
@@ -60,7 +60,7 @@ class Steering:
         gate: Gate,
         roster: Roster,
         tlex: Callable[[], TlexDoor | None],
-        push: Callable[[], Engine | None],
+        push: Callable[[], PushEngine | None],
         audit: Audit,
     ) -> None:
         self.kernel = kernel
@@ -74,7 +74,7 @@ class Steering:
 
     # -- push notifications ---------------------------------------------------------------------------------------
 
-    def push(self) -> Engine:
+    def push(self) -> PushEngine:
         engine = self._push()
         if engine is None:
             raise AdminProblem(409, "push notifications are disabled (push.enabled)")

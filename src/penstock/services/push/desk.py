@@ -26,7 +26,7 @@ from penstock.push.registry import MODES
 from penstock.push.requests import Activation, Keep, Reconfiguration
 from penstock.push.trigger.pattern import Pattern
 from penstock.push.trigger.trigger import Trigger
-from penstock.services.push.engine import Application, Engine
+from penstock.services.push.engine import Application, PushEngine
 from penstock.wire.tlcp.push import (
     ActivatePush,
     DeactivatePush,
@@ -68,7 +68,7 @@ class Desk:
         data_adapter: str,
     ) -> None:
         # There while the module is open.
-        self.engine: Engine | None = None
+        self.engine: PushEngine | None = None
         self._kernel = kernel
         self._authority_of = authority_of
         # The triggers that each application accepts.
@@ -79,7 +79,7 @@ class Desk:
         self._listeners: list[Callable[[Sequence[Change]], None]] = []
 
     @property
-    def _engine(self) -> Engine:
+    def _engine(self) -> PushEngine:
         if self.engine is None:
             raise PushRefusal(PushReason.UNAVAILABLE, "push notifications are not served now")
         return self.engine

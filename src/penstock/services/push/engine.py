@@ -25,11 +25,11 @@ from penstock.push.refusals import PushReason, PushRefusal
 from penstock.push.registry import Decision
 from penstock.push.sending import Gone, Outcome
 from penstock.push.settings import PushSettings
-from penstock.services.push.memory import Memory, changes_of
+from penstock.services.push.memory import PushMemory, changes_of
 from penstock.services.push.records import SentRecords
 from penstock.services.push.watches import Watches
 from penstock.store.errors import AlreadyExists, Closed, Deposed, NoSuchRecord, NotOwner, StoreError
-from penstock.store.push import ADOPT_LIMIT, Loaded, PushStore
+from penstock.store.push import ADOPT_LIMIT, LoadedDevices, PushStore
 from penstock.store.thread import StoreThread
 
 log = get(__name__)
@@ -74,7 +74,7 @@ class _Part:
     fired: list[Fired] = field(default_factory=list)
 
 
-class Engine:
+class PushEngine:
     """Opened with a store; `close` when nobody asks any more."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Engine:
         """`join` blocks, and is called on the store's thread; `clock` is in milliseconds since 1970."""
         self.settings = settings
         self.providers = providers
-        self.memory = Memory(settings, new_id)
+        self.memory = PushMemory(settings, new_id)
         self.clock = clock
         # Set by the service: who follows items, and who is told of changes.
         self.watches: Watches | None = None
@@ -169,7 +169,7 @@ class Engine:
         if self.watches is not None:
             self.watches.end_all()
         self._past_sent, self._past_lost = self.sent, self.lost
-        self.memory = Memory(self.settings, self._new_id)
+        self.memory = PushMemory(self.settings, self._new_id)
         self._unsure.clear()
         self._store = await self._thread.call(self._join)
         await self._take_over(await self._thread.call(self._store.load))
@@ -183,7 +183,7 @@ class Engine:
                 return
             log.info("devices of another server have been taken over", devices=len(found.devices))
 
-    async def _take_over(self, loaded: Loaded) -> None:
+    async def _take_over(self, loaded: LoadedDevices) -> None:
         changes = changes_of(loaded)
         while part := list(islice(changes, APPLIED_PER_TURN)):
             self._apply(part)

@@ -19,10 +19,10 @@ from penstock.push.records import (
 from penstock.push.registry import Registry
 from penstock.push.sending import Outcome, Sender
 from penstock.push.settings import PushSettings
-from penstock.store.push import Loaded
+from penstock.store.push import LoadedDevices
 
 
-class Memory:
+class PushMemory:
     """Devices and subscriptions, what is armed, and what is to be sent."""
 
     def __init__(self, settings: PushSettings, new_id: Callable[[], str]) -> None:
@@ -54,7 +54,7 @@ class Memory:
         return tuple(each for each in self.sender.waiting(device) if each.lasting)
 
 
-def changes_of(loaded: Loaded) -> Iterator[Change]:
+def changes_of(loaded: LoadedDevices) -> Iterator[Change]:
     """What was read, as changes to an empty memory."""
     yield from map(SaveDevice, loaded.devices)
     yield from map(SaveSubscription, loaded.subscriptions)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.providers.ports import ReloadableProvider
     from penstock.push.registry import Decision
     from penstock.services.push.desk import Desk
-    from penstock.services.push.engine import Application, Engine
+    from penstock.services.push.engine import Application, PushEngine
     from penstock.store.push import PushStore
     from penstock.store.store import Store
     from penstock.store.thread import StoreThread
@@ -75,7 +75,7 @@ class PushService(Service):
         # None: push notifications are disabled.
         self.desk: Desk | None = None
         # There while it is open.
-        self.engine: Engine | None = None
+        self.engine: PushEngine | None = None
         self._thread: StoreThread | None = None
         self._providers: dict[Application, ReloadableProvider] = {}
         self._collector: asyncio.Task[None] | None = None
@@ -114,7 +114,7 @@ class PushService(Service):
     async def open(self) -> None:
         if self.desk is None:
             return
-        from penstock.services.push.engine import Engine
+        from penstock.services.push.engine import PushEngine
         from penstock.services.push.records import SentRecords
         from penstock.services.push.settings import settings_of, triggers_of
         from penstock.services.push.watches import Watches
@@ -125,7 +125,7 @@ class PushService(Service):
         self._providers = await asyncio.to_thread(self._made_providers)
         store, node = await asyncio.to_thread(self._opened)
         self._thread = StoreThread(store)
-        engine = Engine(
+        engine = PushEngine(
             settings_of(section, self._providers),
             self._providers,
             partial(_joined, store, node, section.lease_seconds * MILLIS),
@@ -323,7 +323,7 @@ class PushService(Service):
 
 
 def _collected(
-    engine: Engine, desk: Desk, clock: Callable[[], int], found: tuple[str, ...]
+    engine: PushEngine, desk: Desk, clock: Callable[[], int], found: tuple[str, ...]
 ) -> Decision[tuple[str, ...]]:
     """Those of the found that still nobody uses."""
     return engine.memory.registry.collect(clock(), desk.devices_in_use(), found)

@@ -13,7 +13,7 @@ from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.ports import State
-from penstock.kernel.watch import Watch
+from penstock.kernel.watch import ItemWatch
 from penstock.log import get
 from penstock.push.records import Flow
 
@@ -28,7 +28,7 @@ class Watches:
         self._kernel = kernel
         self._updated = updated
         # By data adapter; None: it is to be watched, and cannot be now.
-        self._watches: dict[tuple[str, str], dict[Flow, Watch | None]] = {}
+        self._watches: dict[tuple[str, str], dict[Flow, ItemWatch | None]] = {}
         kernel.feed_observer = self
 
     def begin(self, flow: Flow) -> None:
@@ -70,10 +70,10 @@ class Watches:
         """Flows that cannot be watched now."""
         return sum(watch is None for flows in self._watches.values() for watch in flows.values())
 
-    def _started(self, flow: Flow, feed: Feed | None) -> Watch | None:
+    def _started(self, flow: Flow, feed: Feed | None) -> ItemWatch | None:
         if feed is None:
             return None
-        watch = Watch(feed, Mode(flow.mode), flow.items, flow.fields, partial(self._tell, flow))
+        watch = ItemWatch(feed, Mode(flow.mode), flow.items, flow.fields, partial(self._tell, flow))
         try:
             watch.start()
         except Refusal as refusal:
