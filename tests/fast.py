@@ -60,7 +60,7 @@ SLOW = (
     "tests/pipeline/test_kill_history.py",
     "tests/pipeline/test_lake.py",
     "tests/pipeline/test_publish.py",
-    "tests/push/test_java.py",
+    "tests/push/trigger/test_java.py",
     "tests/recovery",
     "tests/services/admin/test_schemathesis.py",
     "tests/store/test_push.py::test_nobody_waits_for_a_node_that_is_frozen_while_it_writes",

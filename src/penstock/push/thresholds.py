@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.push.trigger.failure import Failed
+from penstock.push.trigger.failure import NoResult
 from penstock.push.trigger.numbers import parse_double, parse_int, parse_long
 from penstock.push.trigger.strings import MAX_LENGTH
 
@@ -160,7 +160,7 @@ class Thresholds:
                 continue
             try:
                 number = _PARSERS[reading](value)
-            except Failed:
+            except NoResult:
                 continue
             for ladder in ladders.values():
                 found += ladder.fired(number)

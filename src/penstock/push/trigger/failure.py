@@ -12,5 +12,5 @@ class Wrong(Exception):
         self.text = text
 
 
-class Failed(Exception):
+class NoResult(Exception):
     """An update on which a trigger has no result; the text begins with the name of Java's exception, if it has one."""

@@ -7,12 +7,12 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from penstock.push.trigger.failure import Failed, Wrong
+from penstock.push.trigger.failure import NoResult, Wrong
 from penstock.push.trigger.numbers import INT_MAX, LONG_MAX, parse_double, parse_float, to_int, to_long
 from penstock.push.trigger.strings import in_units
 
 
-class Kind(Enum):
+class LexemeKind(Enum):
     """The values are for people."""
 
     NAME = "a name"
@@ -28,8 +28,8 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    kind: Kind
+class Lexeme:
+    kind: LexemeKind
     # As it is written.
     text: str
     place: int
@@ -71,9 +71,9 @@ _INSTEAD = {
 }
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[Lexeme]:
     """The tokens with `END` as the last; raise Wrong at what is none."""
-    found: list[Token] = []
+    found: list[Lexeme] = []
     place = 0
     while place < len(text):
         match = _TOKEN.match(text, place)
@@ -82,7 +82,7 @@ def tokens(text: str) -> list[Token]:
         if match.lastgroup != "space":
             found.append(_token(match, text))
         place = match.end()
-    found.append(Token(Kind.END, "", len(text)))
+    found.append(Lexeme(LexemeKind.END, "", len(text)))
     return found
 
 
@@ -97,30 +97,30 @@ def _unreadable(text: str, place: int) -> Wrong:
     return Wrong(place, f"the character {character!r} has no meaning here")
 
 
-def _token(match: re.Match[str], whole: str) -> Token:
+def _token(match: re.Match[str], whole: str) -> Lexeme:
     text, place = match[0], match.start()
     match match.lastgroup:
         case "field":
-            return Token(Kind.FIELD, text, place, int(text[2:-1]))
+            return Lexeme(LexemeKind.FIELD, text, place, int(text[2:-1]))
         case "number":
             if whole[match.end() : match.end() + 1].isalnum() or text.rstrip("lLfFdD").endswith("_"):
                 raise Wrong(place, f"{_short(text)} is no number")
             return _number(text, place)
         case "name":
-            return Token(Kind.NAME, text, place)
+            return Lexeme(LexemeKind.NAME, text, place)
         case "string":
-            return Token(Kind.STRING, text, place, _string(text[1:-1], place))
+            return Lexeme(LexemeKind.STRING, text, place, _string(text[1:-1], place))
         case "char":
             value = _unescaped(text[1:-1], place)
             if len(value) != 1:
                 raise Wrong(place, f"{_short(text)} is no char, which has 16 bits; write double quotes for a String")
-            return Token(Kind.CHAR, text, place, ord(value))
+            return Lexeme(LexemeKind.CHAR, text, place, ord(value))
     if text not in _SIGNS:
         advice = _INSTEAD.get(text)
         raise Wrong(place, f"the sign {text} is not supported" + (f": {advice}" if advice else ""))
     if text == "/" and whole[match.end() : match.end() + 1] in ("/", "*"):
         raise Wrong(place, "comments are not supported")
-    return Token(Kind.SIGN, text, place)
+    return Lexeme(LexemeKind.SIGN, text, place)
 
 
 def _string(inner: str, place: int) -> str:
@@ -142,14 +142,14 @@ def _unescaped(inner: str, place: int) -> str:
     return in_units(_ESCAPE.sub(character, inner))
 
 
-def _number(text: str, place: int) -> Token:
+def _number(text: str, place: int) -> Lexeme:
     plain = text.replace("_", "")
     is_hexadecimal = plain[:2] in ("0x", "0X")
     if not is_hexadecimal and plain[:2] not in ("0b", "0B"):
         if plain[-1] in "fF":
-            return _real(Kind.FLOAT, text, place, plain)
+            return _real(LexemeKind.FLOAT, text, place, plain)
         if plain[-1] in "dD" or "." in plain or "e" in plain or "E" in plain:
-            return _real(Kind.DOUBLE, text, place, plain)
+            return _real(LexemeKind.DOUBLE, text, place, plain)
     is_long = plain[-1] in "lL"
     digits = plain[:-1] if is_long else plain
     base = 16 if is_hexadecimal else 2 if plain[:2] in ("0b", "0B") else 8 if digits[0] == "0" and digits != "0" else 10
@@ -160,28 +160,28 @@ def _number(text: str, place: int) -> Token:
     except ValueError:
         raise Wrong(place, f"{_short(text)} is no number") from None
     most = LONG_MAX if is_long else INT_MAX
-    kind = Kind.LONG if is_long else Kind.INT
+    kind = LexemeKind.LONG if is_long else LexemeKind.INT
     if base == 10:
         if value > most + 1:
             advice = "" if is_long else "; write an L behind it for a long"
             raise Wrong(place, f"{_short(text)} is larger than {most}{advice}")
-        return Token(kind, text, place, value, value > most)
+        return Lexeme(kind, text, place, value, value > most)
     # Other bases say the bits.
     if value > 2 * most + 1:
         raise Wrong(place, f"{_short(text)} has more than {64 if is_long else 32} bits")
-    return Token(kind, text, place, to_long(value) if is_long else to_int(value))
+    return Lexeme(kind, text, place, to_long(value) if is_long else to_int(value))
 
 
-def _real(kind: Kind, text: str, place: int, plain: str) -> Token:
+def _real(kind: LexemeKind, text: str, place: int, plain: str) -> Lexeme:
     try:
-        value = (parse_float if kind is Kind.FLOAT else parse_double)(plain)
-    except Failed:
+        value = (parse_float if kind is LexemeKind.FLOAT else parse_double)(plain)
+    except NoResult:
         raise Wrong(place, f"{_short(text)} is no number") from None
     if math.isinf(value):
         raise Wrong(place, f"{_short(text)} is too large for {kind.value}")
     if value == 0 and any(digit in "123456789" for digit in re.split("[eE]", plain)[0]):
         raise Wrong(place, f"{_short(text)} is too small for {kind.value}")
-    return Token(kind, text, place, value)
+    return Lexeme(kind, text, place, value)
 
 
 def _short(text: str) -> str:

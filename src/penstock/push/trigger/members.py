@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.push.thresholds import Reading
 from penstock.push.trigger import numbers, strings
-from penstock.push.trigger.failure import Failed, Wrong
+from penstock.push.trigger.failure import NoResult, Wrong
 from penstock.push.trigger.operand import NUMBERS, Operand, Run, Type, folded, widened
 from penstock.push.trigger.pattern import Pattern
 
@@ -23,7 +23,7 @@ _F, _D, _S = Type.FLOAT, Type.DOUBLE, Type.STRING
 
 
 @dataclass(frozen=True, slots=True)
-class Overload:
+class CallForm:
     parameters: tuple[Type, ...]
     result: Type
     function: Callable[..., Any]
@@ -32,62 +32,62 @@ class Overload:
     returns_object: bool = False
 
 
-def _each(types: Sequence[Type], count: int, function: Callable[..., Any]) -> list[Overload]:
+def _each(types: Sequence[Type], count: int, function: Callable[..., Any]) -> list[CallForm]:
     """An overload for each type, with parameters and a result of it."""
-    return [Overload((type_,) * count, type_, function) for type_ in types]
+    return [CallForm((type_,) * count, type_, function) for type_ in types]
 
 
-def _valued(type_: Type, function: Callable[..., Any]) -> list[Overload]:
-    return [Overload((_S,), type_, function, returns_object=True)]
+def _valued(type_: Type, function: Callable[..., Any]) -> list[CallForm]:
+    return [CallForm((_S,), type_, function, returns_object=True)]
 
 
-METHODS: dict[str, list[Overload]] = {
-    "charAt": [Overload((_I,), _C, strings.char_at)],
-    "compareTo": [Overload((_S,), _I, strings.compare)],
-    "contains": [Overload((_S,), _B, lambda text, part: part in text)],
-    "endsWith": [Overload((_S,), _B, str.endswith)],
-    "equals": [Overload((_S,), _B, lambda text, other: text == other, takes_null=True)],
-    "equalsIgnoreCase": [Overload((_S,), _B, strings.equal_ignoring_case, takes_null=True)],
+METHODS: dict[str, list[CallForm]] = {
+    "charAt": [CallForm((_I,), _C, strings.char_at)],
+    "compareTo": [CallForm((_S,), _I, strings.compare)],
+    "contains": [CallForm((_S,), _B, lambda text, part: part in text)],
+    "endsWith": [CallForm((_S,), _B, str.endswith)],
+    "equals": [CallForm((_S,), _B, lambda text, other: text == other, takes_null=True)],
+    "equalsIgnoreCase": [CallForm((_S,), _B, strings.equal_ignoring_case, takes_null=True)],
     "indexOf": [
-        Overload((_S,), _I, strings.index_of),
-        Overload((_S, _I), _I, strings.index_of),
-        Overload((_I,), _I, strings.index_of_char),
-        Overload((_I, _I), _I, strings.index_of_char),
+        CallForm((_S,), _I, strings.index_of),
+        CallForm((_S, _I), _I, strings.index_of),
+        CallForm((_I,), _I, strings.index_of_char),
+        CallForm((_I, _I), _I, strings.index_of_char),
     ],
-    "isEmpty": [Overload((), _B, lambda text: not text)],
-    "length": [Overload((), _I, len)],
-    "startsWith": [Overload((_S,), _B, strings.starts_with), Overload((_S, _I), _B, strings.starts_with)],
-    "substring": [Overload((_I,), _S, strings.substring), Overload((_I, _I), _S, strings.substring)],
-    "toLowerCase": [Overload((), _S, strings.lower)],
-    "toUpperCase": [Overload((), _S, strings.upper)],
-    "trim": [Overload((), _S, strings.trim)],
+    "isEmpty": [CallForm((), _B, lambda text: not text)],
+    "length": [CallForm((), _I, len)],
+    "startsWith": [CallForm((_S,), _B, strings.starts_with), CallForm((_S, _I), _B, strings.starts_with)],
+    "substring": [CallForm((_I,), _S, strings.substring), CallForm((_I, _I), _S, strings.substring)],
+    "toLowerCase": [CallForm((), _S, strings.lower)],
+    "toUpperCase": [CallForm((), _S, strings.upper)],
+    "trim": [CallForm((), _S, strings.trim)],
 }
 MATCHES = "matches"
 
-FUNCTIONS: dict[str, list[Overload]] = {
+FUNCTIONS: dict[str, list[CallForm]] = {
     "Boolean.parseBoolean": [
-        Overload((_S,), _B, lambda text: strings.equal_ignoring_case("true", text), takes_null=True)
+        CallForm((_S,), _B, lambda text: strings.equal_ignoring_case("true", text), takes_null=True)
     ],
-    "Double.parseDouble": [Overload((_S,), _D, numbers.parse_double)],
+    "Double.parseDouble": [CallForm((_S,), _D, numbers.parse_double)],
     "Double.valueOf": _valued(_D, numbers.parse_double),
-    "Float.parseFloat": [Overload((_S,), _F, numbers.parse_float)],
+    "Float.parseFloat": [CallForm((_S,), _F, numbers.parse_float)],
     "Float.valueOf": _valued(_F, numbers.parse_float),
-    "Integer.parseInt": [Overload((_S,), _I, numbers.parse_int)],
+    "Integer.parseInt": [CallForm((_S,), _I, numbers.parse_int)],
     "Integer.valueOf": _valued(_I, numbers.parse_int),
-    "Long.parseLong": [Overload((_S,), _L, numbers.parse_long)],
+    "Long.parseLong": [CallForm((_S,), _L, numbers.parse_long)],
     "Long.valueOf": _valued(_L, numbers.parse_long),
     "Math.abs": [
-        Overload((_I,), _I, lambda number: numbers.to_int(abs(number))),
-        Overload((_L,), _L, lambda number: numbers.to_long(abs(number))),
+        CallForm((_I,), _I, lambda number: numbers.to_int(abs(number))),
+        CallForm((_L,), _L, lambda number: numbers.to_long(abs(number))),
         *_each((_F, _D), 1, abs),
     ],
-    "Math.ceil": [Overload((_D,), _D, numbers.ceil)],
-    "Math.floor": [Overload((_D,), _D, numbers.floor)],
+    "Math.ceil": [CallForm((_D,), _D, numbers.ceil)],
+    "Math.floor": [CallForm((_D,), _D, numbers.floor)],
     "Math.max": [*_each((_I, _L), 2, max), *_each((_F, _D), 2, numbers.greatest)],
     "Math.min": [*_each((_I, _L), 2, min), *_each((_F, _D), 2, numbers.least)],
-    "Math.pow": [Overload((_D, _D), _D, numbers.power)],
-    "Math.round": [Overload((_F,), _I, numbers.round_to_int), Overload((_D,), _L, numbers.round_to_long)],
-    "Math.sqrt": [Overload((_D,), _D, numbers.sqrt)],
+    "Math.pow": [CallForm((_D, _D), _D, numbers.power)],
+    "Math.round": [CallForm((_F,), _I, numbers.round_to_int), CallForm((_D,), _L, numbers.round_to_long)],
+    "Math.sqrt": [CallForm((_D,), _D, numbers.sqrt)],
 }
 _READINGS = {
     "Double.parseDouble": Reading.DOUBLE,
@@ -133,13 +133,13 @@ def matches_call(text: Operand, arguments: list[Operand], place: int) -> Operand
     def matches(values: Any) -> bool:
         found: str = run(values)
         if len(found) * pattern.size > MAX_STEPS:
-            raise Failed(f"a text of {len(found)} characters is too long for its regular expression")
+            raise NoResult(f"a text of {len(found)} characters is too long for its regular expression")
         return pattern.matches(strings.in_characters(found))
 
     return folded(Operand(_B, matches, text.place), text)
 
 
-def _chosen(name: str, overloads: list[Overload], arguments: list[Operand], place: int) -> Overload:
+def _chosen(name: str, overloads: list[CallForm], arguments: list[Operand], place: int) -> CallForm:
     for overload in overloads:
         if len(overload.parameters) == len(arguments) and all(map(_takes, overload.parameters, arguments)):
             return overload
@@ -154,7 +154,7 @@ def _takes(parameter: Type, argument: Operand) -> bool:
     return argument.is_number and NUMBERS.index(argument.type) <= NUMBERS.index(parameter)
 
 
-def _arguments(name: str, overload: Overload, arguments: list[Operand]) -> list[Run]:
+def _arguments(name: str, overload: CallForm, arguments: list[Operand]) -> list[Run]:
     runs: list[Run] = []
     for parameter, argument in zip(overload.parameters, arguments, strict=True):
         if parameter is not _S:
@@ -170,7 +170,7 @@ def _not_null(what: str, run: Run) -> Run:
     def checked(values: Any) -> Any:
         found = run(values)
         if found is None:
-            raise Failed(f"NullPointerException: {what}")
+            raise NoResult(f"NullPointerException: {what}")
         return found
 
     return checked

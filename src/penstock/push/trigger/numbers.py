@@ -10,7 +10,7 @@ import re
 import struct
 from decimal import Decimal
 
-from penstock.push.trigger.failure import Failed
+from penstock.push.trigger.failure import NoResult
 
 INT_MAX = 2**31 - 1
 INT_MIN = -(2**31)
@@ -53,7 +53,7 @@ def to_float(number: float) -> float:
 def divide_whole(dividend: int, divisor: int) -> int:
     """Towards zero; the caller cuts it to its bits, because the smallest number divided by -1 is too large."""
     if divisor == 0:
-        raise Failed("ArithmeticException: / by zero")
+        raise NoResult("ArithmeticException: / by zero")
     quotient = abs(dividend) // abs(divisor)
     return quotient if (dividend < 0) == (divisor < 0) else -quotient
 
@@ -144,9 +144,9 @@ def _whole(text: str, least: int, most: int) -> int:
     raise _unreadable(text)
 
 
-def _unreadable(text: str) -> Failed:
+def _unreadable(text: str) -> NoResult:
     quoted = text if len(text) <= _QUOTED else text[:_QUOTED] + "…"
-    return Failed(f'NumberFormatException: For input string: "{quoted}"')
+    return NoResult(f'NumberFormatException: For input string: "{quoted}"')
 
 
 # -- functions of Math ------------------------------------------------------------------------------------------------

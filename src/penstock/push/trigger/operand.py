@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from penstock.push.thresholds import Reading, Threshold
-from penstock.push.trigger.failure import Failed
+from penstock.push.trigger.failure import NoResult
 from penstock.push.trigger.numbers import to_float
 
 Values = Sequence[str | None]
@@ -80,7 +80,7 @@ def folded(operand: Operand, *parts: Operand) -> Operand:
         return operand
     try:
         return constant(operand.type, operand.run(()), operand.place)
-    except Failed:
+    except NoResult:
         # It fails for every update, as it would throw in Java.
         return operand
 

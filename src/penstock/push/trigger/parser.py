@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.push.trigger import members, operators
 from penstock.push.trigger.failure import Wrong
-from penstock.push.trigger.lexer import Kind, Token, tokens
+from penstock.push.trigger.lexer import Lexeme, LexemeKind, tokens
 from penstock.push.trigger.operand import Operand, Type, Values, constant
 from penstock.push.trigger.strings import of_value
 
@@ -24,12 +24,12 @@ _STRENGTH = {
     for sign in signs
 }
 _LITERALS = {
-    Kind.INT: Type.INT,
-    Kind.LONG: Type.LONG,
-    Kind.FLOAT: Type.FLOAT,
-    Kind.DOUBLE: Type.DOUBLE,
-    Kind.CHAR: Type.CHAR,
-    Kind.STRING: Type.STRING,
+    LexemeKind.INT: Type.INT,
+    LexemeKind.LONG: Type.LONG,
+    LexemeKind.FLOAT: Type.FLOAT,
+    LexemeKind.DOUBLE: Type.DOUBLE,
+    LexemeKind.CHAR: Type.CHAR,
+    LexemeKind.STRING: Type.STRING,
 }
 _WORDS = {"true": (Type.BOOLEAN, True), "false": (Type.BOOLEAN, False), "null": (Type.NULL, None)}
 
@@ -45,7 +45,7 @@ def parse(text: str) -> Operand:
 
 
 class _Parser:
-    def __init__(self, found: list[Token]) -> None:
+    def __init__(self, found: list[Lexeme]) -> None:
         self._tokens = found
         self._at = 0
         self._depth = 0
@@ -65,7 +65,7 @@ class _Parser:
         return operators.conditional(condition, then, other, self._counted(question).place)
 
     def expect_end(self) -> None:
-        if self._token.kind is not Kind.END:
+        if self._token.kind is not LexemeKind.END:
             raise self._unexpected("an operator or the end")
 
     def _binary(self, least: int) -> Operand:
@@ -78,11 +78,11 @@ class _Parser:
 
     def _strength(self) -> int:
         token = self._token
-        return _STRENGTH.get(token.text, -1) if token.kind is Kind.SIGN else -1
+        return _STRENGTH.get(token.text, -1) if token.kind is LexemeKind.SIGN else -1
 
     def _unary(self) -> Operand:
         token = self._token
-        if token.kind is not Kind.SIGN or token.text not in ("!", "-", "+"):
+        if token.kind is not LexemeKind.SIGN or token.text not in ("!", "-", "+"):
             return self._followed(self._primary())
         self._next()
         self._descend(token)
@@ -101,16 +101,16 @@ class _Parser:
 
     def _primary(self) -> Operand:
         token = self._token
-        if token.kind is Kind.END or (token.kind is Kind.SIGN and token.text != "("):
+        if token.kind is LexemeKind.END or (token.kind is LexemeKind.SIGN and token.text != "("):
             raise self._unexpected("a value")
         self._counted(self._next())
         if token.kind in _LITERALS:
             if token.is_beyond:
                 raise Wrong(token.place, f"{token.text} is beyond the largest number of its type")
             return constant(_LITERALS[token.kind], token.value, token.place)
-        if token.kind is Kind.FIELD:
+        if token.kind is LexemeKind.FIELD:
             return self._field(token)
-        if token.kind is Kind.NAME:
+        if token.kind is LexemeKind.NAME:
             if token.text in _WORDS:
                 return constant(*_WORDS[token.text], token.place)
             return self._function(token)
@@ -120,7 +120,7 @@ class _Parser:
         self._depth -= 1
         return inner
 
-    def _field(self, token: Token) -> Operand:
+    def _field(self, token: Lexeme) -> Operand:
         assert isinstance(token.value, int)
         index = token.value - 1
 
@@ -129,10 +129,10 @@ class _Parser:
 
         return Operand(Type.STRING, run, token.place, field=index)
 
-    def _function(self, first: Token) -> Operand:
+    def _function(self, first: Lexeme) -> Operand:
         name = first.text
         while self._take("."):
-            if self._token.kind is not Kind.NAME:
+            if self._token.kind is not LexemeKind.NAME:
                 raise self._unexpected("a name")
             name += f".{self._next().text}"
         name = name.removeprefix("java.lang.")
@@ -148,7 +148,7 @@ class _Parser:
         """With the methods that are called on it."""
         while self._take("."):
             name = self._counted(self._token)
-            if name.kind is not Kind.NAME:
+            if name.kind is not LexemeKind.NAME:
                 raise self._unexpected("the name of a method")
             self._next()
             if operand.type is not Type.STRING:
@@ -166,7 +166,7 @@ class _Parser:
                 operand = members.method_call(name.text, operand, arguments, name.place)
         return operand
 
-    def _arguments(self, name: Token) -> list[Operand]:
+    def _arguments(self, name: Lexeme) -> list[Operand]:
         self._expect("(")
         if self._take(")"):
             return []
@@ -181,16 +181,16 @@ class _Parser:
     # -- tokens ---------------------------------------------------------------------------------------------------
 
     @property
-    def _token(self) -> Token:
+    def _token(self) -> Lexeme:
         return self._tokens[self._at]
 
-    def _next(self) -> Token:
+    def _next(self) -> Lexeme:
         """Take the token, which is not the end."""
         self._at += 1
         return self._tokens[self._at - 1]
 
     def _take(self, sign: str) -> bool:
-        if self._token.kind is not Kind.SIGN or self._token.text != sign:
+        if self._token.kind is not LexemeKind.SIGN or self._token.text != sign:
             return False
         self._at += 1
         return True
@@ -201,17 +201,17 @@ class _Parser:
 
     def _unexpected(self, expected: str) -> Wrong:
         token = self._token
-        found = "the end" if token.kind is Kind.END else _short(token.text)
+        found = "the end" if token.kind is LexemeKind.END else _short(token.text)
         return Wrong(token.place, f"{found} is there instead of {expected}")
 
     # -- limits ---------------------------------------------------------------------------------------------------
 
-    def _descend(self, token: Token) -> None:
+    def _descend(self, token: Lexeme) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise Wrong(token.place, f"it is nested more than {MAX_DEPTH} levels deep")
 
-    def _counted(self, token: Token) -> Token:
+    def _counted(self, token: Lexeme) -> Lexeme:
         self._parts += 1
         if self._parts > MAX_PARTS:
             raise Wrong(token.place, f"it has more than {MAX_PARTS} literals, arguments, operators and calls")

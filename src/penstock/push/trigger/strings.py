@@ -6,7 +6,7 @@ are then Python's own.
 
 from __future__ import annotations
 
-from penstock.push.trigger.failure import Failed
+from penstock.push.trigger.failure import NoResult
 from penstock.push.trigger.numbers import BLANKS
 
 # Characters of any string of an evaluation, a field's value or a concatenation: with it, what one costs has a limit.
@@ -18,7 +18,7 @@ def of_value(value: str | None) -> str | None:
     if value is None:
         return None
     if len(value) > MAX_LENGTH:
-        raise Failed(f"a field has {len(value)} characters; triggers read {MAX_LENGTH} at most")
+        raise NoResult(f"a field has {len(value)} characters; triggers read {MAX_LENGTH} at most")
     return value if value.isascii() else in_units(value)
 
 
@@ -38,7 +38,7 @@ def in_characters(text: str) -> str:
 
 def concatenate(first: str, second: str) -> str:
     if len(first) + len(second) > MAX_LENGTH:
-        raise Failed(f"a concatenation has more than {MAX_LENGTH} characters")
+        raise NoResult(f"a concatenation has more than {MAX_LENGTH} characters")
     return first + second
 
 
@@ -57,7 +57,7 @@ def lower(text: str) -> str:
 def _bounded(text: str) -> str:
     """Some letters become three; without a limit, turning them again and again would be worth it."""
     if len(text) > MAX_LENGTH:
-        raise Failed(f"a string has more than {MAX_LENGTH} characters")
+        raise NoResult(f"a string has more than {MAX_LENGTH} characters")
     return text
 
 
@@ -78,14 +78,14 @@ def _folded(unit: str) -> str:
 
 def char_at(text: str, index: int) -> int:
     if not 0 <= index < len(text):
-        raise Failed(f"StringIndexOutOfBoundsException: index {index}, length {len(text)}")
+        raise NoResult(f"StringIndexOutOfBoundsException: index {index}, length {len(text)}")
     return ord(text[index])
 
 
 def substring(text: str, begin: int, end: int | None = None) -> str:
     stop = len(text) if end is None else end
     if not 0 <= begin <= stop <= len(text):
-        raise Failed(f"StringIndexOutOfBoundsException: begin {begin}, end {stop}, length {len(text)}")
+        raise NoResult(f"StringIndexOutOfBoundsException: begin {begin}, end {stop}, length {len(text)}")
     return text[begin:stop]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from penstock.push import arguments
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.push.thresholds import Threshold
-from penstock.push.trigger.failure import Failed, Wrong
+from penstock.push.trigger.failure import NoResult, Wrong
 from penstock.push.trigger.operand import Operand, Values
 from penstock.push.trigger.parser import parse
 from penstock.push.trigger.pattern import Pattern
@@ -56,7 +56,7 @@ class Trigger:
         """Whether it is true. Where Java would throw it has no result: that is false, and counted."""
         try:
             result: bool = self._run(values)
-        except Failed as failure:
+        except NoResult as failure:
             self.failures += 1
             self.last_failure = str(failure)
             return False

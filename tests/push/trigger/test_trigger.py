@@ -15,7 +15,7 @@ from penstock.push.trigger.parser import MAX_DEPTH, MAX_PARTS
 from penstock.push.trigger.pattern import Pattern
 from penstock.push.trigger.strings import MAX_LENGTH as MAX_STRING
 from penstock.push.trigger.trigger import MAX_LENGTH, Trigger
-from tests.push.expressions import FIELD_COUNT, Maker
+from tests.push.trigger.expressions import FIELD_COUNT, Maker
 
 
 def holds(text: str, *values: str | None) -> bool:
@@ -30,7 +30,10 @@ def refusal(text: str) -> PushRefusal:
 
 # -- what is accepted -------------------------------------------------------------------------------------------------
 
-ACCEPTED = [Pattern(r"Double\.parseDouble\(\$\[\d+\]\) [<>] [+-]?(\d*\.)?\d+"), Pattern(r"\$\[\d+\]\.equals\(.*\)")]
+ACCEPTED = [
+    Pattern(r"Double\.parseDouble\(\$\[\d+\]\) [<>] [+-]?(\d*\.)?\d+"),
+    Pattern(r"\$\[\d+\]\.equals\(.*\)"),
+]
 
 
 def test_one_of_the_accept_patterns_must_match_the_whole_text() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.push.refusals import PushRefusal
 from penstock.push.trigger.trigger import Trigger
-from tests.push.expressions import FIELD_COUNT, VALUES, Maker
-from tests.push.java import Values, judge
+from tests.push.trigger.expressions import FIELD_COUNT, VALUES, Maker
+from tests.push.trigger.java import Values, judge
 
 # What Java takes and a trigger does not: each compares, or chooses between, things in a way that nobody means.
 STRICTER = (
