@@ -431,7 +431,8 @@ def test_nobody_waits_for_a_node_that_is_frozen_while_it_writes(postgres_store: 
         # PostgreSQL ends it, and what it has locked is free.
         while two.adopt() == NOTHING:
             pass
-        with pytest.raises(DBAPIError, match="idle-in-transaction timeout"):
+        # The reason is told, unless the connection is closed before it is read.
+        with pytest.raises(DBAPIError, match=r"idle-in-transaction timeout|closed the connection"):
             frozen.execute(text("SELECT 1"))
     assert two.load().devices == (device("d1"), device("d2"))
 
