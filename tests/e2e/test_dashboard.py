@@ -222,6 +222,8 @@ def test_graphs_grow_and_tell_the_value_under_the_pointer(site: AdminSite, watch
     assert watch.complaints() == []
 
 
+# Sessions whose clients have left are not to be waited for.
+@pytest.mark.config({"session.session_recovery_millis": 200})
 def test_sessions_are_searched_and_sorted(site: AdminSite, watch: Watch) -> None:
     page = opened(watch, site.api_port, "sessions")
     with subscribed(site, "ann"), subscribed(site, "bert"), subscribed(site, "cleo"):

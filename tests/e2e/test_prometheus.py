@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,10 +139,10 @@ def test_the_page_says_of_every_alert_what_to_do() -> None:
     assert re.findall(r"(?m)^\| `(Penstock\w+)` \|", page) == [rule.name for rule in alert_rules()]
 
 
-def configured(directory: Path, target: str) -> Path:
+def configured(directory: Path, target: str, interval: str) -> Path:
     """The configuration of the repository, for this server and in more of a hurry."""
     text = (FOLDER / "prometheus.yml").read_text("utf-8")
-    text = text.replace("127.0.0.1:8081", target).replace("15s", "1s").replace("alerts.yml", str(ALERTS))
+    text = text.replace("127.0.0.1:8081", target).replace("15s", interval).replace("alerts.yml", str(ALERTS))
     path = directory / "prometheus.yml"
     path.write_text(text)
     return path
@@ -156,12 +157,16 @@ async def watch_stocks(url: str, updates: int) -> None:
                 return
 
 
-# Scrapes, one a second.
-@pytest.mark.parametrize("scrapes", [5, pytest.param(60, marks=pytest.mark.prometheus_long)])
+@pytest.mark.parametrize(
+    ("scrapes", "interval"), [(5, "200ms"), pytest.param(60, "1s", marks=pytest.mark.prometheus_long)]
+)
 @pytest.mark.timeout(300)
-def test_a_real_prometheus_scrapes_a_server_and_answers(tmp_path: Path, scrapes: int) -> None:
+def test_a_real_prometheus_scrapes_a_server_and_answers(tmp_path: Path, scrapes: int, interval: str) -> None:
     server = ServerProcess(tmp_path, {"demo.pace": 3.0})
-    with server, Prometheus(tmp_path, configured(tmp_path, f"127.0.0.1:{server.api_port}")) as prometheus:
+    with ExitStack() as stack:
+        stack.enter_context(server)
+        configuration = configured(tmp_path, f"127.0.0.1:{server.api_port}", interval)
+        prometheus = stack.enter_context(Prometheus(tmp_path, configuration))
         asyncio.run(watch_stocks(server.url, 20))
         for count in range(1, scrapes + 1):
             prometheus.wait_for(f'count_over_time(up{{job="penstock"}}[5m]) >= {count}')

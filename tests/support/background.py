@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from unittest.mock import patch
 
 import uvloop
 
@@ -21,6 +22,7 @@ from penstock.doors.tlcp.refusals import control_error
 from penstock.kernel.ports import Authority, Event, Selector, SessionFacts
 from penstock.kernel.session import Session
 from penstock.server import Server
+from penstock.transport import closing
 
 T = TypeVar("T")
 
@@ -165,7 +167,9 @@ class ServerThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        # The test is over: connections that it has left open need not be waited for.
+        with patch.object(closing, "LINGER", 0.01):
+            self.stop()
 
     def stop(self) -> None:
         """Graceful, as on SIGTERM."""

@@ -27,12 +27,15 @@ EXCLUDED = "positive_data_acceptance,ignored_auth"
 # Seconds that a run may take.
 PATIENCE = 1_200 if LONG else 110
 
+# Each boundary of each schema is gone through once, by the user who is let through to it; a longer search does so for both.
+PHASES = {"root": "examples,coverage,fuzzing", "eve": "examples,coverage,fuzzing" if LONG else "examples,fuzzing"}
+
 OPERATIONS = 27
 
 pytestmark = pytest.mark.timeout(PATIENCE + 10)
 
 
-@pytest.mark.parametrize("user", ["root", "eve"])
+@pytest.mark.parametrize("user", PHASES)
 def test_whoever_asks_is_answered_as_documented(site: AdminSite, tmp_path: Path, user: str) -> None:
     streams = [site.exchange.stream() for _ in range(3)]
     for stream in streams:
@@ -43,7 +46,7 @@ def test_whoever_asks_is_answered_as_documented(site: AdminSite, tmp_path: Path,
     command += ["--exclude-checks", EXCLUDED, "--max-examples", str(EXAMPLES), "--continue-on-failure"]
     command += ["--warnings", "off", "--no-color", "--header", f"Authorization: Bearer {bearer}"]
     # Not to give the token back, with which all others are made.
-    command += ["--exclude-operation-id", "logout_login_delete", "--phases", "examples,coverage,fuzzing"]
+    command += ["--exclude-operation-id", "logout_login_delete", "--phases", PHASES[user]]
     if not LONG:
         command += ["--seed", "1", "--no-shrink"]
     # Without those of the machine: a proxy is not to be asked for what is on this one.
