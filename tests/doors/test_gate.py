@@ -18,7 +18,7 @@ from tests.conformance.phrases import create
 from tests.support.background import BackgroundServer
 from tests.support.raw import Exchange
 
-SETS = ("A", "B")
+SETS = ("A", "B", "DASHBOARD")
 USERS = (None, "ann", "bob", "A")
 MAX_LAG = 200
 MAX_MEMORY = 1_000
@@ -84,7 +84,9 @@ class GateMachine(RuleBasedStateMachine):
         self.now += seconds
 
     def expected(self, adapter_set: str, user: str | None) -> Reason | None:
-        if self.all_blocked or self.draining or adapter_set in self.blocked_sets or user in self.blocked_users:
+        if self.draining or adapter_set in self.blocked_sets:
+            return Reason.BLOCKED
+        if adapter_set != "DASHBOARD" and (self.all_blocked or user in self.blocked_users):
             return Reason.BLOCKED
         lags = [late for when, late in self.late if when > self.now - 1.0]
         if self.next_beat is not None:

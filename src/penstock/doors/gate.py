@@ -12,6 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from penstock.config import LimitsSection
+from penstock.config.checks import DASHBOARD_SET
 from penstock.doors.load import Load
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.tally import Tally
@@ -57,13 +58,19 @@ class Gate:
             raise refusal
 
     def _refusal(self, adapter_set: str, user: str | None) -> Refusal | None:
-        if self.draining or BlockKey(BlockScope.ALL) in self.blocks:
-            return Refusal(Reason.BLOCKED, BLOCKED)
-        if BlockKey(BlockScope.ADAPTER_SET, adapter_set) in self.blocks:
-            return Refusal(Reason.BLOCKED, BLOCKED)
-        if user is not None and BlockKey(BlockScope.USER, user) in self.blocks:
+        if self.draining or self._is_blocked(adapter_set, user):
             return Refusal(Reason.BLOCKED, BLOCKED)
         return self._overload()
+
+    def _is_blocked(self, adapter_set: str, user: str | None) -> bool:
+        if BlockKey(BlockScope.ADAPTER_SET, adapter_set) in self.blocks:
+            return True
+        if adapter_set == DASHBOARD_SET:
+            # Administrators do not lock themselves out; and their names are not those of other sets' users.
+            return False
+        if BlockKey(BlockScope.ALL) in self.blocks:
+            return True
+        return user is not None and BlockKey(BlockScope.USER, user) in self.blocks
 
     def _overload(self) -> Refusal | None:
         limits = self._limits

@@ -234,6 +234,15 @@ def test_new_sessions_are_blocked_and_let_in_again(
     assert [each["action"] for each in actions(site)] == ["block", "unblock"]
 
 
+def test_a_dashboard_is_let_in_whoever_is_blocked_unless_its_own_set_is(site: AdminSite) -> None:
+    asked = create(polling=True, adapter_set="DASHBOARD", user="root", password="root-secret")
+    for block in ({"scope": "all"}, {"scope": "user", "name": "root"}):
+        site.ask("PUT", "/blocks", block)
+        assert site.exchange.request("create_session", asked)[0].startswith("CONOK,")
+    site.ask("PUT", "/blocks", {"scope": "adapter_set", "name": "DASHBOARD"})
+    assert site.exchange.request("create_session", asked) == ["CONERR,10,New sessions temporarily blocked"]
+
+
 # -- adapters -------------------------------------------------------------------------------------------------------
 
 
