@@ -268,7 +268,7 @@ class Server:
             administrators,
         )
         self.steering = admin.steering
-        self._has_dashboard = admin.has_users
+        self._admin = admin
         queries = QueriesService(data_dir)
         shown = tables(config, origins, core.kernel, roster, lambda: queries.queries)
         overview = ServerOverview(config, self.sampler, shown, self.listeners)
@@ -322,10 +322,17 @@ class Server:
     async def start(self) -> None:
         """Start the adapters, then open the ports; raises StartError with the reason."""
         await self._stack.open()
-        if self._has_dashboard:
-            # Its page comes from the API port and uses the streaming port, which is another origin.
-            self.stream.origins.neighbour_port = self.api_port
+        if self._admin.has_users:
+            self._open_dashboard()
         self._ready = True
+
+    def _open_dashboard(self) -> None:
+        """Its page comes from any listener that serves it, and uses the streaming port, which may be another origin."""
+        found = self._api.listeners()
+        if self.config.admin.dashboard_at_stream:
+            found += self._stream.listeners()
+            self.stream.dashboard = self._admin.site
+        self.stream.origins.neighbour_ports = [each.port for each in found]
 
     async def stop(self) -> None:
         """Ask every client to bind again, close the ports, stop the adapters."""

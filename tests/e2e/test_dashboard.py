@@ -27,7 +27,7 @@ from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.version import NEWEST
 from tests.conformance.phrases import add, batch
 from tests.services.admin.site import AdminSite
-from tests.support.administration import write_users
+from tests.support.administration import basic, write_users
 from tests.support.background import BackgroundServer
 from tests.support.browser import PATIENCE, Watch
 from tests.support.process import READY, ServerProcess
@@ -143,12 +143,53 @@ def test_the_streaming_port_has_no_dashboard_unless_it_is_allowed(site: AdminSit
 
 
 @pytest.mark.config({"admin.dashboard_at_stream": True})
-def test_the_streaming_port_leads_to_the_dashboard_where_it_is_allowed(site: AdminSite, watch: Watch) -> None:
-    watch.page.goto(f"http://127.0.0.1:{site.port}/dashboard/")
-    expect(watch.page).to_have_url(f"http://127.0.0.1:{site.api_port}/dashboard/")
-    fill_in(watch.page, "eve", "eve-secret")
-    wait_until_live(watch.page)
-    assert status_of(site.port, "/dashboard/", {"Host": "a/b"})[0] in (400, 404)
+def test_the_streaming_port_serves_the_dashboard_where_it_is_allowed(site: AdminSite, watch: Watch) -> None:
+    page = opened(watch, site.port, "sessions")
+    assert page.url == f"http://127.0.0.1:{site.port}/dashboard/#sessions"
+    with subscribed(site, "ann") as stream:
+        act(page, "ann", "End session").get_by_role("button", name="End session").click()
+        assert stream.read_until("END")[-1] == "END,32,The session was closed by an administrator"
+    assert watch.complaints() == []
+
+
+@pytest.mark.config({"admin.dashboard_at_stream": True})
+def test_at_the_streaming_port_administration_is_for_the_dashboards_own_page(site: AdminSite) -> None:
+    assert status_of(site.port, "/dashboard")[1]["location"] == "dashboard/"
+    status, headers = status_of(site.port, "/dashboard/", {"Host": "evil'; script-src *"})
+    assert status == 400 or "connect-src 'self';" in headers["content-security-policy"]
+    login = {"Authorization": basic("root")}
+    assert status_of(site.port, "/api/admin/me")[0] == 401
+    assert status_of(site.port, "/api/admin/me", login)[0] == 200
+    own = f"http://127.0.0.1:{site.port}"
+    assert status_of(site.port, "/api/admin/me", {**login, "Origin": own})[0] == 200
+    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{site.port + 1}"):
+        assert status_of(site.port, "/api/admin/me", {**login, "Origin": origin})[0] == 403
+    # Nothing else of the API port has come along.
+    for path in ("/metrics", "/api/2/things", "/api/administrators", "/dashboards"):
+        assert status_of(site.port, path, login)[0] == 404
+
+
+LISTENERS = """
+[listeners.inside]
+port = 0
+
+[listeners.api-inside]
+port = 0
+serves = "api"
+"""
+
+
+@pytest.mark.parametrize("listener", ["inside", "api-inside"])
+@pytest.mark.config({"cors.allow_origins": [], "stream.allow_websocket_origins": [], "admin.dashboard_at_stream": True})
+def test_a_listener_with_a_name_serves_the_dashboard_and_its_page_is_known(
+    request: pytest.FixtureRequest, tmp_path: Path, watch: Watch, listener: str
+) -> None:
+    (tmp_path / "penstock.toml").write_text(LISTENERS)
+    settings = request.node.get_closest_marker("config").args[0]
+    with AdminSite(tmp_path, settings, tmp_path / "penstock.toml") as site:
+        page = opened(watch, site.port_of(listener), "picture")
+        expect(figure(page, "CLIENTS.SESSIONS")).to_have_text("1")
+        assert watch.complaints() == []
 
 
 def test_a_wrong_login_is_told_and_another_attempt_works(site: AdminSite, watch: Watch) -> None:

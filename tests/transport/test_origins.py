@@ -12,7 +12,7 @@ CLOSED = CorsSection(allow_origins=())
 
 def origins(neighbour: int) -> Origins:
     made = Origins(CLOSED)
-    made.neighbour_port = neighbour
+    made.neighbour_ports = [neighbour]
     return made
 
 

@@ -115,7 +115,7 @@ def _has_all(request: HttpRequest) -> bool:
 
 
 class Exchange:
-    """One request and its answer."""
+    """One request and its answer, on a connection of any port."""
 
     __slots__ = (
         "_all_given",
@@ -135,7 +135,7 @@ class Exchange:
         "_woken",
     )
 
-    def __init__(self, connection: AsgiConnection, request: HttpRequest) -> None:
+    def __init__(self, connection: HttpConnection, request: HttpRequest) -> None:
         self._connection = connection
         self._request = request
         # The application has received the whole body.

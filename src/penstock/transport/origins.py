@@ -49,21 +49,21 @@ class Origins:
         self._methods = ", ".join(methods)
         self._headers = ", ".join((*headers, *cors.accept_extra_headers))
         self._exposed = ", ".join(exposed)
-        # Another port of this server, whose pages may use this one as well; 0: none.
-        self.neighbour_port = 0
+        # Other ports of this server, whose pages may use this one as well.
+        self.neighbour_ports: Collection[int] = ()
 
     def allows(self, origin: str, host: str | None = None) -> bool:
         """`host` is the header of this name in the request."""
         return allows(self._cors.allow_origins, origin) or self.is_neighbour(origin, host)
 
     def is_neighbour(self, origin: str, host: str | None) -> bool:
-        """Whether the page has come from the other port, of the host that the browser has asked now."""
-        if not self.neighbour_port or host is None:
+        """Whether the page has come from one of the other ports, of the host that the browser has asked now."""
+        if not self.neighbour_ports or host is None:
             return False
         try:
             page, asked = urlsplit(origin), urlsplit(f"//{host}")
             port = page.port or DEFAULT_PORTS.get(page.scheme)
-            return port == self.neighbour_port and page.hostname is not None and page.hostname == asked.hostname
+            return port in self.neighbour_ports and page.hostname is not None and page.hostname == asked.hostname
         except ValueError:
             # A port that is no number.
             return False

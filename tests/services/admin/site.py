@@ -16,10 +16,13 @@ from tests.support.raw import Exchange
 class AdminSite(BackgroundServer):
     """`ask` as root, unless another Authorization is given."""
 
-    def __init__(self, directory: Path, overrides: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, directory: Path, overrides: Mapping[str, object] | None = None, file: Path | None = None
+    ) -> None:
+        """`file` is a configuration file, as for any server of tests."""
         self.users = directory / "users"
         write_users(self.users)
-        super().__init__({"admin.users": str(self.users), **(overrides or {})})
+        super().__init__({"admin.users": str(self.users), **(overrides or {})}, file)
         self.data_dir = directory / "data"
 
     def make(self) -> Server:

@@ -26,7 +26,7 @@ class AdminSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Positive, about("How long a token is good that somebody has got by logging in; then they log in again.")
     ] = 60
     dashboard_at_stream: Annotated[
-        bool, about("Whether `/dashboard/` of the streaming port leads to that of the API port, on the same host.")
+        bool, about("Whether the streaming port serves `/dashboard/` as well, and `/api/admin`, which it needs.")
     ] = False
     stream_address: Annotated[
         WebAddress,

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.config import Config
 from penstock.doors.stream.file_response import FileResponse
@@ -21,6 +20,7 @@ from penstock.doors.stream.pages import Pages
 from penstock.doors.stream.turns import Turns
 from penstock.log import get
 from penstock.monitor.health import Answer, live
+from penstock.transport.asgi import Application, Exchange
 from penstock.transport.entrance import Entrance, stream_entrances
 from penstock.transport.episode import Episode
 from penstock.transport.origins import Origins
@@ -43,10 +43,7 @@ STOP_PATIENCE = 5.0
 
 PROBES = frozenset({"/health", "/ready"})
 
-# The header of this name, if it makes sense: a name or an address, and perhaps a port.
-HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")
-
-# The folder of the pages that only the API port serves.
+# The folder of the pages that the administration serves.
 DASHBOARD = "dashboard"
 
 
@@ -71,7 +68,10 @@ class StreamDoor(HttpPort):
         self.folder = Folder(config.pages) if config.pages.directory else None
         # For files of that folder, so that a slow disk keeps nobody else waiting.
         self._disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="pages")
-        self._files: set[asyncio.Task[None]] = set()
+        # Files and the dashboard: each may outlive the connection that it is asked for over.
+        self._answers: set[asyncio.Task[None]] = set()
+        # With the administration that it needs; None where it is not served.
+        self.dashboard: Application | None = None
         self._trespasses = Episode(log, "page refused", "no longer a page that is refused")
         self._ready = ready
 
@@ -89,13 +89,11 @@ class StreamDoor(HttpPort):
         else:
             await self.tlcp.answer_http(name, response)
 
-    def leads_to(self, path: str, host: str) -> str | None:
-        """Where somebody is sent who looks for the dashboard here, if the configuration allows it."""
-        port, name = self.origins.neighbour_port, HOST.fullmatch(host)
-        if not self.config.admin.dashboard_at_stream or not port or name is None:
-            return None
-        scheme = "https" if self.config.api.tls.enabled else "http"
-        return f"{scheme}://{name[1]}:{port}/{DASHBOARD}/" if path.rstrip("/") == f"/{DASHBOARD}" else None
+    def answer_dashboard(self, connection: StreamConnection, request: HttpRequest, dashboard: Application) -> None:
+        """Have the dashboard, or the administration behind it, answer a request."""
+        exchange = Exchange(connection, request)
+        connection.answer_by(exchange)
+        self._keep(exchange.run(dashboard))
 
     def probe(self, path: str) -> tuple[int, bytes] | None:
         """Status and body of a probe, if there is one at this path; the API port has the same."""
@@ -109,9 +107,12 @@ class StreamDoor(HttpPort):
         refused = partial(self._trespassed, connection.address)
         response = FileResponse(connection, request, folder, self._disk_threads, refused)
         connection.answer_by(response)
-        task = asyncio.get_running_loop().create_task(response.run())
-        self._files.add(task)
-        task.add_done_callback(self._files.discard)
+        self._keep(response.run())
+
+    def _keep(self, answer: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(answer)
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
 
     def _trespassed(self, address: str, error: HttpError) -> None:
         self._trespasses.occurred(address=address, reason=error.message)
@@ -124,7 +125,7 @@ class StreamDoor(HttpPort):
         self.turns.run()
         await self.wait(STOP_PATIENCE)
         self.abort()
-        if self._files:
-            await asyncio.wait(self._files)
+        if self._answers:
+            await asyncio.wait(self._answers)
         self._disk_threads.shutdown(wait=False)
         self._trespasses.close()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from penstock.transport.proxies import NamedClient
 
 _SOCKET_PATH = re.compile(r"(/.*)?/lightstreamer/?")
+# The dashboard, and what its page asks for.
+_DASHBOARD_PATH = re.compile(r"/(?:dashboard|api/admin)(?:/.*)?", re.DOTALL)
 _REQUEST_PATH = re.compile(r"(?:/.*)?/lightstreamer/([A-Za-z_]+)\.txt")
 
 # Requests whose answers are streams of notifications, or polls; the names are the same in all protocols.
@@ -55,8 +57,13 @@ class StreamConnection(HttpConnection):
             headers = self.door.origins.preflight(origin, host) if origin else [("Allow", "GET, HEAD, POST, OPTIONS")]
             self.send_complete(request, 204, headers, b"")
             return
+        dashboard = self.door.dashboard
         match = _REQUEST_PATH.fullmatch(path)
-        if match is not None:
+        if dashboard is not None and _DASHBOARD_PATH.fullmatch(path):
+            self.door.requests["page"] += 1
+            self._check_own_page(origin, request.headers.get("host", ""))
+            self.door.answer_dashboard(self, request, dashboard)
+        elif match is not None:
             self.door.requests["session" if match[1] in SESSION_REQUESTS else "control"] += 1
             self._text_request(request, match[1], origin)
         elif request.method not in ("GET", "HEAD"):
@@ -72,6 +79,11 @@ class StreamConnection(HttpConnection):
     def hear(self, request: HttpRequest) -> None:
         if _REQUEST_PATH.fullmatch(request.path) is not None:
             self.door.tlcp.hear_http(request)
+
+    def _check_own_page(self, origin: str | None, host: str) -> None:
+        """Other pages may have streams of this port; what administrators see and do is for the dashboard's alone."""
+        if origin is not None and origin.lower().partition("://")[2] != host.lower():
+            raise HttpError(403, "Only the dashboard's own page may ask for this here")
 
     def _text_request(self, request: HttpRequest, name: str, origin: str | None) -> None:
         if request.method not in ("GET", "POST"):
@@ -105,10 +117,6 @@ class StreamConnection(HttpConnection):
         if page is None:
             if path == "/" and not self.door.pages.are_built:
                 self.send_complete(request, 404, TEXT, NOT_BUILT)
-                return
-            elsewhere = self.door.leads_to(path, request.headers.get("host", ""))
-            if elsewhere is not None:
-                self.send_complete(request, 307, (("Location", elsewhere), *TEXT), b"")
                 return
             raise HttpError(404, f"There is nothing at {path}")
         if request.headers.get("if-none-match") == page.etag:

@@ -1,4 +1,4 @@
-"""The page of the dashboard at the API port: its files, and the policy that says where it may connect to.
+"""The page of the dashboard: its files, and the policy that says where it may connect to.
 
 What the page is made of is in `web/`; its files are read by `penstock.doors.stream.pages`.
 Read next: docs/dashboard.md.
@@ -6,6 +6,7 @@ Read next: docs/dashboard.md.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
@@ -13,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from penstock.doors.stream.door import HOST
 from penstock.doors.stream.pages import NOT_BUILT, Page, Pages
 from penstock.services.admin.models import StreamInfo
 
@@ -21,6 +21,9 @@ PATH = "/dashboard"
 ASSETS = "/assets"
 
 NOTHING_ELSE = "frame-ancestors 'none'; form-action 'none'; base-uri 'none'"
+
+# The header of this name, if it makes sense: a name or an address, and perhaps a port.
+HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")
 
 SCHEMES = {"http": "ws", "https": "wss"}
 

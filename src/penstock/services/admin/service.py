@@ -25,6 +25,7 @@ from penstock.services.service import Service
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from starlette.routing import BaseRoute, Router
 
     from penstock.adapters.access.users import UserFile
     from penstock.doors.tlex.door import TlexDoor
@@ -58,6 +59,8 @@ class AdminService(Service):
         self._listeners = listeners
         # There once it is open.
         self._logins: Logins | None = None
+        # All of it, for other ports than that of the API; there once that one is open.
+        self.site: Router | None = None
         self._audit = Audit(lambda: journal.gatherer)
         self.steering = Steering(kernel, gate, roster, tlex, push, self._audit)
 
@@ -86,6 +89,8 @@ class AdminService(Service):
 
     def mount(self, application: FastAPI) -> None:
         # Here and not at the top: whoever only looks at the list of services need not wait for these.
+        from starlette.routing import Router
+
         from penstock.services.admin.guard import Guard
         from penstock.services.admin.page import page_routes
         from penstock.services.admin.routes import PREFIX, build
@@ -94,9 +99,11 @@ class AdminService(Service):
         logins = self._open_logins()
         routes = build(self.steering, logins, self._audit, self._stream)
         guarded = Guard(routes, logins, self._config.api.cors.allow_origins)
-        application.router.routes.append(below(PREFIX, guarded))
+        own: list[BaseRoute] = [below(PREFIX, guarded)]
         if self.has_users:
-            application.router.routes.extend(page_routes(self._stream))
+            own.extend(page_routes(self._stream))
+        application.router.routes.extend(own)
+        self.site = Router(own)
 
     def _stream(self) -> StreamInfo:
         from penstock.services.admin.models import StreamInfo
