@@ -32,6 +32,7 @@ from tests.support.background import BackgroundServer
 from tests.support.browser import PATIENCE, Watch
 from tests.support.process import READY, ServerProcess
 from tests.support.raw import Stream
+from tests.support.tls_front import TlsFront
 
 pytestmark = pytest.mark.browser
 
@@ -225,6 +226,30 @@ def test_the_dashboard_needs_no_origin_to_be_opened_to_strangers(site: AdminSite
     path = "/lightstreamer/create_session.txt?LS_protocol=TLCP-2.4.0"
     for origin in ("http://evil.example", f"http://evil.example:{site.api_port}", f"http://127.0.0.1:{site.port + 1}"):
         assert status_of(site.port, path, {"Origin": origin})[0] == 403
+    assert watch.complaints() == []
+
+
+def test_behind_a_proxy_that_ends_tls_the_dashboard_works_below_its_path(tmp_path: Path, browser: Browser) -> None:
+    with TlsFront("/operations") as front:
+        settings = {"admin.dashboard_at_stream": True, "admin.stream_address": front.url}
+        with AdminSite(tmp_path, settings) as site, browser.new_context(ignore_https_errors=True) as context:
+            front.behind = site.port
+            watch = Watch(context)
+            watch.page.goto(f"{front.url}/dashboard/#sessions")
+            fill_in(watch.page, "root", "root-secret")
+            wait_until_live(watch.page)
+            expect(cell(rows(watch.page, "sessions"), "transport")).to_have_text(["websocket"], timeout=PATIENCE)
+            assert watch.complaints() == []
+
+
+def test_without_websockets_the_dashboard_streams_by_http(site: AdminSite, watch: Watch) -> None:
+    # As a proxy does that knows no WebSockets.
+    watch.page.route_web_socket(re.compile("."), lambda socket: socket.close())
+    page = opened(watch, site.api_port, "sessions")
+    with subscribed(site, "ann") as stream:
+        expect(cell(rows(page, "sessions"), "transport")).to_have_text(["http-streaming"] * 2, timeout=PATIENCE)
+        act(page, "ann", "End session").get_by_role("button", name="End session").click()
+        assert stream.read_until("END")[-1] == "END,32,The session was closed by an administrator"
     assert watch.complaints() == []
 
 
