@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -185,7 +185,11 @@ class ServerThread:
         async def run() -> T:
             return function(*arguments)
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
+        return self.run(run())
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the server's thread and return what it returns."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
 
     def ask_authority(self, session: str, question: Question) -> tuple[int, str] | None:
         """Ask the metadata adapter about a session: None if it agrees, else what a TLCP client is told."""
@@ -199,7 +203,7 @@ class ServerThread:
                 return error.code, error.message
             return None
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(20)
+        return self.run(run())
 
     @property
     def host(self) -> str:
