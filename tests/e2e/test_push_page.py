@@ -23,7 +23,7 @@ def test_the_example_does_what_the_page_says(tmp_path: Path, caplog: pytest.LogC
     page = PAGE.read_text("utf-8")
     (configuration,) = re.findall(r"(?ms)^```toml\n(.*?)^```", page)
     commands = re.findall(r"(?m)^(?:curl|penstock) .*$", page)
-    serve, create, register, activate, devices, subscriptions, send_test = commands
+    serve, create, register, activate, applications, devices, subscriptions, send_test = commands
     assert serve == "penstock demo --config penstock.toml --data-dir data"
     users, file = tmp_path / "users", tmp_path / "penstock.toml"
     write_users(users)
@@ -48,6 +48,7 @@ def test_the_example_does_what_the_page_says(tmp_path: Path, caplog: pytest.LogC
         while logged not in caplog.text:
             assert time.monotonic() < deadline, caplog.text
             time.sleep(0.05)
+        assert "Apple     com.mydomain.myapp" in typed(server, applications)
         assert f"{device}  Apple     com.mydomain.myapp  ACTIVE" in typed(server, devices)
         assert f"{subscription}  {device}  TRIGGERED" in typed(server, subscriptions.replace("<device-ID>", device))
         tested = typed(server, send_test.replace("<device-ID>", device))

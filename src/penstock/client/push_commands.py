@@ -24,6 +24,16 @@ Device = Annotated[str, typer.Argument(metavar="DEVICE", help="Its id, as `penst
 
 
 @app.command()
+def applications(context: typer.Context, as_json: Json = False) -> None:
+    """List the applications, with the public keys of sites, and which are held back."""
+    found = ask(context, "GET", "/push/applications")
+    if as_json:
+        print_json(found)
+    else:
+        print_table(found, ("platform", "application", "held_back", "public_key"))
+
+
+@app.command()
 def devices(
     context: typer.Context,
     application: Annotated[

@@ -37,6 +37,7 @@ class HandProvider:
     platform = Platform.APPLE
     application = APPLICATION
     max_payload = 4_096
+    public_key: str | None = None
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, Notification]] = []

@@ -94,6 +94,21 @@ def test_commands_print_tables_and_send_tests(server: PushServer) -> None:
     assert "there is no such device" in command(server, "send-test", "nobody")[1]
 
 
+def test_applications_are_listed_with_public_keys_and_why_they_are_held_back(server: PushServer) -> None:
+    expected = {"platform": "Apple", "application": APPLICATION, "held_back": None, "public_key": None}
+    assert ask(server.api_port, "GET", "/push/applications").body == [expected]
+    server.provider.answer = lambda notification: Handover(Verdict.CREDENTIALS, "ExpiredProviderToken")
+    server.provider.public_key = "BCVx"
+    with server.client() as client:
+        client.register()
+        client.activate()
+        server.update("item1", x="2")
+        server.wait(lambda: bool(server.engine.memory.sender.held))
+    assert ask(server.api_port, "GET", "/push/applications").body == [
+        expected | {"held_back": "ExpiredProviderToken", "public_key": "BCVx"}
+    ]
+
+
 def test_viewers_may_look_and_not_send(server: PushServer) -> None:
     device, _ = fired(server)
     assert ask(server.api_port, "GET", "/push/devices", authorization=basic("eve")).status == 200

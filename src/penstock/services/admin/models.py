@@ -196,6 +196,13 @@ class TlexSessionList(BaseModel):
     sessions: list[TlexSessionInfo]
 
 
+class PushApplicationInfo(BaseModel):
+    platform: str
+    application: str
+    held_back: str | None = Field(description="Why nothing is sent to its devices: its credentials are not accepted.")
+    public_key: str | None = Field(description="What pages give to the browser, for Web Push.")
+
+
 class PushDeviceInfo(BaseModel):
     device: str
     platform: str

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.push.records import Device, Platform, PushSubscription
 from penstock.services.admin.lists import LOOKED_AT_PER_TURN, ListPart
 from penstock.services.admin.models import (
+    PushApplicationInfo,
     PushDeviceInfo,
     PushDeviceList,
     PushSubscriptionInfo,
@@ -27,6 +28,19 @@ TEST_PAYLOADS = {
     Platform.GOOGLE: '{"notification":{"body":"A test from Penstock"}}',
     Platform.WEB: '{"body":"A test from Penstock"}',
 }
+
+
+def applications(engine: PushEngine) -> list[PushApplicationInfo]:
+    held = engine.memory.sender.held
+    return [
+        PushApplicationInfo(
+            platform=key[0].value,
+            application=key[1],
+            held_back=held.get(key),
+            public_key=getattr(provider, "public_key", None),
+        )
+        for key, provider in engine.providers.items()
+    ]
 
 
 async def devices(part: ListPart, engine: PushEngine, application: str | None, status: str | None) -> PushDeviceList:

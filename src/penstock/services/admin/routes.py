@@ -37,6 +37,7 @@ from penstock.services.admin.models import (
     ItemList,
     LevelSetting,
     LoginInfo,
+    PushApplicationInfo,
     PushDeviceList,
     PushSubscriptionList,
     PushTest,
@@ -319,6 +320,10 @@ def _add_tlex(app: FastAPI, steering: Steering) -> None:
 
 
 def _add_push(app: FastAPI, steering: Steering) -> None:
+    @app.get("/push/applications", summary="The applications of push notifications", responses=_documented(CONFLICT))
+    async def applications() -> list[PushApplicationInfo]:
+        return push_lists.applications(steering.push())
+
     @app.get("/push/devices", summary="The devices for push notifications", responses=_documented(CONFLICT))
     async def devices(part: InPart, application: Filter = None, status: Filter = None) -> PushDeviceList:
         return await push_lists.devices(part, steering.push(), application, status)
