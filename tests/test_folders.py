@@ -27,7 +27,6 @@ BESIDE = {
 # Rooms whose tests are those of the room around them, and why.
 WITHIN = {
     "config/schema": "its sections are data, and tests/config tries every key of all of them alike",
-    "push/trigger": "a trigger is tried as a whole, against Java as well, in tests/push",
 }
 
 
