@@ -286,37 +286,3 @@ def test_the_sample_command_without_a_protocol_version_is_told_what_is_missing(c
     """It is of the older text protocol then, and not a whole request of that either."""
     answer = curl.output('curl -X POST -d "LS_adapter_set=DEMO" http://localhost:8080/lightstreamer/create_session.txt')
     assert answer == b"LS_op2 is missing; expected LS_op2=create, or LS_protocol in the query string\n"
-
-
-@pytest.mark.config({**FAST, "push.enabled": True, 'push.apple."com.mydomain.myapp".service_level': "test"})
-def test_mobile_push_notifications(curl: Curl, process: ServerProcess) -> None:
-    stream = curl.open(CREATE_WITHOUT_SYNC)
-    session = read_head(stream)
-
-    assert curl.run(REGISTER_DEVICE, session) == ["REQOK,1"]
-    registered = stream.next()
-    assert re.fullmatch(rf"MPNREG,{UUID},MPN_INTERNAL_DATA_ADAPTER", registered)
-    device = registered.split(",")[1]
-
-    assert curl.run(ACTIVATE.replace("<MPN-device-ID>", device), session) == ["REQOK,2"]
-    activated = stream.next()
-    assert re.fullmatch(rf"MPNOK,1,{UUID}", activated)
-    subscription = activated.split(",")[2]
-    alert = rf"Price of Anduct now is {PRICE}"
-    payload = rf'\{{"aps":\{{"badge":1,"sound":"Default","alert":"{alert}"\}}\}}'
-    logged = rf"Payload for subscription {subscription} with notification ID 1: {payload}"
-    deadline = time.monotonic() + 20
-    while re.search(logged, process.log) is None:
-        assert time.monotonic() < deadline, process.log
-        time.sleep(0.01)
-
-    assert curl.run(DESTROY, session) == ["REQOK,3"]
-    assert stream.next() == "END,31,Destroy invoked by client"
-    stream = curl.open(CREATE_WITHOUT_SYNC)
-    session = read_head(stream)
-    assert curl.run(REGISTER_DEVICE, session) == ["REQOK,1"]
-    assert stream.next() == registered
-
-    command = DEACTIVATE.replace("<MPN-device-ID>", device).replace("<MPN-subscription-ID>", subscription)
-    assert curl.run(command, session) == ["REQOK,2"]
-    assert stream.next() == f"MPNDEL,{subscription}"

@@ -15,7 +15,6 @@ from penstock.config import Config
 from penstock.config.address import address_of
 from penstock.kernel.ledger import Ledger
 from penstock.monitor.figures import Family, Kind, counter, gauge, labelled
-from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.service import Service, Shown
 

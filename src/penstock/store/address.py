@@ -14,7 +14,8 @@ FILE = "store.db"
 
 def named_stores(config: Config) -> dict[str, str]:
     """What the configuration says for each part of the server that needs a database and is enabled, by key."""
-    return {"tlex.store": config.tlex.store} if config.tlex.enabled else {}
+    named = {"tlex.store": config.tlex.store} if config.tlex.enabled else {}
+    return named | ({"push.store": config.push.store} if config.push.enabled else {})
 
 
 def is_own(named: str) -> bool:

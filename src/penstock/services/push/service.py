@@ -102,13 +102,8 @@ class PushService(Service):
         if self.desk is None:
             return []
         from penstock.services.push.settings import triggers_of
-        from penstock.store.checking import check_database
 
         triggers_of(self._config.push)
-        try:
-            await asyncio.to_thread(check_database, self._url(), is_made=not self._config.push.store)
-        except Exception as error:
-            raise _unopened(error) from error
         return []
 
     async def open(self) -> None:
@@ -187,29 +182,15 @@ class PushService(Service):
         if self.engine is not None:
             self.engine.mended(self._providers)
 
-    def _url(self) -> str:
-        from penstock.store.address import FILE
-
-        if self._config.push.store:
-            return self._config.push.store
-        if self._data_dir is None:
-            raise StartError("push.store: expected a database URL, because there is no data directory")
-        return f"sqlite:///{self._data_dir.resolve() / FILE}"
-
     def _opened(self) -> tuple[Store, str]:
         """The database and the name of this node in it. Blocks: not for an event loop."""
+        from penstock.store.errors import StoreError
         from penstock.store.node import node_name
-        from penstock.store.presence import note_presence
-        from penstock.store.store import Store
+        from penstock.store.opening import open_store
 
-        url = self._url()
-        own = None if self._config.push.store else self._data_dir
         try:
-            store = Store.open(url)
-            if own is not None:
-                note_presence(own)
-            return store, node_name(self._data_dir)
-        except Exception as error:
+            return open_store(self._config.push.store, self._data_dir), node_name(self._data_dir)
+        except (StoreError, OSError) as error:
             raise _unopened(error) from error
 
     def _made_providers(self) -> dict[Application, ReloadableProvider]:
@@ -336,7 +317,6 @@ def _joined(store: Store, node: str, lease_millis: int) -> PushStore:
 
 
 def _unopened(error: Exception) -> StartError:
-    if isinstance(error, StartError):
-        return error
-    reason = (str(error).splitlines() or [""])[0] or type(error).__name__
-    return StartError(f"push.store: the database cannot be opened: {reason}")
+    from penstock.store.opening import reason
+
+    return error if isinstance(error, StartError) else StartError(f"push.store: {reason(error)}")
