@@ -88,7 +88,9 @@ class PushClient:
         """A request about the client's device, unless changed."""
         if operation == "register":
             return push(operation, **{"deviceToken": self.token, **changes})
-        return push(operation, **{"deviceId": self.device, **changes})
+        if "deviceId" not in changes:
+            changes["deviceId"] = self.device
+        return push(operation, **changes)
 
     def refused(self, operation: str, /, **changes: object) -> str:
         """Why a request is refused."""
@@ -189,6 +191,15 @@ def test_another_token_application_or_platform_is_another_device(client: PushCli
         client.done("register", type="Web", appId="site"),
     ]
     assert len({client.device, *(line.split(",")[1] for line in others)}) == 4
+
+
+@pytest.mark.conformance("mpn.register.one")
+def test_a_session_has_one_device_the_latest_that_it_has_registered(client: PushClient) -> None:
+    former = client.device
+    client.done("register", deviceToken=f"{client.token} other")
+    assert client.refused("reset_badge", deviceId=former).startswith("REQERR,1,45,PN_deviceId: ")
+    client.done("register")
+    assert client.done("reset_badge") == f"MPNZERO,{former}"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ class PushWish:
 
 
 class Desk:
-    """One for all doors. It knows which session has registered which devices."""
+    """One for all doors. It knows which session has registered which device: the latest, one at a time."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class Desk:
         # The triggers that each application accepts.
         self.triggers: Patterns = {}
         self._data_adapter = data_adapter
-        # The sessions that have registered devices with the ids of these, by their own.
-        self._registered: dict[str, tuple[Session, set[str]]] = {}
+        # The sessions that have registered a device, by their ids, each with that of its device.
+        self._registered: dict[str, tuple[Session, str]] = {}
         self._listeners: list[Callable[[Sequence[Change]], None]] = []
 
     @property
@@ -97,7 +97,7 @@ class Desk:
 
     def has_registered(self, session: str, device: str) -> bool:
         found = self._registered.get(session)
-        return found is not None and device in found[1]
+        return found is not None and device == found[1]
 
     def listen(self, tell: Callable[[Sequence[Change]], None]) -> Callable[[], None]:
         self._listeners.append(tell)
@@ -118,7 +118,7 @@ class Desk:
     def devices_in_use(self) -> frozenset[str]:
         """Those that a session has registered."""
         self.forget_closed()
-        return frozenset(device for _, devices in self._registered.values() for device in devices)
+        return frozenset(device for _, device in self._registered.values())
 
     # -- devices --------------------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class Desk:
         device = await engine.decide(
             subjects, lambda: engine.memory.registry.register(key, new_token, engine.clock(), engine.memory.lasting)
         )
-        self._registered.setdefault(session.id, (session, set()))[1].add(device.id)
+        self._registered[session.id] = (session, device.id)
         return device.id, self._data_adapter
 
     def _provider(self, key: DeviceKey) -> Provider:
