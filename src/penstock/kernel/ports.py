@@ -288,6 +288,22 @@ class Wish(Protocol):
     def snapshot_length(self) -> int | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class PlainWish:
+    """A wish that came by no protocol: what the server itself asks for in somebody's name."""
+
+    data_adapter: str
+    group: str
+    schema: str
+    mode: str
+    selector: str | None = None
+    buffer_size: int | None = None
+    max_frequency: float | None = None
+    unfiltered: bool = False
+    snapshot: bool = True
+    snapshot_length: int | None = None
+
+
 class Authority(Protocol):
     """A metadata adapter, seen from the doors: decides who may do what. Raises a Refusal to deny it."""
 

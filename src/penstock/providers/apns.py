@@ -114,10 +114,7 @@ class ApnsProvider:
         """Raise ProviderError if a file cannot be read or is not what it should be."""
         self.application = settings.application
         self._settings = settings
-        try:
-            self._origin, _ = Origin.parse(settings.address)
-        except ValueError as error:
-            raise ProviderError(f"the address of the provider is wrong: {error}") from None
+        self._origin = Origin.configured(settings.address)
         self._signature = self._read_signature()
         self._client = HttpClient(self._read_context(), settings.timeout)
 

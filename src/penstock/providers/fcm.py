@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import quote
 
 from penstock.providers.answers import json_object, reason_word, retry_after
-from penstock.providers.errors import ProviderError
 from penstock.providers.google_access import GoogleAccess, NoAccess, ServiceAccount
 from penstock.providers.http import HttpClient, Origin, client_context
 from penstock.providers.http2 import HttpFailure, HttpReply
@@ -54,10 +53,7 @@ class FcmProvider:
         """Raise ProviderError if a file cannot be read or is not what it should be."""
         self.application = settings.application
         self._settings = settings
-        try:
-            self._origin, _ = Origin.parse(settings.address)
-        except ValueError as error:
-            raise ProviderError(f"the address of the provider is wrong: {error}") from None
+        self._origin = Origin.configured(settings.address)
         account = ServiceAccount.read(settings.service_json_file)
         self._client = HttpClient(client_context(settings.trusted_ca), settings.timeout)
         self._use(account)

@@ -54,6 +54,14 @@ class Origin:
         path = parts.path or "/"
         return Origin(host, 443 if port is None else port), f"{path}?{parts.query}" if parts.query else path
 
+    @staticmethod
+    def configured(address: str) -> Origin:
+        """That of an address out of the configuration; raises ProviderError."""
+        try:
+            return Origin.parse(address)[0]
+        except ValueError as error:
+            raise ProviderError(f"the address of the provider is wrong: {error}") from None
+
 
 class HttpClient:
     """`resolve` says which addresses a host has; it raises HttpFailure for a host that must not be asked."""

@@ -18,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 
 from penstock.providers.answers import json_object, reason_word, retry_after
 from penstock.providers.encryption import MAX_PAYLOAD, SALT_LENGTH, SECRET_LENGTH, encrypt, read_point
-from penstock.providers.errors import ProviderError
 from penstock.providers.http import HttpClient, Origin, client_context, public_addresses
 from penstock.providers.http2 import HttpFailure, HttpReply
 from penstock.providers.keys import kept_private_key
@@ -77,10 +76,7 @@ class WebPushProvider:
         self._services = services
         self._only: Origin | None = None
         if settings.address:
-            try:
-                self._only, _ = Origin.parse(settings.address)
-            except ValueError as error:
-                raise ProviderError(f"the address of the provider is wrong: {error}") from None
+            self._only = Origin.configured(settings.address)
         self._vapid = self._read_vapid()
         resolve = None if self._only else public_addresses
         self._client = HttpClient(client_context(settings.trusted_ca), settings.timeout, resolve)

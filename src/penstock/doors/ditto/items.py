@@ -22,7 +22,7 @@ from penstock.journal.errors import JournalError
 from penstock.journal.gatherer import Gatherer
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
-from penstock.kernel.ports import SessionFacts
+from penstock.kernel.ports import PlainWish, SessionFacts
 from penstock.twins.access import Access, Rights
 from penstock.twins.enforcement import not_found
 from penstock.twins.history import PastMoment
@@ -47,22 +47,6 @@ _READER = "reader"
 READ_ALL: Rights = Access(
     {"entries": {_READER: {"subjects": {_READER: {}}, "resources": {"thing:/": {"grant": ["READ"], "revoke": []}}}}}
 ).rights(frozenset((_READER,)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """A subscription to one item, as a client would ask for it."""
-
-    data_adapter: str
-    group: str
-    schema: str
-    mode: str
-    selector: str | None = None
-    buffer_size: int | None = None
-    max_frequency: float | None = None
-    unfiltered: bool = False
-    snapshot: bool = True
-    snapshot_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +116,7 @@ class Items:
         session = SessionFacts(f"ditto-{secrets.token_hex(8)}", user, item.adapter_set, client, admission.roles)
         schema = list(fields)
         for mode in _MODES:
-            wish = _Wish(item.data_adapter, item.item, " ".join(schema) or "key", mode.value)
+            wish = PlainWish(item.data_adapter, item.item, " ".join(schema) or "key", mode.value)
             try:
                 grant = await judge.judge(session, wish)
             except Refusal as refusal:

@@ -7,14 +7,14 @@ the session's set grants items and fields, and has the last word. Specification:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from penstock.adapters.authority import SetAuthority
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
-from penstock.kernel.ports import DeviceFacts, Grant, PushFacts
+from penstock.kernel.ports import DeviceFacts, Grant, PlainWish, PushFacts
 from penstock.kernel.session import Session
 from penstock.push import arguments
 from penstock.push.format import Format
@@ -40,22 +40,6 @@ MAX_NAMES = 100
 
 Number = TypeVar("Number", int, float)
 Patterns = Mapping[Application, Sequence[Pattern]]
-
-
-@dataclass(frozen=True, slots=True)
-class PushWish:
-    """A subscription as the metadata adapter is asked about it."""
-
-    data_adapter: str
-    group: str
-    schema: str
-    mode: str
-    selector: str | None = None
-    buffer_size: int | None = None
-    max_frequency: float | None = None
-    unfiltered: bool = False
-    snapshot: bool = False
-    snapshot_length: int | None = None
 
 
 class Desk:
@@ -180,7 +164,7 @@ class Desk:
         device = self._own_device(session, request.device)
         self._check_mode(request.mode)
         self._check_lengths(request.format, request.trigger)
-        wish = PushWish(request.data_adapter, request.group, request.schema, request.mode)
+        wish = PlainWish(request.data_adapter, request.group, request.schema, request.mode, snapshot=False)
         authority = self._authority(session)
         grant = await self._granted(authority, session, wish)
         flow = Flow(
@@ -236,7 +220,7 @@ class Desk:
         engine.memory.registry.reconfigure(device.id, replace(change, format=None, trigger=None), engine.clock())
         self._check_lengths(request.format, request.trigger)
         authority = self._authority(session)
-        wish = PushWish(request.data_adapter, request.group, request.schema, request.mode)
+        wish = PlainWish(request.data_adapter, request.group, request.schema, request.mode, snapshot=False)
         names = [
             *(() if request.format is None else format_names(request.format)),
             *arguments.names(request.trigger or ""),
@@ -289,7 +273,7 @@ class Desk:
             if text is not None and len(text) > most:
                 raise PushRefusal(PushReason.TOO_LONG, f"the {name} has {len(text)} characters; {most} are possible")
 
-    async def _granted(self, authority: SetAuthority, session: Session, wish: PushWish) -> Grant:
+    async def _granted(self, authority: SetAuthority, session: Session, wish: PlainWish) -> Grant:
         if wish.data_adapter == self._data_adapter:
             raise Refusal(Reason.DATA_ADAPTER, f"Items of {wish.data_adapter} cannot be pushed")
         grant = await authority.examine(session, wish)
@@ -310,7 +294,7 @@ class Desk:
                 item.check_mode(Mode(flow.mode))
 
     async def _positions(
-        self, authority: SetAuthority, session: Session, wish: PushWish, flow: Flow, names: Iterable[str]
+        self, authority: SetAuthority, session: Session, wish: PlainWish, flow: Flow, names: Iterable[str]
     ) -> dict[str, int]:
         """Which field each name is, from 1: the metadata adapter takes the name for a schema of one field."""
         positions: dict[str, int] = {}
