@@ -8,6 +8,7 @@ import os
 import re
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -27,19 +28,31 @@ SETTINGS: dict[str, object] = {
     f'push.apple."{APPLICATION}".min_send_delay_millis': 0,
     f'push.apple."{APPLICATION}".triggers': [".*"],
 }
+DEVICES = 7
 HANDED_OVER = re.compile(r"Payload for subscription (\S+) with notification ID \d+: (\{.*?\}\})")
 
 pytestmark = pytest.mark.timeout(60 + 6 * KILLS)
 
 
-class Busy(threading.Thread):
-    """Activates one subscription after the other, until the server is killed."""
+class Acknowledged:
+    """What clients have been told."""
 
-    def __init__(self, server: ServerProcess, acknowledged: list[str], deactivated: set[str]) -> None:
+    def __init__(self) -> None:
+        # Tokens with the ids of their devices, once for each registration.
+        self.devices: list[tuple[str, str]] = []
+        self.subscriptions: list[str] = []
+        # These may be gone: it was asked for.
+        self.deactivated: set[str] = set()
+
+
+class Busy(threading.Thread):
+    """Registers a device, and activates one subscription after the other, until the server is killed."""
+
+    def __init__(self, server: ServerProcess, token: str, acknowledged: Acknowledged) -> None:
         super().__init__(daemon=True)
         self._tlcp = Exchange(server.host, server.port)
+        self._token = token
         self._acknowledged = acknowledged
-        self._deactivated = deactivated
         self.begun = threading.Event()
 
     def run(self) -> None:
@@ -48,7 +61,7 @@ class Busy(threading.Thread):
             suppress(OSError, EOFError, AssertionError, ValueError, IndexError),
             PushClient(self._tlcp, "WELCOME") as client,
         ):
-            client.register(f"token {len(self._acknowledged) % 7}")
+            self._acknowledged.devices.append((self._token, client.register(self._token)))
             for number in range(1_000_000):
                 subscription = client.activate(
                     LS_data_adapter="STOCKS",
@@ -57,47 +70,56 @@ class Busy(threading.Thread):
                     PN_notificationFormat='{"aps":{"alert":"${stock_name}"}}',
                     PN_trigger="Double.parseDouble(${last_price}) > 0",
                 )
-                self._acknowledged.append(subscription)
+                self._acknowledged.subscriptions.append(subscription)
                 self.begun.set()
                 if number % 5 == 4:
                     # Before it is asked for: if the answer is lost, it may have been done.
-                    self._deactivated.add(subscription)
+                    self._acknowledged.deactivated.add(subscription)
                     client.done("deactivate", "MPNDEL", PN_deviceId=client.device, PN_subscriptionId=subscription)
 
 
 def test_nothing_acknowledged_is_lost_and_what_has_triggered_is_handed_over(tmp_path: Path) -> None:
     random = Random(18)
-    acknowledged: list[str] = []
-    deactivated: set[str] = set()
+    acknowledged = Acknowledged()
     server = ServerProcess(tmp_path, SETTINGS)
-    for _ in range(KILLS):
+    for number in range(KILLS):
         server.start()
-        busy = Busy(server, acknowledged, deactivated)
+        busy = Busy(server, f"token {number % DEVICES}", acknowledged)
         busy.start()
         assert busy.begun.wait(20), server.log
         time.sleep(random.uniform(0.0, 0.3))
         server.kill()
         busy.join(20)
+    triggered_before = handed_over(server)
     with server:
-        there = statuses(server)
-        lost = [id for id in acknowledged if id not in there and id not in deactivated]
-        assert lost == []
-        assert len(acknowledged) > KILLS
+        devices, there = found(server)
+        assert [(token, id) for token, id in acknowledged.devices if devices[token] != id] == []
+        assert set(acknowledged.subscriptions) - acknowledged.deactivated - there.keys() == set()
+        assert len(acknowledged.subscriptions) > KILLS
         # All of them trigger sooner or later, because stocks are worth something.
         deadline = time.monotonic() + 60
-        while "ACTIVE" in (there := statuses(server)).values():
+        while "ACTIVE" in (there := found(server)[1]).values():
             assert time.monotonic() < deadline, there
-        wanted = {id for id, status in there.items() if status == "TRIGGERED"}
-        while not wanted <= handed_over(server):
-            assert time.monotonic() < deadline, wanted - handed_over(server)
+        triggered = {id for id, status in there.items() if status == "TRIGGERED"}
+        while not triggered <= handed_over(server).keys():
+            assert time.monotonic() < deadline, triggered - handed_over(server).keys()
+    handovers = handed_over(server)
+    print(
+        f"{KILLS} kills: {len(acknowledged.devices)} registrations, {len(acknowledged.subscriptions)} activations and"
+        f" {len(acknowledged.deactivated)} deactivations asked for; {len(handovers)} notifications handed over,"
+        f" {sum(count > 1 for count in handovers.values())} of them more than once,"
+        f" {len(handovers.keys() - triggered_before.keys())} after the last start"
+    )
 
 
-def statuses(server: ServerProcess) -> dict[str, str]:
-    """Every subscription of all devices, as clients see them."""
-    found: dict[str, str] = {}
+def found(server: ServerProcess) -> tuple[dict[str, str], dict[str, str]]:
+    """The id of each token's device, and the status of each subscription, as clients see them."""
+    devices: dict[str, str] = {}
+    statuses: dict[str, str] = {}
     with PushClient(Exchange(server.host, server.port), "WELCOME") as client:
-        for number in range(7):
+        for number in range(DEVICES):
             device = client.register(f"token {number}")
+            devices[f"token {number}"] = device
             client.subscribe(f"SUBS-{device}", "key command", "COMMAND")
             ids = []
             for line in client.stream.read_until("EOS"):
@@ -105,9 +127,10 @@ def statuses(server: ServerProcess) -> dict[str, str]:
                     ids.append(line.split(",")[3].partition("|")[0].removeprefix("SUB-"))
             for id in ids:
                 client.subscribe(f"SUB-{id}", "status", LS_requested_max_frequency="unfiltered")
-                found[id] = client.told("U")[2]
-    return found
+                statuses[id] = client.told("U")[2]
+    return devices, statuses
 
 
-def handed_over(server: ServerProcess) -> set[str]:
-    return {match[1] for match in HANDED_OVER.finditer(server.log)}
+def handed_over(server: ServerProcess) -> Counter[str]:
+    """How often the notification of each subscription was handed over, by the log of all processes so far."""
+    return Counter(match[1] for match in HANDED_OVER.finditer(server.log))
