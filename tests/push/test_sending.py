@@ -21,7 +21,7 @@ from penstock.push.records import (
 )
 from penstock.push.sending import Gone, Loss, Outcome, Sender
 from penstock.push.settings import ApplicationSettings, PushSettings
-from tests.push.world import APP, KEY, activated, activation, registered, registry
+from tests.push.world import APP, KEY, activated, activation, carry_out, registered, registry
 
 APPLE = (Platform.APPLE, APP)
 ACCEPTED, REFUSED = Handover(Verdict.ACCEPTED), Handover(Verdict.REFUSED, "bad topic")
@@ -105,14 +105,52 @@ def test_devices_do_not_wait_for_one_another() -> None:
     assert world.due() == [first, second]
 
 
-def test_no_more_are_given_out_than_asked_for() -> None:
+def test_an_application_has_so_many_places_and_the_next_waits_for_one() -> None:
     world = World()
     first, second = world.make(), world.make(world.two.id)
     world.put(first, second)
     assert world.due(most=1) == [first]
-    assert world.sender.next_due() == 1_000
-    assert world.due(most=0) == []
+    assert (world.due(most=1), world.sender.next_due(), world.sender.waiting_count) == ([], None, 2)
+    world.answer(first, ACCEPTED)
     assert world.due(most=1) == [second]
+    world.answer(second, ACCEPTED)
+    assert (world.due(most=1), world.sender.waiting_count) == ([], 0)
+
+
+def test_a_provider_that_hangs_takes_no_places_of_other_applications() -> None:
+    other = (Platform.APPLE, "com.example.other")
+    world = World(replace(SETTINGS, applications={**SETTINGS.applications, other: SETTINGS.applications[APPLE]}))
+    third = carry_out(world.rules, world.rules.register(replace(KEY, application=other[1]), None, 1_000))
+    world.subscriptions[third.id] = activated(world.rules, third, activation()).id
+    hangs, waits, free = world.make(), world.make(world.two.id), world.make(third.id)
+    world.put(hangs, waits, free)
+    assert world.due(most=1) == [hangs, free]
+
+
+def test_a_place_is_free_again_when_the_device_is_gone_meanwhile() -> None:
+    world = World()
+    first, second = world.make(), world.make(world.two.id)
+    world.put(first, second)
+    assert world.due(most=1) == [first]
+    world.persist((DropDevice(world.one.id),))
+    assert world.due(most=1) == []
+    world.answer(first, ACCEPTED)
+    assert world.due(most=1) == [second]
+
+
+def test_a_paused_device_gets_nothing_new_until_it_is_not_paused_any_more() -> None:
+    world = World()
+    first, second, other = world.make(), world.make(), world.make(world.two.id)
+    world.put(first)
+    assert world.due() == [first]
+    world.sender.pause([world.one.id], world.now)
+    world.put(second, other)
+    world.answer(first, ACCEPTED)
+    world.now += 1_000
+    assert world.due() == [other]
+    assert (world.due(), world.sender.waiting_count) == ([], 2)
+    world.sender.pause([], world.now)
+    assert world.due() == [second]
 
 
 def test_a_device_that_has_nothing_left_is_forgotten_after_the_delay() -> None:

@@ -2,12 +2,13 @@
 
 A device gets one at a time, in their order, with a least delay between them; one that failed is tried again, later each
 time, until its time to live has passed. So a device that is slow or gone holds up no other. An application with wrong
-credentials is held back as a whole. Not here: what is sent (`flows`), and the providers themselves (`ports`).
+credentials is held back as a whole, and one whose provider hangs takes no more than its own places. Not here: what is
+sent (`flows`), and the providers themselves (`ports`).
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -100,7 +101,7 @@ class _Line:
         self.gone = False
         # When it is looked at next; None while it is in flight or parked.
         self.wakes: int | None = None
-        # Held back with its application.
+        # Held back with its application, or waits for a place.
         self.parked = False
 
 
@@ -134,7 +135,21 @@ class _Tally:
 class Sender:
     """The notifications that are to be sent to the devices of a registry."""
 
-    __slots__ = ("_heap", "_held", "_lines", "_numbers", "_registry", "lost", "retried", "sent", "waiting_count")
+    __slots__ = (
+        "_crowds",
+        "_flights",
+        "_heap",
+        "_held",
+        "_lines",
+        "_numbers",
+        "_paused",
+        "_places",
+        "_registry",
+        "lost",
+        "retried",
+        "sent",
+        "waiting_count",
+    )
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -143,6 +158,12 @@ class Sender:
         self._heap: list[tuple[int, int, _Line]] = []
         self._numbers = count()
         self._held: dict[Application, _Held] = {}
+        # What is on its way, by the notifications' ids; how much of each application; who waits for a place there.
+        self._flights: dict[str, Application] = {}
+        self._places: Counter[Application] = Counter()
+        self._crowds: dict[Application, deque[_Line]] = {}
+        # Devices to which nothing is sent now.
+        self._paused: frozenset[str] = frozenset()
         # Accepted by providers; attempts that failed and were tried again; and given up.
         self.sent = 0
         self.retried = 0
@@ -210,6 +231,14 @@ class Sender:
         if line.flight is None and line.wakes is None and not line.parked:
             self._wake(line, max(now, line.not_before))
 
+    def pause(self, devices: Iterable[str], now: int) -> None:
+        """Send nothing new to these, and again to others that were paused."""
+        before, self._paused = self._paused, frozenset(devices)
+        for device in before - self._paused:
+            line = self._lines.get(device)
+            if line is not None and line.flight is None and line.wakes is None and not line.parked:
+                self._wake(line, max(now, line.not_before))
+
     def _make_room(self, line: _Line, tally: _Tally) -> None:
         """Those of triggers stay, also beyond the limit: each subscription has one until a client changes it."""
         most = self._registry.settings.queue_per_device
@@ -232,24 +261,32 @@ class Sender:
     # -- what goes out --------------------------------------------------------------------------------------------
 
     def due(self, now: int, most: int | None = None) -> Round:
-        """What is to be sent now, `most` at most; it is in flight from then on."""
+        """What is to be sent now; it is in flight from then on, `most` of one application at most."""
         tally = _Tally()
         send: list[tuple[Notification, Device]] = []
         for held in self._held.values():
             # Those that have nothing to try are passed over.
-            while held.lines and held.probe is None and held.tries <= now and (most is None or len(send) < most):
-                line = held.lines.popleft()
-                line.parked = False
-                self._look(line, now, send, tally)
-        while self._heap and self._heap[0][0] <= now and (most is None or len(send) < most):
+            while held.lines and held.probe is None and held.tries <= now:
+                self._look_again(held.lines, now, most, send, tally)
+        for application, crowd in self._crowds.items():
+            while crowd and (most is None or self._places[application] < most):
+                self._look_again(crowd, now, most, send, tally)
+        while self._heap and self._heap[0][0] <= now:
             wakes, _, line = heappop(self._heap)
             if line.wakes == wakes:
                 line.wakes = None
-                self._look(line, now, send, tally)
+                self._look(line, now, most, send, tally)
         return Round(tuple(send), tally.outcome())
 
+    def _look_again(
+        self, parked: deque[_Line], now: int, most: int | None, send: list[tuple[Notification, Device]], tally: _Tally
+    ) -> None:
+        line = parked.popleft()
+        line.parked = False
+        self._look(line, now, most, send, tally)
+
     def next_due(self) -> int | None:
-        """When `due` has something to do again, if nothing comes in before."""
+        """When `due` has something to do again, if nothing comes in or back before."""
         while self._heap and self._heap[0][2].wakes != self._heap[0][0]:
             heappop(self._heap)
         times = [held.tries for held in self._held.values() if held.lines and held.probe is None]
@@ -257,9 +294,11 @@ class Sender:
             times.append(self._heap[0][0])
         return min(times, default=None)
 
-    def _look(self, line: _Line, now: int, send: list[tuple[Notification, Device]], tally: _Tally) -> None:
+    def _look(
+        self, line: _Line, now: int, most: int | None, send: list[tuple[Notification, Device]], tally: _Tally
+    ) -> None:
         device = self._registry.device(line.device)
-        if device is None or self._lines.get(line.device) is not line:
+        if device is None or self._lines.get(line.device) is not line or line.device in self._paused:
             return
         self._drop_useless(line, now, tally)
         away = line.gone or not self._registry.serves(device.id)
@@ -275,20 +314,28 @@ class Sender:
             # It may be registered again before they expire.
             self._wake(line, min(each.expires_millis for each in line.waiting))
             return
-        held = self._held.get((device.key.platform, device.key.application))
+        application = (device.key.platform, device.key.application)
+        if most is not None and self._places[application] >= most:
+            line.parked = True
+            self._crowds.setdefault(application, deque()).append(line)
+            return
+        held = self._held.get(application)
         if held is not None:
             if held.probe is not None or now < held.tries:
                 line.parked = True
                 held.lines.append(line)
                 return
             held.probe = line.waiting[0].id
-        application = self._registry.settings.application(device.key)
-        assert application is not None
+        settings = self._registry.settings.application(device.key)
+        assert settings is not None
         line.flight = line.waiting.popleft()
+        if line.flight.id not in self._flights:
+            self._flights[line.flight.id] = application
+            self._places[application] += 1
         line.token = device.key.token
         if line.tried != line.flight.id:
             line.tried, line.failures = line.flight.id, 0
-        line.not_before = now + application.min_send_delay_millis
+        line.not_before = now + settings.min_send_delay_millis
         send.append((line.flight, device))
 
     def _drop_useless(self, line: _Line, now: int, tally: _Tally) -> None:
@@ -312,6 +359,9 @@ class Sender:
     def handed_over(self, notification: Notification, handover: Handover, now: int) -> Outcome:
         """The provider's answer for a notification that `due` has given out."""
         tally = _Tally()
+        flown = self._flights.pop(notification.id, None)
+        if flown is not None:
+            self._places[flown] -= 1
         line = self._lines.get(notification.device)
         device = self._registry.device(notification.device)
         if line is None or device is None or line.flight is None or line.flight.id != notification.id:

@@ -148,7 +148,9 @@ class PushSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Positive, about("A provider that has not answered within this time is asked again later.")
     ] = 30_000
     max_sends: Annotated[
-        int, Meta(ge=1, le=100_000), about("Notifications that are on their way to providers at the same time.")
+        int,
+        Meta(ge=1, le=100_000),
+        about("Notifications of one application that are on their way to its provider at the same time."),
     ] = 1_000
     collector_period_minutes: Annotated[
         Positive, about("Time between two searches for devices that nobody uses any more.")

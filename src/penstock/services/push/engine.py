@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -44,6 +45,9 @@ AWAY_PAUSE = 1.0
 # Seconds that a request waits for another node to release a device.
 CLAIM_SECONDS = 15.0
 CLAIM_PAUSE = 0.5
+# Seconds that a device has for its last notification to arrive before it is released, or stays until the next renewal.
+RELEASE_SECONDS = 1.0
+RELEASE_PAUSE = 0.05
 # Seconds without anything to send after which it is looked at all the same, because clocks can be set.
 LONGEST_NAP = 60.0
 # Seconds that notifications on their way have to arrive when the server stops.
@@ -518,16 +522,13 @@ class PushEngine:
         """Send what is due; returns the seconds until something is again."""
         now = self.clock()
         self.fire(self.memory.book.due(now))
-        free = self._max_sends - len(self._flights)
-        if free > 0:
-            round = self.memory.sender.due(now, free)
-            self._follow(round.outcome)
-            for notification, device in round.send:
-                task = asyncio.get_running_loop().create_task(self._send(notification, device))
-                self._flights[task] = device.id
-                task.add_done_callback(self._landed)
-            free -= len(round.send)
-        times = [self.memory.book.next_due(), self.memory.sender.next_due() if free > 0 else None]
+        round = self.memory.sender.due(now, self._max_sends)
+        self._follow(round.outcome)
+        for notification, device in round.send:
+            task = asyncio.get_running_loop().create_task(self._send(notification, device))
+            self._flights[task] = device.id
+            task.add_done_callback(self._landed)
+        times = [self.memory.book.next_due(), self.memory.sender.next_due()]
         due = min([time for time in times if time is not None], default=None)
         return LONGEST_NAP if due is None else min(max(0.0, (due - now) / 1000), LONGEST_NAP)
 
@@ -560,9 +561,6 @@ class PushEngine:
         notification = Notification(self._new_id(), device.id, "test", payload, now, now + 60_000, lasting=False)
         return await self._handed_over(notification, device)
 
-    def in_flight(self, device: str) -> bool:
-        return device in self._flights.values()
-
     # -- the lease ------------------------------------------------------------------------------------------------
 
     async def _renew_forever(self) -> None:
@@ -572,10 +570,13 @@ class PushEngine:
             assert store is not None
             try:
                 wanted = await self._thread.call(store.renew)
-                await self._release(store, [device for device in wanted if not self.in_flight(device)])
+                await self._release(store, wanted)
                 await self._adopt(store)
             except Deposed:
                 await self._begin_again()
+            except PushRefusal:
+                # The database went away just now: what was to be released is asked for again.
+                continue
             except (StoreError, *AWAY) as error:
                 self._away(error)
                 continue
@@ -585,13 +586,33 @@ class PushEngine:
             if self.watches is not None:
                 self.watches.retry()
 
-    async def _release(self, store: PushStore, devices: Sequence[str]) -> None:
-        """Devices that others ask for: not served any more, then given up."""
-        if not devices:
-            return
-        await self.decide(devices, lambda: Decision((), None))
-        self._forget(devices)
-        await self._thread.call(store.release, devices)
+    async def _release(self, store: PushStore, wanted: Sequence[str]) -> None:
+        """Devices that others ask for: not served any more, then given up. Those that are busy stay for another time.
+
+        Nothing new is sent to them from now on: one with many notifications would be busy for ever.
+        """
+        self.memory.sender.pause(wanted, self.clock())
+        deadline = asyncio.get_running_loop().time() + RELEASE_SECONDS
+        waiting = set(wanted)
+        while waiting:
+            released = await self.decide(waiting, partial(self._let_go, frozenset(waiting)))
+            if released:
+                await self._thread.call(store.release, released)
+            waiting.difference_update(released)
+            if asyncio.get_running_loop().time() > deadline:
+                return
+            await asyncio.sleep(RELEASE_PAUSE)
+
+    def _let_go(self, devices: Collection[str]) -> Decision[list[str]]:
+        """Forget those about which everything is known, and is persisted with this decision.
+
+        Not those with a notification on its way, or a trigger that has fired: others would not know of it.
+        """
+        busy = {each.subscription.device for each in self._fired if each.subscription.trigger is not None}
+        busy.update(self._flights.values())
+        free = sorted(set(devices) - busy)
+        self._forget(free)
+        return Decision((), free)
 
 
 def _nobody(changes: Sequence[Change]) -> None:
