@@ -26,6 +26,7 @@ from bench.scenarios import (
     modes,
     monitoring,
     notifications,
+    push,
     ramp,
     rates,
     saturation,
@@ -62,6 +63,7 @@ BENCHES = {
     "monitoring": monitoring,
     "triggers": triggers,
     "notifications": notifications,
+    "push": push,
 }
 # Not run by `all`.
 OTHERS = {"smoke": smoke, "write": write}
