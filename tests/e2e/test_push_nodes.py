@@ -5,31 +5,21 @@ What both send is counted at one stand-in of Apple's service, to which each sign
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import count, groupby
 from pathlib import Path
-from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.services.push.stage import APPLICATION, PushClient
+from tests.services.push.stage import APPLICATION
 from tests.store.postgres import Postgres
 from tests.support.apple import PATIENCE, AppleStandIn, SentToApple, apple_token, until
-from tests.support.process import ServerProcess
-from tests.support.raw import Exchange
+from tests.support.push_process import PushProcess, follow
 
-INGEST_TOKEN = "0123456789abcdef"
-SETTINGS: dict[str, object] = {
-    "adapters.TEST.data.HAND.adapter": "ingest",
-    "adapters.TEST.data.HAND.parameters.items": ["*"],
-    "adapters.TEST.data.HAND.parameters.tokens": [INGEST_TOKEN],
-    "push.enabled": True,
-    "push.lease_seconds": 3,
-}
 # The trigger of each of these waits for a higher number.
 THRESHOLDS = range(5, 205, 5)
 # Devices that stay at one server, and show that it has seen an update; the one that this is about.
@@ -39,30 +29,20 @@ MOVING = apple_token(3)
 pytestmark = pytest.mark.timeout(180)
 
 
-class Node:
+class Node(PushProcess):
     """One of the servers."""
 
     def __init__(self, name: str, directory: Path, database: str, apple: AppleStandIn) -> None:
         directory.mkdir()
         self.name = name
         keys = apple.settings(APPLICATION, directory / "key.p8", name)
-        self.process = ServerProcess(directory, {**SETTINGS, **keys, "push.store": database})
-
-    def client(self) -> PushClient:
-        return PushClient(Exchange(self.process.host, self.process.port))
-
-    def publish(self, value: str, item: str = "item1") -> None:
-        line = json.dumps({"item": item, "fields": {"x": value, "y": ""}}).encode()
-        address = f"http://127.0.0.1:{self.process.api_port}/api/ingest/TEST/HAND"
-        request = Request(address, line, {"Authorization": f"Bearer {INGEST_TOKEN}"})
-        with urlopen(request, timeout=PATIENCE) as answer:
-            assert json.load(answer)["accepted"] == 1
+        super().__init__(directory, {**keys, "push.lease_seconds": 3, "push.store": database})
 
     def follow(self, token: str) -> str:
         """A device that is told of each update; its id."""
         with self.client() as client:
             device = client.register(token)
-            client.activate(PN_notificationFormat='{"aps":{"alert":"${x}"}}')
+            follow(client)
         return device
 
 
@@ -100,7 +80,7 @@ def nodes(tmp_path: Path, apple: AppleStandIn) -> Iterator[list[Node]]:
     with Postgres() as postgres, ExitStack() as stack:
         nodes = [Node(name, tmp_path / name, postgres.url, apple) for name in WITNESSES]
         for node in nodes:
-            stack.enter_context(node.process)
+            stack.enter_context(node)
         yield nodes
 
 
@@ -110,11 +90,9 @@ def test_a_device_whose_server_is_killed_is_served_by_the_other_after_the_lease(
     one, two = nodes
     with one.client() as client:
         device = client.register(MOVING)
-        subscription = client.activate(
-            PN_notificationFormat='{"aps":{"alert":"${x}"}}', PN_trigger="Double.parseDouble(${x}) > 5"
-        )
+        subscription = follow(client, PN_trigger="Double.parseDouble(${x}) > 5")
     two.publish("6")
-    one.process.kill()
+    one.kill()
 
     def is_there() -> bool:
         two.publish("7")
@@ -127,7 +105,7 @@ def test_a_device_whose_server_is_killed_is_served_by_the_other_after_the_lease(
         client.subscribe(f"SUB-{subscription}", "status")
         assert client.told("U")[2] == "TRIGGERED"
     # The first comes back as a new one: what it had is not its own any more.
-    one.process.start()
+    one.start()
     one.follow(WITNESSES["ONE"])
     one.publish("8")
     apple.wait(lambda sent: (WITNESSES["ONE"], "8", "ONE") in sent)
@@ -152,10 +130,10 @@ def test_a_device_whose_client_goes_to_and_fro_is_served_by_one_at_a_time(
     updates.start()
     apple.wait(lambda sent: served_by(sent) == ["ONE"])
     moves = [two, one, two, one, two]
-    for number, node in enumerate(moves, 2):
+    for number, node in enumerate(moves, 1):
         with node.client() as client:
             assert client.register(MOVING) == device
-        apple.wait(lambda sent, number=number: len(served_by(sent)) >= number)
+        apple.wait(partial(has_moved, number))
     updates.stop()
     for node in nodes:
         node.publish("1000")
@@ -168,6 +146,10 @@ def test_a_device_whose_client_goes_to_and_fro_is_served_by_one_at_a_time(
 def served_by(all_sent: list[SentToApple]) -> list[str]:
     """The servers that have sent to the device that moves, one after the other."""
     return [name for name, _ in groupby(sent.key_id for sent in all_sent if sent.token == MOVING)]
+
+
+def has_moved(times: int, all_sent: list[SentToApple]) -> bool:
+    return len(served_by(all_sent)) > times
 
 
 def fired(all_sent: list[SentToApple]) -> Counter[str]:

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from tests.support.forge import Forked
 
@@ -89,7 +90,7 @@ class ServerProcess:
         self.send_signal(signal.SIGKILL)
         self.wait()
 
-    def __enter__(self) -> ServerProcess:
+    def __enter__(self) -> Self:
         self.start()
         return self
 

@@ -153,10 +153,9 @@ class PushClient:
         self._seen += before
         return found.split(",")[1:]
 
-    def register(self, token: str = "123456", **parameters: str) -> str:
-        device, adapter = self.done(
-            "register", "MPNREG", PN_type="Apple", PN_appId=APPLICATION, PN_deviceToken=token, **parameters
-        )
+    def register(self, token: str = "123456", **changed: str) -> str:
+        parameters = {"PN_type": "Apple", "PN_appId": APPLICATION, "PN_deviceToken": token} | changed
+        device, adapter = self.done("register", "MPNREG", **parameters)
         assert adapter == "MPN_INTERNAL_DATA_ADAPTER"
         self.device = device
         return device
