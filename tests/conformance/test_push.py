@@ -653,7 +653,7 @@ def test_a_device_that_its_platform_does_not_know_any_more_is_suspended(
 
     push_service = pushing.server.push
     assert push_service.engine is not None
-    provider = push_service.engine.providers[Platform.APPLE, "com.example.gone"]
+    provider = push_service.engine.flights.providers[Platform.APPLE, "com.example.gone"]
     monkeypatch.setattr(provider, "send", gone)
     device = client.done("register", appId="com.example.gone").split(",")[1]
     subscription = client.activate(deviceId=device)

@@ -89,7 +89,7 @@ class PushServer(BackgroundServer):
         return self
 
     def _take_provider(self) -> None:
-        self.engine.providers = {(Platform.APPLE, APPLICATION): self.provider}
+        self.engine.flights.providers = {(Platform.APPLE, APPLICATION): self.provider}
 
     @property
     def engine(self) -> PushEngine:

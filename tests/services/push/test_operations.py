@@ -161,7 +161,7 @@ def test_credentials_that_are_not_accepted_are_a_degradation_until_they_are_mend
         server.update("item1", x="2")
         server.wait(lambda: server.server.push.degradations() == [f"push application {APPLICATION}"])
         server.provider.answer = lambda notification: Handover(Verdict.ACCEPTED)
-        server.call(lambda: server.engine.mended(server.engine.providers))
+        server.call(lambda: server.engine.mended(server.engine.flights.providers))
         first, second = server.provider.wait(2)
         assert first.id == second.id
         server.wait(lambda: server.server.push.degradations() == [])

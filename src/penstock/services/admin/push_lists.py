@@ -39,7 +39,7 @@ def applications(engine: PushEngine) -> list[PushApplicationInfo]:
             held_back=held.get(key),
             public_key=getattr(provider, "public_key", None),
         )
-        for key, provider in engine.providers.items()
+        for key, provider in engine.flights.providers.items()
     ]
 
 

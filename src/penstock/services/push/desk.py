@@ -24,9 +24,10 @@ from penstock.push.records import Change, Device, DeviceKey, Flow, Platform, Pus
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.push.registry import MODES
 from penstock.push.requests import Activation, Keep, Reconfiguration
+from penstock.push.sending import Application
 from penstock.push.trigger.pattern import Pattern
 from penstock.push.trigger.trigger import Trigger
-from penstock.services.push.engine import Application, PushEngine
+from penstock.services.push.engine import PushEngine
 from penstock.wire.tlcp.push import (
     ActivatePush,
     DeactivatePush,
@@ -131,7 +132,7 @@ class Desk:
         return device.id, self._data_adapter
 
     def _provider(self, key: DeviceKey) -> Provider:
-        provider = self._engine.providers.get((key.platform, key.application))
+        provider = self._engine.flights.providers.get((key.platform, key.application))
         if provider is None:
             raise PushRefusal(
                 PushReason.APPLICATION,

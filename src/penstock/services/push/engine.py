@@ -7,10 +7,8 @@ notifications without a trigger. What is decided is in `penstock.push`; who asks
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -21,11 +19,13 @@ from penstock.kernel.ports import State
 from penstock.log import get
 from penstock.push.flows import Fired
 from penstock.push.ports import Handover, Provider, Verdict
-from penstock.push.records import Change, Device, DeviceKey, DropDevice, Flow, Notification, Platform
+from penstock.push.records import Change, Device, DeviceKey, DropDevice, Flow, Notification
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.push.registry import Decision
-from penstock.push.sending import Gone, Outcome
+from penstock.push.sending import Application, Gone, Outcome
 from penstock.push.settings import PushSettings
+from penstock.services.push.agenda import Agenda, PushPart
+from penstock.services.push.flights import Flights
 from penstock.services.push.memory import PushMemory, changes_of
 from penstock.services.push.records import SentRecords
 from penstock.services.push.watches import Watches
@@ -35,9 +35,6 @@ from penstock.store.thread import StoreThread
 
 log = get(__name__)
 
-# How many are persisted in one transaction: requests, and subscriptions that have fired.
-MAX_JOBS = 500
-MAX_FIRED = 1_000
 # Changes that are applied before everybody else has a turn, where very many come at once.
 APPLIED_PER_TURN = 1_000
 # Seconds until a database that is away is asked again.
@@ -50,32 +47,9 @@ RELEASE_SECONDS = 1.0
 RELEASE_PAUSE = 0.05
 # Seconds without anything to send after which it is looked at all the same, because clocks can be set.
 LONGEST_NAP = 60.0
-# Seconds that notifications on their way have to arrive when the server stops.
-LAST_SENDS = 5.0
-
 AWAY = (SQLAlchemyError, OSError, Closed)
 
 T = TypeVar("T")
-Application = tuple[Platform, str]
-
-
-@dataclass(slots=True)
-class _Job:
-    """A decision that waits for its turn: no two about the same subject are made at the same time."""
-
-    subjects: frozenset[Hashable]
-    decide: Callable[[], Decision[Any]]
-    done: asyncio.Future[Any]
-
-
-@dataclass(slots=True)
-class _Part:
-    """A part of a transaction that can be persisted without the others."""
-
-    changes: tuple[Change, ...]
-    job: _Job | None = None
-    result: Any = None
-    fired: list[Fired] = field(default_factory=list)
 
 
 class PushEngine:
@@ -95,7 +69,7 @@ class PushEngine:
     ) -> None:
         """`join` blocks, and is called on the store's thread; `clock` is in milliseconds since 1970."""
         self.settings = settings
-        self.providers = providers
+        self.flights = Flights(providers, clock, self.wake)
         self.memory = PushMemory(settings, new_id)
         self.clock = clock
         # Set by the service: who follows items, and who is told of changes.
@@ -110,15 +84,13 @@ class PushEngine:
         self._records = records
         self._max_sends = max_sends
         self._renew_seconds = renew_seconds
-        self._jobs: deque[_Job] = deque()
-        self._fired: deque[Fired] = deque()
+        self._agenda = Agenda()
         # Of notifications that were sent; whenever something is written these are too.
         self._drops: list[Change] = []
         # Devices of which it is not known whether the last changes were written.
         self._unsure: set[str] = set()
         self._to_commit = asyncio.Event()
         self._to_send = asyncio.Event()
-        self._flights: dict[asyncio.Task[None], str] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         # Whether the database did not answer when it was last asked.
@@ -141,19 +113,14 @@ class PushEngine:
     async def close(self) -> None:
         """Send nothing new, wait a little for what is on its way, persist what is known of it, and leave."""
         self._stopping = True
-        if self._flights:
-            _, late = await asyncio.wait(list(self._flights), timeout=LAST_SENDS)
-            for flight in late:
-                flight.cancel()
-            if late:
-                await asyncio.wait(late)
+        await self.flights.close()
         if not self.away:
             await self.settled()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        self._fail(list(self._jobs))
+        self._agenda.refuse(_unanswered())
         try:
             if self._store is not None:
                 await self._thread.call(self._store.leave)
@@ -162,7 +129,7 @@ class PushEngine:
 
     async def settled(self) -> None:
         """Until all that has been decided and fired so far is persisted, or cannot be now."""
-        while self._jobs or self._fired or self._drops:
+        while self._agenda or self._drops:
             with suppress(PushRefusal):
                 await self.decide((), lambda: Decision((), None))
             if self.away:
@@ -214,10 +181,9 @@ class PushEngine:
 
         `subjects` are the devices and tokens that it is about: no other decision about them is made meanwhile.
         """
-        job = _Job(frozenset(subjects), decide, asyncio.get_running_loop().create_future())
-        self._jobs.append(job)
+        done = self._agenda.ask(subjects, decide)
         self._to_commit.set()
-        result: T = await job.done
+        result: T = await done
         return result
 
     def update(self, flow: Flow, state: State) -> None:
@@ -228,7 +194,7 @@ class PushEngine:
 
     def fire(self, fired: Sequence[Fired]) -> None:
         if fired:
-            self._fired.extend(fired)
+            self._agenda.fire(fired)
             self._to_commit.set()
 
     async def find(self, key: DeviceKey) -> None:
@@ -274,18 +240,18 @@ class PushEngine:
         while True:
             await self._to_commit.wait()
             self._to_commit.clear()
-            while self._jobs or self._fired or self._drops:
+            while self._agenda or self._drops:
                 if not await self._commit():
                     await asyncio.sleep(AWAY_PAUSE)
 
     async def _commit(self) -> bool:
         """One transaction; False if the database is away."""
         if self._unsure and not await self._make_sure():
-            self._give_up()
+            self._agenda.refuse(_unanswered())
             return False
-        return await self._persist(self._decided())
+        return await self._persist(self._agenda.take(self.memory.book))
 
-    async def _persist(self, parts: Sequence[_Part]) -> bool:
+    async def _persist(self, parts: Sequence[PushPart]) -> bool:
         """Write all parts together, and apply them; False if the database is away."""
         drops, self._drops = self._drops, []
         changes = [*drops, *(change for part in parts for change in part.changes)]
@@ -309,7 +275,7 @@ class PushEngine:
             self._done(part)
         return True
 
-    async def _persist_alone(self, parts: Sequence[_Part], drops: list[Change], error: StoreError) -> bool:
+    async def _persist_alone(self, parts: Sequence[PushPart], drops: list[Change], error: StoreError) -> bool:
         """One part is at fault: each by itself."""
         if not parts:
             # Notifications of devices that are another's now.
@@ -331,46 +297,7 @@ class PushEngine:
         assert self._store is not None
         await self._thread.call(self._store.write, changes)
 
-    def _decided(self) -> list[_Part]:
-        """Decisions that can be made together, because no two are about the same."""
-        parts: list[_Part] = []
-        taken: set[Hashable] = set()
-        later: deque[_Job] = deque()
-        while self._jobs and len(parts) < MAX_JOBS:
-            job = self._jobs.popleft()
-            if not taken.isdisjoint(job.subjects):
-                later.append(job)
-            elif not job.done.done():
-                try:
-                    decision = job.decide()
-                except PushRefusal as refusal:
-                    job.done.set_exception(refusal)
-                except Exception as error:
-                    log.exception("a decision about push notifications has failed")
-                    job.done.set_exception(error)
-                else:
-                    parts.append(_Part(decision.changes, job, decision.result))
-            # Also of those that wait: the next about the same comes after them.
-            taken |= job.subjects
-        self._jobs.extendleft(reversed(later))
-        fired = self._free_fired(taken)
-        if fired:
-            notified = self.memory.book.notify(fired)
-            for subscription, reason in notified.unusable:
-                log.warning("a push subscription cannot notify", subscription=subscription.id, reason=reason)
-            parts.append(_Part(notified.changes, None, notified.passing, fired))
-        return parts
-
-    def _free_fired(self, taken: set[Hashable]) -> list[Fired]:
-        free: list[Fired] = []
-        later: list[Fired] = []
-        while self._fired and len(free) < MAX_FIRED:
-            each = self._fired.popleft()
-            (later if each.subscription.device in taken else free).append(each)
-        self._fired.extendleft(reversed(later))
-        return free
-
-    def _done(self, part: _Part) -> None:
+    def _done(self, part: PushPart) -> None:
         """It is in the database."""
         self._apply(part.changes)
         if part.job is None:
@@ -379,38 +306,26 @@ class PushEngine:
         elif not part.job.done.done():
             part.job.done.set_result(part.result)
 
-    def _not_written(self, parts: Sequence[_Part], refusal: PushRefusal) -> None:
+    def _not_written(self, parts: Sequence[PushPart], refusal: PushRefusal) -> None:
         """The database is away: those who ask are refused, what a trigger has fired waits."""
         for part in parts:
             if part.job is not None:
-                if not part.job.done.done():
-                    part.job.done.set_exception(refusal)
+                part.job.refuse(refusal)
                 continue
-            self._fired.extendleft(reversed([each for each in part.fired if each.subscription.trigger is not None]))
+            self._agenda.fire_again([each for each in part.fired if each.subscription.trigger is not None])
             # These need no database, but for the count of a badge.
             self._follow(self.memory.sender.put(part.result, self.clock()))
             self._to_send.set()
 
-    def _refused(self, part: _Part, error: StoreError) -> None:
+    def _refused(self, part: PushPart, error: StoreError) -> None:
         """The database does not take it: another node has the device, or the token was taken at the same moment."""
         if isinstance(error, NotOwner):
             self._forget(error.devices)
         if part.job is None:
-            self._fired.extendleft(reversed(part.fired))
-        elif not part.job.done.done():
+            self._agenda.fire_again(part.fired)
+        else:
             text = "another server has registered the device meanwhile; try again"
-            refusal = _unavailable(text if isinstance(error, AlreadyExists | NotOwner) else str(error))
-            part.job.done.set_exception(refusal)
-
-    def _give_up(self) -> None:
-        """Refuse what waits, because the database is away."""
-        jobs, self._jobs = list(self._jobs), deque()
-        self._fail(jobs)
-
-    def _fail(self, jobs: Iterable[_Job]) -> None:
-        for job in jobs:
-            if not job.done.done():
-                job.done.set_exception(_unavailable("the database of push notifications does not answer"))
+            part.job.refuse(_unavailable(text if isinstance(error, AlreadyExists | NotOwner) else str(error)))
 
     async def _make_sure(self) -> bool:
         """Read devices again of which it is not known what was written; False if the database is still away."""
@@ -430,14 +345,9 @@ class PushEngine:
             if loaded is not None:
                 await self._take_over(loaded)
             self._unsure.discard(device)
-        self._fired = deque(map(self._renewed, self._fired))
+        self._agenda.renew(self.memory.registry)
         self.away = False
         return True
-
-    def _renewed(self, fired: Fired) -> Fired:
-        """The same of a subscription that has been read again, if it is as it was."""
-        current = self.memory.registry.subscription(fired.subscription.id)
-        return replace(fired, subscription=current) if current == fired.subscription else fired
 
     async def _begin_again(self) -> None:
         """Others have taken the devices of this node: start as a new one."""
@@ -454,7 +364,7 @@ class PushEngine:
         if not self.away:
             log.error("the database of push notifications does not answer", reason=_reason(error))
         self.away = True
-        return _unavailable("the database of push notifications does not answer")
+        return _unanswered()
 
     # -- memory ---------------------------------------------------------------------------------------------------
 
@@ -490,9 +400,7 @@ class PushEngine:
             self._records.lost(lost)
         gone = outcome.gone
         if gone is not None:
-            task = asyncio.get_running_loop().create_task(self._suspend(gone))
-            self._flights[task] = gone.device
-            task.add_done_callback(self._landed)
+            self.flights.begin(gone.device, self._suspend(gone))
 
     async def _suspend(self, gone: Gone) -> None:
         registry = self.memory.registry
@@ -525,41 +433,25 @@ class PushEngine:
         round = self.memory.sender.due(now, self._max_sends)
         self._follow(round.outcome)
         for notification, device in round.send:
-            task = asyncio.get_running_loop().create_task(self._send(notification, device))
-            self._flights[task] = device.id
-            task.add_done_callback(self._landed)
+            self.flights.begin(device.id, self._send(notification, device))
         times = [self.memory.book.next_due(), self.memory.sender.next_due()]
         due = min([time for time in times if time is not None], default=None)
         return LONGEST_NAP if due is None else min(max(0.0, (due - now) / 1000), LONGEST_NAP)
 
-    def _landed(self, task: asyncio.Task[None]) -> None:
-        del self._flights[task]
-        self._to_send.set()
-
     async def _send(self, notification: Notification, device: Device) -> None:
         sender = self.memory.sender
-        handover = await self._handed_over(notification, device)
+        handover = await self.flights.hand_over(notification, device)
         if handover.verdict is Verdict.ACCEPTED:
             self.sent_bytes += len(notification.payload.encode())
         self._records.handed_over(notification, device, handover)
         self._follow(sender.handed_over(notification, handover, self.clock()))
-
-    async def _handed_over(self, notification: Notification, device: Device) -> Handover:
-        provider = self.providers.get((device.key.platform, device.key.application))
-        if provider is None:
-            return Handover(Verdict.RETRY, "the application is not configured any more")
-        try:
-            return await provider.send(device.key.token, notification, self.clock() / 1000)
-        except Exception as error:
-            log.exception("a provider has failed", application=device.key.application)
-            return Handover(Verdict.RETRY, type(error).__name__)
 
     async def send_test(self, device_id: str, payload: str) -> Handover:
         """Send something to a device at once, outside of all queues; raises PushRefusal if there is no such device."""
         device = self.memory.registry.known_device(device_id)
         now = self.clock()
         notification = Notification(self._new_id(), device.id, "test", payload, now, now + 60_000, lasting=False)
-        return await self._handed_over(notification, device)
+        return await self.flights.hand_over(notification, device)
 
     # -- the lease ------------------------------------------------------------------------------------------------
 
@@ -608,9 +500,7 @@ class PushEngine:
 
         Not those with a notification on its way, or a trigger that has fired: others would not know of it.
         """
-        busy = {each.subscription.device for each in self._fired if each.subscription.trigger is not None}
-        busy.update(self._flights.values())
-        free = sorted(set(devices) - busy)
+        free = sorted(set(devices) - self._agenda.triggered() - self.flights.devices())
         self._forget(free)
         return Decision((), free)
 
@@ -635,6 +525,10 @@ async def _guarded(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def _unavailable(text: str) -> PushRefusal:
     return PushRefusal(PushReason.UNAVAILABLE, text)
+
+
+def _unanswered() -> PushRefusal:
+    return _unavailable("the database of push notifications does not answer")
 
 
 def _reason(error: Exception) -> str:

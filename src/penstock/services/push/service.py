@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from penstock.adapters.authority import SetAuthority
     from penstock.providers.ports import ReloadableProvider
     from penstock.push.registry import Decision
+    from penstock.push.sending import Application
     from penstock.services.push.desk import Desk
-    from penstock.services.push.engine import Application, PushEngine
+    from penstock.services.push.engine import PushEngine
     from penstock.store.push import PushStore
     from penstock.store.store import Store
     from penstock.store.thread import StoreThread

@@ -8,11 +8,11 @@ from penstock.config import PushSection
 from penstock.config.schema.push import Application as ApplicationSection
 from penstock.push.ports import Provider
 from penstock.push.records import Platform
+from penstock.push.sending import Application
 from penstock.push.settings import ApplicationSettings, PushSettings
 from penstock.push.trigger.failure import Wrong
 from penstock.push.trigger.pattern import Pattern
 from penstock.services.errors import StartError
-from penstock.services.push.engine import Application
 
 MILLIS = 1_000
 MINUTE = 60 * MILLIS
