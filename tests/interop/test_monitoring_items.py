@@ -48,10 +48,12 @@ def test_a_client_subscribes_to_the_items_of_monitoring(
     client.expect("end of snapshot", subscription="libraries")
     assert len(client.seen("update", subscription="libraries")) == 17
     client.subscribe("sessions", "COMMAND", ["monitor_sessions"], SESSION, "MONITOR")
-    client.expect_where("update", lambda event: event["values"]["user"] == name, "of its own session")
+    client.expect_where("update", lambda event: event["values"].get("user") == name, "of its own session")
     client.expect("end of snapshot", subscription="sessions")
     client.subscribe("items", "COMMAND", ["monitor_items"], ["key", "command", "subscribers"], "MONITOR")
-    client.expect_where("update", lambda event: event["values"]["key"] == "TEST/MONITOR/monitor_items", "of the item")
+    client.expect_where(
+        "update", lambda event: event["values"].get("key") == "TEST/MONITOR/monitor_items", "of the item"
+    )
     client.subscribe("adapters", "COMMAND", ["monitor_adapters"], ["key", "command", "state"], "MONITOR")
     wanted = {"key": "TEST/MONITOR", "command": "ADD", "state": "running"}
     client.expect("update", subscription="adapters", values=wanted)

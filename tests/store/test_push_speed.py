@@ -1,4 +1,4 @@
-"""A hundred thousand devices are loaded in seconds, and a thousand that fire at once are one quick transaction.
+"""Very many devices are loaded in seconds, and a thousand that fire at once are one quick transaction.
 
 Limits are several times what a free machine takes: these tests find what is slow by its kind, such as a query for each
 device.
@@ -6,6 +6,7 @@ device.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,7 +21,9 @@ from tests.store.devices import device, everything, notification, subscription
 
 pytestmark = pytest.mark.timeout(600)
 
-DEVICES = 100_000
+# PROFILE=long
+LONG = os.environ.get("PENSTOCK_PROFILE") == "long"
+DEVICES = 100_000 if LONG else 15_000
 FIRING = 1_000
 
 # Of processor time of this process, which other work on the machine does not change.
@@ -34,7 +37,7 @@ def portions(changes: Iterator[Sequence[Change]]) -> Iterator[list[Change]]:
         yield portion
 
 
-def test_a_hundred_thousand_devices(store: Store) -> None:
+def test_very_many_devices(store: Store) -> None:
     push = PushStore.join(store, "one", lease_millis=600_000)
     made = (everything(device(f"d{n:06}"), subscription(f"s{n:06}", f"d{n:06}")) for n in range(DEVICES))
     for portion in portions(made):
@@ -46,7 +49,7 @@ def test_a_hundred_thousand_devices(store: Store) -> None:
     assert (len(found.devices), len(found.subscriptions)) == (DEVICES, DEVICES)
 
     fired: list[Change] = []
-    for each in found.subscriptions[::100]:
+    for each in found.subscriptions[:FIRING]:
         triggered = replace(each, status=SubscriptionStatus.TRIGGERED)
         fired += everything(device(each.device, badge=1), triggered, notification(f"n{each.id}", each.device, each.id))
     assert len(fired) == 3 * FIRING
