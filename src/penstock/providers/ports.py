@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from penstock.push.ports import Provider
 
@@ -13,3 +13,11 @@ class ReloadableProvider(Provider, Protocol):
 
         Blocks for as long as files are read, and may be called on any thread.
         """
+
+
+@runtime_checkable
+class KeyedProvider(Protocol):
+    """One whose devices have to know its public key before they can be registered: Web Push."""
+
+    @property
+    def public_key(self) -> str: ...

@@ -47,6 +47,7 @@ class Book:
         self.known: dict[str, PushSubscription] = {"s1": FIRST}
         self.tells: list[Callable[[Sequence[Change]], None]] = []
         self.registered = {("S1", "d1")}
+        self.keys = {"shop": "first key"}
 
     def device(self, id: str) -> Device | None:
         return self.devices.get(id)
@@ -57,9 +58,13 @@ class Book:
     def subscriptions(self, device: str) -> list[PushSubscription]:
         return [each for each in self.known.values() if each.device == device]
 
-    def listen(self, tell: Callable[[Sequence[Change]], None]) -> Callable[[], None]:
+    def listen(self, tell: Callable[[Sequence[Change]], None], read_keys: Callable[[], None]) -> Callable[[], None]:
         self.tells = [tell]
+        self.read_keys = read_keys
         return self.tells.clear
+
+    def public_key(self, site: str) -> str | None:
+        return self.keys.get(site)
 
     def has_registered(self, session: str, device: str) -> bool:
         return (session, device) in self.registered
@@ -152,6 +157,20 @@ async def test_a_list_that_is_subscribed_to_again_is_whole_again(stage: Stage) -
     assert second.lines() == ["U,1,1,SUB-s1|ADD", "EOS,1,1"]
 
 
+@staged
+async def test_a_site_has_its_public_key_and_the_next_one_when_that_is_read(stage: Stage) -> None:
+    assert isinstance(stage.adapter, PushAdapter)
+    book = stage.adapter._book
+    assert isinstance(book, Book)
+    watcher = stage.watch("WEB-shop", "public_key")
+    assert watcher.lines() == ["U,1,1,first key"]
+    book.read_keys()
+    assert watcher.lines() == []
+    book.keys["shop"] = "second key"
+    book.read_keys()
+    assert watcher.lines() == ["U,1,1,second key"]
+
+
 # -- who may see them -------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +193,15 @@ def test_a_session_sees_its_devices_without_the_metadata_adapter_being_asked(gro
     grant = granted("S1", Asked(group, "a b", mode))
     assert [item.name for item in grant.items] == group.split()
     assert grant.fields == ("a", "b")
+
+
+def test_every_session_sees_the_public_key_of_a_site() -> None:
+    assert granted("S2", Asked("WEB-shop", "public_key")).fields == ("public_key",)
+
+
+def test_a_site_without_a_key_is_refused() -> None:
+    with pytest.raises(Refusal, match="There is no site other for Web Push that has a key"):
+        granted("S2", Asked("WEB-other", "public_key"))
 
 
 @pytest.mark.parametrize("group", ["DEV-d1", "SUBS-d1", "SUB-s1", "DEV-d1 DEV-d2"])

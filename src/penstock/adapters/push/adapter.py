@@ -1,7 +1,7 @@
 """Which items there are of devices and subscriptions, who may subscribe to them, and what is published.
 
 A session may see the items of devices that it has registered, and no others, whatever the set's metadata adapter says:
-that one is not asked. Nothing is done for items that nobody is subscribed to.
+that one is not asked. Public keys of sites are for everybody. Nothing is done for items that nobody is subscribed to.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from penstock.push.records import (
     SaveSubscription,
 )
 
-# Items begin with these, followed by the id of a device, of a device, of a subscription.
+# Items begin with these, followed by the id of a device, of a device, of a subscription, by the name of a site.
 DEVICE = "DEV-"
 LIST = "SUBS-"
 SUBSCRIPTION = "SUB-"
+SITE = "WEB-"
 
-MODES = {DEVICE: Mode.MERGE, LIST: Mode.COMMAND, SUBSCRIPTION: Mode.MERGE}
+MODES = {DEVICE: Mode.MERGE, LIST: Mode.COMMAND, SUBSCRIPTION: Mode.MERGE, SITE: Mode.MERGE}
 
 UNLIMITED = "unlimited"
 
@@ -53,7 +54,7 @@ class PushAdapter(InsideAdapter):
         self._feed = feed
 
     def start(self) -> None:
-        self._end = self._book.listen(self.tell)
+        self._end = self._book.listen(self.tell, self.read_keys)
 
     def stop(self) -> None:
         self._end()
@@ -71,6 +72,8 @@ class PushAdapter(InsideAdapter):
             raise Refusal(Reason.SELECTOR, "There are no selectors for items of this data adapter")
         for item in items:
             kind, id = _parts(item)
+            if kind == SITE and self._book.public_key(id) is None:
+                raise Refusal(Reason.GROUP, f"There is no site {id[:60]} for Web Push that has a key")
             if not self._may_see(session, kind, id):
                 raise Refusal(
                     Reason.GROUP, f"Item {item[:60]} is not of a device that has been registered in this session"
@@ -80,6 +83,9 @@ class PushAdapter(InsideAdapter):
         return Grant(tuple([ItemGrant(item) for item in items]), fields)
 
     def _may_see(self, session: str, kind: str, id: str) -> bool:
+        if kind == SITE:
+            # A public key is no secret, and pages need it before they can register anything.
+            return True
         if kind != SUBSCRIPTION:
             return self._book.has_registered(session, id)
         subscription = self._book.subscription(id)
@@ -101,6 +107,8 @@ class PushAdapter(InsideAdapter):
             subscription = self._book.subscription(id)
             if subscription is not None:
                 self._publish(item, subscription_fields(subscription), snapshot=True)
+        elif kind == SITE:
+            self._publish(item, {"public_key": self._book.public_key(id)}, snapshot=True)
         else:
             for subscription in self._book.subscriptions(id):
                 self._list(item, SUBSCRIPTION + subscription.id, snapshot=True)
@@ -129,6 +137,13 @@ class PushAdapter(InsideAdapter):
             elif isinstance(change, DropDevice):
                 for key in sorted(self._lists.get(LIST + change.id, ())):
                     self._unlist(key)
+
+    def read_keys(self) -> None:
+        """Publish the keys of sites: they may be others now."""
+        for item in self._items:
+            kind, id = _parts(item)
+            if kind == SITE:
+                self._publish(item, {"public_key": self._book.public_key(id)})
 
     def _list(self, item: str, key: str, snapshot: bool = False) -> None:
         """A subscription is in a list: tell it, unless that is known."""

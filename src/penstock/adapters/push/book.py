@@ -9,7 +9,7 @@ from penstock.push.records import Change, Device, PushSubscription
 
 
 class PushBook(Protocol):
-    """Devices and subscriptions as they are now, and which session has registered which device."""
+    """Devices and subscriptions as they are now, which session has registered which device, and keys of sites."""
 
     def device(self, id: str) -> Device | None: ...
 
@@ -20,5 +20,12 @@ class PushBook(Protocol):
     def has_registered(self, session: str, device: str) -> bool:
         """Whether the session, named by its id, has registered the device."""
 
-    def listen(self, tell: Callable[[Sequence[Change]], None]) -> Callable[[], None]:
-        """Have it called with changes that have been made from now on; returns what ends that."""
+    def public_key(self, site: str) -> str | None:
+        """Of a site for Web Push, as pages need it; None if there is no such site, or it has none."""
+
+    def listen(
+        self, tell: Callable[[Sequence[Change]], None], read_keys: Callable[[], None]
+    ) -> Callable[[], None]:
+        """Have one called with changes that have been made from now on, the other when keys may be others; returns
+        what ends that.
+        """

@@ -16,6 +16,7 @@ from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.ports import DeviceFacts, Grant, PlainWish, PushFacts
 from penstock.kernel.session import Session
+from penstock.providers.ports import KeyedProvider
 from penstock.push import arguments
 from penstock.push.format import Format
 from penstock.push.format import names as format_names
@@ -61,7 +62,7 @@ class Desk:
         self._data_adapter = data_adapter
         # The sessions that have registered a device, by their ids, each with that of its device.
         self._registered: dict[str, tuple[Session, str]] = {}
-        self._listeners: list[Callable[[Sequence[Change]], None]] = []
+        self._listeners: list[tuple[Callable[[Sequence[Change]], None], Callable[[], None]]] = []
 
     @property
     def _engine(self) -> PushEngine:
@@ -84,14 +85,26 @@ class Desk:
         found = self._registered.get(session)
         return found is not None and device == found[1]
 
-    def listen(self, tell: Callable[[Sequence[Change]], None]) -> Callable[[], None]:
-        self._listeners.append(tell)
-        return lambda: self._listeners.remove(tell)
+    def public_key(self, site: str) -> str | None:
+        provider = None if self.engine is None else self.engine.providers.get((Platform.WEB, site))
+        return provider.public_key if isinstance(provider, KeyedProvider) else None
+
+    def listen(
+        self, tell: Callable[[Sequence[Change]], None], read_keys: Callable[[], None]
+    ) -> Callable[[], None]:
+        listener = (tell, read_keys)
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def tell(self, changes: Sequence[Change]) -> None:
         """Those who listen are told what has been changed."""
-        for tell in self._listeners:
+        for tell, _ in self._listeners:
             tell(changes)
+
+    def read_keys(self) -> None:
+        """Those who listen are told that keys of sites may be others now."""
+        for _, read_keys in self._listeners:
+            read_keys()
 
     # -- sessions -------------------------------------------------------------------------------------------------
 

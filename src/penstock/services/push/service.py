@@ -182,6 +182,8 @@ class PushService(Service):
                 )
         if self.engine is not None:
             self.engine.mended(self._providers)
+        if self.desk is not None:
+            self.desk.read_keys()
 
     def _opened(self) -> tuple[Store, str]:
         """The database and the name of this node in it. Blocks: not for an event loop."""
