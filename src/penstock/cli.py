@@ -8,6 +8,7 @@ Read next: docs/configuration.md.
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +23,8 @@ from penstock.client.tlex_commands import app as tlex_client_app
 from penstock.client.top import top
 from penstock.client.watching import watch
 from penstock.config import ConfigError, Loaded, as_json, as_toml, load
+from penstock.config.keys import KeyPath
+from penstock.config.loading import NOTHING
 from penstock.history.commands import app as history_app
 from penstock.journal.commands import app as journal_app
 from penstock.pipeline.commands import app as pipeline_app
@@ -115,7 +118,9 @@ def demo(
 ) -> None:
     """Run the server with the demo adapter sets and the pipeline, and print the address of the page."""
     overrides = _overrides(host, port, api_port, data_dir, log_level) | {"demo.enabled": True}
-    loaded = _load(config, overrides)
+    from penstock.services.push.demo import demo_push  # no other command needs it
+
+    loaded = _load(config, overrides, demo_push())
     raise typer.Exit(_run(loaded, _pipeline(loaded) if pipeline else None, names_page=True))
 
 
@@ -199,9 +204,9 @@ def _overrides(
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _load(path: Path | None, overrides: dict[str, Any]) -> Loaded:
+def _load(path: Path | None, overrides: dict[str, Any], defaults: Mapping[KeyPath, object] = NOTHING) -> Loaded:
     try:
-        return load(path, overrides)
+        return load(path, overrides, defaults)
     except ConfigError as error:
         raise _refusal(error) from None
 

@@ -61,6 +61,7 @@ from penstock.services.tidying import TidyingService
 from penstock.services.tlex import TlexService
 from penstock.services.watching import WatchdogService
 from penstock.transport.descriptors import Shares, limit, raise_limit
+from penstock.transport.locality import Locality
 
 if TYPE_CHECKING:
     from penstock.doors.ditto.door import DittoDoor
@@ -284,6 +285,7 @@ class Server:
             [board.introduce, overview.introduce],
             self._push.complete,
             self.is_ready,
+            Locality.of(config, self._ports).includes,
         )
         self._ditto = DittoService(config, data_dir, self._journal, self.sets, self._ports, ledger)
         self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger)

@@ -23,6 +23,9 @@ from penstock.config.secret import MASK
 
 DEFAULT = "default"
 DEFAULT_WITH_SETS = "default with adapter sets"
+DEMO = "penstock demo"
+
+NOTHING: Mapping[KeyPath, object] = MappingProxyType({})
 
 MAX_DEPTH = 20
 """Tables and lists inside one another in a value; deeper ones would overflow those who walk over them."""
@@ -36,7 +39,7 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
         "api.port": "--api-port",
         "server.data_dir": "--data-dir",
         "log.level": "--log-level",
-        "demo.enabled": "penstock demo",
+        "demo.enabled": DEMO,
     }
 )
 OTHER_OVERRIDE = "override"
@@ -53,6 +56,7 @@ class Loaded:
     """Dotted key -> "default", the name of the file, or the option."""
     path: Path | None
     overrides: Mapping[str, object]
+    defaults: Mapping[KeyPath, object]
 
     @property
     def place(self) -> str:
@@ -66,12 +70,14 @@ class Loaded:
 
     def again(self) -> "Loaded":
         """The same file as it is now, with the same options on top."""
-        return load(self.path, self.overrides)
+        return load(self.path, self.overrides, self.defaults)
 
 
-def load(path: Path | None, overrides: Mapping[str, object]) -> Loaded:
+def load(path: Path | None, overrides: Mapping[str, object], defaults: Mapping[KeyPath, object] = NOTHING) -> Loaded:
     """
     Read `path` (no file at all when None), put `overrides` (dotted key -> value) on top, check everything.
+
+    `defaults` are those of the demo, in place of the schema's: a value of the file comes before them.
 
     A text given for a number or a switch is converted, because options arrive as text; in the file it is
     an error. Raises ConfigError; an unknown name in `overrides` is the caller's bug and a KeyError.
@@ -93,6 +99,10 @@ def load(path: Path | None, overrides: Mapping[str, object]) -> Loaded:
         option = OPTIONS.get(name, OTHER_OVERRIDE)
         values[keys[name].path] = _checked(keys[name], value, option, lax=isinstance(value, str))
         origins[name] = places[name] = option
+    for key, value in defaults.items():
+        if key not in values:
+            values[key] = value
+            origins[dotted(key)] = places[dotted(key)] = DEMO
     if "demo.enabled" not in origins and any(found[0] == "adapters" for found in values):
         # A server with data of its own should not show the demo next to it.
         values["demo", "enabled"] = False
@@ -102,7 +112,7 @@ def load(path: Path | None, overrides: Mapping[str, object]) -> Loaded:
     for section in sections_of(config):
         for key in section.keys:
             origins.setdefault(key.name, DEFAULT)
-    return Loaded(config, MappingProxyType(origins), path, MappingProxyType(dict(overrides)))
+    return Loaded(config, MappingProxyType(origins), path, MappingProxyType(dict(overrides)), defaults)
 
 
 def _read(path: Path) -> dict[str, Any]:

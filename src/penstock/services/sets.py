@@ -25,6 +25,7 @@ from penstock.config import Config, ConfigError
 from penstock.config.checks import DEMO_SETS
 from penstock.doors.reception import OpenSet
 from penstock.kernel.kernel import Kernel
+from penstock.kernel.ports import ClientFacts
 from penstock.log import get
 from penstock.monitor.figures import Family, Kind, gauge, labelled
 from penstock.services.errors import StartError
@@ -80,8 +81,11 @@ class SetsService(Service):
         introductions: Sequence[Introduce],
         complete: Callable[[AdapterSet], AdapterSet],
         is_ready: Callable[[], bool],
+        is_local: Callable[[ClientFacts], bool],
     ) -> None:
-        """`complete` gives a set the data adapters that the server adds to every one."""
+        """`complete` gives a set the data adapters that the server adds to every one; `is_local` tells clients on this
+        machine from others.
+        """
         self._config = config
         self._given = given
         self._loader = loader
@@ -92,6 +96,7 @@ class SetsService(Service):
         self._introductions = introductions
         self._complete = complete
         self._is_ready = is_ready
+        self._is_local = is_local
         self.open_sets: dict[str, OpenSet] = {}
         self.running: dict[str, RunningSet] = {}
         # Those that a reload is about to start.
@@ -269,7 +274,8 @@ class SetsService(Service):
                 plans.append(await asyncio.to_thread(self._loader.load, name, table))
         if config.demo.enabled and not names.isdisjoint(DEMO_SETS):
             token = None if self._data_dir is None else _demo_token(self._data_dir)
-            plans += [SetPlan(one) for one in demo_sets(config.demo.pace, token=token) if one.name in names]
+            made = demo_sets(config.demo.pace, token=token, may_register=self._is_local)
+            plans += [SetPlan(one) for one in made if one.name in names]
         return plans
 
     def _introduced(self, plan: SetPlan) -> SetPlan:

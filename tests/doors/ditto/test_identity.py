@@ -12,11 +12,11 @@ import pytest
 
 from penstock.doors.ditto import identity as room
 from penstock.doors.ditto.identity import DittoIdentity, ShownCredentials
-from penstock.doors.ditto.locality import Locality
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.ports import Admission, ClientFacts, Grant, SessionFacts, Wish
 from penstock.services.errors import StartError
 from penstock.testing.clock import Clock
+from penstock.transport.locality import Locality
 from penstock.wire.ditto.errors import DittoError
 from tests.adapters.access.world import HOUR, password_of
 from tests.doors.ditto.site import CONFIGURATION, Site

@@ -6,18 +6,19 @@ WELCOME also has what the pipeline publishes: CANDLES and MOVERS, made from the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 
 from penstock.adapters.api import AdapterSet, DataAdapter, Journaling
 from penstock.adapters.demo.chat import ROOM, ChatAdapter
 from penstock.adapters.demo.market import Market
-from penstock.adapters.demo.metadata import DemoMetadata
+from penstock.adapters.demo.metadata import DemoMetadata, everybody
 from penstock.adapters.demo.portfolio import PORTFOLIO, PortfolioAdapter
 from penstock.adapters.demo.stocks import StocksAdapter
 from penstock.adapters.demo.token import new_token
 from penstock.adapters.ingest import IngestAdapter
 from penstock.kernel.item import Mode
+from penstock.kernel.ports import ClientFacts
 
 # What the pipeline may publish, by data adapter: patterns of items, and the mode of each.
 PIPELINE_ITEMS: Mapping[str, Mapping[str, Mode]] = {
@@ -27,16 +28,22 @@ PIPELINE_ITEMS: Mapping[str, Mapping[str, Mode]] = {
 }
 
 
-def demo_sets(pace: float = 1.0, seed: int | None = None, token: str | None = None) -> list[AdapterSet]:
+def demo_sets(
+    pace: float = 1.0,
+    seed: int | None = None,
+    token: str | None = None,
+    may_register: Callable[[ClientFacts], bool] = everybody,
+) -> list[AdapterSet]:
     """Both sets over one market; `pace` speeds it up, `seed` makes it repeatable.
 
-    The pipeline presents the `token`; without one, a random one is made that nobody knows.
+    The pipeline presents the `token`; without one, a random one is made that nobody knows. `may_register` says which
+    clients may have push notifications.
     """
     market = Market(Random(seed), pace)
     token = token or new_token()
     return [
-        _demo_set("WELCOME", market, "STOCKS", "CHAT", "PORTFOLIO", PIPELINE_ITEMS, token),
-        _demo_set("DEMO", market, "QUOTE_ADAPTER", "CHAT_ROOM", "PORTFOLIO_ADAPTER", {}, token),
+        _demo_set("WELCOME", market, "STOCKS", "CHAT", "PORTFOLIO", PIPELINE_ITEMS, token, may_register),
+        _demo_set("DEMO", market, "QUOTE_ADAPTER", "CHAT_ROOM", "PORTFOLIO_ADAPTER", {}, token, may_register),
     ]
 
 
@@ -48,6 +55,7 @@ def _demo_set(
     portfolio_name: str,
     published: Mapping[str, Mapping[str, Mode]],
     token: str,
+    may_register: Callable[[ClientFacts], bool],
 ) -> AdapterSet:
     chat = ChatAdapter()
     portfolio = PortfolioAdapter(frozenset(market.stocks))
@@ -62,4 +70,5 @@ def _demo_set(
     for adapter, patterns in published.items():
         data[adapter] = IngestAdapter(items={item: mode.value for item, mode in patterns.items()}, tokens=[token])
         journal[adapter] = Journaling(("*",), "ack")
-    return AdapterSet(name, DemoMetadata({**items, **published}, chat, portfolio), data, journal=journal)
+    metadata = DemoMetadata({**items, **published}, chat, portfolio, may_register)
+    return AdapterSet(name, metadata, data, journal=journal)

@@ -19,7 +19,6 @@ from penstock.doors.ditto.change_log import JournalChangeLog
 from penstock.doors.ditto.http import ditto_routes
 from penstock.doors.ditto.identity import DittoIdentity, Judge
 from penstock.doors.ditto.items import Items, Sets
-from penstock.doors.ditto.locality import Locality
 from penstock.doors.ditto.past import HistoryReader
 from penstock.doors.ditto.saved_state import load_state, records_after, save_state
 from penstock.doors.ditto.service import TwinService
@@ -30,8 +29,8 @@ from penstock.journal.gatherer import Gatherer
 from penstock.journal.reader import JournalReader
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
-from penstock.transport.entrance import api_entrances, stream_entrances
 from penstock.transport.http import HttpConnection
+from penstock.transport.locality import Locality
 from penstock.twins.names import EntityKey, TwinNames
 from penstock.twins.registry import RegistrySettings, Twins
 from penstock.twins.state import rebuilt
@@ -88,9 +87,7 @@ class DittoDoor:
             _not_taken,
             RegistrySettings(names=names, reserved=known.is_reserved),
         )
-        entrances = [*stream_entrances(config), *api_entrances(config)]
-        has_proxies = any(entrance.proxies.are_there for entrance in entrances)
-        locality = Locality([entrance.host for entrance in entrances], ports, has_proxies)
+        locality = Locality.of(config, ports)
         self.identity = DittoIdentity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
         items = Items(known, self.identity, gatherer, history, self._executor)
         self.service = TwinService(self.twins, names, self.identity, items, history, self._executor, ledger, kept)

@@ -89,9 +89,7 @@ class Desk:
         provider = None if self.engine is None else self.engine.providers.get((Platform.WEB, site))
         return provider.public_key if isinstance(provider, KeyedProvider) else None
 
-    def listen(
-        self, tell: Callable[[Sequence[Change]], None], read_keys: Callable[[], None]
-    ) -> Callable[[], None]:
+    def listen(self, tell: Callable[[Sequence[Change]], None], read_keys: Callable[[], None]) -> Callable[[], None]:
         listener = (tell, read_keys)
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)

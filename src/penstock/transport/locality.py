@@ -1,17 +1,20 @@
-"""Which clients count as local to this machine, for a login whose password is public.
+"""Which clients count as local to this machine, for what the demo lets nobody else do: its login has a public password.
 
 A connection from a loopback address may still be remote: a proxy on this machine, or a tunnel that ends here, forwards
 requests from anywhere. Their usual traces are looked for; one that hides on purpose looks like a local client, so a
-server that others can reach must not have the demo login. Read next: docs/decisions.md, "Demo logins".
+server that others can reach must not have the demo. Read next: docs/decisions.md, "Demo logins".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from ipaddress import ip_address
+from typing import Self
 from urllib.parse import urlsplit
 
+from penstock.config import Config
 from penstock.kernel.ports import ClientFacts
+from penstock.transport.entrance import api_entrances, stream_entrances
 
 LOCALHOST = "localhost"
 
@@ -42,6 +45,13 @@ class Locality:
     def __init__(self, hosts: Sequence[str], ports: Callable[[], Collection[int]], has_proxies: bool = False) -> None:
         self._is_private = not has_proxies and all(is_loopback(host) for host in hosts)
         self._ports = ports
+
+    @classmethod
+    def of(cls, config: Config, ports: Callable[[], Collection[int]]) -> Self:
+        """Of a server with this configuration."""
+        entrances = [*stream_entrances(config), *api_entrances(config)]
+        has_proxies = any(entrance.proxies.are_there for entrance in entrances)
+        return cls([entrance.host for entrance in entrances], ports, has_proxies)
 
     def includes(self, client: ClientFacts) -> bool:
         """Whether the client is on this machine and connects directly, as far as that can be known."""
