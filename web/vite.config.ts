@@ -46,7 +46,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     license: { fileName: "licenses.md" },
-    rolldownOptions: { input: ["index.html", "dashboard/index.html"], output: { comments: { legal: true } } },
+    rolldownOptions: { input: ["index.html", "dashboard/index.html", "notify/index.html"], output: { comments: { legal: true } } },
     chunkSizeWarningLimit: 400, // kB; the client library is one class graph and cannot be split
   },
 });
