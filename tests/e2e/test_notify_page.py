@@ -1,4 +1,4 @@
-"""The page "tell me when" of `penstock demo`, in Chromium: a browser is registered, a trigger fires, a notification shows.
+"""The page "tell me when" of `penstock demo`, in Chromium: registering, a trigger that fires, a notification.
 
 Two parts of Chromium are replaced, because its push service is Google's and no test may need that. The page's
 `PushManager` returns a subscription at a push service of ours (tests/providers/push_service.py), to which the server
@@ -234,10 +234,8 @@ def test_the_worker_shows_whatever_arrives(
 
 def test_a_browser_that_cannot_subscribe_is_told_why(demo: tuple[Command, str], context: BrowserContext) -> None:
     watch = Watch(context)
-    refuse = (
-        "PushManager.prototype.subscribe = async () => { throw new DOMException('no push service', 'AbortError'); }"
-    )
-    watch.page.add_init_script(refuse)
+    refuse = "async () => { throw new DOMException('no push service', 'AbortError'); }"
+    watch.page.add_init_script(f"PushManager.prototype.subscribe = {refuse}")
     page = open_page(watch, demo[1])
     page.locator("#tell").click()
     expected = "The browser could not subscribe at its push service: no push service"
