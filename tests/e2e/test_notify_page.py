@@ -27,6 +27,12 @@ from tests.support.process import ServerProcess
 
 pytestmark = pytest.mark.browser
 
+# What people are told to do.
+DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "push.md").read_text("utf-8")
+(PATH,) = re.findall(r"Open <http://localhost:8080(/\S+)> in a browser", DOCUMENTATION)
+(SENTENCE,) = re.findall(r'choose a price for "(.*?)"', DOCUMENTATION)
+(BUTTON,) = re.findall(r"press \*(.*?)\*, and", DOCUMENTATION)
+
 PHONE = 375  # pixels across a small one
 
 # Kept over reloads, as by a browser; `null` until the page has subscribed.
@@ -99,7 +105,7 @@ def replace_push_service(watch: Watch, receiver: TestBrowser, service: PushServi
 
 def open_page(watch: Watch, url: str) -> Page:
     """The page, as soon as it has a price and the server's key."""
-    watch.page.goto(f"{url}notify/")
+    watch.page.goto(url.rstrip("/") + PATH)
     expect(watch.page.locator("#price")).to_have_text(re.compile(r"[\d.]+"), timeout=PATIENCE)
     expect(watch.page.locator("#tell")).to_be_enabled(timeout=PATIENCE)
     return watch.page
@@ -148,8 +154,9 @@ def test_a_price_that_is_passed_is_told_by_a_notification_of_the_browser(
     watch, receiver = Watch(context), TestBrowser()
     replace_push_service(watch, receiver, service)
     page = open_page(watch, demo[1])
+    expect(page.locator("#wish")).to_contain_text(SENTENCE)
     page.locator("#threshold").fill("1000")
-    page.locator("#tell").click()
+    page.get_by_role("button", name=BUTTON, exact=True).click()
     waiting = page.locator("#alarms li[data-status=ACTIVE]")
     expect(waiting).to_have_text(re.compile("Ations Europe above 1000: waiting"), timeout=PATIENCE)
 

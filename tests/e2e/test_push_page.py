@@ -23,7 +23,9 @@ def test_the_example_does_what_the_page_says(tmp_path: Path, caplog: pytest.LogC
     page = PAGE.read_text("utf-8")
     (configuration,) = re.findall(r"(?ms)^```toml\n(.*?)^```", page)
     commands = re.findall(r"(?m)^(?:curl|penstock) .*$", page)
-    serve, create, register, activate, applications, devices, subscriptions, send_test = commands
+    in_the_browser, serve, create, register, activate, applications, devices, subscriptions, send_test = commands
+    # This one is done in a browser, by test_notify_page.py.
+    assert in_the_browser == "penstock demo"
     assert serve == "penstock demo --config penstock.toml --data-dir data"
     users, file = tmp_path / "users", tmp_path / "penstock.toml"
     write_users(users)

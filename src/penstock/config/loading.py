@@ -77,7 +77,8 @@ def load(path: Path | None, overrides: Mapping[str, object], defaults: Mapping[K
     """
     Read `path` (no file at all when None), put `overrides` (dotted key -> value) on top, check everything.
 
-    `defaults` are those of the demo, in place of the schema's: a value of the file comes before them.
+    `defaults` are those of the demo, in place of the schema's: a value of the file comes before them, and they are left
+    out if it has adapter sets.
 
     A text given for a number or a switch is converted, because options arrive as text; in the file it is
     an error. Raises ConfigError; an unknown name in `overrides` is the caller's bug and a KeyError.
@@ -99,11 +100,13 @@ def load(path: Path | None, overrides: Mapping[str, object], defaults: Mapping[K
         option = OPTIONS.get(name, OTHER_OVERRIDE)
         values[keys[name].path] = _checked(keys[name], value, option, lax=isinstance(value, str))
         origins[name] = places[name] = option
+    has_sets = any(found[0] == "adapters" for found in values)
     for key, value in defaults.items():
-        if key not in values:
+        # Who has data of their own has not asked for what the demo allows with its data.
+        if key not in values and not has_sets:
             values[key] = value
             origins[dotted(key)] = places[dotted(key)] = DEMO
-    if "demo.enabled" not in origins and any(found[0] == "adapters" for found in values):
+    if "demo.enabled" not in origins and has_sets:
         # A server with data of its own should not show the demo next to it.
         values["demo", "enabled"] = False
         origins["demo.enabled"] = DEFAULT_WITH_SETS

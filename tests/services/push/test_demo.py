@@ -38,6 +38,14 @@ def test_a_file_comes_before_it_key_by_key_also_when_it_is_read_again(tmp_path: 
     assert loaded.origins["push.enabled"] == "penstock.toml"
 
 
+def test_a_file_with_adapter_sets_has_none_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text("[adapters.MINE.data.FEED]\nadapter = 'feed:Feed'\n")
+    push = load(file, {"demo.enabled": True}, demo_push()).config.push
+    assert not push.enabled
+    assert not push.web
+
+
 def test_without_the_extra_the_demo_starts_without_web_push(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(name: str) -> ModuleSpec | None:
         return None if name == "h2" else ModuleSpec(name, None)
