@@ -101,11 +101,11 @@ def load(path: Path | None, overrides: Mapping[str, object], defaults: Mapping[K
         values[keys[name].path] = _checked(keys[name], value, option, lax=isinstance(value, str))
         origins[name] = places[name] = option
     has_sets = any(found[0] == "adapters" for found in values)
-    for key, value in defaults.items():
+    for demo_key, value in defaults.items():
         # Who has data of their own has not asked for what the demo allows with its data.
-        if key not in values and not has_sets:
-            values[key] = value
-            origins[dotted(key)] = places[dotted(key)] = DEMO
+        if demo_key not in values and not has_sets:
+            values[demo_key] = value
+            origins[dotted(demo_key)] = places[dotted(demo_key)] = DEMO
     if "demo.enabled" not in origins and has_sets:
         # A server with data of its own should not show the demo next to it.
         values["demo", "enabled"] = False

@@ -16,7 +16,7 @@ class ReloadableProvider(Provider, Protocol):
 
 
 @runtime_checkable
-class KeyedProvider(Protocol):
+class KeyedProvider(Provider, Protocol):
     """One whose devices have to know its public key before they can be registered: Web Push."""
 
     @property
