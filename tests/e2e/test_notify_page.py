@@ -139,13 +139,17 @@ def deliver(context: BrowserContext, page: Page, payload: str) -> None:
 
 def shown(page: Page, count: int = 1) -> list[dict[str, str]]:
     """The notifications that the browser shows, as soon as there are so many."""
-    ask = """async (count) => {
+    ask = """async () => {
         const registration = await navigator.serviceWorker.ready;
-        const found = await registration.getNotifications();
-        return found.length === count && found.map(({ title, body }) => ({ title, body }));
+        return (await registration.getNotifications()).map(({ title, body }) => ({ title, body }));
     }"""
-    notifications: list[dict[str, str]] = page.wait_for_function(ask, arg=count).json_value()
-    return notifications
+    deadline = time.monotonic() + PATIENCE / 1_000
+    while True:
+        found: list[dict[str, str]] = page.evaluate(ask)
+        if len(found) >= count:
+            return found
+        assert time.monotonic() < deadline, found
+        page.wait_for_timeout(50)
 
 
 def test_a_price_that_is_passed_is_told_by_a_notification_of_the_browser(

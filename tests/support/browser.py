@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, sync_playwright
 
@@ -36,14 +37,31 @@ document.addEventListener("securitypolicyviolation", (event) => window.violation
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    assert program is not None, f"the page is tested in Chromium, and none of {', '.join(PROGRAMS)} is on the path"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=_program(), args=list(FLAGS))
         try:
             yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def chromium_with_profile(profile: Path, *switches: str) -> Iterator[BrowserContext]:
+    """One that keeps things, as people's browsers do, and so has a push service. Not inside `chromium`."""
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            profile, executable_path=_program(), args=[*FLAGS, *switches]
+        )
+        try:
+            yield context
+        finally:
+            context.close()
+
+
+def _program() -> str:
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    assert program is not None, f"the page is tested in Chromium, and none of {', '.join(PROGRAMS)} is on the path"
+    return program
 
 
 class Watch:
