@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.test_notify_page import Demo, address, ask_for_passed_price, open_page, shown
+from tests.e2e.test_notify_page import Demo, Shown, address, ask_for_passed_price, open_page
 from tests.providers.google_push import TOKEN, GooglePush
 from tests.providers.push_service import PushService
 from tests.support.browser import Watch, chromium_with_profile
@@ -52,8 +52,9 @@ def test_a_price_that_is_passed_is_told_by_a_notification_of_the_browser(tmp_pat
         sent = service.receive()
         assert sent.path.endswith(TOKEN)
         assert page.evaluate("window.endpoint").endswith(sent.path)
+        notifications = Shown(context)
         google.deliver(sent.body)
-        (notification,) = shown(page)
+        (notification,) = notifications.wait()
         assert re.fullmatch(r"Ations Europe is at [\d.]+", notification["title"])
         assert notification["body"] == "You asked Penstock to tell you."
         expect(page.locator("#notice")).to_be_hidden()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,16 @@ PushManager.prototype.getSubscription = async () => {
     return key === null ? null : subscription(key);
 };
 """
+
+
+COUNT_NOTIFICATIONS = """() => {
+    const show = ServiceWorkerRegistration.prototype.showNotification;
+    self.shown = 0;
+    ServiceWorkerRegistration.prototype.showNotification = async function (...given) {
+        await show.apply(this, given);
+        self.shown += 1;
+    };
+}"""
 
 
 class Demo:
@@ -137,19 +148,26 @@ def deliver(context: BrowserContext, page: Page, payload: str) -> None:
     devtools.send("ServiceWorker.deliverPushMessage", message)
 
 
-def shown(page: Page, count: int = 1) -> list[dict[str, str]]:
-    """The notifications that the browser shows, as soon as there are so many."""
-    ask = """async () => {
-        const registration = await navigator.serviceWorker.ready;
-        return (await registration.getNotifications()).map(({ title, body }) => ({ title, body }));
-    }"""
-    deadline = time.monotonic() + PATIENCE / 1_000
-    while True:
-        found: list[dict[str, str]] = page.evaluate(ask)
-        if len(found) >= count:
-            return found
-        assert time.monotonic() < deadline, found
-        page.wait_for_timeout(50)
+class Shown:
+    """What the page's service worker shows, once it has been registered.
+
+    The browser is asked only when a notification is there, because Chromium forgets one that it is asked about while it
+    is about to show it.
+    """
+
+    def __init__(self, context: BrowserContext) -> None:
+        (self._worker,) = context.service_workers
+        self._worker.evaluate(COUNT_NOTIFICATIONS)
+
+    def wait(self, count: int = 1) -> list[dict[str, str]]:
+        """All notifications, as soon as there are so many."""
+        deadline = time.monotonic() + PATIENCE / 1_000
+        while self._worker.evaluate("self.shown") < count:
+            assert time.monotonic() < deadline, "no notification"
+            threading.Event().wait(0.05)
+        ask = "async () => (await self.registration.getNotifications()).map(({ title, body }) => ({ title, body }))"
+        found: list[dict[str, str]] = self._worker.evaluate(ask)
+        return found
 
 
 def test_a_price_that_is_passed_is_told_by_a_notification_of_the_browser(
@@ -174,8 +192,9 @@ def test_a_price_that_is_passed_is_told_by_a_notification_of_the_browser(
     payload = receiver.read(sent.body).decode()
     title = json.loads(payload)["title"]
     assert re.fullmatch(r"Ations Europe is at [\d.]+", title)
+    notifications = Shown(context)
     deliver(context, page, payload)
-    assert shown(page) == [{"title": title, "body": "You asked Penstock to tell you."}]
+    assert notifications.wait() == [{"title": title, "body": "You asked Penstock to tell you."}]
     expect(page.locator("#notice")).to_be_hidden()
     assert watch.complaints() == []
 
@@ -236,10 +255,11 @@ def test_the_worker_shows_whatever_arrives(
     page.locator("#threshold").fill("1000")
     page.locator("#tell").click()
     expect(page.locator("#alarms li")).to_have_count(1, timeout=PATIENCE)
+    notifications = Shown(context)
     deliver(context, page, '{"body":"no title"}')
-    assert shown(page) == [{"title": "Penstock", "body": "no title"}]
+    assert notifications.wait() == [{"title": "Penstock", "body": "no title"}]
     deliver(context, page, "no JSON")
-    assert {"title": "Penstock", "body": "no JSON"} in shown(page, 2)
+    assert {"title": "Penstock", "body": "no JSON"} in notifications.wait(2)
     assert watch.complaints() == []
 
 

@@ -7,6 +7,7 @@ definitions (google_apis/gcm/protocol); those parts of the messages that it does
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import socket
 import ssl
@@ -63,7 +64,8 @@ class GooglePush:
         self._tls.load_cert_chain(CERTIFICATES / "certificate.pem", CERTIFICATES / "private_key.pem")
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._sent = 0
+        # Everything that was sent.
+        self._messages: list[bytes] = []
 
     @property
     def switches(self) -> list[str]:
@@ -77,15 +79,23 @@ class GooglePush:
         ]
 
     def deliver(self, body: bytes) -> None:
-        """Pass on what was sent to the push service, encrypted as it is."""
+        """Pass on what was sent to the push service, encrypted as it is. It may arrive more than once."""
         with self._news:
             assert self._news.wait_for(lambda: self._registration and self._links, PATIENCE), "no browser"
-            registration, link = self._registration, self._links[-1]
-        self._sent += 1
+            registration = self._registration
         content = text(3, registration["sender"].encode()) + text(5, registration["app"].encode())
         for key, value in (("subtype", registration["X-subtype"]), ("content-encoding", "aes128gcm")):
             content += text(7, text(1, key.encode()) + text(2, value.encode()))
-        link.sendall(message(DATA, content + text(9, b"message %d" % self._sent) + text(21, body)))
+        with self._news:
+            content += text(9, b"message %d" % len(self._messages)) + text(21, body)
+            self._messages.append(message(DATA, content))
+            for link in self._links:
+                self._write(link, self._messages[-1])
+
+    def _write(self, link: ssl.SSLSocket, data: bytes) -> None:
+        """The browser may have closed it: then it opens another one, and gets all messages there."""
+        with contextlib.suppress(OSError):
+            link.sendall(data)
 
     # -- check-in and registration --------------------------------------------------------------------------------
 
@@ -145,6 +155,7 @@ class GooglePush:
                         link.sendall(bytes([VERSION]) + message(LOGIN_ANSWER, text(1, b"login")))
                         with self._news:
                             self._links.append(link)
+                            self._write(link, b"".join(self._messages))
                             self._news.notify_all()
                     elif kind[0] == PING:
                         link.sendall(message(PING_ANSWER, b""))
