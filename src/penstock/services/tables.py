@@ -127,7 +127,7 @@ class ItemsTable:
                         "adapter_set": feed.adapter_set,
                         "data_adapter": feed.name,
                         "mode": None if item.mode is None else item.mode.value,
-                        "subscribers": str(item.subscribers - item.keepers),
+                        "subscribers": str(item.audience),
                         "events_sec": f"{events:.1f}",
                         "events": str(item.events),
                     },

@@ -86,7 +86,7 @@ class Desk:
         return found is not None and device == found[1]
 
     def public_key(self, site: str) -> str | None:
-        provider = None if self.engine is None else self.engine.providers.get((Platform.WEB, site))
+        provider = None if self.engine is None else self.engine.flights.providers.get((Platform.WEB, site))
         return provider.public_key if isinstance(provider, KeyedProvider) else None
 
     def listen(self, tell: Callable[[Sequence[Change]], None], read_keys: Callable[[], None]) -> Callable[[], None]:
