@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from penstock.journal.reader import JournalReader
@@ -26,9 +28,9 @@ SETTINGS: dict[str, object] = {
 class RealServer(ServerProcess):
     """Used as a context manager, like the one it is."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, overrides: Mapping[str, object] = MappingProxyType({})) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        super().__init__(directory, SETTINGS)
+        super().__init__(directory, {**SETTINGS, **overrides})
 
     def __enter__(self) -> RealServer:
         super().__enter__()
@@ -36,7 +38,7 @@ class RealServer(ServerProcess):
 
     @property
     def api(self) -> str:
-        return f"http://{self.host}:{self.api_port}"
+        return f"{'https' if 'api.tls.certificate' in self._settings else 'http'}://{self.host}:{self.api_port}"
 
     def published(self) -> list[tuple[str, dict[str, Any]]]:
         """Item and fields of every event, in order; subscribers get those of their items."""

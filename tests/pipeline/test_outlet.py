@@ -22,7 +22,9 @@ from penstock.pipeline.outlet import (
     StageLost,
 )
 from penstock.pipeline.token import read_token
+from tests.pipeline.real_server import RealServer
 from tests.pipeline.sink_server import TOKEN, Fault, SinkServer
+from tests.support.tls import CERTIFICATES
 
 
 @pytest.fixture
@@ -262,3 +264,16 @@ def test_a_token_file_without_a_token_is_named(tmp_path: Path, content: str | No
     with pytest.raises(BadOption, match=said) as caught:
         read_token(None, path)
     assert str(path) in str(caught.value)
+
+
+def test_an_api_port_with_tls_is_trusted_if_the_environment_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = str(CERTIFICATES / "certificate.pem")
+    tls = {"api.tls.certificate": certificate, "api.tls.private_key": str(CERTIFICATES / "private_key.pem")}
+    with RealServer(tmp_path, tls) as server, Outlet(server.api, "SET", "OUT", TOKEN, retry_timeout=0) as out:
+        assert server.api.startswith("https://")
+        with pytest.raises(ServerUnreachable, match=r"(?i)certificate.verify.failed"):
+            out.last_batch("q")
+        monkeypatch.setenv("SSL_CERT_FILE", certificate)
+        assert out.last_batch("q") is None
