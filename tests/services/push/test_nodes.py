@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from penstock.push.registry import Decision
+from penstock.services.push.engine import PushEngine
+from penstock.store.push import FoundDevice, PushStore
 from tests.services.push.stage import PushServer
 
 
@@ -29,6 +38,52 @@ def test_a_device_that_registers_at_another_server_is_served_there(tmp_path: Pat
             server.update("item1", x="1")
         two.provider.wait(1)
         assert one.provider.sent == []
+
+
+def test_a_client_that_comes_back_while_its_device_is_given_up_does_not_keep_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = servers(tmp_path)
+    with one, two, ThreadPoolExecutor(1) as elsewhere:
+        with one.client() as client:
+            device = client.register()
+        engine = one.engine
+        key = one.call(lambda: engine.memory.registry.known_device(device).key)
+        go_on = asyncio.Event()
+        decide = engine.decide
+        asked: list[FoundDevice | None] = []
+
+        async def hesitate(subjects: Iterable[Hashable], decision: Callable[[], Decision[Any]]) -> Any:
+            decided = await decide(subjects, decision)
+            # Forgotten, and the database has not been told.
+            if decided == [device]:
+                await go_on.wait()
+            return decided
+
+        find = PushStore.find
+
+        def count(store: PushStore, wanted: object) -> FoundDevice | None:
+            found = find(store, key)
+            if store is engine._store:
+                asked.append(found)
+            return found
+
+        monkeypatch.setattr(engine, "decide", hesitate)
+        monkeypatch.setattr(PushStore, "find", count)
+        moved = elsewhere.submit(_register, two)
+        one.wait(lambda: engine.memory.registry.device_count == 0)
+        back = one.call(lambda: asyncio.get_running_loop().create_task(PushEngine.find(engine, key)))
+        # Either it has the device, which is wrong, or it has looked twice and is still waiting.
+        one.wait(lambda: back.done() or len(asked) > 1)
+        one.call(go_on.set)
+        assert moved.result(20) == device
+        assert one.call(lambda: engine.memory.registry.device_count) == 0
+        one.call(back.cancel)
+
+
+def _register(server: PushServer) -> str:
+    with server.client() as client:
+        return client.register()
 
 
 def test_devices_of_a_server_that_has_stopped_are_taken_over(tmp_path: Path) -> None:

@@ -89,6 +89,8 @@ class PushEngine:
         self._drops: list[Change] = []
         # Devices of which it is not known whether the last changes were written.
         self._unsure: set[str] = set()
+        # Devices that are forgotten here while the database still has them for this node.
+        self._leaving: set[str] = set()
         self._to_commit = asyncio.Event()
         self._to_send = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -209,7 +211,9 @@ class PushEngine:
         while True:
             try:
                 found = await self._thread.call(store.find, key)
-                loaded = None if found is None else await self._thread.call(store.claim, found.id)
+                loaded = None
+                if found is not None and found.id not in self._leaving:
+                    loaded = await self._thread.call(store.claim, found.id)
             except NoSuchRecord:
                 return
             except (NotOwner, *AWAY) as error:
@@ -488,8 +492,11 @@ class PushEngine:
         waiting = set(wanted)
         while waiting:
             released = await self.decide(waiting, partial(self._let_go, frozenset(waiting)))
-            if released:
-                await self._thread.call(store.release, released)
+            try:
+                if released:
+                    await self._thread.call(store.release, released)
+            finally:
+                self._leaving.difference_update(released)
             waiting.difference_update(released)
             if asyncio.get_running_loop().time() > deadline:
                 return
@@ -502,6 +509,7 @@ class PushEngine:
         """
         free = sorted(set(devices) - self._agenda.triggered() - self.flights.devices())
         self._forget(free)
+        self._leaving.update(free)
         return Decision((), free)
 
 
