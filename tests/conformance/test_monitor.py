@@ -17,6 +17,7 @@ import pytest
 
 from penstock import __version__
 from penstock.adapters import AdapterSet
+from penstock.adapters.api import Journaling
 from penstock.client.connection import Client, connect
 from penstock.client.subscription import Subscription
 from penstock.config import load
@@ -27,12 +28,15 @@ from penstock.services.overview import LIBRARIES, LICENCES
 from tests.conformance.phrases import add, batch, row
 from tests.support.background import BackgroundServer, MonitoredServer
 from tests.support.process import ServerProcess
+from tests.support.push_lines import push
 from tests.support.raw import Exchange, params
 
 log = get("penstock.tests.monitor")
 
 # Seconds that an update is waited for. Far more than it should take: only a failure is slow.
 PATIENCE = 20.0
+
+APPLICATION = "com.mydomain.myapp"
 
 # How often the same happens: events, updates, messages and a sample.
 ROUNDS = 3
@@ -126,12 +130,12 @@ STATISTICS: dict[str, Claim] = {
     "MESSAGES.TOTAL_BYTES": last(among(str(10 * ROUNDS))),
     "MESSAGES.CURRENT_THROUGHPUT": HAPPENS,
     "MESSAGES.HIGHEST_THROUGHPUT": last(at_least(0.001)),
-    "PUSH_NOTIFICATIONS.DEVICES": ZERO,
-    "PUSH_NOTIFICATIONS.MAX_DEVICES": ZERO,
-    "PUSH_NOTIFICATIONS.NOTIFICATIONS_SEC": ZERO,
-    "PUSH_NOTIFICATIONS.TOTAL_SENT": ZERO,
-    "PUSH_NOTIFICATIONS.TOTAL_BYTES": ZERO,
-    "PUSH_NOTIFICATIONS.CURRENT_THROUGHPUT": ZERO,
+    "PUSH_NOTIFICATIONS.DEVICES": last(among("1")),
+    "PUSH_NOTIFICATIONS.MAX_DEVICES": last(among("1")),
+    "PUSH_NOTIFICATIONS.NOTIFICATIONS_SEC": HAPPENS,
+    "PUSH_NOTIFICATIONS.TOTAL_SENT": last(at_least(5 * ROUNDS)),
+    "PUSH_NOTIFICATIONS.TOTAL_BYTES": last(at_least(100)),
+    "PUSH_NOTIFICATIONS.CURRENT_THROUGHPUT": HAPPENS,
     "PUMP_WAIT.SLEEP": NUMBER,
     "PUMP_WAIT.NOTIFY": NUMBER,
     "TIME_MS": every(is_now),
@@ -141,6 +145,13 @@ STATISTICS: dict[str, Claim] = {
     "DESCRIPTORS.LIMIT": every(at_least(64)),
     "ADAPTERS.CALLS_SEC": HAPPENS,
     "ADAPTERS.FAILED": ZERO,
+    "JOURNAL.APPENDS_SEC": HAPPENS,
+    "JOURNAL.SYNCS_SEC": HAPPENS,
+    "JOURNAL.SYNC_P99": HAPPENS,
+    "JOURNAL.BYTES": last(at_least(100)),
+    "JOURNAL.FAILED": ZERO,
+    "AGE.MAX": HAPPENS,
+    "LOOP.LAG_MAX": HAPPENS,
     "PIPELINE.QUERIES": last(among("1")),
     "PIPELINE.LAG": last(among("1500", "1500.0")),
 }
@@ -159,7 +170,7 @@ IDENTIFICATION: dict[str, Claim] = {
 }
 DETAILS: dict[str, Claim] = {
     "MAX_SSNS": every(among("3")),
-    "IS_MPN": every(among("false")),
+    "IS_MPN": every(among("true")),
     "EXP_DATE": nothing,
     "MAX_RATE": every(among("unlimited")),
     "BAND": every(among("true")),
@@ -288,16 +299,21 @@ def asked(name: str) -> list[str]:
 
 
 class WorkingServer(MonitoredServer):
-    """With a folder for its data, in which a pipeline has left its status, and with room for three sessions."""
+    """With a folder for its data, in which a pipeline has left its status, room for three sessions, a journal and push
+    notifications.
+    """
 
     def __init__(self, directory: Path) -> None:
         settings = {"limits.max_sessions": 3, "pipeline.token": "hunter2"}
         super().__init__(settings)
-        self._loaded = load(None, {"stream.port": 0, "api.port": 0, "log.level": "error", **settings})
+        file = directory / "penstock.toml"
+        file.write_text(f'[push]\nenabled = true\n[push.apple."{APPLICATION}"]\nmin_send_delay_millis = 0\n')
+        self._loaded = load(file, {"stream.port": 0, "api.port": 0, "log.level": "error", **settings})
         self._directory = directory
 
     def make(self) -> Server:
-        sets = [AdapterSet("TEST", self.metadata, self.adapters())]
+        journal = {"HAND": Journaling(("a",), "ack")}
+        sets = [AdapterSet("TEST", self.metadata, self.adapters(), journal=journal)]
         return Server(self._loaded.config, sets, data_dir=self._directory, origins=self._loaded.origins)
 
 
@@ -345,6 +361,8 @@ def complete(told: Told) -> bool:
         # Sessions are counted once a second, whatever the test does.
         and any(values["CLIENTS.POLLING_SESSIONS"] == "1" for values in told.values["monitor_statistics"][-1:])
         and len(told.values["monitor_adapters"]) > 4
+        # Notifications are sent one after the other.
+        and int(told.values["monitor_statistics"][-1]["PUSH_NOTIFICATIONS.TOTAL_SENT"] or 0) >= 5 * ROUNDS
     )
 
 
@@ -354,10 +372,17 @@ def subscribed(client: Client, name: str) -> Subscription:
 
 
 def work(server: WorkingServer, clients: ExitStack) -> None:
-    """A client that streams within 40 kbit/s, one that polls, one for whom there is no room; events and messages."""
+    """A client that streams within 40 kbit/s, one that polls, one for whom there is no room; events, messages, and
+    notifications.
+    """
     exchange = Exchange(server.host, server.port)
     streaming = clients.enter_context(exchange.stream(user="ann", requested_max_bandwidth=40))
     assert batch(exchange, streaming.session, add(group="a b", data_adapter="HAND")) == ["REQOK,1"]
+    assert batch(exchange, streaming.session, push("register", appId=APPLICATION)) == ["REQOK,1"]
+    device = streaming.read_until("MPNREG")[-1].split(",")[1]
+    wish = push("activate", deviceId=device, data_adapter="HAND", subId=7)
+    assert batch(exchange, streaming.session, wish) == ["REQOK,1"]
+    streaming.read_until("MPNOK")
     polling = clients.enter_context(exchange.stream(user="bob", polling="true", polling_millis=60_000))
     assert exchange.control(polling.session, reqId=1, op="constrain", requested_max_bandwidth="unlimited") == [
         "REQOK,1"

@@ -114,7 +114,7 @@ class ServerOverview:
         limit = self._config.limits.max_sessions
         return {
             "MAX_SSNS": str(limit) if limit else "unlimited",
-            "IS_MPN": "false",
+            "IS_MPN": str(self._config.push.enabled).lower(),
             "EXP_DATE": None,
             "MAX_RATE": "unlimited",
             "BAND": "true",
