@@ -13,6 +13,8 @@ from tests.interop.test_documented_clients import WEB_CLIENT, serving
 from tests.support.browser import PATIENCE, chromium
 from tests.support.process import ServerProcess
 
+pytestmark = pytest.mark.timeout(240)
+
 APPLICATION = "com.mydomain.myapp"
 SETTINGS = {
     "demo.pace": 10,

@@ -19,6 +19,9 @@ READY = re.compile(
     r"penstock: ready  stream=http://([\d.]+):(\d+)(?:  tls=https://[\d.]+:(\d+))?  api=https?://[\d.]+:(\d+)"
 )
 
+# Seconds that a process may take to end: several times what it takes on a machine that has much other work.
+PATIENCE = 45.0
+
 
 class ServerProcess:
     """`penstock serve` with a configuration file in `directory`; used as a context manager."""
@@ -72,10 +75,12 @@ class ServerProcess:
         """Wait for the process to end; its exit code."""
         assert self._process is not None
         try:
-            code = self._process.wait(15)
+            code = self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+            self._process.close()
+            self._process = None
             raise
         self._process.close()
         self._process = None

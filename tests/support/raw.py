@@ -39,6 +39,8 @@ class Http:
         plain.settimeout(TIMEOUT)
         plain.connect((host, port))
         self.socket = tls.wrap_socket(plain, server_hostname="localhost") if tls else plain
+        # As other clients name it: with the port, by which the demo knows who comes through a proxy.
+        self._authority = f"localhost:{port}"
         self._buffer = b""
         self._chunked = False
         self._body = b""
@@ -73,7 +75,7 @@ class Http:
         """Send a TLCP request; the query defaults to LS_protocol."""
         data = body.encode() if isinstance(body, str) else body
         query = f"LS_protocol={PROTOCOL}" if query is None else query
-        lines = [f"POST {prefix}/lightstreamer/{name}.txt?{query} HTTP/{version}", "Host: localhost"]
+        lines = [f"POST {prefix}/lightstreamer/{name}.txt?{query} HTTP/{version}", f"Host: {self._authority}"]
         lines += [f"{key}: {value}" for key, value in (headers or {}).items()]
         if not headers or "Content-Length" not in headers:
             lines.append(f"Content-Length: {len(data)}")
@@ -82,7 +84,7 @@ class Http:
     def get(
         self, target: str, version: str = "1.1", headers: Mapping[str, str] | None = None, method: str = "GET"
     ) -> None:
-        lines = [f"{method} {target} HTTP/{version}", "Host: localhost"]
+        lines = [f"{method} {target} HTTP/{version}", f"Host: {self._authority}"]
         lines += [f"{key}: {value}" for key, value in (headers or {}).items()]
         self.send("\r\n".join([*lines, "", ""]).encode())
 
