@@ -16,7 +16,7 @@ from random import Random
 import pytest
 
 from tests.services.push.stage import APPLICATION, PushClient
-from tests.support.process import ServerProcess
+from tests.support.process import PATIENCE, ServerProcess
 from tests.support.raw import Exchange
 
 KILLS = 100 if os.environ.get("PENSTOCK_PROFILE") == "long" else 10
@@ -84,12 +84,14 @@ def test_nothing_acknowledged_is_lost_and_what_has_triggered_is_handed_over(tmp_
     server = ServerProcess(tmp_path, SETTINGS)
     for number in range(KILLS):
         server.start()
-        busy = Busy(server, f"token {number % DEVICES}", acknowledged)
-        busy.start()
-        assert busy.begun.wait(20), server.log
-        time.sleep(random.uniform(0.0, 0.3))
-        server.kill()
-        busy.join(20)
+        try:
+            busy = Busy(server, f"token {number % DEVICES}", acknowledged)
+            busy.start()
+            assert busy.begun.wait(PATIENCE), server.log
+            time.sleep(random.uniform(0.0, 0.3))
+        finally:
+            server.kill()
+        busy.join(PATIENCE)
     triggered_before = handed_over(server)
     with server:
         devices, there = found(server)
