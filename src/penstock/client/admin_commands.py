@@ -117,6 +117,13 @@ def print_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
     _print(["  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip() for row in cells])
 
 
+def print_part(found: dict[str, Any], name: str, columns: Sequence[str]) -> None:
+    """A part of a list, and whether there is more of it."""
+    print_table(found[name], columns)
+    if found["total"] > len(found[name]):
+        typer.echo(f"penstock: {len(found[name])} of {found['total']}; --offset and --limit show others", err=True)
+
+
 def _cell(value: object) -> str:
     """Names are chosen by clients: none moves the cursor of the terminal."""
     if value is None or value == "":
@@ -152,11 +159,7 @@ def sessions(
         "max_kbps",
         "updates",
     )
-    print_table(found["sessions"], columns)
-    if found["total"] > len(found["sessions"]):
-        typer.echo(
-            f"penstock: {len(found['sessions'])} of {found['total']}; --offset and --limit show others", err=True
-        )
+    print_part(found, "sessions", columns)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import typer
 
-from penstock.client.admin_commands import Entries, Json, Offset, ask, login, print_json, print_table
+from penstock.client.admin_commands import Entries, Json, Offset, ask, login, print_json, print_part, print_table
 from penstock.terminal import FAILED, complaint
 
 app = typer.Typer(
@@ -87,7 +87,5 @@ def send_test(
 def _show(found: dict[str, Any], name: str, columns: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json(found)
-        return
-    print_table(found[name], columns)
-    if found["total"] > len(found[name]):
-        typer.echo(f"penstock: {len(found[name])} of {found['total']}; --offset and --limit show others", err=True)
+    else:
+        print_part(found, name, columns)

@@ -290,10 +290,8 @@ def _check_push(config: Config, places: Places) -> None:
     push = config.push
     if push.journal and not config.journal.enabled:
         raise _wrong(config, places, "push.journal", "false, because journal.enabled is false")
-    for platform in ("apple", "google", "web"):
-        sections: Mapping[str, Application] = getattr(push, platform)
-        for application, section in sections.items():
-            _check_application(("push", platform, application), section, places)
+    for table, application, section in push.applications():
+        _check_application(("push", table, application), section, places)
     for set_name, adapter_set in config.adapters.items():
         if push.enabled and push.data_adapter in adapter_set.data:
             key = dotted(("adapters", set_name, "data", push.data_adapter))

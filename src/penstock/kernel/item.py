@@ -178,14 +178,13 @@ class Item(Timed):
         granted = ItemGrant(self.name, snapshot_length=self._distinct.length)
         made = CustomizedItem(self, Item(self._kernel, self.serial, granted, self._in_snapshot), customizer, selector)
         made.item.declare_differences(self._orders)
-        if mode is Mode.MERGE:
+        if mode is not Mode.RAW:
             made.item.mode = mode
+        if mode is Mode.MERGE:
             self._merge.introduce(made)
         elif mode is Mode.DISTINCT:
-            made.item.mode = mode
             self._distinct.introduce(made)
         elif mode is Mode.COMMAND:
-            made.item.mode = mode
             self._command.introduce(made)
         self.join(mode, made)
         return made

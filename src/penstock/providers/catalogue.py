@@ -33,18 +33,18 @@ def make_providers(push: PushSection, data_dir: Path | None) -> Providers:
     Needs no event loop. Who has them closes each of them.
     """
     made: dict[tuple[Platform, str], ReloadableProvider] = {}
-    tables: tuple[tuple[Platform, Mapping[str, Application]], ...] = (
-        (Platform.APPLE, push.apple),
-        (Platform.GOOGLE, push.google),
-        (Platform.WEB, push.web),
-    )
-    for platform, applications in tables:
-        for application, section in applications.items():
-            try:
-                made[platform, application] = _make(platform, application, section, push, data_dir)
-            except ProviderError as error:
-                raise ProviderError(f'push.{platform.lower()}."{application}": {error}') from None
+    for table, application, section in push.applications():
+        platform = platform_of(table)
+        try:
+            made[platform, application] = _make(platform, application, section, push, data_dir)
+        except ProviderError as error:
+            raise ProviderError(f'push.{table}."{application}": {error}') from None
     return made
+
+
+def platform_of(table: str) -> Platform:
+    """Whose applications a table of the configuration has."""
+    return Platform(table.capitalize())
 
 
 def safari_service(providers: Providers) -> SafariService | None:

@@ -166,14 +166,14 @@ class Registry:
         return Decision((*moved, DropDevice(other.id), *saved.changes, *kept), saved.result)
 
     def _check_key(self, key: DeviceKey) -> None:
-        self._check_length("application", key.application, self.settings.max_name_length)
+        check_length("application", key.application, self.settings.max_name_length)
         if self.settings.application(key) is None:
             raise PushRefusal(
                 PushReason.APPLICATION, f"there is no application {key.application!r} of {key.platform.value} here"
             )
         if not key.token:
             raise PushRefusal(PushReason.TOKEN, "the device's token is empty; it is the one that the platform gave it")
-        self._check_length("device's token", key.token, self.settings.max_token_length)
+        check_length("device's token", key.token, self.settings.max_token_length)
 
     def _registered(self, device: Device | None, key: DeviceKey, now: int) -> Decision[Device]:
         if device is None:
@@ -287,9 +287,9 @@ class Registry:
             if has != asked:
                 raise PushRefusal(PushReason.MISMATCH, f"the {name} of the subscription is {has!r}, not {asked!r}")
         if request.format is not None:
-            self._check_length("format", request.format, self.settings.max_format_length)
+            check_length("format", request.format, self.settings.max_format_length)
         if request.trigger is not None:
-            self._check_length("trigger", request.trigger, self.settings.max_trigger_length)
+            check_length("trigger", request.trigger, self.settings.max_trigger_length)
         subscription = replace(
             existing,
             format=existing.format if request.format is None else request.format,
@@ -326,21 +326,14 @@ class Registry:
 
     def _check_activation(self, request: Activation) -> None:
         flow = request.flow
-        if flow.mode not in MODES:
-            raise PushRefusal(
-                PushReason.MODE, f"the mode {flow.mode!r} is not possible here; it must be {' or '.join(MODES)}"
-            )
+        check_mode(flow.mode)
         if not flow.items or not flow.fields:
             lacking = "fields" if flow.items else "items"
             raise PushRefusal(PushReason.EMPTY, f"the subscription has no {lacking}; there must be at least one")
         for name, value in (("data adapter", flow.data_adapter), ("group", flow.group), ("schema", flow.schema)):
-            self._check_length(name, value, self.settings.max_name_length)
-        self._check_length("format", request.format, self.settings.max_format_length)
-        self._check_length("trigger", request.trigger or "", self.settings.max_trigger_length)
-
-    def _check_length(self, name: str, value: str, most: int) -> None:
-        if len(value) > most:
-            raise PushRefusal(PushReason.TOO_LONG, f"the {name} has {len(value)} characters; {most} are possible")
+            check_length(name, value, self.settings.max_name_length)
+        check_length("format", request.format, self.settings.max_format_length)
+        check_length("trigger", request.trigger or "", self.settings.max_trigger_length)
 
     # -- changes --------------------------------------------------------------------------------------------------
 
@@ -419,6 +412,18 @@ class Registry:
     def _release(self, subscription: PushSubscription) -> None:
         self._formats.release(subscription.format)
         self._flows.release(subscription.flow)
+
+
+def check_mode(mode: str) -> None:
+    """Raise PushRefusal for one that push notifications do not have."""
+    if mode not in MODES:
+        raise PushRefusal(PushReason.MODE, f"the mode {mode!r} is not possible here; it must be {' or '.join(MODES)}")
+
+
+def check_length(name: str, value: str, most: int) -> None:
+    """Raise PushRefusal for a text that is too long."""
+    if len(value) > most:
+        raise PushRefusal(PushReason.TOO_LONG, f"the {name} has {len(value)} characters; {most} are possible")
 
 
 def base_parameters(flow: Flow, trigger: str | None) -> tuple[str | None, ...]:

@@ -228,16 +228,15 @@ class Sender:
         if len(line.waiting) > self._registry.settings.queue_per_device:
             self._drop_useless(line, now, tally)
             self._make_room(line, tally)
-        if line.flight is None and line.wakes is None and not line.parked:
-            self._wake(line, max(now, line.not_before))
+        self._wake_idle(line, now)
 
     def pause(self, devices: Iterable[str], now: int) -> None:
         """Send nothing new to these, and again to others that were paused."""
         before, self._paused = self._paused, frozenset(devices)
         for device in before - self._paused:
             line = self._lines.get(device)
-            if line is not None and line.flight is None and line.wakes is None and not line.parked:
-                self._wake(line, max(now, line.not_before))
+            if line is not None:
+                self._wake_idle(line, now)
 
     def _make_room(self, line: _Line, tally: _Tally) -> None:
         """Those of triggers stay, also beyond the limit: each subscription has one until a client changes it."""
@@ -349,6 +348,11 @@ class Sender:
             else:
                 kept.append(each)
         line.waiting = kept
+
+    def _wake_idle(self, line: _Line, now: int) -> None:
+        """Unless something will wake it anyway."""
+        if line.flight is None and line.wakes is None and not line.parked:
+            self._wake(line, max(now, line.not_before))
 
     def _wake(self, line: _Line, millis: int) -> None:
         line.wakes = millis

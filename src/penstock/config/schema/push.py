@@ -4,7 +4,7 @@ Not here: what providers do with these tables (penstock.providers).
 Read next: docs/push.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal, TypeAlias
 
@@ -104,6 +104,9 @@ class WebSection(ApplicationSection, frozen=True, kw_only=True, forbid_unknown_f
 
 Application: TypeAlias = AppleSection | GoogleSection | WebSection
 
+# The keys of `PushSection` with an application in each table, by platform.
+PLATFORM_TABLES = ("apple", "google", "web")
+
 
 class PushSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Push notifications, for devices that are registered and subscriptions that outlive sessions."""
@@ -168,10 +171,17 @@ class PushSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     google: Mapping[Line, GoogleSection] = {}
     web: Mapping[Line, WebSection] = {}
 
+    def applications(self) -> Iterator[tuple[str, str, Application]]:
+        """All of them: the table of its platform, its name there, its settings."""
+        for table in PLATFORM_TABLES:
+            sections: Mapping[str, Application] = getattr(self, table)
+            for name, section in sections.items():
+                yield table, name, section
+
     def __post_init__(self) -> None:
-        for name in ("apple", "google", "web"):
+        for name in PLATFORM_TABLES:
             force_setattr(self, name, MappingProxyType(getattr(self, name)))
 
     def __hash__(self) -> int:
-        values = [getattr(self, name) for name in self.__struct_fields__ if name not in ("apple", "google", "web")]
+        values = [getattr(self, name) for name in self.__struct_fields__ if name not in PLATFORM_TABLES]
         return hash((*values, *self.apple.items(), *self.google.items(), *self.web.items()))

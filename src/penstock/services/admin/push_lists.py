@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from penstock.providers.ports import KeyedProvider
 from penstock.push.records import Device, Platform, PushSubscription
 from penstock.services.admin.lists import LOOKED_AT_PER_TURN, ListPart
 from penstock.services.admin.models import (
@@ -37,7 +38,7 @@ def applications(engine: PushEngine) -> list[PushApplicationInfo]:
             platform=key[0].value,
             application=key[1],
             held_back=held.get(key),
-            public_key=getattr(provider, "public_key", None),
+            public_key=provider.public_key if isinstance(provider, KeyedProvider) else None,
         )
         for key, provider in engine.flights.providers.items()
     ]
@@ -54,10 +55,7 @@ async def devices(part: ListPart, engine: PushEngine, application: str | None, s
             and (status is None or device.status.value == status)
         )
 
-    def describe(id: str) -> Device | None:
-        return registry.device(id)
-
-    total, found = await part.of(registry.device_ids(), fits, describe)
+    total, found = await part.of(registry.device_ids(), fits, registry.device)
     return PushDeviceList(total=total, devices=[_device(engine, each) for each in found if each is not None])
 
 

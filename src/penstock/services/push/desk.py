@@ -23,7 +23,7 @@ from penstock.push.format import names as format_names
 from penstock.push.ports import Provider
 from penstock.push.records import Change, Device, DeviceKey, Flow, Platform, PushSubscription, SubscriptionStatus
 from penstock.push.refusals import PushReason, PushRefusal
-from penstock.push.registry import MODES
+from penstock.push.registry import check_length, check_mode
 from penstock.push.requests import Activation, Keep, Reconfiguration
 from penstock.push.sending import Application
 from penstock.push.trigger.pattern import Pattern
@@ -152,11 +152,7 @@ class Desk:
         return provider
 
     def _check_token(self, provider: Provider, token: str) -> None:
-        most = self._engine.settings.max_token_length
-        if len(token) > most:
-            raise PushRefusal(
-                PushReason.TOO_LONG, f"the device's token has {len(token)} characters; {most} are possible"
-            )
+        check_length("device's token", token, self._engine.settings.max_token_length)
         provider.check_token(token)
 
     def _own_device(self, session: Session, device: str) -> Device:
@@ -174,7 +170,7 @@ class Desk:
 
     async def activate(self, session: Session, request: ActivatePush) -> str:
         device = self._own_device(session, request.device)
-        self._check_mode(request.mode)
+        check_mode(request.mode)
         self._check_lengths(request.format, request.trigger)
         wish = PlainWish(request.data_adapter, request.group, request.schema, request.mode, snapshot=False)
         authority = self._authority(session)
@@ -269,12 +265,6 @@ class Desk:
             raise Refusal(Reason.UNKNOWN_SESSION, "The adapter set of the session has been removed")
         return authority
 
-    def _check_mode(self, mode: str) -> None:
-        if mode not in MODES:
-            raise PushRefusal(
-                PushReason.MODE, f"the mode {mode!r} is not possible here; it must be {' or '.join(MODES)}"
-            )
-
     def _check_lengths(self, format: str | None, trigger: str | None) -> None:
         """Before anything is read of them; what they become is checked again."""
         settings = self._engine.settings
@@ -282,8 +272,8 @@ class Desk:
             ("notification format", format, settings.max_format_length),
             ("trigger", trigger, settings.max_trigger_length),
         ):
-            if text is not None and len(text) > most:
-                raise PushRefusal(PushReason.TOO_LONG, f"the {name} has {len(text)} characters; {most} are possible")
+            if text is not None:
+                check_length(name, text, most)
 
     async def _granted(self, authority: SetAuthority, session: Session, wish: PlainWish) -> Grant:
         if wish.data_adapter == self._data_adapter:

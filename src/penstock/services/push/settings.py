@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.config import PushSection
-from penstock.config.schema.push import Application as ApplicationSection
+from penstock.providers.catalogue import platform_of
 from penstock.push.ports import Provider
-from penstock.push.records import Platform
 from penstock.push.sending import Application
 from penstock.push.settings import ApplicationSettings, PushSettings
 from penstock.push.trigger.failure import Wrong
@@ -17,25 +16,16 @@ from penstock.services.errors import StartError
 MILLIS = 1_000
 MINUTE = 60 * MILLIS
 
-TABLES = {Platform.APPLE: "apple", Platform.GOOGLE: "google", Platform.WEB: "web"}
-
-
-def applications(section: PushSection) -> Iterator[tuple[Application, ApplicationSection]]:
-    for platform, table in TABLES.items():
-        sections: Mapping[str, ApplicationSection] = getattr(section, table)
-        for name, application in sections.items():
-            yield (platform, name), application
-
 
 def settings_of(section: PushSection, providers: Mapping[Application, Provider]) -> PushSettings:
     return PushSettings(
         {
-            key: ApplicationSettings(
+            (key := (platform_of(table), name)): ApplicationSettings(
                 providers[key].max_payload,
                 application.min_send_delay_millis,
                 application.time_to_live_seconds * MILLIS,
             )
-            for key, application in applications(section)
+            for table, name, application in section.applications()
         },
         max_devices=section.max_devices,
         max_subscriptions_per_device=section.max_subscriptions_per_device,
@@ -51,13 +41,13 @@ def settings_of(section: PushSection, providers: Mapping[Application, Provider])
 def triggers_of(section: PushSection) -> dict[Application, Sequence[Pattern]]:
     """The triggers that each application accepts; raises StartError."""
     found: dict[Application, Sequence[Pattern]] = {}
-    for (platform, name), application in applications(section):
+    for table, name, application in section.applications():
         patterns = []
         for text in application.triggers:
             try:
                 patterns.append(Pattern(text))
             except Wrong as wrong:
-                key = f'push.{TABLES[platform]}."{name}".triggers'
+                key = f'push.{table}."{name}".triggers'
                 raise StartError(f"{key}: {text!r}, character {wrong.place + 1}: {wrong.text}") from None
-        found[platform, name] = patterns
+        found[platform_of(table), name] = patterns
     return found
