@@ -13,16 +13,11 @@ from typing import Any
 import pytest
 
 from penstock.config import load
-from penstock.kernel.connection import Binding
 from penstock.monitor.exposition import OPEN_METRICS, exposition
 from penstock.server import Server
 from penstock.services.sampling import SamplingService
-from penstock.testing.channel import MemoryChannel
-from penstock.testing.hands import HandHandler, HandSource
-from penstock.wire.tlcp.codec import TlcpCodec
-from penstock.wire.tlcp.version import NEWEST
+from tests.services.crowd import MANY, fill
 
-MANY = 10_000
 ATTEMPTS = 3
 
 # Seconds that the event loop may be kept, and that all of it may take.
@@ -47,17 +42,7 @@ def steps(work: Coroutine[Any, Any, object]) -> list[float]:
 def sampling() -> SamplingService:
     async def make() -> SamplingService:
         server = Server(load(None, {"log.level": "error"}).config, [])
-        kernel, codec = server.kernel, TlcpCodec(NEWEST)
-        for number in range(MANY):
-            session = kernel.open_session(codec, HandHandler())
-            session.adapter_set = f"SET{number % 10}"
-            session.library = "nodejs_client"
-            session.touch()
-            session.bind(MemoryChannel(), Binding(polling=number % 2 == 0), [])
-        source = HandSource(False)
-        feed = source.feed = kernel.add_feed("SET0", "FEED", source)
-        for number in range(MANY):
-            feed.pin(f"item{number}")
+        fill(server.kernel, [f"SET{number}" for number in range(10)])
         [found] = [one for one in server.services if isinstance(one, SamplingService)]
         return found
 

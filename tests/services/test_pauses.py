@@ -15,15 +15,10 @@ from urllib.request import ProxyHandler, build_opener
 import pytest
 
 from penstock.collector import THRESHOLDS
-from penstock.kernel.connection import Binding
 from penstock.services.sampling import SamplingService
-from penstock.testing.channel import MemoryChannel
-from penstock.testing.hands import HandHandler, HandSource
-from penstock.wire.tlcp.codec import TlcpCodec
-from penstock.wire.tlcp.version import NEWEST
+from tests.services.crowd import fill
 from tests.support.background import BackgroundServer
 
-MANY = 10_000
 ATTEMPTS = 10
 
 # Seconds that the loop may be kept from everybody else.
@@ -59,25 +54,11 @@ def crowded() -> Iterator[BackgroundServer]:
     """With the garbage collector as a server process has it."""
     before = gc.get_threshold()
     with BackgroundServer({}) as server:
-        server.call(_fill, server)
+        server.call(fill, server.server.kernel, ["TEST"])
         gc.collect()
         gc.set_threshold(*THRESHOLDS)
         yield server
         gc.set_threshold(*before)
-
-
-def _fill(server: BackgroundServer) -> None:
-    kernel, codec = server.server.kernel, TlcpCodec(NEWEST)
-    for number in range(MANY):
-        session = kernel.open_session(codec, HandHandler())
-        session.adapter_set = "TEST"
-        session.library = "nodejs_client"
-        session.touch()
-        session.bind(MemoryChannel(), Binding(polling=number % 2 == 0), [])
-    source = HandSource(False)
-    feed = source.feed = kernel.add_feed("TEST", "FEED", source)
-    for number in range(MANY):
-        feed.pin(f"item{number}")
 
 
 def scrape(server: BackgroundServer) -> None:
