@@ -88,6 +88,8 @@ def rows(page: Page, tab: str) -> Locator:
 
 def search(page: Page, tab: str, text: str) -> None:
     page.locator(f"#{tab} input[type=search]").first.fill(text)
+    # The rows follow with the next frame; until then there are too many of them for an expectation of one.
+    page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
 
 def cell(row: Locator, field: str) -> Locator:
