@@ -21,6 +21,7 @@ LEFT_OUT = {
     "penstock/wire/ari/packets.py": "an enumeration whose members are made by a method, which mypyc does not support",
     "penstock/wire/ari/requests.py": _RECORDS,
     "penstock/wire/ditto": _DEEP,
+    "penstock/wire/fabric": _RECORDS,
     "penstock/wire/tlcp/errors.py": _CONSTANTS,
     "penstock/wire/tlcp/jsondiff.py": _DEEP,
     "penstock/wire/tlex/datagrams.py": _RECORDS,

@@ -1,0 +1,233 @@
+"""What hub and edges say to each other over a fabric: records, and the bytes they are sent as (MessagePack).
+
+One payload is one message. A hub owns items and decides about sessions; an edge has clients. What is said when, and
+what is done about what gets lost, is in `penstock.cluster`. Calls carry the name of a method and arguments whose types
+are known to both sides: see `calls`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+# Nodes that speak another version of this protocol do not talk to each other: each says so in its log.
+VERSION = 1
+
+# What happens to an item, in `Happening`.
+UPDATE = 0
+SNAPSHOT = 1
+END_OF_SNAPSHOT = 2
+CLEAR = 3
+DIFFERENCES = 4
+
+Event: TypeAlias = dict[str, str | None]
+
+
+class FabricError(Exception):
+    """A payload that is no message; the text says why."""
+
+
+# -- from an edge ------------------------------------------------------------------------------------------------------
+
+
+class Hello(Struct, tag="hello", array_like=True, frozen=True):
+    """The first message of an edge to a hub, and its answer to `Stranger`.
+
+    `run` is different each time that the edge's process starts. Calls and interests of another run are forgotten.
+    """
+
+    version: int
+    release: str
+    node: str
+    run: str
+
+
+class Interest(Struct, tag="interest", array_like=True, frozen=True):
+    """The edge wants an item. Answered by `Picture` or `NoItem`; asked again, with the same ticket, until it is.
+
+    `ticket` is a number of the edge's own. `mode` is RAW, MERGE, DISTINCT or COMMAND; an interest in RAW becomes one in
+    another mode by being asked again with it.
+    """
+
+    ticket: int
+    adapter_set: str
+    data_adapter: str
+    item: str
+    mode: str
+
+
+class Release(Struct, tag="release", array_like=True, frozen=True):
+    """Nobody at the edge wants the item any more."""
+
+    ticket: int
+
+
+class Alive(Struct, tag="alive", array_like=True, frozen=True):
+    """Once a second from an edge: what it has of each stream of `Happened`, by the number of the last message."""
+
+    epoch: int
+    run: str
+    received: dict[int, int]
+
+
+# -- from a hub --------------------------------------------------------------------------------------------------------
+
+
+class SetPlan(Struct, array_like=True, frozen=True):
+    """An adapter set as edges need to know it. `token` is another one whenever the set has been made anew."""
+
+    name: str
+    token: str
+    data_adapters: tuple[str, ...]
+    vouches: bool
+    is_constant: bool
+
+
+class Welcome(Struct, tag="welcome", array_like=True, frozen=True):
+    """The answer to `Hello`, and what a hub says whenever its adapter sets are others."""
+
+    version: int
+    release: str
+    node: str
+    epoch: int
+    sets: tuple[SetPlan, ...]
+
+
+class Stranger(Struct, tag="stranger", array_like=True, frozen=True):
+    """The hub does not know the edge, or has forgotten it: it is to say `Hello`, and all that it wants, again."""
+
+    epoch: int
+
+
+class Picture(Struct, tag="picture", array_like=True, frozen=True):
+    """What an item is: all that the mode keeps of it, up to and with the happening of this number.
+
+    `handle` names the item in `Happened` as long as the epoch lasts. `in_snapshot`: the data adapter has not sent all
+    of its snapshot yet. `orders` are difference formats by field.
+    """
+
+    epoch: int
+    ticket: int
+    handle: int
+    number: int
+    mode: str
+    events: tuple[Event, ...]
+    in_snapshot: bool
+    orders: dict[str, str]
+
+
+class NoItem(Struct, tag="no-item", array_like=True, frozen=True):
+    """The interest is refused: another mode is in use, or there is no such adapter; `reason` is a name of `Reason`."""
+
+    epoch: int
+    ticket: int
+    reason: str
+    text: str
+
+
+class Happening(Struct, array_like=True, frozen=True):
+    """Something that happened to an item: its number there, which is one more than that of the one before."""
+
+    handle: int
+    number: int
+    kind: int
+    event: Event | None
+
+
+class Happened(Struct, tag="happened", array_like=True, frozen=True):
+    """What happened in one turn of the hub's loop. `stream` and `sequence` tell an edge whether it has all messages of
+    the stream. Made by `encode_happened`.
+    """
+
+    epoch: int
+    stream: int
+    sequence: int
+    happenings: list[Happening]
+
+
+class Beat(Struct, tag="beat", array_like=True, frozen=True):
+    """Once a second from the hub: the last message of each stream that the edge is to have, by its number."""
+
+    epoch: int
+    sent: dict[int, int]
+
+
+# -- both ways ---------------------------------------------------------------------------------------------------------
+
+
+class Call(Struct, tag="call", array_like=True, frozen=True):
+    """A question. It may come more than once with the same number; it is done once. `body` depends on the method."""
+
+    epoch: int
+    run: str
+    number: int
+    method: str
+    body: Raw
+
+
+class Answer(Struct, tag="answer", array_like=True, frozen=True):
+    run: str
+    number: int
+    body: Raw
+
+
+class Refused(Struct, tag="refused", array_like=True, frozen=True):
+    """The answer is a Refusal: `reason` is a name of `Reason`, `code` what an adapter has given."""
+
+    run: str
+    number: int
+    reason: str
+    text: str
+    code: int | None = None
+
+
+Message: TypeAlias = (
+    Hello
+    | Interest
+    | Release
+    | Alive
+    | Welcome
+    | Stranger
+    | Picture
+    | NoItem
+    | Happened
+    | Beat
+    | Call
+    | Answer
+    | Refused
+)
+
+
+class _Encoded(Struct, tag="happened", array_like=True, frozen=True):
+    """`Happened` with its happenings as bytes: each is encoded once, whoever it is for."""
+
+    epoch: int
+    stream: int
+    sequence: int
+    happenings: list[Raw]
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    return _ENCODER.encode(message)
+
+
+def decode(payload: bytes) -> Message:
+    try:
+        return _DECODER.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FabricError(f"{len(payload)} bytes that are no message: {error}") from None
+
+
+def encode_happening(handle: int, number: int, kind: int, event: Event | None) -> Raw:
+    """For any number of `encode_happened`."""
+    return Raw(_ENCODER.encode((handle, number, kind, event)))
+
+
+def encode_happened(epoch: int, stream: int, sequence: int, happenings: list[Raw]) -> bytes:
+    return _ENCODER.encode(_Encoded(epoch, stream, sequence, happenings))
