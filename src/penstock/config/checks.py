@@ -18,6 +18,8 @@ from penstock.config.schema.listeners import CertificateSection, ListenerSection
 from penstock.config.schema.push import Application, GoogleSection, WebSection
 from penstock.config.toml import written
 from penstock.log import LevelError, check_level
+from penstock.push.trigger.failure import Wrong
+from penstock.push.trigger.pattern import Pattern
 
 # The value of the first never exceeds the value of the second.
 ORDERED = (
@@ -318,11 +320,12 @@ def _check_application(path: tuple[str, ...], section: Application, places: Plac
                 ) from None
     for number, pattern in enumerate(section.triggers, 1):
         try:
-            re.compile(pattern)
-        except re.error as error:
+            Pattern(pattern)
+        except Wrong as wrong:
             name = dotted((*path, "triggers"))
+            reason = f"character {wrong.place + 1}: {wrong.text}"
             raise ConfigError(
-                places[name], f"expected regular expressions, and number {number} is none ({error})", key=name
+                places[name], f"expected regular expressions, and number {number} is none ({reason})", key=name
             ) from None
 
 

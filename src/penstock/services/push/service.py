@@ -99,14 +99,6 @@ class PushService(Service):
 
     # -- its life cycle -------------------------------------------------------------------------------------------
 
-    async def check(self) -> list[str]:
-        if self.desk is None:
-            return []
-        from penstock.services.push.settings import triggers_of
-
-        triggers_of(self._config.push)
-        return []
-
     async def open(self) -> None:
         if self.desk is None:
             return

@@ -9,9 +9,7 @@ from penstock.providers.catalogue import platform_of
 from penstock.push.ports import Provider
 from penstock.push.sending import Application
 from penstock.push.settings import ApplicationSettings, PushSettings
-from penstock.push.trigger.failure import Wrong
 from penstock.push.trigger.pattern import Pattern
-from penstock.services.errors import StartError
 
 MILLIS = 1_000
 MINUTE = 60 * MILLIS
@@ -39,15 +37,8 @@ def settings_of(section: PushSection, providers: Mapping[Application, Provider])
 
 
 def triggers_of(section: PushSection) -> dict[Application, Sequence[Pattern]]:
-    """The triggers that each application accepts; raises StartError."""
-    found: dict[Application, Sequence[Pattern]] = {}
-    for table, name, application in section.applications():
-        patterns = []
-        for text in application.triggers:
-            try:
-                patterns.append(Pattern(text))
-            except Wrong as wrong:
-                key = f'push.{table}."{name}".triggers'
-                raise StartError(f"{key}: {text!r}, character {wrong.place + 1}: {wrong.text}") from None
-        found[platform_of(table), name] = patterns
-    return found
+    """The triggers that each application accepts; the configuration has checked them."""
+    return {
+        (platform_of(table), name): [Pattern(text) for text in application.triggers]
+        for table, name, application in section.applications()
+    }
