@@ -75,7 +75,7 @@ class Alive(Struct, tag="alive", array_like=True, frozen=True):
 # -- from a hub --------------------------------------------------------------------------------------------------------
 
 
-class SetPlan(Struct, array_like=True, frozen=True):
+class SharedSet(Struct, array_like=True, frozen=True):
     """An adapter set as edges need to know it. `token` is another one whenever the set has been made anew."""
 
     name: str
@@ -92,7 +92,7 @@ class Welcome(Struct, tag="welcome", array_like=True, frozen=True):
     release: str
     node: str
     epoch: int
-    sets: tuple[SetPlan, ...]
+    sets: tuple[SharedSet, ...]
 
 
 class Stranger(Struct, tag="stranger", array_like=True, frozen=True):
@@ -147,7 +147,7 @@ class Happened(Struct, tag="happened", array_like=True, frozen=True):
     happenings: list[Happening]
 
 
-class Beat(Struct, tag="beat", array_like=True, frozen=True):
+class HubBeat(Struct, tag="beat", array_like=True, frozen=True):
     """Once a second from the hub: the last message of each stream that the edge is to have, by its number."""
 
     epoch: int
@@ -167,13 +167,13 @@ class Call(Struct, tag="call", array_like=True, frozen=True):
     body: Raw
 
 
-class Answer(Struct, tag="answer", array_like=True, frozen=True):
+class CallDone(Struct, tag="done", array_like=True, frozen=True):
     run: str
     number: int
     body: Raw
 
 
-class Refused(Struct, tag="refused", array_like=True, frozen=True):
+class CallRefused(Struct, tag="refused", array_like=True, frozen=True):
     """The answer is a Refusal: `reason` is a name of `Reason`, `code` what an adapter has given."""
 
     run: str
@@ -193,10 +193,10 @@ Message: TypeAlias = (
     | Picture
     | NoItem
     | Happened
-    | Beat
+    | HubBeat
     | Call
-    | Answer
-    | Refused
+    | CallDone
+    | CallRefused
 )
 
 
