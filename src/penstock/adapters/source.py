@@ -11,6 +11,7 @@ from penstock.adapters.api import DataAdapter
 from penstock.adapters.call_tally import CallTally
 from penstock.adapters.calls import LAST_CALLS, AdapterCaller, Tasks
 from penstock.adapters.faults import CONTAINED
+from penstock.kernel.item import Mode
 from penstock.log import get
 
 log = get(__name__)
@@ -54,8 +55,11 @@ class GuardedSource:
         self._adapter.publisher.close()
         self._caller.close()
 
-    def subscribe(self, item: str, serial: int) -> None:
+    def subscribe(self, item: str, serial: int, mode: Mode) -> None:
         self._tell("subscribe", item)
+
+    def bind(self, item: str, mode: Mode) -> None:
+        """Data adapters do not know in which mode their items are seen."""
 
     def unsubscribe(self, item: str) -> None:
         self._tell("unsubscribe", item)

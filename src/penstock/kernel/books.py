@@ -174,6 +174,9 @@ class DistinctBook(Book[EventView]):
         for follower in self.followers:
             follower.follow(event, event, snapshot)
 
+    def history(self) -> list[Event]:
+        return self._history.copy()
+
     def introduce(self, newcomer: CustomizedItem) -> None:
         for event in self._history:
             newcomer.learn(event, False)
@@ -238,6 +241,10 @@ class CommandBook(Book[CommandView]):
                 view.publish(event, snapshot)
         for follower in self.followers:
             follower.follow(event, event, snapshot)
+
+    def rows(self) -> list[Event]:
+        """All of them, as they are added."""
+        return [{**row, COMMAND_FIELD: ADD} for row in self._rows.values()]
 
     def introduce(self, newcomer: CustomizedItem) -> None:
         for row in self._rows.values():

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.kernel.books import BadEvent, CommandBook
-from penstock.kernel.item import Item
+from penstock.kernel.item import Item, Mode
 from penstock.kernel.ports import CheckedEvent, ItemGrant, Value
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Feed:
         item = self.kept_item(name)
         if not item.pinned:
             item.pinned = True
-            self.keep(item)
+            self.keep(item, Mode.RAW)
 
     def unpin(self) -> None:
         """Release all pinned items."""
@@ -85,21 +85,26 @@ class Feed:
         """The live item, or a new one, for somebody without a grant; the first client's grant will apply to it."""
         return self.items.get(name) or self.item(ItemGrant(name, snapshot_length=KEPT_HISTORY))
 
-    def keep(self, item: Item) -> None:
+    def keep(self, item: Item, mode: Mode) -> None:
         """`acquire` for somebody who is no client."""
         item.keepers += 1
-        self.acquire(item)
+        self.acquire(item, mode)
 
     def stop_keeping(self, item: Item) -> None:
         item.keepers -= 1
         self.release(item)
 
-    def acquire(self, item: Item) -> None:
+    def bind(self, item: Item, mode: Mode) -> None:
+        """The item is about to be joined in this mode: the source is told if it has only been wanted in RAW mode."""
+        if item.mode is None and mode is not Mode.RAW and item.subscribers:
+            self._source.bind(item.name, mode)
+
+    def acquire(self, item: Item, mode: Mode) -> None:
         """Another lane needs the item: register it, and subscribe it at the adapter if it is the first."""
         item.subscribers += 1
         if item.subscribers == 1:
             self.items[item.name] = item
-            self._source.subscribe(item.name, item.serial)
+            self._source.subscribe(item.name, item.serial, mode)
 
     def release(self, item: Item) -> None:
         """A lane has left the item."""

@@ -1,6 +1,7 @@
 """A follower of an item: it is told what happens to the item as its views are, but through no protocol.
 
-Who follows: `custom`, an item that is changed for one subscription, and `watch`, which needs no session at all.
+Who follows: `custom`, an item that is changed for one subscription; `watch`, which needs no session at all; and the taps
+of `penstock.cluster.owner`, which hand on all that happens to other processes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ class Follower:
 
     def end_of_snapshot(self) -> None:
         """All that follows is new."""
+
+    def repaired(self, event: Event, snapshot: bool) -> None:
+        """One that takes events as they come: this one brings those in the item's mode up to date, and no others."""
 
     def declare_differences(self, orders: Mapping[str, str]) -> None:
         """Difference formats to try for fields; for followers that encode."""

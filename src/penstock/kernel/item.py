@@ -15,7 +15,7 @@ from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD, BadEvent, CommandBoo
 from penstock.kernel.custom import CustomizedItem
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.follower import Follower
-from penstock.kernel.lane import Lane
+from penstock.kernel.lane import Lane, QueueLane
 from penstock.kernel.ports import CheckedEvent, Codec, Customizer, Event, ItemGrant, Selector
 from penstock.kernel.timers import Timed
 from penstock.kernel.view import CommandView, EventView, MergeView, View
@@ -212,6 +212,22 @@ class Item(Timed):
         self._command.followers = _without(self._command.followers, gone)
         self._open_mode()
 
+    def picture(self, mode: Mode) -> tuple[list[Event], bool, Mapping[str, str]]:
+        """What a newcomer in this mode would be given: events; whether more of the snapshot is to come; and difference
+        formats by field. What the prefilter holds back is part of it.
+        """
+        events: list[Event] = []
+        if mode is Mode.MERGE:
+            if self._merge.has_state or self._ahead is not None:
+                events.append({**self._merge.whole(), **(self._ahead or {})})
+        elif mode is Mode.DISTINCT:
+            events += self._distinct.history()
+            if self._ahead is not None:
+                events.append(self._ahead)
+        elif mode is Mode.COMMAND:
+            events += self._command.rows()
+        return events, self._in_snapshot, self._orders
+
     def show(self, event: Event, snapshot: bool) -> None:
         """Of an item that follows another: an event, or all that it is now. Raises BadEvent."""
         snapshot = snapshot and self._in_snapshot
@@ -220,8 +236,15 @@ class Item(Timed):
         if self.mode is None:
             for view in self._raw_views:
                 view.publish(event, snapshot)
+        elif self.mode is Mode.MERGE and self._raw_followers:
+            whole, event = event, {**dict.fromkeys(self._merge.whole()), **event}
+            self._take(self._replacing(whole), snapshot)
         else:
-            self._take(self._replacing(event), snapshot)
+            event = self._replacing(event)
+            self._take(event, snapshot)
+        # What it takes in is complete for them as well: fields that are gone are null.
+        for follower in self._raw_followers:
+            follower.follow(event, event, snapshot)
 
     def remember_only(self, event: Event) -> None:
         """Of an item that follows another: what was before its subscription. Raises BadEvent."""
@@ -323,6 +346,38 @@ class Item(Timed):
         for follower in self._followers():
             follower.end_of_snapshot()
 
+    def take_raw(self, event: CheckedEvent) -> None:
+        """An event for those in RAW mode alone: the others get a snapshot in its place."""
+        self.events += 1
+        for view in self._raw_views:
+            if view.selects(event):
+                view.publish(event, False)
+
+    def take_repair(self, event: CheckedEvent, snapshot: bool) -> None:
+        """An event of a repair that was made elsewhere: for all but those in RAW mode. Raises BadEvent."""
+        self._ahead = None
+        self._take(event, snapshot and self._in_snapshot)
+
+    def forget(self) -> None:
+        """What is known of an item that is only wanted in RAW mode is not whole: a snapshot of it is to come."""
+        self._in_snapshot = True
+        self._ahead = None
+        self._merge.clear()
+        self._merge.has_state = False
+        self._distinct.clear()
+        self._command.clear()
+
+    def miss(self, count: int, raw: bool, others: bool) -> None:
+        """So many events never came here: clients that are to have every event are told so, in order with the others.
+
+        `raw` and `others` say who lacks them: those in RAW mode, and those who want another mode unfiltered.
+        """
+        for key, view in self._views.items():
+            if raw if key[0] is Mode.RAW else others:
+                for lane in view.lanes:
+                    if isinstance(lane, QueueLane):
+                        lane.miss(count)
+
     def repair(self, events: Sequence[CheckedEvent], complete: bool, complaints: list[str]) -> None:
         """The data adapter has come back with a new snapshot: bring clients up to date without starting again.
 
@@ -353,10 +408,22 @@ class Item(Timed):
         snapshot: bool,
     ) -> None:
         clears, way = book.repair(events, complete, complaints)
+        # Those who take events as they come are told once, by the book of the mode.
+        told = self._raw_followers if self.mode is not None and book is self._book() else ()
         if clears:
             book.clear()
+            for follower in told:
+                follower.clear()
         for event in way:
             book.publish(book.record(event), snapshot)
+            for follower in told:
+                follower.repaired(event, snapshot)
+
+    def _book(self) -> MergeBook | DistinctBook | CommandBook:
+        """That of the mode."""
+        if self.mode is Mode.MERGE:
+            return self._merge
+        return self._command if self.mode is Mode.COMMAND else self._distinct
 
     def clear(self) -> None:
         """The data adapter wants the item to be empty."""
@@ -364,6 +431,8 @@ class Item(Timed):
         self._merge.clear()
         self._distinct.clear()
         self._command.clear()
+        for follower in self._raw_followers:
+            follower.clear()
 
     def declare_differences(self, orders: Mapping[str, str]) -> None:
         """The difference formats that the data adapter wants tried, in order, for some fields."""

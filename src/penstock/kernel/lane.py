@@ -443,6 +443,13 @@ class QueueLane(StateLane):
         else:
             self.leave_out()
 
+    def miss(self, count: int) -> None:
+        """So many events have never reached the item; told in order with those that have, where losses are."""
+        if self._tells_losses:
+            self.lost += count
+            self.outbox.count_lost(count)
+            self.tell(self.view.codec.overflow(self.subscription, self.position, count))
+
     def _uncount(self, entry: Held) -> None:
         if entry.state is None:
             self.outbox.count_told(-len(entry.line))

@@ -160,10 +160,10 @@ class Outbox(Timed):
         """A lane gives a line that is no update."""
         self._others += 1
 
-    def count_lost(self) -> None:
-        """An event is not sent for lack of room."""
-        self.lost += 1
-        self.kernel.tally.lost += self.readers
+    def count_lost(self, count: int = 1) -> None:
+        """Events are not sent, for lack of room or because they never came."""
+        self.lost += count
+        self.kernel.tally.lost += count * self.readers
 
     def has_too_many(self) -> bool:
         """Whether more notifications wait than may be kept for those who cannot take them."""

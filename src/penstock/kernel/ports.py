@@ -122,7 +122,12 @@ class Channel(Protocol):
 class DataSource(Protocol):
     """A data adapter, seen from the kernel: told on demand which items are wanted. Must not raise."""
 
-    def subscribe(self, item: str, serial: int) -> None: ...
+    def subscribe(self, item: str, serial: int, mode: Mode) -> None:
+        """`mode` is that of the first who wants it; RAW says nothing about the others."""
+
+    def bind(self, item: str, mode: Mode) -> None:
+        """An item that was only wanted in RAW mode so far is about to be seen in another, for the first time."""
+
     def unsubscribe(self, item: str) -> None: ...
     def has_snapshot(self, item: str) -> bool: ...
     def complain(self, item: str, complaint: str) -> None:

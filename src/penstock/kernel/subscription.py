@@ -129,6 +129,7 @@ class Subscription:
         request = self.request
         grant = request.grant
         source, selector = item, grant.selector
+        request.feed.bind(item, request.mode)
         if granted.customizer is not None:
             customized = item.customize(request.mode, granted.customizer, selector)
             self._customized.append(customized)
@@ -143,7 +144,7 @@ class Subscription:
         self.items.append(item)
         own.add(lane)
         source.attach(lane, request.mode, request.snapshot_length)
-        request.feed.acquire(item)
+        request.feed.acquire(item, request.mode)
 
     def _lane(self, outbox: Outbox, granted: ItemGrant, item: Item, view: View, position: int) -> Lane:
         mode, snapshot = self.request.mode, self.request.snapshot

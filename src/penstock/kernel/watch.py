@@ -46,8 +46,9 @@ class ItemWatch:
         for name in self._names:
             part = WatchedItem(items[name], self._mode, self._fields, self._told)
             self._parts.append(part)
+            self.feed.bind(part.item, self._mode)
             part.item.join(self._mode, part)
-            self.feed.keep(part.item)
+            self.feed.keep(part.item, self._mode)
 
     def stop(self) -> None:
         parts, self._parts = self._parts, []

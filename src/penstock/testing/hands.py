@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from penstock.kernel.feed import Feed
+from penstock.kernel.item import Mode
 from penstock.kernel.ports import Value
 
 if TYPE_CHECKING:
@@ -23,10 +24,13 @@ class HandSource:
         self.state: dict[str, dict[str, Value]] = {}
         self.feed: Feed | None = None
 
-    def subscribe(self, item: str, serial: int) -> None:
+    def subscribe(self, item: str, serial: int, mode: Mode) -> None:
         self.calls.append(("subscribe", item))
         if self.snapshots and item in self.state and self.feed is not None:
             self.feed.update(item, self.state[item], snapshot=True)
+
+    def bind(self, item: str, mode: Mode) -> None:
+        self.calls.append(("bind", item))
 
     def unsubscribe(self, item: str) -> None:
         self.calls.append(("unsubscribe", item))

@@ -94,7 +94,7 @@ class TruthSource(HandSource):
         self.truths = {item: truth(mode) for item, mode in modes.items()}
         self.unended = unended
 
-    def subscribe(self, item: str, serial: int) -> None:
+    def subscribe(self, item: str, serial: int, mode: Mode) -> None:
         self.calls.append(("subscribe", item))
         assert self.feed is not None
         for event in self.truths[item].snapshot():

@@ -68,7 +68,7 @@ class Source(HandSource):
 
     items: RemoteItems
 
-    def subscribe(self, item: str, serial: int) -> None:
+    def subscribe(self, item: str, serial: int, mode: Mode) -> None:
         assert self.feed is not None
         self.items.want(self.feed.items[item])
 
