@@ -240,12 +240,14 @@ class Server:
         roster: Roster | None = None,
         origins: Mapping[str, str] = NO_ORIGINS,
         administrators: Path | None = None,
+        hand_directory: Path | None = None,
     ) -> None:
         """`sets` are always served; with a loader those of the configuration are served as well.
 
         Without a data directory nothing is journaled or kept, whatever the configuration says. A caller that needs to
         see the state of the adapters passes a `roster`. `origins` says where each value of the configuration comes
-        from. `administrators` is a file of users in place of `admin.users`.
+        from. `administrators` is a file of users in place of `admin.users`. `hand_directory` is where the workers of
+        one server hand connections over to one another.
         """
         self.config = config
         roster = roster or Roster()
@@ -289,7 +291,9 @@ class Server:
         )
         self._ditto = DittoService(config, data_dir, self._journal, self.sets, self._ports, ledger)
         self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger)
-        self._stream = StreamService(config, core, self.sets, self.readiness, shares.stream, self.gate, self._push.desk)
+        self._stream = StreamService(
+            config, core, self.sets, self.readiness, shares.stream, self.gate, self._push.desk, hand_directory
+        )
         self._api = ApiService(
             config, lambda: self._stack.services, self.readiness, sampling.figures_of_all, shares.api, ledger
         )

@@ -11,6 +11,7 @@ from functools import partial
 
 from penstock.config import Config
 from penstock.doors.backlog import Backlog
+from penstock.doors.elsewhere import Elsewhere, owner
 from penstock.doors.facts import facts_of
 from penstock.doors.gate import Gate
 from penstock.doors.stream.link import StreamLink
@@ -25,6 +26,7 @@ from penstock.kernel.session import Binding, Session
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.log import get, incident
 from penstock.transport.census import Census
+from penstock.transport.neighbours import Neighbours
 
 log = get(__name__)
 
@@ -44,8 +46,17 @@ class OpenSet:
 class Reception:
     """One for all doors: it counts their sessions together."""
 
-    def __init__(self, config: Config, kernel: Kernel, sets: Mapping[str, OpenSet], gate: Gate) -> None:
+    def __init__(
+        self,
+        config: Config,
+        kernel: Kernel,
+        sets: Mapping[str, OpenSet],
+        gate: Gate,
+        neighbours: Neighbours | None = None,
+    ) -> None:
+        """`neighbours` are workers that have other sessions of the same server; None: there are none."""
         self.config = config
+        self.neighbours = neighbours
         self.kernel = kernel
         self._sets = sets
         self._gate = gate
@@ -60,6 +71,16 @@ class Reception:
         if found is None:
             raise Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {name[:60]}")
         return found
+
+    def find(self, session_id: str) -> Session:
+        """The live session with this identifier; raises a Refusal, or Elsewhere if a neighbour has it."""
+        try:
+            return self.kernel.find_session(session_id)
+        except Refusal as refusal:
+            worker = owner(self.neighbours, session_id) if refusal.reason is Reason.FOREIGN_SESSION else None
+            if worker is None:
+                raise
+        raise Elsewhere(worker)
 
     async def admit(
         self,

@@ -37,6 +37,12 @@ class SessionIds:
         return match is not None and match[2] != self._node
 
 
+def node_of(session_id: str) -> str | None:
+    """The node that has made an identifier; None for any other text."""
+    match = _FORM.fullmatch(session_id)
+    return None if match is None else match[2]
+
+
 def public(session_id: str) -> str:
     """What may be shown of an identifier: nobody else has it, and nobody can use the session with it."""
     return session_id[: 1 + 2 * KEY_BYTES]

@@ -25,6 +25,9 @@ from penstock.kernel.timers import Beats, Timed, Timers
 if TYPE_CHECKING:
     from penstock.kernel.ports import Clock, Codec, DataSource, FeedObserver, MessageHandler, SessionObserver, Waker
 
+# What clients are told who ask for a session of another node.
+FOREIGN = "The session belongs to another server instance"
+
 
 class Obituary:
     """What a client is told that comes back to a session which was closed in its absence."""
@@ -137,7 +140,7 @@ class Kernel:
             if ended is not None and same(ended.id, session_id) and ended.until > self.clock():
                 raise EndedSession(ended.code, ended.message)
             if self._ids.is_foreign(session_id):
-                raise Refusal(Reason.FOREIGN_SESSION, "The session belongs to another server instance")
+                raise Refusal(Reason.FOREIGN_SESSION, FOREIGN)
         raise Refusal(Reason.UNKNOWN_SESSION, "Specified session not found")
 
     def shown_session(self, name: str) -> Session | None:

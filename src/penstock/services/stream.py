@@ -6,6 +6,7 @@ The protocols are in `penstock.doors.stream` and in the doors of the protocols o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from penstock.config import Config
 from penstock.doors.gate import Gate
@@ -22,6 +23,7 @@ from penstock.services.port_figures import port_figures
 from penstock.services.service import Listening, Service, Shown
 from penstock.services.sets import SetsService
 from penstock.transport.entrance import STREAM, STREAM_TLS, stream_entrances
+from penstock.transport.neighbours import Neighbours
 
 
 class StreamService(Service):
@@ -38,13 +40,20 @@ class StreamService(Service):
         max_connections: int,
         gate: Gate,
         desk: PushDesk | None = None,
+        hand_directory: Path | None = None,
     ) -> None:
-        """`desk` does what clients ask for about push notifications; None: they are disabled."""
+        """`desk` does what clients ask for about push notifications; None: they are disabled.
+
+        `hand_directory` is where the workers of one server on this machine hand connections over to one another; None:
+        there is only this one.
+        """
         self.renewed = renewed(stream_entrances(config))
         self._kernel = kernel.kernel
-        reception = Reception(config, kernel.kernel, sets.open_sets, gate)
+        neighbours = None if hand_directory is None else Neighbours(hand_directory, config.server.node)
+        reception = Reception(config, kernel.kernel, sets.open_sets, gate, neighbours)
         self.tlcp = TlcpDoor(reception, desk)
-        self.door = StreamDoor(config, kernel.turns, self.tlcp, Text6Door(reception), ready, max_connections)
+        text6 = Text6Door(reception)
+        self.door = StreamDoor(config, kernel.turns, self.tlcp, text6, ready, max_connections, neighbours)
 
     async def open(self) -> None:
         try:

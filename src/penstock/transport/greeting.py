@@ -12,6 +12,7 @@ import socket
 from penstock.log import get
 from penstock.transport.episode import Episode
 from penstock.transport.proxies import NamedClient, Proxies
+from penstock.transport.readiness import readable
 from penstock.wire.http1 import HttpError
 from penstock.wire.proxy_protocol import MOST, ProxyError, ProxyHeaderReader
 
@@ -53,25 +54,10 @@ class Greeting:
 async def _header(accepted: socket.socket) -> NamedClient | None:
     reader = ProxyHeaderReader()
     while not reader.is_complete:
-        await _readable(accepted)
+        await readable(accepted)
         # Looked at first: what follows the header is for others, and stays in the socket.
         waiting = accepted.recv(MOST, socket.MSG_PEEK)
         if not waiting:
             raise ConnectionAbortedError("closed before the PROXY header was complete")
         accepted.recv(reader.feed(waiting))
     return None if reader.address is None else NamedClient(reader.address, reader.port)
-
-
-async def _readable(accepted: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_reader(accepted.fileno(), _tell, ready)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(accepted.fileno())
-
-
-def _tell(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)

@@ -14,11 +14,15 @@ from typing import Protocol, cast
 from penstock.log import get
 from penstock.transport.answers import BODILESS, NO_CACHE, TEXT, compress_if_worthwhile
 from penstock.transport.closing import close_gently
+from penstock.transport.departure import depart
 from penstock.transport.entrance import Entrance
+from penstock.transport.parcel import Parcel
+from penstock.transport.peer import principal_of
 from penstock.transport.port import HttpPort
 from penstock.transport.pressure import Patience, forget_the_vanished, keep_unsent_low
 from penstock.transport.proxies import NamedClient
 from penstock.wire.http1 import CONTINUE, HttpError, HttpRequest, RequestParser, response_head
+from penstock.wire.resending import Beginning, request_bytes
 
 log = get(__name__)
 
@@ -59,6 +63,8 @@ class HttpConnection(asyncio.Protocol):
         self.client_port = 0
         self._client = client
         self._peer = NamedClient("", 0)
+        # Whom the client's certificate names, if a neighbour has verified it.
+        self.vouched_principal: str | None = None
         # Whether its peer is a proxy that may ask for another client with each request: then a client has it only while
         # its request is answered.
         self._is_shared = False
@@ -66,6 +72,8 @@ class HttpConnection(asyncio.Protocol):
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._parser = RequestParser(port.config.limits.header_limit, port.max_body, port.hands_out_early)
         self._waiting: deque[HttpRequest] = deque()
+        # Kept only where the connection may be handed over before it is complete.
+        self._beginning = None if port.neighbours is None else Beginning()
         # The request that is being answered, and its pending answer, if it is not answered at once.
         self._request: HttpRequest | None = None
         self._answering: Answering | None = None
@@ -140,6 +148,17 @@ class HttpConnection(asyncio.Protocol):
         census.enter(self.address)
         self._counted = True
 
+    def takes_client(self) -> bool:
+        """Whether the connection is accepted as its client's, who is known whatever proxy it comes from."""
+        if self._is_shared and not self._closing:
+            try:
+                self._count()
+            except HttpError:
+                self._closing = True
+        if self._closing:
+            self.abort()
+        return not self._closing
+
     def _uncount(self) -> None:
         if self._counted:
             self._counted = False
@@ -168,7 +187,11 @@ class HttpConnection(asyncio.Protocol):
             self._pause()
             return
         answering, request = self._answering, self._request
+        was_read = self._parser.error is None
         requests = self._parser.feed(data)
+        if self._beginning is not None and was_read:
+            is_open = self._parser.in_request or self._parser.error is not None
+            self._beginning.add(data, len(requests), is_open)
         self._waiting.extend(requests)
         if answering is not None and request is not None and self.http_port.hands_out_early:
             if self._parser.error is None or request.is_complete:
@@ -443,6 +466,31 @@ class HttpConnection(asyncio.Protocol):
     def peer_has_ended(self) -> bool:
         """Whether the peer has closed its sending side."""
         return self._all_read
+
+    @property
+    def principal(self) -> str | None:
+        """Whom the client's certificate names, which has been verified; None if it has presented none."""
+        return self.vouched_principal or principal_of(self.transport)
+
+    async def move(self, worker: str) -> bool:
+        """Have a neighbour go on with this connection, from the request on that is being answered; False if it stays.
+
+        Nothing of the answer may have been written.
+        """
+        assert self._request is not None
+        assert self._beginning is not None
+        self._pause()
+        waiting = b"".join([request_bytes(request) for request in (self._request, *self._waiting)])
+        rest = self._beginning.so_far() if self._parser.leftover is None else self._parser.leftover
+        parcel = Parcel(self.entrance.name, self._peer.address, self._peer.port, self.principal)
+        is_gone = await depart(self, worker, parcel, waiting + rest)
+        if not is_gone and not self._too_much_waits:
+            self._resume()
+        return is_gone
+
+    def let_go(self) -> None:
+        self.lost = True  # For this object; the socket lives on.
+        self._answering = None
 
     def hand_over(self, protocol: asyncio.Protocol) -> bytes:
         """Release the socket to another protocol, which ends its place in the census; returns the bytes for that."""

@@ -32,6 +32,7 @@ from penstock.wire.http1 import HttpError
 
 if TYPE_CHECKING:
     from penstock.transport.http import HttpConnection
+    from penstock.transport.neighbours import Neighbours
     from penstock.transport.pressure import Patience
 
 log = get(__name__)
@@ -82,6 +83,8 @@ class HttpPort:
         # Bytes of the body of a request; more is refused.
         self.max_body = config.limits.request_limit
         self.stopping = False
+        # Workers that connections may be handed over to; None where there are none.
+        self.neighbours: Neighbours | None = None
         # In the order in which they were opened.
         self.opened: list[Opened] = []
         self._greetings: list[Greeting] = []
@@ -162,6 +165,11 @@ class HttpPort:
         self.forget(oldest)
         oldest.abort()
         return True
+
+    def has_room_for(self, address: str) -> bool:
+        """Whether a connection of this client would be accepted."""
+        is_full = len(self.connections) >= self.max_connections and not self.idle
+        return not is_full and not self.stopping and not self.connection_census.is_full(address)
 
     def forget(self, connection: Open) -> None:
         """A connection is gone."""

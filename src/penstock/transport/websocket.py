@@ -7,17 +7,21 @@ built in `wire.websocket`. Read next: `[limits]` in docs/configuration.md. Speci
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from os import write
 
 from penstock.log import get
 from penstock.transport.closing import close_gently
+from penstock.transport.departure import depart
 from penstock.transport.http import HttpConnection
 from penstock.transport.origins import allows
+from penstock.transport.parcel import Parcel
+from penstock.transport.peer import principal_of
 from penstock.transport.port import HttpPort
 from penstock.transport.pressure import Patience, plain_socket
 from penstock.wire import websocket
 from penstock.wire.http1 import HttpError, HttpRequest
-from penstock.wire.websocket import Acceptance, FrameReader
+from penstock.wire.websocket import Acceptance, FrameReader, client_message
 
 log = get(__name__)
 
@@ -63,6 +67,7 @@ class WebSocket(asyncio.Protocol):
         "_reads",
         "_timer",
         "_unread",
+        "_vouched_principal",
         "address",
         "client_port",
         "entrance",
@@ -87,6 +92,7 @@ class WebSocket(asyncio.Protocol):
         self.address = connection.address
         self.client_port = connection.client_port
         self.entrance = connection.entrance
+        self._vouched_principal = connection.vouched_principal
         self.lost = False
         self._reader = FrameReader(max_message, acceptance.deflate, self.skips_binary)
         # Bytes that arrived while nothing was read, without those being parsed.
@@ -116,6 +122,11 @@ class WebSocket(asyncio.Protocol):
             # It will not be reported again.
             self.eof_received()
             self.transport.close()
+
+    @property
+    def principal(self) -> str | None:
+        """Whom the client's certificate names, which has been verified; None if it has presented none."""
+        return self._vouched_principal or principal_of(self.transport)
 
     # -- what a door brings along ---------------------------------------------------------------------------------
 
@@ -309,6 +320,37 @@ class WebSocket(asyncio.Protocol):
             # An error on one connection must not keep the others from writing.
             log.exception("connection failed while writing")
             self.cut()
+
+    # -- to a neighbour -------------------------------------------------------------------------------------------
+
+    async def move(self, worker: str, parcel: Parcel, messages: Iterable[str]) -> bool:
+        """Have a neighbour go on with this socket, from these messages on; False if it stays.
+
+        What was written must have been sent. Not for a socket that compresses.
+        """
+        assert self._reader.deflate is None
+        if not self._paused:
+            self._paused = True
+            self.transport.pause_reading()
+        frames = b"".join([client_message(message.encode()) for message in messages])
+        return await depart(self, worker, parcel, frames + self._reader.unfinished() + self._unread)
+
+    def let_go(self) -> None:
+        self._outlet = -1
+        self._reader.eof()
+
+    def hand_over(self, protocol: asyncio.Protocol) -> bytes:
+        """Release the socket to another protocol, which ends its place in the census; nothing is left to be read."""
+        self.lost = True  # For this object; the socket lives on.
+        self._outlet = -1
+        self._stop_watching()
+        if self._patience is not None:
+            self._patience.cancel()
+        self.http_port.forget(self)
+        self.http_port.websockets -= 1
+        self.transport.set_protocol(protocol)
+        self.transport.resume_reading()
+        return b""
 
     # -- the end --------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ _PING = 0x9
 _PONG = 0xA
 _OPCODES = (_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG)
 _FINAL = 0x80
+_MASKED = 0x80
 # The reserved bit that marks a compressed message.
 _RESERVED = 0x70
 _COMPRESSED = 0x40
@@ -123,6 +124,12 @@ def text_messages(lines: Sequence[bytes], max_frame: int) -> list[bytes]:
     return frames
 
 
+def client_message(message: bytes, first: bool = True, final: bool = True) -> bytes:
+    """A frame as a client sends it, with a mask that changes nothing: for a reader that goes on elsewhere."""
+    header = frame_header(len(message), first, final)
+    return bytes((header[0], header[1] | _MASKED)) + header[2:] + bytes(4) + message
+
+
 def _fragments(line: bytes, max_frame: int) -> Iterable[bytes]:
     for start in range(0, len(line), max_frame):
         part = line[start : start + max_frame]
@@ -195,7 +202,7 @@ class FrameReader:
         marked = reserved == _COMPRESSED and self.deflate is not None and opcode in (_TEXT, _BINARY)
         if (reserved and not marked) or opcode not in _OPCODES:
             return self._fail(PROTOCOL_ERROR, "A reserved bit or opcode", start)
-        if not second & 0x80:
+        if not second & _MASKED:
             return self._fail(PROTOCOL_ERROR, "A frame without a mask", start)
         if opcode & _CONTROL and (size > MAX_CONTROL or not final):
             return self._fail(PROTOCOL_ERROR, "A control frame that is too long or fragmented", start)
@@ -278,6 +285,13 @@ class FrameReader:
         self.close(code, reason)
         return start
 
+    def unfinished(self) -> bytes:
+        """Frames that read as what has been read of a message, for a reader that goes on elsewhere."""
+        frames = b""
+        if self._fragments is not None:
+            frames = client_message(b"".join(self._fragments), True, False)
+        return frames if self._rest is None else frames + self._rest
+
     def eof(self) -> None:
         """The peer has closed its side of the connection."""
         self.is_open = False
@@ -313,6 +327,7 @@ __all__ = [
     "Acceptance",
     "FrameReader",
     "accept",
+    "client_message",
     "frame_header",
     "message_frame",
     "subprotocols",

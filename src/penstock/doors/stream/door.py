@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,10 +21,13 @@ from penstock.doors.stream.pages import Pages
 from penstock.doors.stream.turns import Turns
 from penstock.log import get
 from penstock.monitor.health import Answer, live
+from penstock.transport.arrival import Arrival
 from penstock.transport.asgi import Application, Exchange
 from penstock.transport.entrance import Entrance, stream_entrances
 from penstock.transport.episode import Episode
+from penstock.transport.neighbours import Neighbours
 from penstock.transport.origins import Origins
+from penstock.transport.parcel import BadParcel, Parcel
 from penstock.transport.port import HttpPort
 from penstock.transport.proxies import NamedClient
 from penstock.wire.http1 import HttpError, HttpRequest
@@ -58,9 +62,12 @@ class StreamDoor(HttpPort):
         text6: Text6Door,
         ready: Callable[[], Answer],
         max_connections: int,
+        neighbours: Neighbours | None = None,
     ) -> None:
-        """`ready` returns what GET /ready answers: status and body."""
+        """`ready` returns what GET /ready answers: status and body. `neighbours` have other sessions of the server."""
         super().__init__("stream", config, Origins(config.cors), max_connections, turns.ledger)
+        self.neighbours = neighbours
+        self._entrances = {entrance.name: entrance for entrance in stream_entrances(config)}
         self.turns = turns
         self.tlcp = tlcp
         self._text6 = text6
@@ -77,7 +84,30 @@ class StreamDoor(HttpPort):
 
     async def listen(self) -> None:
         """Open the listeners, plain first, then TLS; raises ListenError when an address cannot be had."""
-        await self.open(stream_entrances(self.config), self.config.stream.backlog)
+        await self.open(self._entrances.values(), self.config.stream.backlog)
+        if self.neighbours is not None:
+            self.neighbours.open(self.take)
+
+    def close(self) -> None:
+        if self.neighbours is not None:
+            self.neighbours.close()
+        super().close()
+
+    async def take(
+        self, accepted: socket.socket, parcel: Parcel, unanswered: bytes, acknowledge: Callable[[], None]
+    ) -> None:
+        """Go on with a connection of a neighbour; raises BadParcel and OSError, and the neighbour still has it then."""
+        entrance = self._entrances.get(parcel.listener)
+        if entrance is None:
+            raise BadParcel(f"there is no listener {parcel.listener[:60]}")
+        if parcel.websocket is not None and not self.has_room_for(parcel.address):
+            # There are no words for that on an open WebSocket.
+            raise BadParcel("there is no room for another WebSocket")
+        connection = StreamConnection(self, entrance, NamedClient(parcel.address, parcel.port))
+        connection.vouched_principal = parcel.principal
+        go_on = partial(connection.go_on, parcel.websocket, unanswered)
+        arrival = Arrival(connection, acknowledge, go_on)
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: arrival, accepted)
 
     def connection(self, entrance: Entrance, client: NamedClient | HttpError | None = None) -> asyncio.Protocol:
         return StreamConnection(self, entrance, client)

@@ -19,11 +19,12 @@ from penstock.transport.http import HttpConnection
 from penstock.transport.websocket import handshake
 from penstock.wire.http1 import HttpError, HttpRequest
 from penstock.wire.text6.requests import REQUESTS
-from penstock.wire.websocket import subprotocols
+from penstock.wire.websocket import Acceptance, subprotocols
 
 if TYPE_CHECKING:
     from penstock.doors.stream.door import StreamDoor
     from penstock.transport.entrance import Entrance
+    from penstock.transport.parcel import SocketFacts
     from penstock.transport.proxies import NamedClient
 
 _SOCKET_PATH = re.compile(r"(/.*)?/lightstreamer/?")
@@ -100,6 +101,18 @@ class StreamConnection(HttpConnection):
         response = HttpResponse(self, request)
         self.answer_by(response)
         response.task = asyncio.get_running_loop().create_task(self.door.answer(name, response))
+
+    def go_on(self, facts: SocketFacts | None, unanswered: bytes) -> None:
+        """A neighbour has handed the connection over: begin with what that has read."""
+        if facts is None:
+            self.data_received(unanswered)
+        elif self.takes_client():
+            # What the handshake has been answered with is long sent.
+            acceptance = Acceptance(b"", None)
+            socket = WebSocketConnection(self, acceptance, facts.headers, facts.subprotocol)
+            socket.last_session = facts.last_session
+            socket.start(self, acceptance)
+            socket.data_received(unanswered)
 
     def upgrade(self, request: HttpRequest) -> None:
         if _SOCKET_PATH.fullmatch(request.path) is None:

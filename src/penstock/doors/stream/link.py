@@ -33,10 +33,19 @@ class StreamLink(Protocol):
     def listening(self) -> bool: ...
     @property
     def lost(self) -> bool: ...
+    @property
+    def query(self) -> str:
+        """The query string of its requests; on a WebSocket what it would be."""
 
     # The session bound to it now, and the last one that was.
     session: Session | None
     last_session: str | None
+
+    def leave_for(self, worker: str, binds: bool) -> bool:
+        """Whether the connection goes to that neighbour with the request that is being begun; else it must be relayed.
+
+        A request that `binds` cannot be. If the neighbour does not take the connection after all, that is told.
+        """
 
     def limit(self, content_length: int) -> None: ...
     def write(self, lines: Sequence[bytes]) -> int: ...

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.transport.answers import NO_CACHE, TEXT, accepts_gzip
-from penstock.transport.peer import principal_of
 from penstock.wire.http1 import LAST_CHUNK, HttpError, HttpRequest, chunk, response_head
 
 if TYPE_CHECKING:
@@ -36,6 +35,10 @@ class HttpResponse:
         self.session: Session | None = None
         self.last_session: str | None = None
         self.finished = False
+        # Whether it is the answer to several requests: they may be about sessions of several workers.
+        self.is_batch = False
+        # The neighbour that the connection is to go to.
+        self.destination: str | None = None
         # The task that makes the answer; it ends with the connection.
         self.task: asyncio.Task[None] | None = None
         self._connection = connection
@@ -95,7 +98,7 @@ class HttpResponse:
 
     @property
     def principal(self) -> str | None:
-        return principal_of(self._connection.transport)
+        return self._connection.principal
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -110,6 +113,21 @@ class HttpResponse:
     def lost(self) -> bool:
         """Whether the connection has gone away."""
         return self._connection.lost
+
+    @property
+    def query(self) -> str:
+        return self.request.query
+
+    def leave_for(self, worker: str, binds: bool) -> bool:
+        """It goes when its request has been begun, by `move`."""
+        if self.is_batch:
+            return False
+        self.destination = worker
+        return True
+
+    async def move(self, worker: str) -> bool:
+        """Have a neighbour answer in place of this; False if it does not. Nothing may have been written."""
+        return await self._connection.move(worker)
 
     def limit(self, content_length: int) -> None:
         """Let the body carry at most this many bytes; the session asks to rebind before they are used up."""

@@ -6,11 +6,12 @@ channel: a session may be bound to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.transport.peer import principal_of
+from penstock.transport.parcel import Parcel, SocketFacts
 from penstock.transport.websocket import GOING_AWAY, NORMAL, WebSocket
+from penstock.wire.tlcp.version import subprotocol_version
 from penstock.wire.websocket import Acceptance, text_frames
 
 if TYPE_CHECKING:
@@ -60,8 +61,17 @@ class WebSocketConnection(WebSocket):
     # -- doors.stream.link.StreamLink ------------------------------------------------------------------------------
 
     @property
-    def principal(self) -> str | None:
-        return principal_of(self.transport)
+    def query(self) -> str:
+        return f"LS_protocol={subprotocol_version(self.subprotocol)}"
+
+    def leave_for(self, worker: str, binds: bool) -> bool:
+        return self.session is None and self._intake is not None and self._intake.leave_for(worker, binds)
+
+    async def leave(self, worker: str, messages: Iterable[str]) -> bool:
+        """Go to a neighbour, which begins with these messages; False if it does not take the socket."""
+        facts = SocketFacts(self.subprotocol, dict(self.headers), self.last_session)
+        parcel = Parcel(self.entrance.name, self.address, self.client_port, self.principal, facts)
+        return await self.move(worker, parcel, messages)
 
     # -- transport.websocket --------------------------------------------------------------------------------------
 
@@ -97,6 +107,8 @@ class WebSocketConnection(WebSocket):
     def relieved(self) -> None:
         if self.session is not None:
             self.session.relieve()
+        if self._intake is not None:
+            self._intake.leave_if_ready()
 
     def gone(self) -> None:
         if self._intake is not None:

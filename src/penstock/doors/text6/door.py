@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from penstock.doors.elsewhere import Elsewhere, owner, passed_on
 from penstock.doors.reception import Reception, destroy, unexpected
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.text6.refusals import LOST_SESSION, request_error
@@ -40,6 +41,8 @@ from penstock.wire.text6.requests import (
 )
 
 log = get(__name__)
+
+BIND = "bind_session"
 
 # Lines of a batch that are answered before others get a turn; no client sends so many.
 LINES_PER_TURN = 200
@@ -87,6 +90,10 @@ class Text6Door:
                     if request.unknown:
                         log.debug("unknown parameters ignored", names=",".join(request.unknown)[:200])
                     found.append(await self._answer_one(response, request))
+                except Elsewhere as elsewhere:
+                    if not found and await self._move(response, elsewhere.worker, name, lines, query):
+                        return
+                    found.append(await self._relay(response, elsewhere.worker, name, lines[len(found)]))
                 except RequestError as error:
                     if error.code is None:
                         raise
@@ -117,8 +124,34 @@ class Text6Door:
             raise request_error(refusal) from None
         return answers.OK
 
+    # -- sessions of neighbours -----------------------------------------------------------------------------------
+
+    async def _move(
+        self, response: HttpResponse, worker: str, name: str, lines: Sequence[str], query: Mapping[str, str]
+    ) -> bool:
+        """Have the neighbour go on with the connection that has the sessions of all these requests."""
+        for request in parse_requests(name, lines, query):
+            session = request.session if isinstance(request, SessionRequest) else None
+            if owner(self._reception.neighbours, session) != worker:
+                return False
+        return await response.move(worker)
+
+    async def _relay(self, response: HttpResponse, worker: str, name: str, line: str) -> bytes:
+        """What the neighbour answers to this request alone; one that binds needs a connection of its own."""
+        neighbours = self._reception.neighbours
+        assert neighbours is not None
+        if name == BIND:
+            return answers.SYNC_ERROR
+        answer = await passed_on(neighbours, worker, response, name, response.query, line)
+        if answer is None:
+            return answers.SYNC_ERROR
+        status, body = answer
+        if status != 200:
+            raise protocol_error(body.decode(errors="replace").strip())
+        return body
+
     def _find(self, session_id: str) -> Session:
-        session = self._reception.kernel.find_session(session_id)
+        session = self._reception.find(session_id)
         if session.codec is not self._codec:
             raise Refusal(Reason.PROTOCOL_MISMATCH, "The session was opened with TLCP")
         return session

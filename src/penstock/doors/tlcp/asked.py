@@ -12,14 +12,23 @@ REQUESTS_PER_TURN = 200
 
 
 class Asked:
-    """One request of a connection. The version is None if the answer does not depend on it."""
+    """One request of a connection. The version is None if the answer does not depend on it.
 
-    __slots__ = ("name", "request", "version")
+    `line` is what it was read from.
+    """
 
-    def __init__(self, name: str, request: Request | RequestError, version: Version | None) -> None:
+    __slots__ = ("line", "name", "request", "version")
+
+    def __init__(self, name: str, request: Request | RequestError, version: Version | None, line: str) -> None:
         self.name = name
         self.request = request
         self.version = version
+        self.line = line
+
+    @property
+    def message(self) -> str:
+        """The WebSocket message that has this request and no other."""
+        return f"{self.name}\r\n{self.line}"
 
     @property
     def request_id(self) -> str | None:
@@ -29,6 +38,12 @@ class Asked:
     @property
     def opens_session(self) -> bool:
         return isinstance(self.request, CreateSession)
+
+    @property
+    def session(self) -> str | None:
+        """The session that it names, if it does."""
+        request = self.request
+        return request.session or None if isinstance(request, Control | BindSession | Heartbeat) else None
 
     @property
     def needs_session(self) -> bool:

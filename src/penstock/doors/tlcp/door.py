@@ -18,6 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
+from penstock.doors.elsewhere import Elsewhere, foreign, owner, passed_on
 from penstock.doors.reception import Reception, check_open, destroy, unexpected
 from penstock.doors.stream.link import StreamLink
 from penstock.doors.stream.response import HttpResponse
@@ -126,11 +127,18 @@ class TlcpDoor:
             response.finish(False)
 
     async def _answer_all(self, response: HttpResponse, requests: Iterator[Asked]) -> None:
-        """Answer the requests of one HTTP body."""
+        """Answer the requests of one HTTP body, or have a neighbour do it whose sessions they are about."""
         first = next(requests)
         second = next(requests, None)
         if second is not None:
-            await self._answer_batch(response, chain((first, second), requests))
+            batch = chain((first, second), requests)
+            worker = self._owner(first)
+            if worker is not None:
+                everything = list(batch)
+                if all(self._owner(asked) == worker for asked in everything) and await response.move(worker):
+                    return
+                batch = chain(everything)
+            await self._answer_batch(response, batch)
             return
         # Most are alone, and need no task but the one that runs.
         number = RequestNumber()
@@ -141,19 +149,33 @@ class TlcpDoor:
             assert task is not None
             self._order.add(unfinished.about, task)
             await self._finish(response, first, unfinished.later, number)
+        elif response.destination is not None and not await response.move(response.destination):
+            with number:
+                self.stay(response, first)
 
     async def _answer_batch(self, response: HttpResponse, batch: Iterator[Asked]) -> None:
-        """Answer the requests of one HTTP body; those that have to wait do so concurrently."""
+        """Answer the requests of one HTTP body; those that have to wait do so concurrently.
+
+        Those of neighbours are answered in their place among the others.
+        """
+        response.is_batch = True
         most = self._config.limits.max_unanswered_requests
         waiting: set[asyncio.Task[None]] = set()
         try:
             for number, asked in enumerate(batch):
                 if number and number % REQUESTS_PER_TURN == 0:
                     await asyncio.sleep(0)
+                is_elsewhere = self._owner(asked) is not None
+                if is_elsewhere and waiting:
+                    await asyncio.wait(waiting)
+                    waiting = set()
                 task = self.answer(response, asked)
                 if task is not None:
                     waiting.add(task)
-                    if len(waiting) >= most:
+                    if is_elsewhere:
+                        await asyncio.wait(waiting)
+                        waiting = set()
+                    elif len(waiting) >= most:
                         _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             if waiting:
                 await asyncio.wait(waiting)
@@ -175,18 +197,21 @@ class TlcpDoor:
     def _read(self, name: str, text: str, version_name: str, query: Mapping[str, str]) -> Iterator[Asked]:
         try:
             if name == "wsok":
-                yield Asked(name, WebSocketCheck(None), None)
+                yield Asked(name, WebSocketCheck(None), None, text)
                 return
             version = parse_version(version_name)
             batch = split_lines(text)
             step = len(batch) if name in SESSION_REQUESTS else REQUESTS_PER_TURN
             for start in range(0, len(batch), step):
-                for request in parse_requests(name, batch[start : start + step], query):
-                    yield Asked(name, request, version)
+                part = batch[start : start + step]
+                found = parse_requests(name, part, query)
+                # Only control requests come one in a line.
+                for request, line in zip(found, part if len(found) == len(part) else [text], strict=True):
+                    yield Asked(name, request, version, line)
         except RequestError as error:
-            yield Asked(name, error, None)
+            yield Asked(name, error, None, text)
         except Exception:
-            yield Asked(name, _unexpected(name, None), None)
+            yield Asked(name, _unexpected(name, None), None, text)
 
     def hear_http(self, request: HttpRequest) -> None:
         """The same as `hear`, for a request that follows another one on its connection."""
@@ -240,6 +265,8 @@ class TlcpDoor:
             if isinstance(request, Control):
                 return self._control_request(link, asked, request)
             return self._session_request(link, asked, request)
+        except Elsewhere as elsewhere:
+            return self._pass_on(link, asked, elsewhere.worker)
         except RequestError as error:
             self._refuse(link, asked.name, error)
         except Exception:
@@ -254,6 +281,43 @@ class TlcpDoor:
                 self._refuse(link, asked.name, error)
             except Exception:
                 self._refuse(link, asked.name, _unexpected(asked.name, asked.request_id))
+
+    # -- sessions of neighbours -----------------------------------------------------------------------------------
+
+    def _owner(self, asked: Asked) -> str | None:
+        """The neighbour that has the session of a request, if one has."""
+        neighbours = self.reception.neighbours
+        return None if neighbours is None else owner(neighbours, asked.session)
+
+    def _pass_on(self, link: StreamLink, asked: Asked, worker: str) -> Unfinished | None:
+        """Have the neighbour answer that has the session: over this connection, or this request alone."""
+        binds = isinstance(asked.request, BindSession)
+        if link.leave_for(worker, binds):
+            return None
+        if binds:
+            self.stay(link, asked)
+            return None
+        # The session may be the one that was bound last, as of now.
+        query = link.query if asked.session else f"{link.query}&LS_session={link.last_session}"
+        return Unfinished(partial(self._relay, link, asked, worker, query), None)
+
+    async def _relay(self, link: StreamLink, asked: Asked, worker: str, query: str) -> None:
+        neighbours = self.reception.neighbours
+        assert neighbours is not None
+        answer = await passed_on(neighbours, worker, link, asked.name, query, asked.line)
+        if answer is None or answer[0] != 200:
+            self.stay(link, asked)
+        elif not link.websocket or not _is_silent(asked.request, answer[1]):
+            link.write([answer[1]])
+
+    def stay(self, link: StreamLink, asked: Asked) -> None:
+        """Answer a request whose session a neighbour has, after that has not done it."""
+        if isinstance(asked.request, Heartbeat):
+            self._beaten(link)
+        elif asked.name in SESSION_REQUESTS:
+            self._refuse(link, asked.name, session_error(foreign()))
+        else:
+            self._refuse(link, asked.name, control_error(foreign(), asked.request_id or ""))
 
     def _refuse(self, link: StreamLink, name: str, error: RequestError) -> None:
         log.debug("request refused", request=shown_name(name), code=int(error.code), reason=error.message)
@@ -366,7 +430,7 @@ class TlcpDoor:
         link.last_session = session.id
 
     def _find(self, session_id: str, version: Version) -> Session:
-        session = self._kernel.find_session(session_id)
+        session = self.reception.find(session_id)
         codec = session.codec
         if not isinstance(codec, TlcpCodec) or not codec.version.reads_alike(version):
             raise Refusal(
@@ -429,7 +493,10 @@ class TlcpDoor:
         if session_id:
             # The specification wants no error for an unknown session here.
             with contextlib.suppress(Refusal):
-                self._kernel.find_session(session_id).touch()
+                self.reception.find(session_id).touch()
+        self._beaten(link)
+
+    def _beaten(self, link: StreamLink) -> None:
         if not link.websocket:
             link.write([lines.HEARTBEAT_OK])
 
@@ -541,6 +608,13 @@ def _check_not_streaming(link: StreamLink) -> None:
 
 def _nothing() -> None:
     """The parts of a combo request are not acknowledged."""
+
+
+def _is_silent(request: Request | RequestError, answer: bytes) -> bool:
+    """Whether an answer over HTTP is one that a WebSocket is not sent."""
+    if isinstance(request, Control) and not _wants_ack(request):
+        return answer.startswith(b"REQOK")
+    return isinstance(request, Heartbeat)
 
 
 def _wants_ack(request: Control) -> bool:

@@ -22,7 +22,20 @@ if TYPE_CHECKING:
 class SocketIntake:
     """Made when messages come, dropped by its socket when all of them are answered."""
 
-    __slots__ = ("_batch", "_door", "_held", "_inbox", "_is_scheduled", "_limit", "_opening", "_socket", "_under_way")
+    __slots__ = (
+        "_batch",
+        "_departure",
+        "_destination",
+        "_door",
+        "_held",
+        "_inbox",
+        "_is_scheduled",
+        "_leaver",
+        "_limit",
+        "_opening",
+        "_socket",
+        "_under_way",
+    )
 
     def __init__(self, door: TlcpDoor, socket: WebSocketConnection, limit: int) -> None:
         self._door = door
@@ -36,15 +49,21 @@ class SocketIntake:
         self._opening: asyncio.Task[None] | None = None
         self._held: deque[Asked] = deque()
         self._is_scheduled = False
+        # The neighbour that the socket is to go to when nothing is under way any more, the request that it goes for,
+        # and the attempt.
+        self._destination: str | None = None
+        self._leaver: Asked | None = None
+        self._departure: asyncio.Task[None] | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether nothing more should be read for now."""
-        return self._unanswered + len(self._inbox) + (self._batch is not None) >= self._limit
+        waiting = self._unanswered + len(self._inbox) + (self._batch is not None)
+        return waiting >= self._limit or self._leaver is not None
 
     @property
     def is_empty(self) -> bool:
-        return not (self._under_way or self._held or self._inbox or self._batch is not None)
+        return not (self._under_way or self._held or self._inbox or self._batch is not None or self._leaver is not None)
 
     @property
     def _unanswered(self) -> int:
@@ -62,8 +81,11 @@ class SocketIntake:
         """Start requests until there are no more, or too many are unanswered, or others should get a turn."""
         if self._is_scheduled:
             return
+        # Begun in their order, before any that have come later.
+        while self._held and self._opening is None and self._leaver is None:
+            self._begin(self._held.popleft())
         for _ in range(REQUESTS_PER_TURN):
-            if self._unanswered >= self._limit:
+            if self._unanswered >= self._limit or self._leaver is not None:
                 return
             asked = self._next()
             if asked is None:
@@ -93,6 +115,9 @@ class SocketIntake:
 
     def _begin(self, asked: Asked) -> None:
         task = self._door.answer(self._socket, asked)
+        if self._destination is not None:
+            self._leaver = asked
+            self.leave_if_ready()
         if task is None:
             return
         self._under_way.add(task)
@@ -104,14 +129,50 @@ class SocketIntake:
         self._under_way.discard(task)
         if task is self._opening:
             self._opening = None
-            # Until one of them opens a session again.
-            while self._held and self._opening is None:
-                self._begin(self._held.popleft())
         self.proceed()
+        self.leave_if_ready()
         self._socket.listen()
+
+    # -- to a neighbour -------------------------------------------------------------------------------------------
+
+    def leave_for(self, worker: str, binds: bool) -> bool:
+        """The request that is being begun is about a session of this neighbour: whether the socket goes there.
+
+        Requests that are under way are answered first. None but one that binds waits for that, because among them may
+        be one that binds a session of this worker.
+        """
+        if self._under_way and not binds:
+            return False
+        self._destination = worker
+        return True
+
+    def leave_if_ready(self) -> None:
+        """Go if that is wanted, and all requests before have been answered."""
+        if self._leaver is not None and not self._under_way and self._departure is None:
+            self._departure = asyncio.get_running_loop().create_task(self._leave(self._leaver))
+
+    async def _leave(self, leaver: Asked) -> None:
+        socket = self._socket
+        socket.flush()
+        if socket.congested or not socket.is_open:
+            # It is told when the client has read.
+            self._departure = None
+            return
+        rest = list(self._batch or ())
+        self._batch = iter(rest)
+        messages = [asked.message for asked in (leaver, *self._held, *rest)]
+        assert self._destination is not None
+        if await socket.leave(self._destination, [*messages, *self._inbox]):
+            return
+        self._leaver = self._destination = self._departure = None
+        self._door.stay(socket, leaver)
+        self.proceed()
+        socket.listen()
 
     def cancel(self) -> None:
         """The socket is gone: nobody waits for the answers any more."""
+        if self._departure is not None:
+            self._departure.cancel()
         self._inbox.clear()
         self._held.clear()
         self._batch = None
