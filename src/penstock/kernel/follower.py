@@ -1,7 +1,7 @@
 """A follower of an item: it is told what happens to the item as its views are, but through no protocol.
 
-Who follows: `custom`, an item that is changed for one subscription; `watch`, which needs no session at all; and the taps
-of `penstock.cluster.owner`, which hand on all that happens to other processes.
+Who follows: `custom`, an item that is changed for one subscription; `watch`, which needs no session at all; and the
+taps of `penstock.cluster.owner`, which hand on all that happens to other processes.
 """
 
 from __future__ import annotations

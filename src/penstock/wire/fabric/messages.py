@@ -7,6 +7,7 @@ are known to both sides: see `calls`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -21,6 +22,8 @@ SNAPSHOT = 1
 END_OF_SNAPSHOT = 2
 CLEAR = 3
 DIFFERENCES = 4
+# An event that brings those in the item's mode up to date, after its data adapter was gone; not for those in RAW mode.
+REPAIR = 5
 
 Event: TypeAlias = dict[str, str | None]
 
@@ -47,11 +50,13 @@ class Hello(Struct, tag="hello", array_like=True, frozen=True):
 class Interest(Struct, tag="interest", array_like=True, frozen=True):
     """The edge wants an item. Answered by `Picture` or `NoItem`; asked again, with the same ticket, until it is.
 
-    `ticket` is a number of the edge's own. `mode` is RAW, MERGE, DISTINCT or COMMAND; an interest in RAW becomes one in
-    another mode by being asked again with it.
+    `ticket` is a number of the edge's own, and higher each time that it wants the item again. `question` is higher each
+    time that the edge has to know anew; only the answer to the latest counts. `mode` is RAW, MERGE, DISTINCT or
+    COMMAND; an interest in RAW becomes one in another mode by being asked again with it.
     """
 
     ticket: int
+    question: int
     adapter_set: str
     data_adapter: str
     item: str
@@ -65,11 +70,15 @@ class Release(Struct, tag="release", array_like=True, frozen=True):
 
 
 class Alive(Struct, tag="alive", array_like=True, frozen=True):
-    """Once a second from an edge: what it has of each stream of `Happened`, by the number of the last message."""
+    """Once a second from an edge: what it has of each stream of `Happened`, by the number of the last message without
+    a gap before it; and how many interests it has, with the sum of their tickets, so that a difference is noticed.
+    """
 
     epoch: int
     run: str
     received: dict[int, int]
+    interests: int
+    ticket_sum: int
 
 
 # -- from a hub --------------------------------------------------------------------------------------------------------
@@ -110,6 +119,7 @@ class Picture(Struct, tag="picture", array_like=True, frozen=True):
 
     epoch: int
     ticket: int
+    question: int
     handle: int
     number: int
     mode: str
@@ -123,6 +133,7 @@ class NoItem(Struct, tag="no-item", array_like=True, frozen=True):
 
     epoch: int
     ticket: int
+    question: int
     reason: str
     text: str
 
@@ -200,13 +211,17 @@ Message: TypeAlias = (
 )
 
 
-class _Encoded(Struct, tag="happened", array_like=True, frozen=True):
-    """`Happened` with its happenings as bytes: each is encoded once, whoever it is for."""
+# A `Happening` that is yet to be sent: a tuple is the cheapest to make, because this is done with every event.
+NewHappening: TypeAlias = tuple[int, int, int, Mapping[str, str | None] | None]
+
+
+class _NewHappened(Struct, tag="happened", array_like=True, frozen=True):
+    """`Happened`, to be encoded."""
 
     epoch: int
     stream: int
     sequence: int
-    happenings: list[Raw]
+    happenings: Sequence[NewHappening]
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -224,10 +239,5 @@ def decode(payload: bytes) -> Message:
         raise FabricError(f"{len(payload)} bytes that are no message: {error}") from None
 
 
-def encode_happening(handle: int, number: int, kind: int, event: Event | None) -> Raw:
-    """For any number of `encode_happened`."""
-    return Raw(_ENCODER.encode((handle, number, kind, event)))
-
-
-def encode_happened(epoch: int, stream: int, sequence: int, happenings: list[Raw]) -> bytes:
-    return _ENCODER.encode(_Encoded(epoch, stream, sequence, happenings))
+def encode_happened(epoch: int, stream: int, sequence: int, happenings: Sequence[NewHappening]) -> bytes:
+    return _ENCODER.encode(_NewHappened(epoch, stream, sequence, happenings))
