@@ -26,6 +26,7 @@ from penstock.kernel.item import Mode
 from penstock.kernel.messages import Message
 from penstock.kernel.ports import (
     Admission,
+    AttendedSession,
     ClientFacts,
     Customizer,
     DeviceFacts,
@@ -40,8 +41,6 @@ from penstock.kernel.ports import (
     SubscriptionFacts,
     Wish,
 )
-from penstock.kernel.session import Session
-from penstock.kernel.subscription import Subscription
 from penstock.log import get
 
 log = get(__name__)
@@ -144,7 +143,7 @@ class SetAuthority:
         # The set has been removed while clients may be connecting.
         self.retired = False
         self._facts: dict[str, SessionFacts] = {}
-        self._by_user: dict[str, list[Session]] = {}
+        self._by_user: dict[str, list[AttendedSession]] = {}
 
     def _overrides(self, name: str) -> bool:
         return overrides(self._metadata, MetadataAdapter, name)
@@ -242,24 +241,38 @@ class SetAuthority:
         )
         return Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this request")
 
-    async def welcome(self, session: Session, client: ClientFacts) -> None:
-        facts = SessionFacts(session.id, session.user, session.adapter_set, client, session.admission.roles)
-        self._facts[session.id] = facts
+    async def welcome(self, session: AttendedSession, client: ClientFacts) -> None:
+        facts = self._note(session, client)
         if self._overrides("new_session"):
             time_to_live = await self._guarded("new_session", self._about(session, "new_session", facts))
             if time_to_live is not None and not isinstance(time_to_live, int | float):
                 raise self._wrong("new_session", time_to_live)
             if time_to_live is not None and not session.closed:
                 session.end_after(time_to_live)
+        self._count(session)
+        self._check_open()
+
+    def adopt(self, session: AttendedSession, client: ClientFacts) -> None:
+        """A session that was opened before this authority was there; the adapter is not told."""
+        self._check_open()
+        self._note(session, client)
+        self._count(session)
+
+    def _note(self, session: AttendedSession, client: ClientFacts) -> SessionFacts:
+        facts = SessionFacts(session.id, session.user, session.adapter_set, client, session.admission.roles)
+        self._facts[session.id] = facts
+        return facts
+
+    def _count(self, session: AttendedSession) -> None:
+        """End the user's oldest sessions if there are too many now."""
         limit = self._metadata.sessions_per_user
         if limit is not None and session.user is not None and not session.closed:
             others = self._by_user.setdefault(session.user, [])
             others.append(session)
             while len(others) > limit:
                 others[0].close(Cause.ANOTHER_SESSION, "Another session has been opened for this user")
-        self._check_open()
 
-    def session_closed(self, session: Session) -> None:
+    def session_closed(self, session: AttendedSession) -> None:
         facts = self._facts.pop(session.id, None)
         others = self._by_user.get(session.user or "")
         if others is not None and session in others:
@@ -273,17 +286,17 @@ class SetAuthority:
         await self._calls.settled(facts.id)
         await self._tell("session_closed", facts)
 
-    async def _about(self, session: Session, call: str, *arguments: Any) -> Any:
+    async def _about(self, session: AttendedSession, call: str, *arguments: Any) -> Any:
         """The answer to a call about a session, when there is a place for it."""
         if self._caller.returns_at_once(call):
             return await self._caller.call(call, *arguments)
         return await self._calls.complete(session.id, partial(self._begin, session, call, *arguments))
 
-    async def _begin(self, session: Session, call: str, *arguments: Any) -> Any:
+    async def _begin(self, session: AttendedSession, call: str, *arguments: Any) -> Any:
         self._check_known(session)
         return await self._caller.call(call, *arguments)
 
-    def _check_known(self, session: Session) -> SessionFacts:
+    def _check_known(self, session: AttendedSession) -> SessionFacts:
         """What the adapter knows of the session; a Refusal if it has been told, or is to be told next, of its end."""
         facts = self._facts.get(session.id)
         if facts is None:
@@ -321,7 +334,7 @@ class SetAuthority:
         ]
         return replace(grant, items=tuple(items))
 
-    def resolve_at_once(self, session: Session, number: int, wish: Wish) -> Grant | None:
+    def resolve_at_once(self, session: AttendedSession, number: int, wish: Wish) -> Grant | None:
         """The same as `resolve`, for an adapter that answers at once and need not be told; else None."""
         if wish.data_adapter in self._insiders:
             return self._insiders[wish.data_adapter].grant(self._check_known(session).id, wish)
@@ -334,10 +347,10 @@ class SetAuthority:
             raise self._refusal("about a subscription", error, Reason.AUTHORITY_ERROR) from None
         return grant
 
-    def _follows(self, session: Session) -> bool:
+    def _follows(self, session: AttendedSession) -> bool:
         return self._follows_subscriptions and session.admission.follows_subscriptions
 
-    async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
+    async def resolve(self, session: AttendedSession, number: int, wish: Wish) -> Grant:
         grant = await self.examine(session, wish)
         if not self._follows(session):
             return grant
@@ -360,15 +373,15 @@ class SetAuthority:
             await (begin() if self._hears_at_once else self._calls.complete(session.id, begin, undo))
         return granted
 
-    async def examine(self, session: Session, wish: Wish) -> Grant:
+    async def examine(self, session: AttendedSession, wish: Wish) -> Grant:
         """What the session would be granted; for subscriptions that do not begin in it, such as those of devices."""
         judge = partial(self._judge, session, wish)
         return await (judge() if self._resolves_at_once else self._calls.complete(session.id, judge))
 
-    async def _judge(self, session: Session, wish: Wish) -> Grant:
+    async def _judge(self, session: AttendedSession, wish: Wish) -> Grant:
         return await self.judge(self._check_known(session), wish)
 
-    async def _tell_beginning(self, session: Session, subscription: SubscriptionFacts) -> None:
+    async def _tell_beginning(self, session: AttendedSession, subscription: SubscriptionFacts) -> None:
         facts = self._check_known(session)
         call = self._caller.call("subscribed", facts, subscription)
         await self._guarded("subscribed", call, Reason.AUTHORITY_ERROR)
@@ -428,14 +441,16 @@ class SetAuthority:
                 return end.value
             answer = await self._caller.call(method.__name__, *arguments)
 
-    def subscription_closed(self, session: Session, subscription: Subscription) -> None:
-        self._tell_end(session, subscription.request.grant, subscription.statistics)
+    def subscription_closed(
+        self, session: AttendedSession, number: int, grant: Grant, statistics: Sequence[Statistics]
+    ) -> None:
+        self._tell_end(session, grant, statistics)
 
-    def subscription_refused(self, session: Session, grant: Grant) -> None:
+    def subscription_refused(self, session: AttendedSession, number: int, grant: Grant) -> None:
         """The kernel could not do what was granted: the end of something that has not begun."""
         self._tell_end(session, grant, ())
 
-    def _tell_end(self, session: Session, grant: Grant, statistics: Sequence[Statistics]) -> None:
+    def _tell_end(self, session: AttendedSession, grant: Grant, statistics: Sequence[Statistics]) -> None:
         facts = self._facts.get(session.id)
         if grant.facts is None or facts is None or not self._overrides("unsubscribed"):
             return
@@ -450,7 +465,7 @@ class SetAuthority:
 
     # -- limits, again --------------------------------------------------------------------------------------------
 
-    def bandwidth_at_once(self, session: Session) -> Limits | None:
+    def bandwidth_at_once(self, session: AttendedSession) -> Limits | None:
         if not session.admission.reexamines_bandwidth or not self._overrides("max_bandwidth"):
             return ()
         if not self._caller.returns_at_once("max_bandwidth"):
@@ -462,41 +477,39 @@ class SetAuthority:
             raise self._refusal("max_bandwidth", error, Reason.AUTHORITY_ERROR) from None
         return self._checked("max_bandwidth", (limit,), 1)
 
-    async def bandwidth(self, session: Session) -> Limits:
+    async def bandwidth(self, session: AttendedSession) -> Limits:
         answer = self._about(session, "max_bandwidth", session.user)
         limit = await self._guarded("max_bandwidth", answer, Reason.AUTHORITY_ERROR)
         return self._checked("max_bandwidth", (limit,), 1)
 
-    def frequencies_at_once(self, session: Session, subscription: Subscription) -> Limits | None:
+    def frequencies_at_once(self, session: AttendedSession, data_adapter: str, items: Sequence[str]) -> Limits | None:
         if not self._overrides("resolve_frequencies" if self._resolves else "max_frequency"):
             return ()
         if not self._resolves_at_once:
             return None
         facts = self._check_known(session)
         try:
-            limits = self._caller.call_at_once(_answered, self._frequency_questions(facts, subscription))
+            limits = self._caller.call_at_once(_answered, self._frequency_questions(facts, data_adapter, items))
         except Exception as error:
             raise self._refusal("max_frequency", error, Reason.AUTHORITY_ERROR) from None
-        return self._checked("max_frequency", limits, len(subscription.request.grant.items))
+        return self._checked("max_frequency", limits, len(items))
 
-    async def frequencies(self, session: Session, subscription: Subscription) -> Limits:
+    async def frequencies(self, session: AttendedSession, data_adapter: str, items: Sequence[str]) -> Limits:
         call = "resolve_frequencies" if self._resolves else "max_frequency"
-        answer = self._calls.complete(session.id, partial(self._ask_frequencies, session, subscription))
+        answer = self._calls.complete(session.id, partial(self._ask_frequencies, session, data_adapter, items))
         limits = await self._guarded(call, answer, Reason.AUTHORITY_ERROR)
-        return () if limits is None else self._checked(call, limits, len(subscription.request.grant.items))
+        return () if limits is None else self._checked(call, limits, len(items))
 
-    async def _ask_frequencies(self, session: Session, subscription: Subscription) -> Any:
-        facts, request = self._check_known(session), subscription.request
+    async def _ask_frequencies(self, session: AttendedSession, data_adapter: str, items: Sequence[str]) -> Any:
+        facts = self._check_known(session)
         if self._resolves:
-            names = tuple([granted.name for granted in request.grant.items])
-            return await self._caller.call("resolve_frequencies", facts, request.feed.name, names)
-        return await self._answer_all(self._frequency_questions(facts, subscription))
+            return await self._caller.call("resolve_frequencies", facts, data_adapter, tuple(items))
+        return await self._answer_all(self._frequency_questions(facts, data_adapter, items))
 
-    def _frequency_questions(self, session: SessionFacts, subscription: Subscription) -> Questions:
-        request = subscription.request
+    def _frequency_questions(self, session: SessionFacts, data_adapter: str, items: Sequence[str]) -> Questions:
         limits = []
-        for granted in request.grant.items:
-            limits.append((yield self._metadata.max_frequency, (session, request.feed.name, granted.name)))
+        for item in items:
+            limits.append((yield self._metadata.max_frequency, (session, data_adapter, item)))
         return tuple(limits)
 
     def _checked(self, call: str, limits: Any, count: int) -> Limits:
@@ -510,16 +523,16 @@ class SetAuthority:
 
     # -- push notifications ---------------------------------------------------------------------------------------
 
-    async def register_device(self, session: Session, device: DeviceFacts) -> None:
+    async def register_device(self, session: AttendedSession, device: DeviceFacts) -> None:
         await self._permit(session, "register_device", device)
 
-    async def change_device_token(self, session: Session, device: DeviceFacts, new_token: str) -> None:
+    async def change_device_token(self, session: AttendedSession, device: DeviceFacts, new_token: str) -> None:
         await self._permit(session, "change_device_token", device, new_token)
 
-    async def activate_push(self, session: Session, device: DeviceFacts, subscription: PushFacts) -> None:
+    async def activate_push(self, session: AttendedSession, device: DeviceFacts, subscription: PushFacts) -> None:
         await self._permit(session, "activate_push", device, subscription)
 
-    async def _permit(self, session: Session, call: str, *arguments: Any) -> None:
+    async def _permit(self, session: AttendedSession, call: str, *arguments: Any) -> None:
         """Ask a question that the adapter answers by raising a Refusal or not."""
         facts = self._check_known(session)
         if self._overrides(call):
@@ -527,10 +540,10 @@ class SetAuthority:
 
     # -- messages -------------------------------------------------------------------------------------------------
 
-    def deliver(self, session: Session, message: Message) -> None:
+    def deliver(self, session: AttendedSession, message: Message) -> None:
         self._tasks.start(self._process(session, message))
 
-    async def _process(self, session: Session, message: Message) -> None:
+    async def _process(self, session: AttendedSession, message: Message) -> None:
         facts = self._facts.get(session.id)
         if facts is None:
             # The sender must get an outcome.

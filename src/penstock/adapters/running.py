@@ -228,9 +228,8 @@ class RunningSet:
         """Admit nobody any more and end all sessions of the set; `stop` is next."""
         self.authority.retired = True
         self._kernel.turn()
-        for session in list(self._kernel.sessions.values()):
-            if session.adapter_set == self.name:
-                session.close(Cause.CLOSED_BY_SERVER, message)
+        for session in self._kernel.attended_sessions(self.name):
+            session.close(Cause.CLOSED_BY_SERVER, message)
 
     async def stop(self) -> None:
         """Stop all that has been started."""

@@ -9,9 +9,9 @@ from math import inf
 from threading import get_ident
 from typing import TypeVar
 
-from penstock.kernel.errors import Cause, Refusal
+from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.kernel import Kernel
-from penstock.kernel.session import Session
+from penstock.kernel.ports import AttendedSession
 
 T = TypeVar("T")
 
@@ -61,12 +61,9 @@ class ServerHandle:
         self._loop.call_soon_threadsafe(run)
         return outcome.result()
 
-    def _find(self, session_id: str) -> Session | None:
-        try:
-            session = self._kernel.find_session(session_id)
-        except Refusal:
-            return None
-        return session if session.adapter_set == self._adapter_set else None
+    def _find(self, session_id: str) -> AttendedSession | None:
+        session = self._kernel.attended_session(session_id)
+        return session if session is not None and session.adapter_set == self._adapter_set else None
 
     def _end(self, session_id: str, message: str, code: int) -> bool:
         session = self._find(session_id)
@@ -84,20 +81,24 @@ class ServerHandle:
 
     def _set_frequency(self, session_id: str, number: int, updates: float | None) -> bool:
         session = self._find(session_id)
-        subscription = None if session is None else session.subscriptions.get(number)
-        if subscription is None:
+        if session is None:
             return False
         try:
-            subscription.allow_frequency((updates,) * len(subscription.request.grant.items))
+            session.allow_frequency(number, updates)
         except Refusal as refusal:
+            if refusal.reason is Reason.UNKNOWN_SUBSCRIPTION:
+                return False
             raise ValueError(refusal.message) from None
         return True
 
     def _unsubscribe(self, session_id: str, number: int) -> bool:
         session = self._find(session_id)
-        if session is None or number not in session.subscriptions:
+        if session is None:
             return False
-        session.unsubscribe(number)
+        try:
+            session.unsubscribe(number)
+        except Refusal:
+            return False
         return True
 
 

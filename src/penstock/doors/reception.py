@@ -21,7 +21,7 @@ from penstock.kernel.identity import public
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.messages import Message
-from penstock.kernel.ports import Admission, Authority, ClientFacts, Codec, Grant, MessageHandler, Wish
+from penstock.kernel.ports import Admission, Authority, ClientFacts, Codec, Grant, Limits, MessageHandler, Wish
 from penstock.kernel.session import Binding, Session
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.log import get, incident
@@ -212,7 +212,7 @@ class Reception:
         try:
             self._subscribe(session, number, wish, silent, feed, grant)
         except Refusal:
-            authority.subscription_refused(session, grant)
+            authority.subscription_refused(session, number, grant)
             raise
 
     def _subscribe(self, session: Session, number: int, wish: Wish, silent: bool, feed: Feed, grant: Grant) -> None:
@@ -256,16 +256,23 @@ class Reception:
         subscription = session.subscription(number)
         authority = self._sets[session.adapter_set].authority
         is_decided = subscription.unfiltered or subscription.ruling is not None
-        allowed = () if is_decided else authority.frequencies_at_once(session, subscription)
+        items = [granted.name for granted in subscription.request.grant.items]
+        data_adapter = subscription.request.feed.name
+        allowed = () if is_decided else authority.frequencies_at_once(session, data_adapter, items)
         if allowed is None:
-            return partial(self._reconfigure, session, subscription, requested, authority)
+            answer = partial(authority.frequencies, session, data_adapter, items)
+            return partial(self._reconfigure, session, subscription, requested, answer)
         subscription.reconfigure(requested, allowed)
         return None
 
     async def _reconfigure(
-        self, session: Session, subscription: Subscription, requested: float | None, authority: Authority
+        self,
+        session: Session,
+        subscription: Subscription,
+        requested: float | None,
+        answer: Callable[[], Awaitable[Limits]],
     ) -> None:
-        allowed = await authority.frequencies(session, subscription)
+        allowed = await answer()
         check_open(session)
         if session.subscription(subscription.number) is not subscription:
             raise Refusal(Reason.UNKNOWN_SUBSCRIPTION, f"Subscription {subscription.number} has ended")
@@ -300,7 +307,8 @@ class Reception:
     # -- the kernel's observer ------------------------------------------------------------------------------------
 
     def subscription_closed(self, session: Session, subscription: Subscription) -> None:
-        self._sets[session.adapter_set].authority.subscription_closed(session, subscription)
+        authority = self._sets[session.adapter_set].authority
+        authority.subscription_closed(session, subscription.number, subscription.request.grant, subscription.statistics)
 
     def session_closed(self, session: Session, cause: int | None, message: str) -> None:
         self._census.leave(session.address)

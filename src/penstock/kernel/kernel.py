@@ -23,7 +23,17 @@ from penstock.kernel.tally import Tally
 from penstock.kernel.timers import Beats, Timed, Timers
 
 if TYPE_CHECKING:
-    from penstock.kernel.ports import Clock, Codec, DataSource, FeedObserver, MessageHandler, SessionObserver, Waker
+    from penstock.kernel.ports import (
+        AttendedSession,
+        Clock,
+        Codec,
+        DataSource,
+        FeedObserver,
+        MessageHandler,
+        SessionObserver,
+        Sessions,
+        Waker,
+    )
 
 # What clients are told who ask for a session of another node.
 FOREIGN = "The session belongs to another server instance"
@@ -71,6 +81,8 @@ class Kernel:
         # Who follows items without a session, if anybody does.
         self.feed_observer: FeedObserver | None = None
         self.sessions: dict[str, Session] = {}
+        # Those whose clients are at other processes, if there are any.
+        self.guests: Sessions | None = None
         self._waker = waker
         self._ids = ids
         self._timers = Timers()
@@ -142,6 +154,24 @@ class Kernel:
             if self._ids.is_foreign(session_id):
                 raise Refusal(Reason.FOREIGN_SESSION, FOREIGN)
         raise Refusal(Reason.UNKNOWN_SESSION, "Specified session not found")
+
+    def attended_session(self, session_id: str) -> AttendedSession | None:
+        """The live session with this identifier, wherever its client is."""
+        if self.guests is not None:
+            guest = self.guests.find_session(session_id)
+            if guest is not None:
+                return guest
+        try:
+            return self.find_session(session_id)
+        except Refusal:
+            return None
+
+    def attended_sessions(self, adapter_set: str) -> list[AttendedSession]:
+        """All of an adapter set, wherever their clients are."""
+        found: list[AttendedSession] = [one for one in self.sessions.values() if one.adapter_set == adapter_set]
+        if self.guests is not None:
+            found += self.guests.of_set(adapter_set)
+        return found
 
     def shown_session(self, name: str) -> Session | None:
         """The live session that logs and lists show under this name, see `identity.public`."""

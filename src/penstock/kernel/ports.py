@@ -309,54 +309,90 @@ class PlainWish:
     snapshot_length: int | None = None
 
 
+class Outcomes(Protocol):
+    """What became of messages, for whoever has sent them."""
+
+    def done(self, message: Message, response: str) -> None: ...
+    def failed(self, message: Message, code: int, text: str) -> None: ...
+
+
+class AttendedSession(Protocol):
+    """A session, for those who decide about it: a session of this kernel, or one whose client is at another process."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def user(self) -> str | None: ...
+    @property
+    def adapter_set(self) -> str: ...
+    @property
+    def admission(self) -> Admission: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def messages(self) -> Outcomes: ...
+
+    def close(self, code: int | None, message: str) -> None: ...
+    def end_after(self, seconds: float) -> None: ...
+    def allow_bandwidth(self, limit: float | None) -> None: ...
+
+    def unsubscribe(self, number: int) -> None:
+        """Raises a Refusal if there is no such subscription."""
+
+    def allow_frequency(self, number: int, limit: float | None) -> None:
+        """For all items of a subscription; raises a Refusal if there is none, or if it cannot be limited."""
+
+
+class Sessions(Protocol):
+    """Sessions whose clients are at other processes."""
+
+    def find_session(self, session_id: str) -> AttendedSession | None: ...
+    def of_set(self, adapter_set: str) -> Sequence[AttendedSession]: ...
+
+
 class Authority(Protocol):
     """A metadata adapter, seen from the doors: decides who may do what. Raises a Refusal to deny it."""
 
     async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission: ...
 
-    async def welcome(self, session: Session, client: ClientFacts) -> None:
+    async def welcome(self, session: AttendedSession, client: ClientFacts) -> None:
         """A session has been opened for an admitted client; called before anything else about it."""
 
-    async def resolve(self, session: Session, number: int, wish: Wish) -> Grant:
+    async def resolve(self, session: AttendedSession, number: int, wish: Wish) -> Grant:
         """The items and the fields of a subscription that is about to begin, and its limits."""
 
-    def resolve_at_once(self, session: Session, number: int, wish: Wish) -> Grant | None:
+    def resolve_at_once(self, session: AttendedSession, number: int, wish: Wish) -> Grant | None:
         """The same for an authority that need not wait; None if `resolve` has to be awaited."""
 
-    def bandwidth_at_once(self, session: Session) -> Limits | None:
+    def bandwidth_at_once(self, session: AttendedSession) -> Limits | None:
         """The most that the session may have from now on, in kbit/s, as the only entry; empty if nothing has changed.
         None if `bandwidth` has to be awaited.
         """
 
-    async def bandwidth(self, session: Session) -> Limits: ...
+    async def bandwidth(self, session: AttendedSession) -> Limits: ...
 
-    def frequencies_at_once(self, session: Session, subscription: Subscription) -> Limits | None:
-        """The most updates a second that each item of the subscription may have from now on, in its order; empty if
+    def frequencies_at_once(self, session: AttendedSession, data_adapter: str, items: Sequence[str]) -> Limits | None:
+        """The most updates a second that each item of a subscription may have from now on, in its order; empty if
         nothing has changed. None if `frequencies` has to be awaited.
         """
 
-    async def frequencies(self, session: Session, subscription: Subscription) -> Limits: ...
+    async def frequencies(self, session: AttendedSession, data_adapter: str, items: Sequence[str]) -> Limits: ...
 
-    def subscription_refused(self, session: Session, grant: Grant) -> None:
+    def subscription_refused(self, session: AttendedSession, number: int, grant: Grant) -> None:
         """What was granted could not be done in the end."""
 
-    async def register_device(self, session: Session, device: DeviceFacts) -> None:
-        """The session wants to use a device, new or known, for push notifications."""
+    def subscription_closed(
+        self, session: AttendedSession, number: int, grant: Grant, statistics: Sequence[Statistics]
+    ) -> None:
+        """There are statistics of each item if the grant has facts; else none."""
 
-    async def change_device_token(self, session: Session, device: DeviceFacts, new_token: str) -> None:
-        """A device that the session may use is to be known by another token from now on."""
-
-    async def activate_push(self, session: Session, device: DeviceFacts, subscription: PushFacts) -> None:
-        """A subscription for push notifications is about to begin, or to change."""
-
-    def subscription_closed(self, session: Session, subscription: Subscription) -> None: ...
-    def session_closed(self, session: Session) -> None: ...
+    def session_closed(self, session: AttendedSession) -> None: ...
 
 
 class MessageHandler(Protocol):
-    """Takes a message whose turn has come; answers later with `Session.messages.done` or `.failed`."""
+    """Takes a message whose turn has come; answers later with `session.messages.done` or `.failed`."""
 
-    def deliver(self, session: Session, message: Message) -> None: ...
+    def deliver(self, session: AttendedSession, message: Message) -> None: ...
 
 
 class FeedObserver(Protocol):

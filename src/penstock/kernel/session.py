@@ -427,6 +427,11 @@ class Session(Timed):
             was.reexamines_bandwidth,
         )
 
+    def allow_frequency(self, number: int, limit: float | None) -> None:
+        """The most updates a second that the metadata adapter allows each item of a subscription from now on."""
+        subscription = self.subscription(number)
+        subscription.allow_frequency((limit,) * len(subscription.request.grant.items))
+
     def rule(self, ruling: Ruling | None) -> None:
         """A bandwidth limit set by an administrator; None: what the metadata adapter allows holds again."""
         self.ruling = ruling

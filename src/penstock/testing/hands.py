@@ -11,7 +11,7 @@ from penstock.kernel.ports import Value
 
 if TYPE_CHECKING:
     from penstock.kernel.messages import Message
-    from penstock.kernel.session import Session
+    from penstock.kernel.ports import AttendedSession
 
 
 class HandSource:
@@ -54,9 +54,9 @@ class HandHandler:
     def __init__(self) -> None:
         self.answers_at_once = True
         self.delivered: list[str] = []
-        self.waiting: list[tuple[Session, Message]] = []
+        self.waiting: list[tuple[AttendedSession, Message]] = []
 
-    def deliver(self, session: Session, message: Message) -> None:
+    def deliver(self, session: AttendedSession, message: Message) -> None:
         self.delivered.append(message.text)
         if self.answers_at_once:
             session.messages.done(message, "")

@@ -14,8 +14,7 @@ from penstock.adapters.authority import SetAuthority
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
-from penstock.kernel.ports import DeviceFacts, Grant, PlainWish, PushFacts
-from penstock.kernel.session import Session
+from penstock.kernel.ports import AttendedSession, DeviceFacts, Grant, PlainWish, PushFacts
 from penstock.providers.ports import KeyedProvider
 from penstock.push import arguments
 from penstock.push.format import Format
@@ -61,7 +60,7 @@ class Desk:
         self.triggers: Patterns = {}
         self._data_adapter = data_adapter
         # The sessions that have registered a device, by their ids, each with that of its device.
-        self._registered: dict[str, tuple[Session, str]] = {}
+        self._registered: dict[str, tuple[AttendedSession, str]] = {}
         self._listeners: list[tuple[Callable[[Sequence[Change]], None], Callable[[], None]]] = []
 
     @property
@@ -118,7 +117,7 @@ class Desk:
 
     # -- devices --------------------------------------------------------------------------------------------------
 
-    async def register(self, session: Session, request: RegisterDevice) -> tuple[str, str]:
+    async def register(self, session: AttendedSession, request: RegisterDevice) -> tuple[str, str]:
         key = DeviceKey(Platform(request.platform), request.application, request.token)
         provider = self._provider(key)
         new_token = request.new_token
@@ -142,6 +141,10 @@ class Desk:
         self._registered[session.id] = (session, device.id)
         return device.id, self._data_adapter
 
+    def adopt(self, session: AttendedSession, device: str) -> None:
+        """The session has registered the device before this desk was there."""
+        self._registered[session.id] = (session, device)
+
     def _provider(self, key: DeviceKey) -> Provider:
         provider = self._engine.flights.providers.get((key.platform, key.application))
         if provider is None:
@@ -155,20 +158,20 @@ class Desk:
         check_length("device's token", token, self._engine.settings.max_token_length)
         provider.check_token(token)
 
-    def _own_device(self, session: Session, device: str) -> Device:
+    def _own_device(self, session: AttendedSession, device: str) -> Device:
         """Raises PushRefusal unless the session has registered it, and it is still there."""
         if not self.has_registered(session.id, device):
             raise PushRefusal(PushReason.DEVICE, f"the device {device[:60]!r} has not been registered in this session")
         return self._engine.memory.registry.known_device(device)
 
-    async def reset_badge(self, session: Session, request: ResetBadge) -> None:
+    async def reset_badge(self, session: AttendedSession, request: ResetBadge) -> None:
         device = self._own_device(session, request.device)
         engine = self._engine
         await engine.decide((device.id,), lambda: engine.memory.registry.reset_badge(device.id, engine.clock()))
 
     # -- subscriptions --------------------------------------------------------------------------------------------
 
-    async def activate(self, session: Session, request: ActivatePush) -> str:
+    async def activate(self, session: AttendedSession, request: ActivatePush) -> str:
         device = self._own_device(session, request.device)
         check_mode(request.mode)
         self._check_lengths(request.format, request.trigger)
@@ -208,7 +211,7 @@ class Desk:
         )
         return made.id
 
-    async def reconfigure(self, session: Session, request: ReconfigurePush) -> None:
+    async def reconfigure(self, session: AttendedSession, request: ReconfigurePush) -> None:
         device = self._own_device(session, request.device)
         existing = self._engine.memory.registry.own_subscription(device.id, request.subscription)
         flow = existing.flow
@@ -248,7 +251,7 @@ class Desk:
         await authority.activate_push(session, _facts(device.key), facts)
         await engine.decide((device.id,), lambda: engine.memory.registry.reconfigure(device.id, change, engine.clock()))
 
-    async def deactivate(self, session: Session, request: DeactivatePush) -> Sequence[str]:
+    async def deactivate(self, session: AttendedSession, request: DeactivatePush) -> Sequence[str]:
         device = self._own_device(session, request.device)
         status = None if request.status is None else SubscriptionStatus(request.status)
         engine = self._engine
@@ -259,7 +262,7 @@ class Desk:
 
     # -- what is granted ------------------------------------------------------------------------------------------
 
-    def _authority(self, session: Session) -> SetAuthority:
+    def _authority(self, session: AttendedSession) -> SetAuthority:
         authority = self._authority_of(session.adapter_set)
         if authority is None:
             raise Refusal(Reason.UNKNOWN_SESSION, "The adapter set of the session has been removed")
@@ -275,7 +278,7 @@ class Desk:
             if text is not None:
                 check_length(name, text, most)
 
-    async def _granted(self, authority: SetAuthority, session: Session, wish: PlainWish) -> Grant:
+    async def _granted(self, authority: SetAuthority, session: AttendedSession, wish: PlainWish) -> Grant:
         if wish.data_adapter == self._data_adapter:
             raise Refusal(Reason.DATA_ADAPTER, f"Items of {wish.data_adapter} cannot be pushed")
         grant = await authority.examine(session, wish)
@@ -296,7 +299,7 @@ class Desk:
                 item.check_mode(Mode(flow.mode))
 
     async def _positions(
-        self, authority: SetAuthority, session: Session, wish: PlainWish, flow: Flow, names: Iterable[str]
+        self, authority: SetAuthority, session: AttendedSession, wish: PlainWish, flow: Flow, names: Iterable[str]
     ) -> dict[str, int]:
         """Which field each name is, from 1: the metadata adapter takes the name for a schema of one field."""
         positions: dict[str, int] = {}

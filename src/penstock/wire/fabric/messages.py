@@ -169,13 +169,19 @@ class HubBeat(Struct, tag="beat", array_like=True, frozen=True):
 
 
 class Call(Struct, tag="call", array_like=True, frozen=True):
-    """A question. It may come more than once with the same number; it is done once. `body` depends on the method."""
+    """A question. It may come more than once with the same number; it is done once. `body` depends on the method.
+
+    Numbers below `floor` are settled: they do not come again, and their answers need not be kept. It is begun after the
+    call with the number `after`, if there is one.
+    """
 
     epoch: int
     run: str
     number: int
     method: str
     body: Raw
+    floor: int = 0
+    after: int = 0
 
 
 class CallDone(Struct, tag="done", array_like=True, frozen=True):
@@ -184,8 +190,15 @@ class CallDone(Struct, tag="done", array_like=True, frozen=True):
     body: Raw
 
 
+class CallNoted(Struct, tag="noted", array_like=True, frozen=True):
+    """The call has come and is not done yet: said when it comes again."""
+
+    run: str
+    number: int
+
+
 class CallRefused(Struct, tag="refused", array_like=True, frozen=True):
-    """The answer is a Refusal: `reason` is a name of `Reason`, `code` what an adapter has given."""
+    """The answer is a refusal. `reason` is a name of `Reason`, `code` what an adapter has given; see `calls`."""
 
     run: str
     number: int
@@ -207,6 +220,7 @@ Message: TypeAlias = (
     | HubBeat
     | Call
     | CallDone
+    | CallNoted
     | CallRefused
 )
 
