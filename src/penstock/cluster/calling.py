@@ -1,4 +1,4 @@
-"""Questions with answers over a fabric that drops, repeats and reorders: every call is done once, or its end is unknown.
+"""Questions with answers over a fabric that drops, repeats and reorders: each is done once, or nobody knows whether.
 
 The caller numbers its calls and repeats each until it is answered. The callee remembers what it has answered until the
 caller says that it knows. Who does what is asked, and what it means, is elsewhere. The time is an argument.
