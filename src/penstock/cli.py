@@ -47,6 +47,12 @@ DataDir = Annotated[
     str | None, typer.Option("--data-dir", metavar="DIR", help="Directory for everything kept on disk.")
 ]
 LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        "--workers", metavar="N", help="Processes that share the clients, for more than one core; 0 means one for all."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 # Plain help and plain errors: the output is read by scripts and logs as often as by people.
@@ -98,9 +104,10 @@ def serve(
     api_port: ApiPort = None,
     data_dir: DataDir = None,
     log_level: LogLevel = None,
+    workers: Workers = None,
 ) -> None:
     """Run the server until it is stopped. Without a configuration it serves the demo adapter sets."""
-    loaded = _load(config, _overrides(host, port, api_port, data_dir, log_level))
+    loaded = _load(config, _overrides(host, port, api_port, data_dir, log_level, workers))
     raise typer.Exit(_run(loaded))
 
 
@@ -112,12 +119,13 @@ def demo(
     api_port: ApiPort = None,
     data_dir: DataDir = None,
     log_level: LogLevel = None,
+    workers: Workers = None,
     pipeline: Annotated[
         bool, typer.Option("--pipeline/--no-pipeline", help="Run Spark jobs beside the server, if Spark is installed.")
     ] = True,
 ) -> None:
     """Run the server with the demo adapter sets and the pipeline, and print the address of the page."""
-    overrides = _overrides(host, port, api_port, data_dir, log_level) | {"demo.enabled": True}
+    overrides = _overrides(host, port, api_port, data_dir, log_level, workers) | {"demo.enabled": True}
     from penstock.services.push.demo import demo_push  # no other command needs it
 
     loaded = _load(config, overrides, demo_push())
@@ -148,10 +156,11 @@ def config_check(
     api_port: ApiPort = None,
     data_dir: DataDir = None,
     log_level: LogLevel = None,
+    workers: Workers = None,
     as_json_object: Json = False,
 ) -> None:
     """Check the configuration. The exit code is 0 if the server would accept it, else 2."""
-    overrides = _overrides(host, port, api_port, data_dir, log_level)
+    overrides = _overrides(host, port, api_port, data_dir, log_level, workers)
     try:
         loaded = load(config, overrides)
     except ConfigError as error:
@@ -183,15 +192,21 @@ def config_show(
     api_port: ApiPort = None,
     data_dir: DataDir = None,
     log_level: LogLevel = None,
+    workers: Workers = None,
     as_json_object: Json = False,
 ) -> None:
     """Print the effective configuration, each value with its origin."""
-    loaded = _load(config, _overrides(host, port, api_port, data_dir, log_level))
+    loaded = _load(config, _overrides(host, port, api_port, data_dir, log_level, workers))
     typer.echo(as_json(loaded) if as_json_object else as_toml(loaded).removesuffix("\n"))
 
 
 def _overrides(
-    host: str | None, port: str | None, api_port: str | None, data_dir: str | None, log_level: str | None
+    host: str | None,
+    port: str | None,
+    api_port: str | None,
+    data_dir: str | None,
+    log_level: str | None,
+    workers: str | None,
 ) -> dict[str, Any]:
     given = {
         "stream.host": host,
@@ -200,6 +215,7 @@ def _overrides(
         "api.port": api_port,
         "server.data_dir": data_dir,
         "log.level": log_level,
+        "server.workers": workers,
     }
     return {key: value for key, value in given.items() if value is not None}
 
@@ -224,6 +240,10 @@ def _refusal(error: ConfigError, as_json_object: bool = False, words: str = "") 
 
 def _run(loaded: Loaded, beside: Companion | None = None, *, names_page: bool = False) -> int:
     # Here and not at the top: checking or showing a configuration must not wait for the whole server.
+    if loaded.config.server.workers:
+        from penstock.launch import launch
+
+        return launch(loaded, beside, names_page=names_page)
     from penstock.server import run
 
     return run(loaded, beside, names_page=names_page)

@@ -14,10 +14,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from pathlib import Path
 from types import FrameType, MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock import BUILD, __version__
 from penstock.adapters.api import AdapterSet
@@ -27,8 +28,6 @@ from penstock.adapters.roster import Roster
 from penstock.adapters.tlex import Board
 from penstock.collector import settle
 from penstock.config import Config, ConfigError, Loaded
-from penstock.config.address import address_of
-from penstock.config.checks import EVERY_INTERFACE
 from penstock.config.keys import all_keys, named_values, value_of
 from penstock.doors.gate import Gate
 from penstock.durable import keep_to_owner
@@ -39,11 +38,13 @@ from penstock.services.admin.demo import demo_administrator
 from penstock.services.admin.service import AdminService
 from penstock.services.admin.steering import ProcessHandle, Reloaded
 from penstock.services.api import ApiService
+from penstock.services.cluster.hub import HubPart, HubService
 from penstock.services.data_directory import data_directory
 from penstock.services.ditto import DittoService, ThingsService
 from penstock.services.errors import StartError
 from penstock.services.journal import JournalService
 from penstock.services.kernel import KernelService
+from penstock.services.listening import page_line
 from penstock.services.load import LoadService
 from penstock.services.log import open_log
 from penstock.services.overview import ServerOverview
@@ -55,7 +56,7 @@ from penstock.services.service import Listening, Service
 from penstock.services.sets import SetsService
 from penstock.services.stack import Stack
 from penstock.services.store import StorePresenceService
-from penstock.services.stream import StreamService
+from penstock.services.stream import Listens, StreamService
 from penstock.services.tables import tables
 from penstock.services.tidying import TidyingService
 from penstock.services.tlex import TlexService
@@ -86,6 +87,52 @@ class Beside(Protocol):
     def stop(self) -> None: ...
 
 
+class Front(Protocol):
+    """Who has started a server, and hears how it goes."""
+
+    # Whether it is the demo, which has an administrator of its own.
+    is_demo: bool
+
+    def ready(self, server: Server, administrator: str | None) -> None:
+        """It is ready; the second is what to tell the person who has started it of its administrator."""
+
+    async def before_stop(self) -> None: ...
+    def reloaded(self) -> None: ...
+    def level_set(self, category: str, level: str | None) -> None: ...
+    def asked_to_stop(self, stop: Callable[[], None]) -> None:
+        """An administrator wants the server to stop, whichever processes it has; `stop` stops this one."""
+
+
+class Terminal:
+    """The person who has typed the command is told on standard output."""
+
+    def __init__(self, beside: Beside | None, is_demo: bool) -> None:
+        self.is_demo = is_demo
+        self._beside = beside
+
+    def ready(self, server: Server, administrator: str | None) -> None:
+        if self.is_demo:
+            print(server.page_line(), flush=True)
+        print(server.ready_line(), flush=True)
+        if administrator is not None:
+            print(administrator, flush=True)
+        if self._beside is not None:
+            self._beside.start(server.api_address)
+
+    async def before_stop(self) -> None:
+        if self._beside is not None:
+            await asyncio.to_thread(self._beside.stop)
+
+    def reloaded(self) -> None:
+        """The log has it."""
+
+    def level_set(self, category: str, level: str | None) -> None:
+        """There is one process."""
+
+    def asked_to_stop(self, stop: Callable[[], None]) -> None:
+        stop()
+
+
 def run(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = False) -> int:
     """Serve until told to stop; returns the exit code of the process. `names_page` prints the page's address."""
     config = loaded.config
@@ -93,17 +140,22 @@ def run(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = Fals
     keep_to_owner()
     try:
         open_log(config)
-        raise_limit()
-        with data_directory(Path(config.server.data_dir)):
-            roster = Roster()
-            run_to_end(_serve(loaded, beside, names_page, roster), roster, new_loop)
+        serve_to_end(loaded, Terminal(beside, names_page))
     except StartError as error:
         log.error("cannot start", reason=str(error))
-        return _left(1)
-    return _left(0)
+        return left(1)
+    return left(0)
 
 
-def _left(code: int) -> int:
+def serve_to_end(loaded: Loaded, front: Front, hub: HubPart | None = None) -> None:
+    """Serve on a loop of its own until told to stop; raises StartError."""
+    raise_limit()
+    with data_directory(Path(loaded.config.server.data_dir)):
+        roster = Roster()
+        run_to_end(_serve(loaded, front, roster, hub), roster, new_loop)
+
+
+def left(code: int) -> int:
     """The exit code. If adapters keep threads busy the process ends here, because Python would wait for ever."""
     deadline = time.monotonic() + LAST_THREADS
     busy = [thread for thread in threading.enumerate() if not thread.daemon and thread is not threading.main_thread()]
@@ -118,36 +170,29 @@ def _left(code: int) -> int:
     return code
 
 
-async def _serve(loaded: Loaded, beside: Beside | None, names_page: bool, roster: Roster) -> None:
+async def _serve(loaded: Loaded, front: Front, roster: Roster, hub: HubPart | None) -> None:
     stopped = asyncio.Event()
     reload_asked = asyncio.Event()
     loop = asyncio.get_running_loop()
-    _handle_signals(loop, stopped, reload_asked)
+    handle_signals(loop, stopped, reload_asked)
     data_dir = Path(loaded.config.server.data_dir)
     loader = Loader(loaded.directory, loaded.place)
     administrator = None
-    if names_page and not loaded.config.admin.users:
+    if front.is_demo and not loaded.config.admin.users:
         administrator = await asyncio.to_thread(demo_administrator, data_dir)
     users = None if administrator is None else administrator.users
-    server = Server(loaded.config, [], loader, data_dir, roster, loaded.origins, users)
-    if not await _start_unless(server, stopped):
+    server = Server(loaded.config, [], loader, data_dir, roster, loaded.origins, users, hub)
+    if not await start_unless(server.start(), stopped):
         log.info("stopped before it was ready")
         return
-    reload = Reloader(server, loaded)
-    server.steering.process = ProcessHandle(reload, stopped.set)
-    reloads = loop.create_task(_reload_when_asked(reload, reload_asked))
+    reload = Reloader(server, loaded, front)
+    server.steering.process = ProcessHandle(reload, partial(front.asked_to_stop, stopped.set), front.level_set)
+    reloads = loop.create_task(reload_when_asked(reload, reload_asked))
     settle()
     log.info("started", version=__version__, build=str(BUILD))
-    if names_page:
-        print(server.page_line(), flush=True)
-    print(server.ready_line(), flush=True)
-    if administrator is not None:
-        print(administrator.line(), flush=True)
-    if beside is not None:
-        beside.start(server.api_address)
+    front.ready(server, None if administrator is None else administrator.line())
     await stopped.wait()
-    if beside is not None:
-        await asyncio.to_thread(beside.stop)
+    await front.before_stop()
     reloads.cancel()
     await asyncio.wait([reloads])
     log.info("stopping", sessions=len(server.kernel.sessions))
@@ -155,7 +200,7 @@ async def _serve(loaded: Loaded, beside: Beside | None, names_page: bool, roster
     log.info("stopped")
 
 
-def _handle_signals(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event, reload_asked: asyncio.Event) -> None:
+def handle_signals(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event, reload_asked: asyncio.Event) -> None:
     """SIGTERM and SIGINT stop the server, a second one immediately; SIGHUP reads the configuration again.
 
     Not by `loop.add_signal_handler`: that waits for the loop's next turn, which may never come when an adapter blocks
@@ -183,10 +228,10 @@ def _handle_signals(loop: asyncio.AbstractEventLoop, stopped: asyncio.Event, rel
     signal.signal(signal.SIGHUP, lambda number, frame: tell(reload_asked))
 
 
-async def _start_unless(server: Server, stopped: asyncio.Event) -> bool:
-    """Start the server; False if it is told to stop before that is done, because adapters may take long to start."""
+async def start_unless(starting: Coroutine[Any, Any, None], stopped: asyncio.Event) -> bool:
+    """Start a server; False if it is told to stop before that is done, because adapters may take long to start."""
     loop = asyncio.get_running_loop()
-    start, stop = loop.create_task(server.start()), loop.create_task(stopped.wait())
+    start, stop = loop.create_task(starting), loop.create_task(stopped.wait())
     await asyncio.wait([start, stop], return_when=asyncio.FIRST_COMPLETED)
     stop.cancel()
     if not start.done():
@@ -200,9 +245,10 @@ async def _start_unless(server: Server, stopped: asyncio.Event) -> bool:
 class Reloader:
     """Reads the configuration again and has the server take it over; who asks meanwhile waits for the next time."""
 
-    def __init__(self, server: Server, loaded: Loaded) -> None:
+    def __init__(self, server: Server, loaded: Loaded, front: Front) -> None:
         self._server = server
         self._loaded = loaded
+        self._front = front
         self._one_at_a_time = asyncio.Lock()
 
     async def __call__(self) -> Reloaded:
@@ -211,10 +257,11 @@ class Reloader:
             found = await asyncio.to_thread(self._loaded.again)
             reloaded = await self._server.reload(found.config)
             change_levels(found.config.log.level, found.config.log.levels)
+            self._front.reloaded()
             return reloaded
 
 
-async def _reload_when_asked(reload: Reloader, asked: asyncio.Event) -> None:
+async def reload_when_asked(reload: Callable[[], Awaitable[object]], asked: asyncio.Event) -> None:
     while True:
         await asked.wait()
         asked.clear()
@@ -240,16 +287,17 @@ class Server:
         roster: Roster | None = None,
         origins: Mapping[str, str] = NO_ORIGINS,
         administrators: Path | None = None,
-        hand_directory: Path | None = None,
+        hub: HubPart | None = None,
     ) -> None:
         """`sets` are always served; with a loader those of the configuration are served as well.
 
         Without a data directory nothing is journaled or kept, whatever the configuration says. A caller that needs to
         see the state of the adapters passes a `roster`. `origins` says where each value of the configuration comes
-        from. `administrators` is a file of users in place of `admin.users`. `hand_directory` is where the workers of
-        one server hand connections over to one another.
+        from. `administrators` is a file of users in place of `admin.users`. With `hub` edges have clients of this
+        server as well, or alone.
         """
         self.config = config
+        self._hub = hub
         roster = roster or Roster()
         shares = Shares.of(config, limit())
         board = Board(config.tlex.enabled)
@@ -292,7 +340,14 @@ class Server:
         self._ditto = DittoService(config, data_dir, self._journal, self.sets, self._ports, ledger)
         self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger)
         self._stream = StreamService(
-            config, core, self.sets, self.readiness, shares.stream, self.gate, self._push.desk, hand_directory
+            config,
+            core,
+            self.sets.open_sets,
+            self.readiness,
+            shares.stream,
+            self.gate,
+            self._push.desk,
+            Listens.ALONE if hub is None or hub.stream is None else Listens.NOWHERE,
         )
         self._api = ApiService(
             config, lambda: self._stack.services, self.readiness, sampling.figures_of_all, shares.api, ledger
@@ -312,6 +367,7 @@ class Server:
                 [self._push],
                 [LoadService(config, self.gate)],
                 [admin],
+                [] if hub is None else [HubService(hub, core.kernel, self.sets, lambda: self._push.desk)],
                 [self._tlex, self._stream],
                 [self._api],
                 [queries, TidyingService(core.kernel), RenewalService(config, lambda: self._stack.services)],
@@ -436,21 +492,27 @@ class Server:
         return [each.port for each in self.listeners()]
 
     def listeners(self) -> list[Listening]:
-        """Those for HTTP that are open, the streaming port's first."""
-        return [each for service in self._stack.services for each in service.listeners()]
+        """Those for HTTP that are open, here or at edges, the streaming port's first."""
+        at_edges = [] if self._hub is None else self._hub.stream or []
+        return [*at_edges, *[each for service in self._stack.services for each in service.listeners()]]
 
     def page_line(self) -> str:
-        """Names an address that a browser can open, which one that means "every interface" is not."""
-        host = "localhost" if self.config.stream.host in EVERY_INTERFACE else self.config.stream.host
-        return f"penstock: the page is at http://{address_of(host, self.stream_ports[0])}/"
+        return page_line(self.config, self.stream_ports[0])
 
     def ready_line(self) -> str:
-        """The line that tells people and scripts the addresses; the two ports that every server has come first."""
+        """The line that tells people and scripts the addresses."""
+        return "  ".join(["penstock: ready", *self.addresses(), *self.named_addresses()])
+
+    def addresses(self) -> list[str]:
+        """Each as `name=address`; those of the two ports that every server has come first."""
         first = [self._stream, self._api]
         others = [service for service in self._stack.services if service not in first]
-        texts = [text for each in [*first, *others] for text in each.addresses()]
-        named = [f"{each.name}={each.url}" for each in self.listeners() if each.name in self.config.listeners]
-        return "  ".join(["penstock: ready", *texts, *named])
+        return [text for each in [*first, *others] for text in each.addresses()]
+
+    def named_addresses(self) -> list[str]:
+        """Those of listeners with names of their own, as far as they are open here."""
+        found = [each for service in self._stack.services for each in service.listeners()]
+        return [f"{each.name}={each.url}" for each in found if each.name in self.config.listeners]
 
 
 def _fixed_changes(old: Config, new: Config, renewed: frozenset[str]) -> list[str]:

@@ -7,12 +7,13 @@ Read next: docs/configuration.md.
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from penstock.config.checks import check
 from penstock.config.errors import ConfigError
@@ -26,6 +27,7 @@ DEFAULT_WITH_SETS = "default with adapter sets"
 DEMO = "penstock demo"
 
 NOTHING: Mapping[KeyPath, object] = MappingProxyType({})
+NO_PORTS: Mapping[str, int] = MappingProxyType({})
 
 MAX_DEPTH = 20
 """Tables and lists inside one another in a value; deeper ones would overflow those who walk over them."""
@@ -39,6 +41,7 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
         "api.port": "--api-port",
         "server.data_dir": "--data-dir",
         "log.level": "--log-level",
+        "server.workers": "--workers",
         "demo.enabled": DEMO,
     }
 )
@@ -57,6 +60,10 @@ class Loaded:
     path: Path | None
     overrides: Mapping[str, object]
     defaults: Mapping[KeyPath, object]
+    source: bytes | None = field(default=None, repr=False)
+    """What the file said; None without a file. Secrets may be in it."""
+    ports: Mapping[str, int] = NO_PORTS
+    """Ports that stand in place of those configured, by the name of their listener."""
 
     @property
     def place(self) -> str:
@@ -70,12 +77,21 @@ class Loaded:
 
     def again(self) -> "Loaded":
         """The same file as it is now, with the same options on top."""
-        return load(self.path, self.overrides, self.defaults)
+        return load(self.path, self.overrides, self.defaults, ports=self.ports)
 
 
-def load(path: Path | None, overrides: Mapping[str, object], defaults: Mapping[KeyPath, object] = NOTHING) -> Loaded:
+def load(
+    path: Path | None,
+    overrides: Mapping[str, object],
+    defaults: Mapping[KeyPath, object] = NOTHING,
+    *,
+    source: bytes | None = None,
+    ports: Mapping[str, int] = NO_PORTS,
+) -> Loaded:
     """
     Read `path` (no file at all when None), put `overrides` (dotted key -> value) on top, check everything.
+
+    With `source` the file is not read: that is what it said when it was. `ports` are for processes that share them.
 
     `defaults` are those of the demo, in place of the schema's: a value of the file comes before them, and they are left
     out if it has adapter sets.
@@ -89,7 +105,8 @@ def load(path: Path | None, overrides: Mapping[str, object], defaults: Mapping[K
     origins: dict[str, str] = {}
     if path is not None:
         place = str(path)
-        for found, value in _found(whole(), _read(path), place):
+        source = _read(path) if source is None else source
+        for found, value in _found(whole(), _parsed(source, place), place):
             if isinstance(found, Section):
                 values[found.path] = {}
                 continue
@@ -110,33 +127,48 @@ def load(path: Path | None, overrides: Mapping[str, object], defaults: Mapping[K
         # A server with data of its own should not show the demo next to it.
         values["demo", "enabled"] = False
         origins["demo.enabled"] = DEFAULT_WITH_SETS
-    config = msgspec.convert(_nested(values), Config)
+    config = _with_ports(msgspec.convert(_nested(values), Config), ports)
     check(config, places)
     for section in sections_of(config):
         for key in section.keys:
             origins.setdefault(key.name, DEFAULT)
-    return Loaded(config, MappingProxyType(origins), path, MappingProxyType(dict(overrides)), defaults)
+    return Loaded(config, MappingProxyType(origins), path, MappingProxyType(dict(overrides)), defaults, source, ports)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _with_ports(config: Config, ports: Mapping[str, int]) -> Config:
+    """The same with other ports; those of listeners that there are not mean nothing."""
+    stream, api = config.stream, config.api
+    tls = replace(stream.tls, port=ports.get("stream.tls", stream.tls.port))
+    return replace(
+        config,
+        stream=replace(stream, port=ports.get("stream", stream.port), tls=tls),
+        api=replace(api, port=ports.get("api", api.port)),
+        listeners={name: replace(each, port=ports.get(name, each.port)) for name, each in config.listeners.items()},
+    )
+
+
+def _read(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise ConfigError(
             str(path), f"cannot read the configuration file ({error.strerror}); expected a readable TOML file"
         ) from None
+
+
+def _parsed(content: bytes, place: str) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(str(path), f"line {line}: not UTF-8; expected a TOML file in UTF-8") from None
+        raise ConfigError(place, f"line {line}: not UTF-8; expected a TOML file in UTF-8") from None
     except RecursionError:
-        raise ConfigError(str(path), "nested too deeply; expected tables of keys") from None
+        raise ConfigError(place, "nested too deeply; expected tables of keys") from None
     except ValueError as error:
         # Before Python 3.14 the position exists only at the end of the message: "… (at line 1, column 5)".
         found = _SYNTAX_PLACE.match(str(error))
         where, problem = (found["place"], found["problem"]) if found else ("TOML", str(error))
-        raise ConfigError(str(path), f"{where}: {problem[:1].lower()}{problem[1:]}") from None
+        raise ConfigError(place, f"{where}: {problem[:1].lower()}{problem[1:]}") from None
 
 
 def _found(section: Section, table: Mapping[str, Any], place: str) -> Iterator[tuple[ConfigKey | Section, Any]]:

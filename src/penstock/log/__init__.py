@@ -5,6 +5,7 @@ Read next: docs/configuration.md, "Logs".
 """
 
 import logging
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from penstock.log.files import LogFile
 from penstock.log.handler import Writer
 from penstock.log.levels import LevelError, Levels, check_level
 from penstock.log.lines import JsonFormatter, TextFormatter
+from penstock.log.relay import LogRelay, RelayedLines
 from penstock.log.repeats import MAX_REPEATS, Repeats
 from penstock.log.request import RequestNumber, incident
 from penstock.log.taps import Line, Tap
@@ -21,6 +23,7 @@ __all__ = [
     "LevelError",
     "Line",
     "Log",
+    "RelayedLines",
     "RequestNumber",
     "Tap",
     "change_levels",
@@ -30,9 +33,11 @@ __all__ = [
     "get",
     "incident",
     "levels",
+    "relay_to",
     "reopen",
     "set_level",
     "tap",
+    "write_relayed",
 ]
 
 _levels = Levels()
@@ -109,6 +114,23 @@ def configure(
     for handler in earlier:
         root.removeHandler(handler)
     configure_levels(level, levels or {})
+
+
+def relay_to(out: socket.socket, max_repeats: int = MAX_REPEATS) -> None:
+    """Send every log of the process to another one, which writes it; a second call replaces the first. The levels are
+    set by `configure_levels`.
+    """
+    root = logging.getLogger()
+    for handler in [found for found in root.handlers if isinstance(found, LogRelay)]:
+        root.removeHandler(handler)
+    root.addHandler(LogRelay(out, Repeats(max_repeats)))
+
+
+def write_relayed(records: list[logging.LogRecord]) -> None:
+    """Write the lines of another process, which has seen to levels and repeats."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, Writer):
+            handler.write(records)
 
 
 def configure_levels(level: str, levels: Mapping[str, str]) -> None:

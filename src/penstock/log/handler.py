@@ -42,6 +42,12 @@ class Writer(LimitedHandler):
             if self._file is not None:
                 self._file.write(line)
 
+    def write(self, records: list[logging.LogRecord]) -> None:
+        """Lines that have been through the limit of repeats elsewhere."""
+        with self.locked():
+            for record in records:
+                self._hand_on(record)
+
     def reopen(self) -> None:
         """Go on in a new file if the old one was moved away."""
         if self._file is not None:

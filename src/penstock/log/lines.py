@@ -58,7 +58,7 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": category_of(record.name),
-            "event": _event(record),
+            "event": event_of(record),
         }
         for name, value in fields_of(record).items():
             line[f"{name}_" if name in _RESERVED else name] = value
@@ -74,7 +74,7 @@ def category_of(logger: str) -> str:
 
 def message(record: logging.LogRecord, fields: Mapping[str, object]) -> str:
     """The event and its fields as text. An event that could be taken for fields is quoted."""
-    event = _event(record)
+    event = event_of(record)
     parts = [json.dumps(event) if "=" in event else _bare(event)]
     parts += [f"{_text(name)}={_text(value)}" for name, value in fields.items()]
     return " ".join(parts)
@@ -101,7 +101,8 @@ def _time(record: logging.LogRecord) -> str:
     return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
-def _event(record: logging.LogRecord) -> str:
+def event_of(record: logging.LogRecord) -> str:
+    """What it says, without its fields."""
     try:
         return _censored(record.getMessage())
     except Exception:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.config.checks import OWN_LISTENERS
+from penstock.config import Config
+from penstock.config.address import address_of
+from penstock.config.checks import EVERY_INTERFACE, OWN_LISTENERS
 from penstock.services.service import Listening, Shown
 from penstock.transport.entrance import STREAM_TLS, Entrance
 from penstock.transport.port import HttpPort
@@ -15,6 +17,17 @@ from penstock.transport.tls import certificate_files
 
 # The keys of a table for TLS that name files.
 _FILES = ("certificate", "private_key", "client_ca")
+
+
+def page_line(config: Config, port: int) -> str:
+    """Names an address that a browser can open, which one that means "every interface" is not."""
+    host = "localhost" if config.stream.host in EVERY_INTERFACE else config.stream.host
+    return f"penstock: the page is at http://{address_of(host, port)}/"
+
+
+def planned(entrances: Iterable[Entrance]) -> list[Listening]:
+    """Listeners that other processes have, or will have."""
+    return [Listening(each.name, each.host, each.port, each.secure) for each in entrances]
 
 
 def listening(port: HttpPort) -> list[Listening]:

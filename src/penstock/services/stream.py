@@ -5,12 +5,12 @@ The protocols are in `penstock.doors.stream` and in the doors of the protocols o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 
 from penstock.config import Config
 from penstock.doors.gate import Gate
-from penstock.doors.reception import Reception
+from penstock.doors.reception import OpenSet, Reception
 from penstock.doors.stream.door import StreamDoor
 from penstock.doors.text6.door import Text6Door
 from penstock.doors.tlcp.door import TlcpDoor
@@ -21,9 +21,16 @@ from penstock.services.kernel import KernelService
 from penstock.services.listening import listening, renewed, shown
 from penstock.services.port_figures import port_figures
 from penstock.services.service import Listening, Service, Shown
-from penstock.services.sets import SetsService
 from penstock.transport.entrance import STREAM, STREAM_TLS, stream_entrances
 from penstock.transport.neighbours import Neighbours
+
+
+class Listens(Enum):
+    """Where the streaming port is: in this process alone, in several that share it, or only in others."""
+
+    ALONE = "alone"
+    TOGETHER = "together"
+    NOWHERE = "nowhere"
 
 
 class StreamService(Service):
@@ -35,12 +42,12 @@ class StreamService(Service):
         self,
         config: Config,
         kernel: KernelService,
-        sets: SetsService,
+        sets: Mapping[str, OpenSet],
         ready: Callable[[], Answer],
         max_connections: int,
         gate: Gate,
         desk: PushDesk | None = None,
-        hand_directory: Path | None = None,
+        listens: Listens = Listens.ALONE,
     ) -> None:
         """`desk` does what clients ask for about push notifications; None: they are disabled.
 
@@ -49,15 +56,17 @@ class StreamService(Service):
         """
         self.renewed = renewed(stream_entrances(config))
         self._kernel = kernel.kernel
-        neighbours = None if hand_directory is None else Neighbours(hand_directory, config.server.node)
-        reception = Reception(config, kernel.kernel, sets.open_sets, gate, neighbours)
+        self._listens = listens
+        reception = Reception(config, kernel.kernel, sets, gate)
         self.tlcp = TlcpDoor(reception, desk)
         text6 = Text6Door(reception)
         self.door = StreamDoor(config, kernel.turns, self.tlcp, text6, ready, max_connections, neighbours)
 
     async def open(self) -> None:
+        if self._listens is Listens.NOWHERE:
+            return
         try:
-            await self.door.listen()
+            await self.door.listen(shared=self._listens is Listens.TOGETHER)
         except BaseException:
             # Some listeners may be open when another is not.
             self.door.close()

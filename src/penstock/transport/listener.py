@@ -94,23 +94,21 @@ class Listener:
         handshake_seconds: float | None = None,
         room: int | None = None,
         greet: Greet | None = None,
+        shared: bool = False,
     ) -> Listener:
         """Listen at every address of the host; raises ListenError. `room` is for connections on their way in.
 
-        With `greet` that says in place of `make` what each connection becomes.
+        With `greet` that says in place of `make` what each connection becomes. `shared`: other processes may listen
+        there as well, and the system gives each connection to one of them.
         """
-        loop = asyncio.get_running_loop()
-        sockets: list[socket.socket] = []
+        sockets = await asyncio.get_running_loop().run_in_executor(None, bind, host, port, shared)
         try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            # A socket for IPv6 serves IPv4 as well, unless that has one of its own: `::` is every interface.
-            alone = all(entry[0] != socket.AF_INET for entry in found)
-            for family, kind, protocol, _, address in dict.fromkeys(found):
-                sockets.append(_bound(family, kind, protocol, address, backlog, alone))
+            for each in sockets:
+                each.listen(backlog)
         except OSError as error:
             for each in sockets:
                 each.close()
-            raise ListenError(f"cannot listen on {host}:{port}: {_reason(error)}") from error
+            raise refusal(host, port, error) from error
         return cls(sockets, make, tls, handshake_seconds, room, greet)
 
     def close(self) -> None:
@@ -176,22 +174,39 @@ class Listener:
         self._loop.add_reader(listening.fileno(), self._accept, listening)
 
 
-def _bound(
-    family: int, kind: int, protocol: int, address: tuple[object, ...], backlog: int, alone: bool
-) -> socket.socket:
-    listening = socket.socket(family, kind, protocol)
+def bind(host: str, port: int, shared: bool = False) -> list[socket.socket]:
+    """Take every address of the host, without listening yet; raises ListenError. May wait for the host's name."""
+    sockets: list[socket.socket] = []
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # A socket for IPv6 serves IPv4 as well, unless that has one of its own: `::` is every interface.
+        alone = all(entry[0] != socket.AF_INET for entry in found)
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            sockets.append(_bound(family, kind, protocol, address, alone, shared))
+    except OSError as error:
+        for each in sockets:
+            each.close()
+        raise refusal(host, port, error) from error
+    return sockets
+
+
+def _bound(
+    family: int, kind: int, protocol: int, address: tuple[object, ...], alone: bool, shared: bool
+) -> socket.socket:
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if alone else 1)
-        listening.bind(address)
-        listening.listen(backlog)
-        listening.setblocking(False)
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if alone else 1)
+        bound.bind(address)
+        bound.setblocking(False)
     except OSError:
-        listening.close()
+        bound.close()
         raise
-    return listening
+    return bound
 
 
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
+def refusal(host: str, port: int, error: OSError) -> ListenError:
+    return ListenError(f"cannot listen on {host}:{port}: {error.strerror or error}")

@@ -109,8 +109,11 @@ class HttpPort:
         """
         raise NotImplementedError
 
-    async def open(self, entrances: Iterable[Entrance], backlog: int) -> None:
-        """Listen at each of them; raises ListenError, and may have opened some of them then."""
+    async def open(self, entrances: Iterable[Entrance], backlog: int, shared: bool = False) -> None:
+        """Listen at each of them; raises ListenError, and may have opened some of them then.
+
+        `shared`: other processes may listen there as well.
+        """
         for entrance in entrances:
             certificate = None if entrance.tls is None else _certificate(entrance.tls)
             tls = None if certificate is None else certificate.context
@@ -124,6 +127,7 @@ class HttpPort:
                 handshake_seconds=self.config.limits.handshake_timeout_millis / 1000,
                 room=room_of(self.max_connections, tls is not None or greet is not None),
                 greet=greet,
+                shared=shared,
             )
             self.opened.append(Opened(entrance, listener, certificate))
 

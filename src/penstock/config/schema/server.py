@@ -13,6 +13,9 @@ from msgspec.structs import force_setattr
 
 from penstock.config.schema.values import Line, NodeId, OptionalLine, ZeroOrMore, about
 
+# More than any machine has cores for.
+Workers = Annotated[int, Meta(ge=0, le=256)]
+
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -32,6 +35,13 @@ class ServerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Literal["full", "minimal"],
         about("The `Server` header: `full` gives name and version, `minimal` the name only."),
     ] = "full"
+    workers: Annotated[
+        Workers,
+        about(
+            "Processes that clients are connected to, on the same ports, beside one for everything else. 0 = one"
+            " process for all."
+        ),
+    ] = 0
     stall_millis: Annotated[
         ZeroOrMore,
         about("An event loop that does not turn for this long is logged, with the adapter and its stack. 0 = never."),

@@ -49,6 +49,8 @@ class ProcessHandle(NamedTuple):
 
     reload: Callable[[], Awaitable[Reloaded]]
     stop: Callable[[], None]
+    # The level of a category of the log has been set, or is no more.
+    level_set: Callable[[str, str | None], None]
 
 
 class Steering:
@@ -187,6 +189,8 @@ class Steering:
             log.set_level(category, level)
         except log.LevelError as error:
             raise AdminProblem(422, str(error)) from None
+        if self.process is not None:
+            self.process.level_set(category, level)
         self._audit.done(who, "set log level", category=category, log_level=level)
 
     def clear_failure(self, who: Administrator, label: str) -> None:
