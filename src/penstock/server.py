@@ -367,7 +367,7 @@ class Server:
                 [self._push],
                 [LoadService(config, self.gate)],
                 [admin],
-                [] if hub is None else [HubService(hub, core.kernel, self.sets, lambda: self._push.desk)],
+                [] if hub is None else [HubService(hub, config.server.node, core.kernel, self.sets, self._push.desk)],
                 [self._tlex, self._stream],
                 [self._api],
                 [queries, TidyingService(core.kernel), RenewalService(config, lambda: self._stack.services)],

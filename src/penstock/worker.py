@@ -51,7 +51,7 @@ from penstock.services.push.demo import demo_push
 from penstock.transport.descriptors import raise_limit
 from penstock.transport.entrance import stream_entrances
 
-log = get(__name__)
+log = get("penstock.worker")
 
 # Seconds that a worker has to end by itself when its supervisor is gone.
 GRACE = 10.0

@@ -62,7 +62,7 @@ class Loaded:
     defaults: Mapping[KeyPath, object]
     source: bytes | None = field(default=None, repr=False)
     """What the file said; None without a file. Secrets may be in it."""
-    ports: Mapping[str, int] = NO_PORTS
+    ports: Mapping[str, int] = field(default_factory=dict)
     """Ports that stand in place of those configured, by the name of their listener."""
 
     @property

@@ -107,6 +107,8 @@ class SetsService(Service):
         self._tables: dict[str, object] = {}
         # Sets that a reload could not start.
         self._broken: set[str] = set()
+        # Called when sets have come or gone, if anybody wants to know.
+        self.changed: Callable[[], None] | None = None
 
     # -- what others ask for --------------------------------------------------------------------------------------
 
@@ -114,6 +116,10 @@ class SetsService(Service):
         """Who decides for a set that is served, or that has been checked."""
         running = self.running.get(adapter_set)
         return self._tried.get(adapter_set) if running is None else running.authority
+
+    def made_from(self, adapter_set: str) -> object:
+        """What a set of the configuration is made from; None for those that are given."""
+        return self._tables.get(adapter_set)
 
     def has_adapter(self, adapter_set: str, name: str) -> bool:
         """Whether there is such a data adapter, or will be: one that is optional may not be up yet."""
@@ -228,6 +234,7 @@ class SetsService(Service):
         await running.start()
         self.running[running.name] = running
         self.open_sets[running.name] = OpenSet(running.name, running.authority, running.authority)
+        self._tell()
 
     async def drain(self) -> None:
         """The doors have drained: nobody is there to be told anything."""
@@ -252,7 +259,12 @@ class SetsService(Service):
         if running is not None:
             running.retire(message)
             del self.open_sets[name]
+            self._tell()
             await running.stop()
+
+    def _tell(self) -> None:
+        if self.changed is not None:
+            self.changed()
 
     # -- from the configuration to adapters -----------------------------------------------------------------------
 

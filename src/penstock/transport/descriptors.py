@@ -50,3 +50,9 @@ class Shares:
         strangers = min(config.tlex.max_strangers, max(1, descriptors // TLEX_PART)) if config.tlex.enabled else 0
         left = max(1, descriptors - api - strangers - descriptors // FILES_PART)
         return cls(config.stream.max_connections or left, api, strangers)
+
+    @classmethod
+    def of_edge(cls, config: Config, descriptors: int) -> Shares:
+        """Of a process that has a streaming port and nothing else."""
+        left = max(1, descriptors - descriptors // FILES_PART)
+        return cls(config.stream.max_connections or left, 0, 0)

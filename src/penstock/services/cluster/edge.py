@@ -1,0 +1,112 @@
+"""An edge as a server: client connections and sessions, with items and decisions of a hub over a fabric (`link`).
+
+Composed like `penstock.server`, of fewer services: it has no adapters, no journal, no database and no API port, so it
+may be killed at any time. The rules are in `penstock.cluster`. Read next: docs/cluster.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from penstock.cluster.ports import EdgeFabric
+from penstock.config import Config
+from penstock.doors.gate import Gate
+from penstock.monitor.health import Answer, ServerPhase, ready
+from penstock.services.cluster.link import HubLinkService
+from penstock.services.kernel import KernelService
+from penstock.services.load import LoadService
+from penstock.services.renewal import RenewalService, renew
+from penstock.services.sampling import SamplingService
+from penstock.services.service import Service
+from penstock.services.stack import Stack
+from penstock.services.stream import Listens, StreamService
+from penstock.services.tidying import TidyingService
+from penstock.transport.descriptors import Shares, limit
+
+
+class EdgeServer:
+    """A whole edge inside a running event loop."""
+
+    def __init__(
+        self,
+        config: Config,
+        node: str,
+        fabric: EdgeFabric,
+        hand_directory: Path | None = None,
+        neighbour_ports: Collection[int] = (),
+        shares_ports: bool = True,
+    ) -> None:
+        """`node` is the name in its session ids. Edges with the same `hand_directory` hand connections to each other,
+        and share their ports. `neighbour_ports` are those of the hub whose pages may use the streaming port.
+        """
+        self.config = config = replace(config, server=replace(config.server, node=node))
+        core = KernelService(config)
+        self.kernel = core.kernel
+        self.gate = Gate(config.limits, core.kernel.tally)
+        sampling = SamplingService(core.kernel, lambda: self._stack.services)
+        self.link = HubLinkService(node, core.kernel, fabric)
+        self._stream = StreamService(
+            config,
+            core,
+            self.link.open_sets,
+            self.readiness,
+            Shares.of_edge(config, limit()).stream,
+            self.gate,
+            self.link.desk,
+            Listens.TOGETHER if shares_ports else Listens.ALONE,
+        )
+        self._stream.door.origins.neighbour_ports = neighbour_ports
+        self._stack = Stack(
+            [
+                [sampling],
+                [core],
+                [self.link],
+                [LoadService(config, self.gate)],
+                [self._stream],
+                [TidyingService(core.kernel), RenewalService(config, lambda: self._stack.services)],
+            ]
+        )
+        self._ready = False
+
+    # -- its life cycle -------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Find the hub, then open the ports; raises StartError with the reason."""
+        await self._stack.open()
+        self._ready = True
+
+    async def stop(self) -> None:
+        """Ask every client to bind again, close the ports, leave the hub."""
+        await self._stack.close()
+
+    async def reload(self, config: Config) -> None:
+        """Read certificates again; the hub tells of adapter sets."""
+        await renew(shown for service in self._stack.services for shown in service.certificates(config))
+
+    @property
+    def phase(self) -> ServerPhase:
+        if self._stream.door.stopping or self.gate.draining:
+            return ServerPhase.DRAINING
+        return ServerPhase.READY if self._ready else ServerPhase.STARTING
+
+    def readiness(self) -> Answer:
+        """What /ready answers."""
+        services = self._stack.services
+        failed = [name for service in services for name in service.failures()]
+        degraded = [name for service in services for name in service.degradations()]
+        return ready(self.phase, failed, degraded)
+
+    # -- where it is ----------------------------------------------------------------------------------------------
+
+    @property
+    def services(self) -> list[Service]:
+        return self._stack.services
+
+    def addresses(self) -> list[str]:
+        return self._stream.addresses()
+
+    def named_addresses(self) -> list[str]:
+        return [f"{each.name}={each.url}" for each in self._stream.listeners() if each.name in self.config.listeners]

@@ -1,0 +1,216 @@
+"""The hub as a service: edges come and go over a fabric, are told of adapter sets, and get items and decisions.
+
+Which items, and what is decided, is in `penstock.cluster.owner` and `penstock.cluster.guests`; here they are given
+bytes and the time. It never waits for an edge. Read next: docs/cluster.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock import __version__
+from penstock.cluster.derived import DerivedItems
+from penstock.cluster.guests import Guests
+from penstock.cluster.owner import Owner
+from penstock.cluster.ports import HubFabric
+from penstock.kernel.feed import Feed
+from penstock.kernel.kernel import Kernel
+from penstock.log import get
+from penstock.services.errors import StartError
+from penstock.services.service import Listening, Service
+from penstock.services.sets import SetsService
+from penstock.transport.episode import Episode
+from penstock.wire.fabric.messages import (
+    VERSION,
+    Alive,
+    Call,
+    CallDone,
+    CallNoted,
+    CallRefused,
+    FabricError,
+    Hello,
+    Interest,
+    Release,
+    SharedSet,
+    Welcome,
+    decode,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from penstock.kernel.ports import FeedObserver
+    from penstock.services.push.desk import Desk
+
+log = get(__name__)
+
+# Seconds between two beats, and between two looks at calls that wait.
+BEAT = 1.0
+TICK = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class HubPart:
+    """What makes a server a hub. `stream` are the listeners that its edges have; None: it has a streaming port of its
+    own. `epoch` is larger than that of every hub before it.
+    """
+
+    fabric: HubFabric
+    epoch: int
+    stream: list[Listening] | None = None
+
+
+class HubService(Service):
+    """Opened when adapters and push notifications are there; edges find it from then on."""
+
+    name = "hub"
+
+    def __init__(self, part: HubPart, node: str, kernel: Kernel, sets: SetsService, desk: Desk | None) -> None:
+        self.epoch = part.epoch
+        self._node = node
+        self._fabric = part.fabric
+        self._kernel = kernel
+        self._sets = sets
+        derived = DerivedItems(part.epoch)
+        self.owner = Owner(kernel, part.epoch, derived, self._fabric.send, self._fabric.spread, self._wake)
+        self.guests = Guests(part.epoch, sets.judge_of, desk, derived, self._fabric.send, time.monotonic)
+        # The edges that have been welcomed.
+        self._edges: set[str] = set()
+        self._welcome_due = False
+        # Who was told of feeds before.
+        self._other_observer: FeedObserver | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._nonsense = Episode(log, "an edge says what is no message", "no longer an edge that says what is none")
+
+    # -- its life cycle -------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        self._kernel.guests = self.guests
+        self._other_observer, self._kernel.feed_observer = self._kernel.feed_observer, self
+        self._sets.changed = self._sets_changed
+        try:
+            await self._fabric.open(self, self.epoch)
+        except OSError as error:
+            self._leave_kernel()
+            raise StartError(f"the fabric between hub and edges cannot be had: {error}") from error
+        loop = asyncio.get_running_loop()
+        self._timers = [loop.call_later(BEAT, self._beat), loop.call_later(TICK, self._tick)]
+
+    async def drain(self) -> None:
+        """The doors of this process have drained; those of edges find out that the hub is gone."""
+        for timer in self._timers:
+            timer.cancel()
+        await self.guests.close()
+        await self._fabric.close()
+        for edge in list(self._edges):
+            self.owner.lost(edge)
+        self._edges.clear()
+        self._leave_kernel()
+        self._nonsense.close()
+
+    def _leave_kernel(self) -> None:
+        self._kernel.feed_observer = self._other_observer
+        self._kernel.guests = None
+        self._sets.changed = None
+
+    # -- the time -------------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        asyncio.get_running_loop().call_soon(self.owner.flush)
+
+    def _beat(self) -> None:
+        self._timers[0] = asyncio.get_running_loop().call_later(BEAT, self._beat)
+        self.owner.beat()
+        for edge in self._edges - self.owner.edges.keys():
+            log.warning("edge says nothing any more", edge=edge)
+            self._forget(edge)
+
+    def _tick(self) -> None:
+        self._timers[1] = asyncio.get_running_loop().call_later(TICK, self._tick)
+        self.guests.tick()
+
+    # -- edges ----------------------------------------------------------------------------------------------------
+
+    def received(self, edge: str, payload: bytes) -> None:
+        try:
+            message = decode(payload)
+        except FabricError as error:
+            self._nonsense.occurred(edge=edge, reason=str(error))
+            return
+        if isinstance(message, Interest | Release | Alive):
+            self.owner.received(edge, message)
+        elif isinstance(message, Call | CallDone | CallRefused | CallNoted):
+            self.guests.received(edge, message)
+        elif isinstance(message, Hello):
+            self._greet(edge, message)
+
+    def lost(self, edge: str) -> None:
+        if edge in self._edges:
+            log.info("edge has gone", edge=edge)
+            self.owner.lost(edge)
+            self._forget(edge)
+
+    def _forget(self, edge: str) -> None:
+        self._edges.discard(edge)
+        self.guests.lost(edge)
+
+    def _greet(self, edge: str, hello: Hello) -> None:
+        if hello.version != VERSION:
+            log.error(
+                "edge speaks another version of the fabric and is not served",
+                edge=edge,
+                release=hello.release,
+                version=hello.version,
+                expected=VERSION,
+            )
+            # It finds out for itself by this.
+            self._fabric.send(edge, encode(Welcome(VERSION, __version__, "", self.epoch, ())))
+            return
+        if edge not in self._edges:
+            log.info("edge has come", edge=edge, release=hello.release)
+        self._edges.add(edge)
+        self.owner.greeted(edge, hello.run)
+        self.guests.came(edge, hello.run)
+        self._fabric.send(edge, encode(self._welcome()))
+
+    # -- adapter sets ---------------------------------------------------------------------------------------------
+
+    def feed_served(self, feed: Feed) -> None:
+        if self._other_observer is not None:
+            self._other_observer.feed_served(feed)
+        self._sets_changed()
+
+    def feed_withdrawn(self, feed: Feed) -> None:
+        if self._other_observer is not None:
+            self._other_observer.feed_withdrawn(feed)
+        self.owner.withdraw(feed)
+        self._sets_changed()
+
+    def _sets_changed(self) -> None:
+        """Edges are told when all that changes in this turn has changed."""
+        if not self._welcome_due:
+            self._welcome_due = True
+            asyncio.get_running_loop().call_soon(self._welcome_all)
+
+    def _welcome_all(self) -> None:
+        self._welcome_due = False
+        if self._edges:
+            self._fabric.spread(frozenset(self._edges), encode(self._welcome()))
+
+    def _welcome(self) -> Welcome:
+        return Welcome(VERSION, __version__, self._node, self.epoch, tuple(self._shared_sets()))
+
+    def _shared_sets(self) -> list[SharedSet]:
+        found = []
+        for name, running in self._sets.running.items():
+            feeds = tuple(adapter for owner, adapter in self._kernel.feeds if owner == name)
+            judge = running.authority
+            found.append(SharedSet(name, self._token(name), feeds, judge.vouches, judge.is_constant))
+        return found
+
+    def _token(self, name: str) -> str:
+        """Of what the set is made from: the same from another hub, so that sessions go on when this one is replaced."""
+        return hashlib.sha256(repr(self._sets.made_from(name)).encode()).hexdigest()[:16]
