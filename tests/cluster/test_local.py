@@ -13,6 +13,7 @@ import pytest
 
 from penstock.cluster import local
 from penstock.cluster.local import SOCKET, LocalEdge, LocalHub
+from penstock.loop import new_loop
 
 PATIENCE = 10.0
 
@@ -54,7 +55,8 @@ def on_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
         async def main() -> None:
             await test(*arguments, **fixtures)
 
-        asyncio.run(main())
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(main())
 
     return run
 
@@ -84,7 +86,7 @@ async def test_payloads_arrive_whole_and_in_order_whatever_their_size(tmp_path: 
 async def test_a_frame_may_come_byte_by_byte(tmp_path: Path) -> None:
     hub, hub_end = LocalHub(tmp_path), HubEnd()
     await hub.open(hub_end, 1)
-    reader, writer = await asyncio.open_unix_connection(str(tmp_path / SOCKET))
+    _, writer = await asyncio.open_unix_connection(str(tmp_path / SOCKET))
     for byte in struct.pack(">I", 2) + b"w7" + struct.pack(">I", 3) + b"abc":
         writer.write(bytes([byte]))
         await writer.drain()

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import struct
 from pathlib import Path
+from typing import cast
 
 from penstock.cluster.ports import EdgeListener, HubListener
 from penstock.log import get
@@ -39,8 +40,8 @@ class _Frames(asyncio.Protocol):
         self._begun = bytearray()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # Not checked: those of uvloop are of no class of asyncio.
+        self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         begun = self._begun
