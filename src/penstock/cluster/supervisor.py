@@ -107,6 +107,8 @@ class Supervisor:
         self._signals: list[int] = []
         self._stops_asked = 0
         self._said_ready = False
+        # Those that the first hub has taken; the next ones take the same.
+        self._hub_ports: dict[str, int] = {}
         # Nobody is replaced any more; what follows is the exit code.
         self._code: int | None = None
         # What comes before the end of the workers.
@@ -232,8 +234,7 @@ class Supervisor:
                 start_new_session=True,
             )
         worker.control, worker.lines = control, lines
-        ports = {} if self._hub.ready is None else self._hub.ready.ports
-        self._tell(worker, replace(self._task_of(worker.name, ports), levels=self._levels))
+        self._tell(worker, replace(self._task_of(worker.name, self._hub_ports), levels=self._levels))
         for each, read in ((control, self._hear), (lines, self._write_lines)):
             each.setblocking(False)
             self._selector.register(each, selectors.EVENT_READ, partial(read, worker))
@@ -262,6 +263,8 @@ class Supervisor:
             case WorkerReady():
                 worker.ready = word
                 worker.failures = 0
+                if worker.is_hub:
+                    self._hub_ports = word.ports
                 if worker.reload_due:
                     self._reload(worker)
                 if self._said_ready:
