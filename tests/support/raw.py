@@ -251,7 +251,9 @@ class Stream:
 class Socket:
     """A WebSocket that speaks TLCP: requests out, lines in."""
 
-    def __init__(self, url: str, subprotocol: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, subprotocol: str, headers: Mapping[str, str] | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._stack = ExitStack()
         self.connection: ClientConnection = self._stack.enter_context(
             connect(
@@ -261,6 +263,7 @@ class Socket:
                 open_timeout=TIMEOUT,
                 compression=None,
                 proxy=None,
+                ssl=tls,
             )
         )
         self._lines: list[str] = []

@@ -1,4 +1,7 @@
-"""A server of several processes, its workers by name, and clients at a worker of the test's choice."""
+"""Servers of one process that hand connections over to one another, each on a thread with a loop of its own.
+
+As far as clients can tell they are workers of one server; a test chooses by the port which one accepts a connection.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.request import Request, urlopen
 
-from tests.support.process import ServerProcess
-from tests.support.raw import TIMEOUT, Exchange, Socket, params
-
-INGEST_TOKEN = "0123456789abcdef"
-
-# Adapter set TEST: HAND has items that the test publishes, which outlive the hub.
-SETTINGS: dict[str, object] = {
-    "server.workers": 2,
-    "demo.enabled": True,
-    "adapters.TEST.data.HAND.adapter": "ingest",
-    "adapters.TEST.data.HAND.parameters.items": ["*"],
-    "adapters.TEST.data.HAND.parameters.tokens": [INGEST_TOKEN],
-    "adapters.TEST.data.HAND.journal.items": ["*"],
-}
-
-# Seconds for a process to start on a machine that has much other work.
-PATIENCE = 60.0
+from penstock.adapters import AdapterSet
+from penstock.adapters.demo import demo_sets
+from penstock.server import Server
+from penstock.transport.neighbours import Neighbours
+from tests.support.background import BackgroundServer
+from tests.support.raw import Exchange
+from tests.support.tls import trusting_context
 
 
 def children(pid: int) -> list[int]:
@@ -75,8 +68,10 @@ class WorkersProcess(ServerProcess):
     def exchange(self) -> Exchange:
         return Exchange(self.host, self.port)
 
-    def workers(self) -> dict[str, int]:
-        return workers_of(self.pid)
+    @property
+    def secure_exchange(self) -> Exchange:
+        return Exchange(self.host, self.tls_port, trusting_context())
+
 
     def signal_worker(self, name: str, number: signal.Signals) -> int:
         pid = self.workers()[name]

@@ -184,7 +184,9 @@ class Neighbours:
                     neighbour.connect(str(self._path(name)))
                     _check_user(neighbour)
                     sent = neighbour.sendmsg([data], rights)
-                    await loop.sock_sendall(neighbour, data[sent:])
+                    if sent < len(data):
+                        # Not without bytes: that fails if the neighbour has taken the connection already.
+                        await loop.sock_sendall(neighbour, data[sent:])
                     taken = await loop.sock_recv(neighbour, len(TAKEN)) == TAKEN
             except TimeoutError:
                 self._does_not_react(name)
