@@ -113,7 +113,8 @@ class HubFront:
 
 
 def main() -> None:
-    _, name, control, lines = sys.argv
+    # The name is there to be seen in a list of processes.
+    _, _, control, lines = sys.argv
     sys.exit(work(Control(int(control)), _own(int(lines))))
 
 

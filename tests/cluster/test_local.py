@@ -45,7 +45,7 @@ class EdgeEnd:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 because it waits for another end of a socket
             await asyncio.sleep(0.001)
 
 

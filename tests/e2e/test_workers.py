@@ -138,7 +138,7 @@ def test_an_edge_that_is_killed_is_replaced_and_the_clients_of_others_see_nothin
     again = server.socket_at("w1")
     subscribe(again, "price", "last", data_adapter="HAND")
     assert again.read_until("U")[-1] == "U,1,1,2"
-    assert "worker ended and is replaced worker=w1 ended=\"killed by SIGKILL\"" in server.log
+    assert 'worker ended and is replaced worker=w1 ended="killed by SIGKILL"' in server.log
     close(two, again)
     assert server.stop() == 0
 
@@ -301,9 +301,7 @@ def test_an_adapter_that_does_not_start_is_said_as_by_one_process(tmp_path: Path
 def test_a_wrong_number_of_workers_is_a_wrong_option(tmp_path: Path, workers: str) -> None:
     done = run(tmp_path, "serve", "--workers", workers)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f'penstock: --workers: server.workers = "{workers}": expected a whole number from 0 to 256\n'
-    )
+    assert done.stderr == f'penstock: --workers = "{workers}": expected a whole number from 0 to 256\n'
 
 
 def test_a_second_server_on_the_same_data_directory_does_not_start(shared: WorkersProcess, tmp_path: Path) -> None:

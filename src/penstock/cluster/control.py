@@ -1,7 +1,7 @@
 """What a supervisor and its workers say to each other: a line of JSON each, over a pair of sockets.
 
-The supervisor begins with `WorkerTask`. A worker whose socket ends has lost its supervisor. Signals say the rest: SIGTERM to
-stop, SIGHUP to read the configuration again. Read next: supervisor, `penstock.worker`.
+The supervisor begins with `WorkerTask`. A worker whose socket ends has lost its supervisor. Signals say the rest:
+SIGTERM to stop, SIGHUP to read the configuration again. Read next: supervisor, `penstock.worker`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ said to them in `control`. Read next: docs/cluster.md.
 from __future__ import annotations
 
 import contextlib
-import os
 import selectors
 import signal
 import socket

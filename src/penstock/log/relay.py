@@ -40,12 +40,10 @@ class LogRelay(LimitedHandler):
             "lost": self._lost,
         }
         data = json.dumps(line).encode("utf-8", "backslashreplace") + b"\n"
-        if self._rest and not self._send(self._rest):
-            self._lost += 1
-        elif not self._send(data) and not self._rest:
-            self._lost += 1
-        else:
-            self._lost = 0
+        has_room = not self._rest or self._send(self._rest)
+        # One that was begun counts as sent: its end comes before the next.
+        is_sent = has_room and (self._send(data) or bool(self._rest))
+        self._lost = 0 if is_sent else self._lost + 1
 
     def _send(self, data: bytes) -> bool:
         """Whether all of it is sent; what is left of a part is kept."""
