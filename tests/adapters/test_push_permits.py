@@ -19,7 +19,7 @@ from penstock.adapters.authority import SetAuthority
 from penstock.adapters.session_calls import MAX_CALLS
 from penstock.doors.tlcp.refusals import control_error
 from penstock.kernel.item import Mode
-from penstock.kernel.ports import Authority, SessionFacts
+from penstock.kernel.ports import SessionFacts
 from penstock.kernel.session import Session
 from penstock.testing import Harness
 
@@ -68,7 +68,7 @@ class AsyncJudge(Judge):
         super().activate_push(session, device, subscription)
 
 
-CALLS: dict[str, Callable[[Authority, Session], Awaitable[None]]] = {
+CALLS: dict[str, Callable[[SetAuthority, Session], Awaitable[None]]] = {
     "register_device": lambda authority, session: authority.register_device(session, DEVICE),
     "change_device_token": lambda authority, session: authority.change_device_token(session, DEVICE, "new"),
     "activate_push": lambda authority, session: authority.activate_push(session, DEVICE, PUSH),

@@ -14,12 +14,13 @@ import uvloop
 
 from penstock.adapters import AdapterSet, ClientFacts, DataAdapter, MetadataAdapter, Reason, Refusal
 from penstock.adapters.api import Maybe
+from penstock.adapters.authority import SetAuthority
 from penstock.adapters.demo import demo_sets
 from penstock.adapters.monitor import MonitorAdapter
 from penstock.adapters.publisher import Publisher
 from penstock.config import load
 from penstock.doors.tlcp.refusals import control_error
-from penstock.kernel.ports import Authority, Event, Selector, SessionFacts
+from penstock.kernel.ports import Event, Selector, SessionFacts
 from penstock.kernel.session import Session
 from penstock.server import Server
 from penstock.transport import closing
@@ -27,7 +28,7 @@ from penstock.transport import closing
 T = TypeVar("T")
 
 # What an authority may be asked about a session.
-Question = Callable[[Authority, Session], Awaitable[None]]
+Question = Callable[[SetAuthority, Session], Awaitable[None]]
 
 
 class HandAdapter(DataAdapter):
@@ -197,7 +198,7 @@ class ServerThread:
         async def run() -> tuple[int, str] | None:
             found = self.server.kernel.find_session(session)
             try:
-                await question(self.server.sets.open_sets[found.adapter_set].authority, found)
+                await question(self.server.sets.running[found.adapter_set].authority, found)
             except Refusal as refusal:
                 error = control_error(refusal, "1")
                 return error.code, error.message

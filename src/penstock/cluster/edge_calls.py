@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -83,6 +84,8 @@ class EdgeCalls:
         self._caller = FabricCaller(run, send)
         self._callee = FabricCallee(send, self._begin)
         self._tasks: set[asyncio.Task[None]] = set()
+        # Set when everything has its answer, for whoever waits for that.
+        self._idle: asyncio.Event | None = None
         # Whether the hub knows all residents; and who tells it.
         self._presented = True
         self._presenting: asyncio.Task[None] | None = None
@@ -115,11 +118,21 @@ class EdgeCalls:
             self._callee.received(message)
         else:
             self._caller.heard(self._clock(), message)
+            if self._idle is not None and not self._caller.pending:
+                self._idle.set()
 
     def tick(self) -> None:
         """Called about twice a second."""
         self._caller.tick(self._clock())
         self._present()
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until the hub has answered everything, such as that the last sessions have ended; but not for ever."""
+        if self._caller.pending:
+            self._idle = asyncio.Event()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._idle.wait()
 
     async def close(self) -> None:
         """Nothing is asked or answered any more."""

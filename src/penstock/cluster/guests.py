@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -381,11 +382,9 @@ class Guests:
     async def _known(self, edge: Edge, session: str) -> Guest | None:
         """The guest, if the edge has it; one that the hub has yet to adopt is waited for."""
         if session not in edge.guests and not edge.settled.is_set() and session not in edge.ended:
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(ADOPTION):
                     await edge.settled.wait()
-            except TimeoutError:
-                pass
         return edge.guests.get(session)
 
     async def _guest(self, edge: Edge, session: str) -> Guest:

@@ -1,0 +1,3 @@
+"""What `tests.adapters.access.test_metadata` says, with guests."""
+
+from tests.adapters.access.test_metadata import *  # noqa: F403

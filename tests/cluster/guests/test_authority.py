@@ -1,0 +1,3 @@
+"""What `tests.adapters.test_authority` says, with guests."""
+
+from tests.adapters.test_authority import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""What `tests.adapters.test_customizing` says, with guests."""
+
+from tests.adapters.test_customizing import *  # noqa: F403

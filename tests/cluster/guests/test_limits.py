@@ -1,0 +1,3 @@
+"""What `tests.adapters.test_limits` says, with guests."""
+
+from tests.adapters.test_limits import *  # noqa: F403

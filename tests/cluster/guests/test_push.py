@@ -1,0 +1,3 @@
+"""What `tests.services.push.test_operations` says, with guests."""
+
+from tests.services.push.test_operations import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""What `tests.adapters.remote.test_resolve` says, with guests."""
+
+from tests.adapters.remote.test_resolve import *  # noqa: F403
