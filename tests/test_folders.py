@@ -13,9 +13,11 @@ SOURCE = HERE.parent / "src" / "penstock"
 # Modules beside the rooms whose tests are elsewhere, because only a whole process shows what they do.
 ELSEWHERE = {
     "certificates": "e2e/test_certificates.py",  # Renewed by a signal, while clients are connected.
+    "launch": "e2e/test_workers.py",  # Starts other processes.
     "loop": "e2e/test_other_systems.py",  # Another loop where uvloop is missing.
     "rehearsal": "e2e/test_config_check.py",  # Compared with what `serve` says.
     "terminal": "client/test_watch_mistakes.py",  # Exit codes and the line that goes with them.
+    "worker": "e2e/test_workers.py",  # One of these processes.
 }
 
 # Folders below those of rooms that mirror none, and why.

@@ -13,8 +13,11 @@ import pytest
 
 import penstock.services
 from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter
+from penstock.cluster.local import LocalHub
 from penstock.config import load
 from penstock.server import Server
+from penstock.services.cluster.hub import HubPart
+from penstock.services.cluster.link import HubLinkService
 from penstock.services.errors import StartError
 from penstock.services.service import Service
 
@@ -75,10 +78,13 @@ def test_every_service_is_in_the_list_of_the_server_once() -> None:
         importlib.import_module(module.name)
 
     async def main() -> list[Service]:
-        return Server(load(None, {"log.level": "error"}).config, [])._stack.services
+        # The one of hubs among them.
+        config = load(None, {"log.level": "error"}).config
+        return Server(config, [], hub=HubPart(LocalHub(Path()), 1))._stack.services
 
     listed = [type(service) for service in asyncio.run(main())]
-    # Tests have services of their own.
-    made = [each for each in Service.__subclasses__() if each.__module__.startswith(penstock.services.__name__)]
+    # Tests have services of their own, and edges have one that no other server has.
+    others = ("tests.", HubLinkService.__module__)
+    made = [each for each in Service.__subclasses__() if not each.__module__.startswith(others)]
     assert sorted(listed, key=str) == sorted(made, key=str)
     assert len({service.name for service in listed}) == len(listed)

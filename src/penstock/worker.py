@@ -60,7 +60,7 @@ GRACE = 10.0
 PR_SET_PDEATHSIG = 1
 
 
-class Control:
+class WorkerControl:
     """The worker's end of what connects it with its supervisor."""
 
     def __init__(self, descriptor: int) -> None:
@@ -89,7 +89,7 @@ class Control:
 class HubFront:
     """The supervisor, as the hub's server sees it."""
 
-    def __init__(self, control: Control, is_demo: bool) -> None:
+    def __init__(self, control: WorkerControl, is_demo: bool) -> None:
         self.is_demo = is_demo
         self._control = control
 
@@ -115,10 +115,10 @@ class HubFront:
 def main() -> None:
     # The name is there to be seen in a list of processes.
     _, _, control, lines = sys.argv
-    sys.exit(work(Control(int(control)), _own(int(lines))))
+    sys.exit(work(WorkerControl(int(control)), _own(int(lines))))
 
 
-def work(control: Control, lines: socket.socket) -> int:
+def work(control: WorkerControl, lines: socket.socket) -> int:
     """Do what the first word says; returns the exit code."""
     task = control.hear()
     if not isinstance(task, WorkerTask):
@@ -159,7 +159,7 @@ def _open_log(task: WorkerTask, loaded: Loaded, lines: socket.socket) -> None:
 # -- the hub -----------------------------------------------------------------------------------------------------------
 
 
-def _be_hub(task: WorkerTask, loaded: Loaded, control: Control) -> None:
+def _be_hub(task: WorkerTask, loaded: Loaded, control: WorkerControl) -> None:
     # Later hubs have larger ones, because nobody sets the clock back between two of them.
     epoch = time.time_ns()
     stream = planned(stream_entrances(loaded.config))
@@ -169,12 +169,12 @@ def _be_hub(task: WorkerTask, loaded: Loaded, control: Control) -> None:
 # -- an edge -----------------------------------------------------------------------------------------------------------
 
 
-def _be_edge(task: WorkerTask, loaded: Loaded, control: Control) -> None:
+def _be_edge(task: WorkerTask, loaded: Loaded, control: WorkerControl) -> None:
     raise_limit()
     run_to_end(_serve_edge(task, loaded, control), Roster(), new_loop)
 
 
-async def _serve_edge(task: WorkerTask, loaded: Loaded, control: Control) -> None:
+async def _serve_edge(task: WorkerTask, loaded: Loaded, control: WorkerControl) -> None:
     stopped, reload_asked = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     handle_signals(loop, stopped, reload_asked)
@@ -220,7 +220,7 @@ def _end_with(supervisor: int) -> None:
             sys.exit(1)
 
 
-def _listen(control: Control, directory: str) -> None:
+def _listen(control: WorkerControl, directory: str) -> None:
     """On a thread of its own: an event loop may be stuck."""
     while (word := control.hear()) is not None:
         if isinstance(word, LevelSet):

@@ -14,7 +14,7 @@ from penstock.cluster.reader import FabricSource, Reader
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import Customizer, Event, Selector, Value
-from penstock.testing import Harness, HandSource, Peer
+from penstock.testing import HandSource, Harness, Peer
 from penstock.testing.truth import Truth, truth
 from penstock.wire.fabric.messages import VERSION, Hello, Stranger, Welcome, decode, encode
 
