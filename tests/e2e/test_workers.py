@@ -1,6 +1,6 @@
 """One server of several processes on one machine: what one process does, they do together, and none is missed for long.
 
-Sessions stay at one worker, so these clients stay on one connection. Rules of the fabric: tests/cluster.
+Rules of the fabric between them: tests/cluster. With published clients: tests/interop/test_workers.py.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from tests.services.push.stage import APPLICATION, PushClient
+from tests.support.apple import apple_token
 from tests.support.command import PORTS, Command, run
 from tests.support.process import READY
-from tests.support.raw import Exchange, Socket
-from tests.support.workers import WorkersProcess, is_gone, message, subscribe, until, workers_of
+from tests.support.push_process import follow
+from tests.support.raw import Exchange, Socket, params
+from tests.support.worker_processes import WorkersProcess, is_gone, message, subscribe, until, workers_of
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -27,7 +30,8 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkersProcess]:
     """For tests that do no harm to it."""
-    with WorkersProcess(tmp_path_factory.mktemp("workers")) as server:
+    settings = {"push.enabled": True, f'push.apple."{APPLICATION}".service_level': "test"}
+    with WorkersProcess(tmp_path_factory.mktemp("workers"), settings) as server:
         yield server
 
 
@@ -88,6 +92,52 @@ def test_a_message_through_one_worker_is_seen_by_the_clients_of_another(shared: 
     message(one, "NONSENSE", 21)
     assert one.read_until("MSGFAIL")[-1].startswith("MSGFAIL,CHAT,21,")
     close(one, two)
+
+
+def test_requests_of_a_session_may_come_to_any_worker(shared: WorkersProcess) -> None:
+    exchange = shared.exchange
+    shared.publish("price", last="1")
+    with exchange.stream("TEST", send_sync=False, keepalive_millis=30_000) as stream:
+        # Each is a connection of its own, and the system chooses who gets it.
+        for number in range(1, 21):
+            asked = {"op": "add", "group": "price", "schema": "last", "mode": "MERGE", "snapshot": True}
+            answer = exchange.control(stream.session, reqId=number, subId=number, data_adapter="HAND", **asked)
+            assert answer == [f"REQOK,{number}"]
+            assert stream.read_until("U")[-1] == f"U,{number},1,1"
+        assert exchange.control(stream.session, reqId=21, op="destroy") == ["REQOK,21"]
+        assert stream.read_until("END")[-1].startswith("END,31,")
+
+
+def test_a_session_is_recovered_by_way_of_any_worker(shared: WorkersProcess) -> None:
+    shared.publish("price", last="1")
+    for _ in range(6):
+        exchange = shared.exchange
+        with exchange.stream("TEST", send_sync=False, keepalive_millis=30_000) as stream:
+            asked = {"op": "add", "group": "price", "schema": "last", "mode": "MERGE", "snapshot": True}
+            exchange.control(stream.session, reqId=1, subId=1, data_adapter="HAND", **asked)
+            # SUBOK, CONF and U.
+            assert stream.read_until("U")[-1].startswith("U,1,1,")
+        shared.publish("price", last="2")
+        with exchange.http() as again:
+            again.post("bind_session", params(session=stream.session, recovery_from=3, send_sync=False))
+            assert again.read_head() == 200
+            lines = again.read_until("U", "CONERR")
+            assert lines[0].startswith(f"CONOK,{stream.session},")
+            assert lines[-1] == "U,1,1,2"
+        shared.publish("price", last="1")
+
+
+def test_push_notifications_are_asked_for_through_any_worker_and_sent_once(shared: WorkersProcess) -> None:
+    with PushClient(shared.exchange) as client:
+        client.register(apple_token(7))
+        subscription = follow(client)
+        client.subscribe(f"SUB-{subscription}", "status")
+        assert client.told("U")[2] == "ACTIVE"
+        shared.publish("item1", x="13", y="")
+        sent = f"Payload for subscription {subscription} with notification ID 1: "
+        until(lambda: sent in shared.log, "the notification is sent")
+        (line,) = [line for line in shared.log.splitlines() if sent in line]
+        assert " worker=hub" in line
 
 
 def test_refusals_of_the_hub_reach_the_client_in_the_same_words(shared: WorkersProcess) -> None:

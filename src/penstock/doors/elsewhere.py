@@ -8,7 +8,7 @@ from __future__ import annotations
 from penstock.doors.stream.link import StreamLink
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.identity import node_of
-from penstock.kernel.kernel import FOREIGN
+from penstock.kernel.kernel import FOREIGN, UNKNOWN
 from penstock.transport.neighbours import Neighbours
 from penstock.transport.parcel import Parcel
 
@@ -21,8 +21,14 @@ class Elsewhere(Exception):
         self.worker = worker
 
 
-def foreign() -> Refusal:
-    """What a client is told if that worker does not answer."""
+def refusal_of(neighbours: Neighbours, worker: str | None) -> Refusal:
+    """What a client is told if that worker does not answer.
+
+    A worker of this server that does not has lost its sessions: clients are to open new ones here. Those who are told
+    that a session belongs to another server give up.
+    """
+    if worker is not None and neighbours.are_family(worker):
+        return Refusal(Reason.UNKNOWN_SESSION, UNKNOWN)
     return Refusal(Reason.FOREIGN_SESSION, FOREIGN)
 
 

@@ -11,13 +11,13 @@ from functools import partial
 
 from penstock.config import Config
 from penstock.doors.backlog import Backlog
-from penstock.doors.elsewhere import Elsewhere, owner
+from penstock.doors.elsewhere import Elsewhere, owner, refusal_of
 from penstock.doors.facts import facts_of
 from penstock.doors.gate import Gate
 from penstock.doors.stream.link import StreamLink
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
-from penstock.kernel.identity import public
+from penstock.kernel.identity import node_of, public
 from penstock.kernel.item import Mode
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.messages import Message
@@ -77,9 +77,11 @@ class Reception:
         try:
             return self.kernel.find_session(session_id)
         except Refusal as refusal:
-            worker = owner(self.neighbours, session_id) if refusal.reason is Reason.FOREIGN_SESSION else None
-            if worker is None:
+            if self.neighbours is None or refusal.reason is not Reason.FOREIGN_SESSION:
                 raise
+            worker = owner(self.neighbours, session_id)
+            if worker is None:
+                raise refusal_of(self.neighbours, node_of(session_id)) from None
         raise Elsewhere(worker)
 
     async def admit(

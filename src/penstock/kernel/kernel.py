@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 # What clients are told who ask for a session of another node.
 FOREIGN = "The session belongs to another server instance"
+# And of one that nobody has.
+UNKNOWN = "Specified session not found"
 
 
 class Obituary:
@@ -153,7 +155,7 @@ class Kernel:
                 raise EndedSession(ended.code, ended.message)
             if self._ids.is_foreign(session_id):
                 raise Refusal(Reason.FOREIGN_SESSION, FOREIGN)
-        raise Refusal(Reason.UNKNOWN_SESSION, "Specified session not found")
+        raise Refusal(Reason.UNKNOWN_SESSION, UNKNOWN)
 
     def attended_session(self, session_id: str) -> AttendedSession | None:
         """The live session with this identifier, wherever its client is."""

@@ -160,6 +160,11 @@ class Neighbours:
 
     # -- giving ---------------------------------------------------------------------------------------------------
 
+    def are_family(self, name: str) -> bool:
+        """Whether a worker of this name is one of this server, there or not: `NODE-w2` is to `NODE-w1`."""
+        family = self.name.rpartition("-")[0]
+        return bool(family) and name.rpartition("-")[0] == family
+
     def has(self, name: str) -> bool:
         """Whether there is such a worker, as far as is known."""
         until = self._silent.get(name)

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
-from penstock.doors.elsewhere import Elsewhere, foreign, owner, passed_on
+from penstock.doors.elsewhere import Elsewhere, owner, passed_on, refusal_of
 from penstock.doors.reception import Reception, check_open, destroy, unexpected
 from penstock.doors.stream.link import StreamLink
 from penstock.doors.stream.response import HttpResponse
@@ -28,6 +28,7 @@ from penstock.doors.tlcp.order import Order, Subject, is_awaited, subject
 from penstock.doors.tlcp.push import PushCounter, PushDesk, push_error
 from penstock.doors.tlcp.refusals import control_error, session_error
 from penstock.kernel.errors import Reason, Refusal
+from penstock.kernel.identity import node_of
 from penstock.kernel.kernel import EndedSession
 from penstock.kernel.messages import Message
 from penstock.kernel.session import Binding, Session
@@ -312,12 +313,15 @@ class TlcpDoor:
 
     def stay(self, link: StreamLink, asked: Asked) -> None:
         """Answer a request whose session a neighbour has, after that has not done it."""
+        neighbours = self.reception.neighbours
+        assert neighbours is not None
+        refusal = refusal_of(neighbours, node_of(asked.session or link.last_session or ""))
         if isinstance(asked.request, Heartbeat):
             self._beaten(link)
         elif asked.name in SESSION_REQUESTS:
-            self._refuse(link, asked.name, session_error(foreign()))
+            self._refuse(link, asked.name, session_error(refusal))
         else:
-            self._refuse(link, asked.name, control_error(foreign(), asked.request_id or ""))
+            self._refuse(link, asked.name, control_error(refusal, asked.request_id or ""))
 
     def _refuse(self, link: StreamLink, name: str, error: RequestError) -> None:
         log.debug("request refused", request=shown_name(name), code=int(error.code), reason=error.message)

@@ -50,6 +50,9 @@ log = get(__name__)
 BEAT = 1.0
 TICK = 0.25
 
+# Seconds that the hub has for what it was told last.
+LAST_CALLS = 5.0
+
 # Seconds after which an edge that finds no hub says so.
 SILENCE = 5.0
 
@@ -104,6 +107,7 @@ class HubLinkService(Service):
         """The doors have drained: what clients have still caused is sent."""
         for timer in self._timers:
             timer.cancel()
+        await self.calls.settle(LAST_CALLS)
         await self.calls.close()
         await self._fabric.close()
         self._nonsense.close()
@@ -126,6 +130,7 @@ class HubLinkService(Service):
     def lost(self) -> None:
         if self.has_hub:
             self.has_hub = False
+            self.calls.lost()
             log.warning("the hub is gone; clients keep what they have until there is one again")
 
     def received(self, payload: bytes) -> None:
