@@ -79,8 +79,11 @@ class EdgeAuthority:
         body = WelcomeBody(session.id, session.user, session.adapter_set, facts, admission)
         self._calls.coming.add(session.id)
         try:
-            await self._calls.ask("welcome", body, session.id)
+            answer = await self._calls.ask("welcome", body, session.id)
+            lifetime = decode_body(float | None, answer)  # type: ignore[arg-type]
             if not session.closed:
+                if lifetime is not None:
+                    session.end_after(lifetime)
                 self._calls.residents[session.id] = Resident(session, encode_body(facts))
         finally:
             self._calls.coming.discard(session.id)

@@ -128,10 +128,36 @@ class _Settling:
 _SETTLING = _Settling()
 
 
+class GuestSubscription:
+    """What the hub knows of a subscription of a guest."""
+
+    __slots__ = ("ending", "facts", "limitable")
+
+    def __init__(self, limitable: bool, facts: SubscriptionFacts | None) -> None:
+        # Whether its frequency may be limited.
+        self.limitable = limitable
+        # What the authority is told at its end.
+        self.facts = facts
+        # The edge has been told to end it.
+        self.ending = False
+
+
 class Guest:
     """A session of an edge. What is done to it here is done there a moment later."""
 
-    __slots__ = ("adapter_set", "admission", "closed", "edge", "host", "id", "number", "subscriptions", "user")
+    __slots__ = (
+        "adapter_set",
+        "admission",
+        "closed",
+        "edge",
+        "host",
+        "id",
+        "lifetime",
+        "number",
+        "subscriptions",
+        "user",
+        "welcomed",
+    )
 
     def __init__(
         self, edge: Edge, host: Host, number: int, id: str, user: str | None, adapter_set: str, admission: Admission
@@ -146,8 +172,11 @@ class Guest:
         self.adapter_set = adapter_set
         self.admission = admission
         self.closed = False
-        # By their numbers: whether its frequency may be limited, and what the authority is told at its end.
-        self.subscriptions: dict[int, tuple[bool, SubscriptionFacts | None]] = {}
+        # Whether the edge has been told that it may begin, and the seconds that it then has.
+        self.welcomed = False
+        self.lifetime: float | None = None
+        # By their numbers.
+        self.subscriptions: dict[int, GuestSubscription] = {}
 
     @property
     def messages(self) -> _Settling:
@@ -162,25 +191,29 @@ class Guest:
         self.edge.tell("end_session", EndBody(self.id, cause, message), self.id, self.edge.ended.discard)
 
     def end_after(self, seconds: float) -> None:
-        self.edge.tell("end_after", EndAfterBody(self.id, seconds), self.id)
+        if self.welcomed:
+            self.edge.tell("end_after", EndAfterBody(self.id, seconds), self.id)
+        else:
+            # Told with the answer: the time counts from then on.
+            self.lifetime = seconds
 
     def allow_bandwidth(self, limit: float | None) -> None:
         self.edge.tell("set_bandwidth", BandwidthBody(self.id, limit), self.id)
 
     def unsubscribe(self, number: int) -> None:
-        self._check(number)
+        self._subscription(number).ending = True
         self.edge.tell("unsubscribe", UnsubscribeBody(self.id, number), self.id)
 
     def allow_frequency(self, number: int, limit: float | None) -> None:
-        if not self._check(number):
+        if not self._subscription(number).limitable:
             raise Refusal(Reason.UNFILTERED, f"Subscription {number} is unfiltered; its frequency cannot be limited")
         self.edge.tell("set_frequency", FrequencyBody(self.id, number, limit), self.id)
 
-    def _check(self, number: int) -> bool:
+    def _subscription(self, number: int) -> GuestSubscription:
         found = self.subscriptions.get(number)
-        if found is None:
+        if found is None or found.ending:
             raise Refusal(Reason.UNKNOWN_SUBSCRIPTION, f"Subscription {number} not found")
-        return found[0]
+        return found
 
 
 class Edge:
@@ -440,7 +473,8 @@ class Guests:
             raise
         if guest.closed:
             raise Refusal(Reason.MAX_SESSIONS, "The session was closed before it was bound")
-        return NOTHING
+        guest.welcomed = True
+        return encode_body(guest.lifetime)
 
     async def _session_closed(self, edge: Edge, question: Question) -> bytes:
         session = decode_body(SessionBody, question.body).session
@@ -466,7 +500,8 @@ class Guests:
         except Refusal:
             guest.host.subscription_refused(guest, body.number, grant)
             raise
-        guest.subscriptions[body.number] = (not wish.unfiltered and wish.mode != Mode.RAW.value, grant.facts)
+        limitable = not wish.unfiltered and wish.mode != Mode.RAW.value
+        guest.subscriptions[body.number] = GuestSubscription(limitable, grant.facts)
         return encode_body(grant_body(grant, names))
 
     def _names(self, guest: Guest, number: int, wish: Wish, grant: Grant, given: Sequence[str]) -> list[str]:
@@ -503,7 +538,7 @@ class Guests:
         found = None if guest is None else guest.subscriptions.pop(body.number, None)
         if guest is not None and found is not None:
             self._derived.forget(edge.name, guest.id, body.number)
-            grant = Grant((), (), None, found[1])
+            grant = Grant((), (), None, found.facts)
             guest.host.subscription_closed(guest, body.number, grant, statistics_of(body.statistics))
         return NOTHING
 
@@ -594,7 +629,8 @@ class Guests:
                 self.forget(guest)
             return False
         for known in one.subscriptions:
-            guest.subscriptions[known.number] = (known.limitable, facts_of(known.facts))
+            guest.subscriptions[known.number] = GuestSubscription(known.limitable, facts_of(known.facts))
+        guest.welcomed = True
         if one.device is not None and self._desk is not None:
             self._desk.adopt(guest, one.device)
         return True
@@ -610,7 +646,8 @@ class Guests:
                 self._names(guest, number, wish, grant, subscription.items)
         except Refusal as refusal:
             log.info("a subscription is not granted again", session=public(guest.id), reason=refusal.message)
-            if number in guest.subscriptions and not guest.closed:
+            found = guest.subscriptions.get(number)
+            if found is not None and not found.ending and not guest.closed:
                 guest.unsubscribe(number)
 
 
