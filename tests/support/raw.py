@@ -107,6 +107,13 @@ class Http:
         self._ended = self._remaining == 0 or self.status in (204, 304)
         return self.status
 
+    def read_bytes(self, count: int) -> bytes:
+        """So many bytes that are not HTTP."""
+        while len(self._buffer) < count:
+            self._receive()
+        found, self._buffer = self._buffer[:count], self._buffer[count:]
+        return found
+
     def _receive(self) -> None:
         data = self.socket.recv(65536)
         if not data:

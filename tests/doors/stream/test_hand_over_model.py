@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.background import BackgroundServer
-from tests.support.raw import PROTOCOL, Exchange, Http, Stream, params
+from tests.support.raw import PROTOCOL, Exchange, Http, params
 from tests.support.tls import TLS, trusting_context
 from tests.support.workers import Worker, Workers
-from tests.wire.frames import messages_of, server_frames, text
+from tests.wire.frames import TEXT, text
 
 SESSIONS = 4
+LAST = "WSOK\r\n"
 UNKNOWN = "S0123456789abcdef" + "0" * 32 + "Tw1"
 
 
@@ -99,21 +101,12 @@ class Plan:
     secure: bool
     websocket: bool
 
-    def data(self, sessions: list[str]) -> bytes:
+    def data(self, sessions: list[str]) -> list[bytes]:
+        """The bytes of each request; on a WebSocket each is followed by a message that is always answered."""
         asked = enumerate(self.asks, 1)
         if self.websocket:
-            return b"".join(ask.message(sessions, number) for number, ask in asked) + text("wsok")
-        return b"".join(ask.request(sessions, number) for number, ask in asked)
-
-    def answers(self, http: Http) -> list[tuple[int, str]]:
-        if self.websocket:
-            seen = b""
-            while not seen.endswith(b"WSOK\r\n"):
-                piece = http.socket.recv(65_536)
-                assert piece
-                seen += piece
-            return [(0, b"".join(messages_of(list(server_frames(seen)))).decode())]
-        return [(http.read_head(), http.read_body().decode()) for _ in self.asks]
+            return [ask.message(sessions, number) + text("wsok") for number, ask in asked]
+        return [ask.request(sessions, number) for number, ask in asked]
 
 
 PLANS = st.builds(
@@ -156,35 +149,62 @@ def connect(server: BackgroundServer, plan: Plan) -> Http:
     return found
 
 
-def carry_out(plans: list[Plan], servers: list[BackgroundServer]) -> list[list[tuple[int, str]]]:
+class Conversation:
+    """One connection, and what has been sent and answered on it."""
+
+    def __init__(self, plan: Plan, server: BackgroundServer, sessions: list[str]) -> None:
+        self.answers: list[tuple[int, str]] = []
+        self._plan = plan
+        self._lines = ""
+        self._http = connect(server, plan)
+        requests = plan.data(sessions)
+        self._data = b"".join(requests)
+        self._ends = list(accumulate(map(len, requests)))
+        self._places = sorted({cut % (len(self._data) + 1) for cut in plan.cuts} | {0, len(self._data)})
+
+    def send(self, turn: int, waits: bool) -> None:
+        """One piece more; with `waits` all that is complete by now is answered before anything follows it."""
+        if turn + 1 < len(self._places):
+            start, end = self._places[turn : turn + 2]
+            self._http.send(self._data[start:end])
+            if waits or end == len(self._data):
+                while len(self.answers) < sum(each <= end for each in self._ends):
+                    self.answers.append(self._answer())
+
+    def _answer(self) -> tuple[int, str]:
+        """The next one; several may come in one frame."""
+        http = self._http
+        if not self._plan.websocket:
+            return http.read_head(), http.read_body().decode()
+        while LAST not in self._lines:
+            first, size = http.read_bytes(2)
+            assert first == 0x80 | TEXT
+            self._lines += http.read_bytes(size if size < 126 else int.from_bytes(http.read_bytes(2), "big")).decode()
+        found, _, self._lines = self._lines.partition(LAST)
+        return 0, found
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def carry_out(plans: list[Plan], waits: bool, servers: list[BackgroundServer]) -> list[list[tuple[int, str]]]:
     """What each connection is answered; the pieces of all of them are sent in turn."""
-    streams: list[Stream] = []
-    connections: list[tuple[Http, list[bytes]]] = []
-    try:
+    with ExitStack() as stack:
+        conversations = []
         for plan in plans:
-            sessions = []
-            for owner in plan.owners:
-                server = servers[owner % len(servers)]
-                streams.append(Exchange(server.host, server.port).stream())
-                sessions.append(streams[-1].session)
-            data = plan.data(sessions)
-            places = sorted({cut % (len(data) + 1) for cut in plan.cuts} | {0, len(data)})
-            pieces = [data[start:end] for start, end in pairwise(places)]
-            connections.append((connect(servers[plan.at % len(servers)], plan), pieces))
-        for turn in range(max(len(pieces) for _, pieces in connections)):
-            for http, pieces in connections:
-                if turn < len(pieces):
-                    http.send(pieces[turn])
-        return [plan.answers(http) for plan, (http, _) in zip(plans, connections, strict=True)]
-    finally:
-        for http, _ in connections:
-            http.close()
-        for stream in streams:
-            stream.http.close()
+            owners = [servers[owner % len(servers)] for owner in plan.owners]
+            streams = [stack.enter_context(Exchange(owner.host, owner.port).stream()) for owner in owners]
+            sessions = [stream.session for stream in streams]
+            conversations.append(Conversation(plan, servers[plan.at % len(servers)], sessions))
+            stack.callback(conversations[-1].close)
+        for turn in range(max(len(plan.cuts) for plan in plans) + 1):
+            for conversation in conversations:
+                conversation.send(turn, waits)
+        return [conversation.answers for conversation in conversations]
 
 
-@given(st.lists(PLANS, min_size=1, max_size=2))
+@given(st.lists(PLANS, min_size=1, max_size=2), st.booleans())
 def test_two_workers_answer_as_one_server_does(
-    workers: list[Worker], alone: BackgroundServer, plans: list[Plan]
+    workers: list[Worker], alone: BackgroundServer, plans: list[Plan], waits: bool
 ) -> None:
-    assert carry_out(plans, list(workers)) == carry_out(plans, [alone])
+    assert carry_out(plans, waits, list(workers)) == carry_out(plans, waits, [alone])
