@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -41,9 +40,13 @@ def test_clients_on_every_transport_get_what_one_process_would_send(
         client.send(f"CHAT|{name} says {number}", "chat")
     for client in clients:
         client.expect("message", outcome="processed")
-        for number in range(len(clients)):
-            text = f"{name} says {number}"
-            client.expect_where("update", lambda event, text=text: text in event["values"].values(), text)
+    wanted = {f"{name} says {number}" for number in range(len(clients))}
+    for client in clients:
+        until(lambda client=client: wanted <= said(client), f"every client has all of {wanted}")  # type: ignore[misc]
+
+
+def said(client: PublishedClient) -> set[str]:
+    return {event["values"]["message"] for event in client.seen("update", subscription="room")}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,7 +54,7 @@ def test_clients_of_a_worker_that_is_killed_are_back_and_others_see_nothing(
     workers: WorkersProcess, open_client: OpenClient, name: str
 ) -> None:
     clients = []
-    for _ in range(8):
+    for _ in range(12):
         client = open_client(name)
         client.connect(workers.url, "WELCOME", "WS-STREAMING", options=QUICK)
         client.subscribe("stocks", "MERGE", ["item2", "item25"], ["stock_name", "last_price"], "STOCKS")
@@ -59,16 +62,17 @@ def test_clients_of_a_worker_that_is_killed_are_back_and_others_see_nothing(
     for client in clients:
         client.expect("update", snapshot=False)
     first = {id(client): client.seen("status")[-1]["session"] for client in clients}
-    before = workers.workers()["w1"]
-    workers.signal_worker("w1", signal.SIGKILL)
-    until(lambda: workers.workers().get("w1", before) != before, "another w1")
+    # The system chooses by the clients' ports; that all of them are at one worker would be a rare chance.
+    assert {session.rpartition("-")[2] for session in first.values()} == {"w1", "w2"}
+    workers.replace_worker("w1")
     for client in clients:
         if not first[id(client)].endswith("-w1"):
             continue
-        client.expect_where("status", lambda event: event.get("session") not in (None, *first.values()), "a new session")
+        client.expect_where(
+            "status", lambda event: event.get("session") not in (None, *first.values()), "a new session"
+        )
         client.expect("update", snapshot=False)
     for client in clients:
         if first[id(client)].endswith("-w2"):
             client.expect("update", snapshot=False)
             assert client.seen("status")[-1]["session"] == first[id(client)]
-    assert len({session.rpartition("-")[2] for session in first.values()}) == 2 or len(clients) < 8
