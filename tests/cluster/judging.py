@@ -58,9 +58,18 @@ class Wish:
         values = entry.event if self.mode is Mode.RAW else entry.shown
         if values is None:
             return None
-        if self.selector is not None and not self.selector(entry.event):
+        # In MERGE mode the selector is about events; a state is shown to newcomers whatever has led to it.
+        if self.mode is not Mode.MERGE and not self.selects(entry.event):
             return None
         return self.customized(values)
+
+    def selects(self, event: Event) -> bool:
+        return self.selector is None or self.selector(event)
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether every event is shown, so that what the client holds does not depend on the way."""
+        return self.selector is None and (self.customizer is None or self.customizer({"x": "22"}) is not None)
 
     def customized(self, values: Event) -> State | None:
         changed: Event | None = values
@@ -69,12 +78,12 @@ class Wish:
         return None if changed is None else self.project(changed)
 
 
-def judge(wish: Wish, story: Story, history: Sequence[ClientEvent]) -> None:
-    """After everything has come to rest, and one more event of the item."""
+def judge(wish: Wish, story: Story, history: Sequence[ClientEvent], is_fresh: bool) -> None:
+    """After everything has come to rest. `is_fresh`: the last event came after that, so that everybody must have it."""
     if wish.mode is Mode.COMMAND:
         _judge_table(wish, story, history)
     else:
-        _judge_order(wish, story, history)
+        _judge_order(wish, story, history, is_fresh)
     if wish.mode in (Mode.DISTINCT, Mode.COMMAND):
         ends = sum(isinstance(event, EndOfSnapshot) for event in history)
         assert ends == wish.snapshot, f"{ends} ends of the snapshot"
@@ -82,7 +91,7 @@ def judge(wish: Wish, story: Story, history: Sequence[ClientEvent]) -> None:
         _judge_list(wish, story, history)
 
 
-def _judge_order(wish: Wish, story: Story, history: Sequence[ClientEvent]) -> None:
+def _judge_order(wish: Wish, story: Story, history: Sequence[ClientEvent], is_fresh: bool) -> None:
     """Each update shows an entry that is no older than the one before; the last entry is the last update."""
     every = wish.unfiltered or wish.mode is Mode.RAW
     states = [wish.seen_of(entry) for entry in story.entries]
@@ -102,14 +111,19 @@ def _judge_order(wish: Wish, story: Story, history: Sequence[ClientEvent]) -> No
             if every and not told:
                 _check_missing(wish, story, states, position + 1, found)
             position, told = found, False
-    assert states[position] == states[-1], f"{states[-1]} is the last, but {states[position]} was seen"
+    if every and not told:
+        _check_missing(wish, story, states, position + 1, len(states))
+    holds = wish.mode is Mode.MERGE and wish.snapshot and wish.shows_all and bool(story.truth.snapshot())
+    if is_fresh or holds:
+        assert states[position] == states[-1], f"{states[-1]} is the last, but {before} was seen"
 
 
 def _check_missing(wish: Wish, story: Story, states: list[State | None], start: int, end: int) -> None:
     for index in range(start, end):
-        is_due = wish.since is not None and index >= wish.since and story.entries[index].told
-        if is_due and states[index] is not None and story.entries[index].event is not None:
-            raise AssertionError(f"{states[index]} is missing before {states[end]}, and nobody was told")
+        entry = story.entries[index]
+        is_due = wish.since is not None and index >= wish.since and entry.told
+        if is_due and states[index] is not None and entry.event is not None and wish.selects(entry.event):
+            raise AssertionError(f"{states[index]} is missing before {states[end:][:1]}, and nobody was told")
 
 
 def _judge_list(wish: Wish, story: Story, history: Sequence[ClientEvent]) -> None:
@@ -122,7 +136,7 @@ def _judge_list(wish: Wish, story: Story, history: Sequence[ClientEvent]) -> Non
             kept.append(event.values)
     wanted = []
     for event in story.truth.snapshot():
-        if wish.selector is None or wish.selector(event):
+        if wish.selects(event):
             state = wish.customized(event)
             if state is not None:
                 wanted.append(state)
@@ -161,7 +175,7 @@ def _judge_table(wish: Wish, story: Story, history: Sequence[ClientEvent]) -> No
                 assert is_there, f"{state} is missing, and nobody was told"
     wanted: dict[str, State] = {}
     for row in story.truth.snapshot():
-        if wish.selector is None or wish.selector(row):
+        if wish.selects(row):
             state = wish.customized(row)
             assert state is not None
             assert state[key] is not None

@@ -83,7 +83,6 @@ class _Part:
         "question",
         "state",
         "ticket",
-        "unsure",
         "waits_since",
         "whole",
     )
@@ -105,8 +104,6 @@ class _Part:
         self.handle = 0
         self.number = 0
         self.held: dict[int, Happening] = {}
-        # Whether clients who want another mode than RAW unfiltered may lack events, nobody knows how many.
-        self.unsure = False
         self.is_patient = True
         self.waits_since = 0.0
 
@@ -383,8 +380,9 @@ class Reader:
         else:
             part.feed.events += 1
             try:
-                if kind == REPAIR:
-                    item.take_repair(cast(CheckedEvent, event), True)
+                # A snapshot that a new hub's adapter sends to clients which have had theirs is not for RAW mode.
+                if kind == REPAIR or (kind == SNAPSHOT and not item.in_snapshot):
+                    item.take_repair(cast(CheckedEvent, event))
                 else:
                     item.update(cast(CheckedEvent, event), kind == SNAPSHOT)
             except BadEvent:
@@ -480,7 +478,6 @@ class Reader:
             self._count_missed(part, picture.number)
         self._show(part, picture)
         part.joined = part.whole = part.is_patient = True
-        part.unsure = False
         part.number = picture.number
         for number in [number for number in part.held if number <= picture.number]:
             del part.held[number]
@@ -502,8 +499,8 @@ class Reader:
         part.held = {stray.number: stray for stray in self._forget_stray(picture.handle)}
         part.number = picture.number
         if part.joined:
-            part.item.miss(1, raw=True, others=False)
-            part.unsure = True
+            # How many is not known; perhaps none.
+            part.item.miss(1, raw=True, others=True)
 
     def _count_missed(self, part: _Part, number: int) -> None:
         """Tell those who are to have every event what they lack up to this number."""
@@ -521,8 +518,8 @@ class Reader:
                 part.item.take_raw(cast(CheckedEvent, happening.event))
         if missing:
             part.item.miss(missing, raw=True, others=False)
-        if count or part.unsure:
-            part.item.miss(max(count, 1), raw=False, others=True)
+        if count:
+            part.item.miss(count, raw=False, others=True)
 
     def _show(self, part: _Part, picture: Picture) -> None:
         """Bring clients to where the item is: by a snapshot, or by the difference to what they have."""

@@ -84,6 +84,11 @@ class Item(Timed):
         self._gap = 1 / granted.prefilter_frequency if granted.prefilter_frequency else 0.0
 
     @property
+    def in_snapshot(self) -> bool:
+        """Whether more of the snapshot is to come."""
+        return self._in_snapshot
+
+    @property
     def is_prefiltered(self) -> bool:
         return self._gap > 0
 
@@ -353,10 +358,10 @@ class Item(Timed):
             if view.selects(event):
                 view.publish(event, False)
 
-    def take_repair(self, event: CheckedEvent, snapshot: bool) -> None:
+    def take_repair(self, event: CheckedEvent) -> None:
         """An event of a repair that was made elsewhere: for all but those in RAW mode. Raises BadEvent."""
         self._ahead = None
-        self._take(event, snapshot and self._in_snapshot)
+        self._take(event, self._in_snapshot)
 
     def forget(self) -> None:
         """What is known of an item that is only wanted in RAW mode is not whole: a snapshot of it is to come."""
