@@ -68,12 +68,21 @@ class Link:
         self._carry(lambda: self.calls.received(call_of(payload)) if self._hub is hub else None)
 
     def _carry(self, arrive: Callable[[], None]) -> None:
-        loop, random = asyncio.get_running_loop(), self._random
+        random = self._random
         if not self._chance:
-            loop.call_soon(arrive)
+            _arrive(1, arrive)
         elif random.random() >= self._chance:
             for _ in range(2 if random.random() < self._chance else 1):
-                loop.call_later(random.random() / 100, arrive)
+                _arrive(random.randrange(1, 20), arrive)
+
+
+def _arrive(turns: int, arrive: Callable[[], None]) -> None:
+    """After so many turns of the loop."""
+    loop = asyncio.get_running_loop()
+    if turns:
+        loop.call_soon(_arrive, turns - 1, arrive)
+    else:
+        arrive()
 
 
 def call_of(payload: bytes) -> Call | CallDone | CallRefused | CallNoted:

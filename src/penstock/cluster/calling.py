@@ -105,6 +105,8 @@ class FabricCaller:
         # In the order of their numbers; none of them is below the floor.
         self._pending: dict[int, _Pending] = {}
         self._low = 1
+        # Why nothing is asked any more; empty as long as it is.
+        self._ended = ""
         # The latest call that waits about each subject.
         self._latest: dict[str, int] = {}
 
@@ -127,6 +129,9 @@ class FabricCaller:
 
         One that is not `repeatable` is not asked again of another epoch if it may have been done in the one before.
         """
+        if self._ended:
+            done(Unanswered(self._ended))
+            return
         floor = self._floor()
         if len(self._pending) >= self._max_pending or self._number - floor >= MAX_SPREAD:
             done(Unanswered(f"{len(self._pending)} requests wait for the hub already; this one was not sent"))
@@ -141,7 +146,7 @@ class FabricCaller:
 
     def begin(self, now: float, epoch: int) -> None:
         """There is somebody to ask. In another epoch than before, nobody knows what has been done."""
-        self._epoch = epoch
+        self._epoch, self._ended = epoch, ""
         for call in list(self._pending.values()):
             call.heard = now
             if call.sent not in (0, epoch):
@@ -157,8 +162,9 @@ class FabricCaller:
         self._epoch = 0
 
     def end(self, text: str) -> None:
-        """Nobody will answer any more."""
+        """Nobody will answer any more, unless it begins again."""
         self._epoch = 0
+        self._ended = text
         for call in list(self._pending.values()):
             self._settle(call, Unanswered(text))
 
