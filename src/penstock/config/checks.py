@@ -70,6 +70,14 @@ def check(config: Config, places: Places) -> None:
     _check_cors(config, places)
     _check_pages(config, places)
     _check_log(config, places)
+    _check_workers(config, places)
+
+
+def _check_workers(config: Config, places: Places) -> None:
+    """Those who have the streaming port have no administration."""
+    if config.server.workers and config.admin.dashboard_at_stream:
+        allowed = "false, because of " + _reference(config, places, "server.workers")
+        raise _wrong(config, places, "admin.dashboard_at_stream", allowed)
 
 
 def _check_log(config: Config, places: Places) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import cast
 
+import pytest
+
 from penstock.adapters import AdapterSet
 from penstock.adapters.loading import SetPlan
 from penstock.cluster.ports import EdgeListener, HubListener
@@ -16,6 +18,7 @@ from penstock.kernel.ports import MessageHandler
 from penstock.kernel.session import Session
 from penstock.log import configure
 from penstock.server import Server
+from penstock.services.cluster import link as link_module
 from penstock.services.cluster.hub import HubPart
 from penstock.services.cluster.link import HubLinkService
 from penstock.services.kernel import KernelService
@@ -34,6 +37,12 @@ from penstock.wire.tlcp.version import NEWEST
 from tests.support.background import HandAdapter, HandMetadata
 
 NODE = "server-w1"
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub of these tests answers nothing."""
+    monkeypatch.setattr(link_module, "LAST_CALLS", 0.01)
 
 
 class FarHub:
