@@ -13,7 +13,7 @@ from penstock.transport.neighbours import Neighbours
 from penstock.transport.parcel import Parcel
 
 
-class Elsewhere(Exception):
+class SessionElsewhere(Exception):
     """The session is one of this worker, which is there."""
 
     def __init__(self, worker: str) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 
 from penstock.config import Config
 from penstock.doors.backlog import Backlog
-from penstock.doors.elsewhere import Elsewhere, owner, refusal_of
+from penstock.doors.elsewhere import SessionElsewhere, owner
 from penstock.doors.facts import facts_of
 from penstock.doors.gate import Gate
 from penstock.doors.stream.link import StreamLink
@@ -73,16 +73,13 @@ class Reception:
         return found
 
     def find(self, session_id: str) -> Session:
-        """The live session with this identifier; raises a Refusal, or Elsewhere if a neighbour has it."""
+        """The live session with this identifier; raises a Refusal, or SessionElsewhere if a neighbour has it."""
         try:
             return self.kernel.find_session(session_id)
         except Refusal as refusal:
             if self.neighbours is None or refusal.reason is not Reason.FOREIGN_SESSION:
                 raise
-            worker = owner(self.neighbours, session_id)
-            if worker is None:
-                raise refusal_of(self.neighbours, node_of(session_id)) from None
-        raise Elsewhere(worker)
+        raise SessionElsewhere(worker)
 
     async def admit(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import cast
 
 
-class Arrival(asyncio.Protocol):
+class HandedConnection(asyncio.Protocol):
     """The first protocol of such a connection, until it is made: nothing may be read before what was read there."""
 
     def __init__(self, protocol: asyncio.Protocol, acknowledge: Callable[[], None], go_on: Callable[[], None]) -> None:

@@ -21,7 +21,7 @@ from penstock.doors.stream.pages import Pages
 from penstock.doors.stream.turns import Turns
 from penstock.log import get
 from penstock.monitor.health import Answer, live
-from penstock.transport.arrival import Arrival
+from penstock.transport.arrival import HandedConnection
 from penstock.transport.asgi import Application, Exchange
 from penstock.transport.entrance import Entrance, stream_entrances
 from penstock.transport.episode import Episode
@@ -85,9 +85,26 @@ class StreamDoor(HttpPort):
     async def listen(self, shared: bool = False) -> None:
         """Open the listeners, plain first, then TLS; raises ListenError when an address cannot be had.
 
-        `shared`: other processes listen there as well.
-        """
-        await self.open(stream_entrances(self.config), self.config.stream.backlog, shared)
+    def close(self) -> None:
+        if self.neighbours is not None:
+            self.neighbours.close()
+        super().close()
+
+    async def take(
+        self, accepted: socket.socket, parcel: Parcel, unanswered: bytes, acknowledge: Callable[[], None]
+    ) -> None:
+        """Go on with a connection of a neighbour; raises BadParcel and OSError, and the neighbour still has it then."""
+        entrance = self._entrances.get(parcel.listener)
+        if entrance is None:
+            raise BadParcel(f"there is no listener {parcel.listener[:60]}")
+        if parcel.websocket is not None and not self.has_room_for(parcel.address):
+            # There are no words for that on an open WebSocket.
+            raise BadParcel("there is no room for another WebSocket")
+        connection = StreamConnection(self, entrance, NamedClient(parcel.address, parcel.port))
+        connection.vouched_principal = parcel.principal
+        go_on = partial(connection.go_on, parcel.websocket, unanswered)
+        arrival = HandedConnection(connection, acknowledge, go_on)
+        await asyncio.get_running_loop().connect_accepted_socket(lambda: arrival, accepted)
 
     def connection(self, entrance: Entrance, client: NamedClient | HttpError | None = None) -> asyncio.Protocol:
         return StreamConnection(self, entrance, client)

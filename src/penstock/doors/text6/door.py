@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from penstock.doors.elsewhere import Elsewhere, owner, passed_on
+from penstock.doors.elsewhere import SessionElsewhere, owner, passed_on
 from penstock.doors.reception import Reception, destroy, unexpected
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.text6.refusals import LOST_SESSION, request_error
@@ -90,7 +90,7 @@ class Text6Door:
                     if request.unknown:
                         log.debug("unknown parameters ignored", names=",".join(request.unknown)[:200])
                     found.append(await self._answer_one(response, request))
-                except Elsewhere as elsewhere:
+                except SessionElsewhere as elsewhere:
                     if not found and await self._move(response, elsewhere.worker, name, lines, query):
                         return
                     found.append(await self._relay(response, elsewhere.worker, name, lines[len(found)]))

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
-from penstock.doors.elsewhere import Elsewhere, owner, passed_on, refusal_of
+from penstock.doors.elsewhere import SessionElsewhere, foreign, owner, passed_on
 from penstock.doors.reception import Reception, check_open, destroy, unexpected
 from penstock.doors.stream.link import StreamLink
 from penstock.doors.stream.response import HttpResponse
@@ -266,7 +266,7 @@ class TlcpDoor:
             if isinstance(request, Control):
                 return self._control_request(link, asked, request)
             return self._session_request(link, asked, request)
-        except Elsewhere as elsewhere:
+        except SessionElsewhere as elsewhere:
             return self._pass_on(link, asked, elsewhere.worker)
         except RequestError as error:
             self._refuse(link, asked.name, error)
