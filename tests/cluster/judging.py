@@ -135,9 +135,9 @@ def _judge_list(wish: Wish, story: Story, history: Sequence[ClientEvent]) -> Non
         elif isinstance(event, Update):
             kept.append(event.values)
     wanted = []
-    for event in story.truth.snapshot():
-        if wish.selects(event):
-            state = wish.customized(event)
+    for kept_event in story.truth.snapshot():
+        if wish.selects(kept_event):
+            state = wish.customized(kept_event)
             if state is not None:
                 wanted.append(state)
     assert kept[len(kept) - len(wanted) :] == wanted, f"The client has {kept}, the item is {wanted}"

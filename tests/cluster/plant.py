@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.cluster.derived import DerivedItems
-from penstock.cluster.owner import Owner
+from penstock.cluster.owner import ItemOwner
 from penstock.cluster.reader import FabricSource, Reader
 from penstock.kernel.feed import Feed
 from penstock.kernel.item import Mode
@@ -123,7 +123,7 @@ class HubNode:
         self.harness = Harness(source=self.source)
         self.derived = DerivedItems(epoch)
         self.woken = False
-        self.owner = Owner(self.harness.kernel, epoch, self.derived, self.send, self.spread, self.wake)
+        self.owner = ItemOwner(self.harness.kernel, epoch, self.derived, self.send, self.spread, self.wake)
 
     def send(self, edge: str, payload: bytes) -> None:
         self.fabric.send(Parcel(self.epoch, edge, False, payload))

@@ -76,7 +76,7 @@ class ItemTap(Follower):
     __slots__ = ("_customized", "_feed", "_kept", "_owner", "edges", "handle", "item", "key", "number", "stream")
 
     def __init__(
-        self, owner: Owner, key: ItemKey, handle: int, feed: Feed, kept: Item, customized: CustomizedItem | None
+        self, owner: ItemOwner, key: ItemKey, handle: int, feed: Feed, kept: Item, customized: CustomizedItem | None
     ) -> None:
         self._owner = owner
         self.key = key
@@ -174,7 +174,7 @@ class _Edge:
         self.disagreements = 0
 
 
-class Owner:
+class ItemOwner:
     """`send` is to one edge, `spread` to several; `wake` asks for `flush` at the end of the current loop turn.
 
     `received`, `greeted` and `lost` are told of edges by the name that the fabric knows them by. Nothing here raises
