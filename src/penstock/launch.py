@@ -76,6 +76,7 @@ class Launch:
             ports=hub_ports | self._ports,
             api_ports=api,
             demo=self._names_page,
+            is_replacement=bool(hub_ports),
         )
 
     def _reloaded(self) -> None:

@@ -34,7 +34,7 @@ from penstock.durable import keep_to_owner
 from penstock.log import change_levels, get, reopen
 from penstock.loop import new_loop
 from penstock.monitor.health import Answer, ServerPhase, ready
-from penstock.services.admin.demo import demo_administrator
+from penstock.services.admin.demo import demo_administrator, demo_users
 from penstock.services.admin.service import AdminService
 from penstock.services.admin.steering import ProcessHandle, Reloaded
 from penstock.services.api import ApiService
@@ -90,8 +90,10 @@ class Beside(Protocol):
 class Front(Protocol):
     """Who has started a server, and hears how it goes."""
 
-    # Whether it is the demo, which has an administrator of its own.
+    # Whether it is the demo, which has an administrator of its own; and whether that was told to people by a server
+    # whose place this one takes.
     is_demo: bool
+    has_administrator: bool
 
     def ready(self, server: Server, administrator: str | None) -> None:
         """It is ready; the second is what to tell the person who has started it of its administrator."""
@@ -108,6 +110,7 @@ class Terminal:
 
     def __init__(self, beside: Beside | None, is_demo: bool) -> None:
         self.is_demo = is_demo
+        self.has_administrator = False
         self._beside = beside
 
     def ready(self, server: Server, administrator: str | None) -> None:
@@ -177,10 +180,11 @@ async def _serve(loaded: Loaded, front: Front, roster: Roster, hub: HubPart | No
     handle_signals(loop, stopped, reload_asked)
     data_dir = Path(loaded.config.server.data_dir)
     loader = Loader(loaded.directory, loaded.place)
-    administrator = None
+    administrator, users = None, None
     if front.is_demo and not loaded.config.admin.users:
-        administrator = await asyncio.to_thread(demo_administrator, data_dir)
-    users = None if administrator is None else administrator.users
+        users = demo_users(data_dir)
+        if not front.has_administrator:
+            administrator = await asyncio.to_thread(demo_administrator, data_dir)
     server = Server(loaded.config, [], loader, data_dir, roster, loaded.origins, users, hub)
     if not await start_unless(server.start(), stopped):
         log.info("stopped before it was ready")

@@ -89,8 +89,9 @@ class WorkerControl:
 class HubFront:
     """The supervisor, as the hub's server sees it."""
 
-    def __init__(self, control: WorkerControl, is_demo: bool) -> None:
+    def __init__(self, control: WorkerControl, is_demo: bool, has_administrator: bool) -> None:
         self.is_demo = is_demo
+        self.has_administrator = has_administrator
         self._control = control
 
     def ready(self, server: Server, administrator: str | None) -> None:
@@ -163,7 +164,8 @@ def _be_hub(task: WorkerTask, loaded: Loaded, control: WorkerControl) -> None:
     # Later hubs have larger ones, because nobody sets the clock back between two of them.
     epoch = time.time_ns()
     stream = planned(stream_entrances(loaded.config))
-    serve_to_end(loaded, HubFront(control, task.demo), HubPart(LocalHub(Path(task.directory)), epoch, stream))
+    front = HubFront(control, task.demo, task.is_replacement)
+    serve_to_end(loaded, front, HubPart(LocalHub(Path(task.directory)), epoch, stream))
 
 
 # -- an edge -----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.services.push.stage import APPLICATION, PushClient
+from tests.support.administration import ask, basic
 from tests.support.apple import apple_token
 from tests.support.command import PORTS, Command, run
 from tests.support.process import READY
@@ -372,10 +373,15 @@ def test_the_demo_with_workers_says_where_it_is_once_all_are_there(tmp_path: Pat
         ready = READY.fullmatch(command.line())
         assert ready is not None
         assert page == f"penstock: the page is at http://127.0.0.1:{ready[2]}/"
-        assert command.line().startswith("penstock: administrator admin, password ")
+        told = re.fullmatch(r"penstock: administrator admin, password (\S+) .*", command.line())
+        assert told is not None
         with Exchange("127.0.0.1", int(ready[2])).http() as http:
             http.get("/")
             assert http.read_head() == 200
+        # The next hub knows the administrator that people were told of.
+        os.kill(workers_of(command.pid)["hub"], signal.SIGKILL)
+        until(lambda: "worker replaced worker=hub" in command.errors, "another hub")
+        assert ask(int(ready[4]), "GET", "/me", authorization=basic("admin", told[1])).body["role"] == "admin"
         pids = list(workers_of(command.pid).values())
         assert len(pids) == 3
         assert command.stop() == (0, "")

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from urllib.request import Request, urlopen
@@ -68,7 +68,7 @@ def is_gone(pid: int) -> bool:
 class WorkersProcess(ServerProcess):
     """A server with `server.workers`; used as a context manager."""
 
-    def __init__(self, directory: Path, settings: dict[str, object] | None = None) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, object] | None = None) -> None:
         super().__init__(directory, {**SETTINGS, **(settings or {})})
 
     @property

@@ -33,6 +33,8 @@ class WorkerTask(Struct, tag="task", frozen=True):
     api_ports: list[int]
     # `penstock demo`: its defaults, and its administrator.
     demo: bool
+    # There was a hub before this worker.
+    is_replacement: bool
     # Levels of the log that were set while the server ran.
     levels: dict[str, str] = {}
 

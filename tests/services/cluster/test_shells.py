@@ -14,7 +14,6 @@ from penstock.adapters.loading import SetPlan
 from penstock.cluster.ports import EdgeListener, HubListener
 from penstock.config import Config, load
 from penstock.kernel.kernel import Kernel
-from penstock.kernel.ports import MessageHandler
 from penstock.kernel.session import Session
 from penstock.log import configure
 from penstock.server import Server
@@ -133,7 +132,7 @@ async def opened(hub: FarHub, *sets: SharedSet) -> tuple[HubLinkService, Kernel]
 
 
 def session_of(link: HubLinkService, kernel: Kernel, adapter_set: str) -> Session:
-    handler = cast(MessageHandler, link.open_sets[adapter_set].handler)
+    handler = link.open_sets[adapter_set].handler
     session = kernel.open_session(TlcpCodec(NEWEST), handler)
     session.adapter_set = adapter_set
     return session

@@ -29,12 +29,17 @@ class DemoAdministrator(NamedTuple):
         return f"penstock: administrator {NAME}, password {self.password} (a new one at every start)"
 
 
+def demo_users(data_dir: Path) -> Path:
+    """The file in which the administrator is kept."""
+    return data_dir / "admin" / "users"
+
+
 def demo_administrator(data_dir: Path) -> DemoAdministrator:
     """Raises StartError. Takes a tenth of a second: not for a loop."""
     from penstock.adapters.access import editing  # takes its time to load, and not all need it
     from penstock.adapters.access.users import User, hashed
 
-    path = data_dir / "admin" / "users"
+    path = demo_users(data_dir)
     password = secrets.token_urlsafe(PASSWORD_BYTES)
     user = User(NAME, hashed(password), (AdminRole.ADMIN.value,))
     try:
