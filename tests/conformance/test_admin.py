@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from penstock.log import configure_levels
 from penstock.wire.tlex.datagrams import Bye, Reconnect
@@ -14,7 +15,7 @@ from tests.doors.tlex.site import Site
 from tests.services.admin.site import AdminSite
 from tests.support.administration import ask, basic, write_users
 from tests.support.process import ServerProcess
-from tests.support.raw import Exchange, Stream
+from tests.support.raw import PROTOCOL, Exchange, Socket, Stream
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +102,20 @@ def test_new_sessions_are_blocked_with_code_10_until_they_are_unblocked(
 
 
 @pytest.mark.conformance("admin.drain")
-def test_a_draining_server_refuses_with_code_10_and_ends_sessions_with_cause_48(
+def test_a_draining_server_refuses_with_http_503_or_code_5_and_ends_sessions_with_cause_48(
     site: AdminSite, stream: Stream
 ) -> None:
-    site.ask("POST", "/drain", {"seconds": 0.2})
-    assert site.exchange.request("create_session", create()) == ["CONERR,10,New sessions temporarily blocked"]
+    url = f"ws://{site.exchange.host}:{site.exchange.port}/lightstreamer"
+    with Socket(url, f"{PROTOCOL}.lightstreamer.com") as early, site.exchange.http() as http:
+        site.ask("POST", "/drain", {"seconds": 0.2})
+        http.post("create_session", create())
+        assert http.read_head() == 503
+        # A balancer takes the status as a reason to try another server, clients as one to try again.
+        text = "The server is going down; another one behind the same address may let you in"
+        assert http.read_body() == f"{text}\n".encode()
+        with pytest.raises(InvalidStatus, match="503"):
+            Socket(url, f"{PROTOCOL}.lightstreamer.com")
+        assert early.create() == [f"CONERR,5,{text}"]
     assert stream.read_line() == "END,48,The server is going down"
     site.ask("DELETE", "/drain")
     assert site.exchange.request("create_session", create(polling=True))[0].startswith("CONOK,")

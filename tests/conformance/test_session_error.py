@@ -68,6 +68,21 @@ def test_a_binding_of_an_unknown_session_is_answered_with_its_code(
     assert refusal(exchange, "bind_session", params(session=session)) == expected
 
 
+@pytest.mark.conformance("error.A.20.lost")
+@pytest.mark.config({"server.foreign_sessions": "lost"})
+def test_a_session_of_another_node_counts_as_lost_where_that_is_configured(
+    exchange: Exchange, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        line = refusal(exchange, "bind_session", params(session=FOREIGN))
+        assert line == "CONERR,20,LS_session: The session was lost with its node"
+        expected = ["REQERR,1,20,LS_session: The session was lost with its node"]
+        assert exchange.control(FOREIGN, reqId=1, op="constrain") == expected
+    (logged,) = [record.getMessage() for record in caplog.records if "another node" in record.getMessage()]
+    # The identifier itself would let others in.
+    assert "elsewhere" in logged + str(caplog.records[-1].__dict__) and FOREIGN not in logged
+
+
 @pytest.mark.conformance("error.A.20.guess")
 def test_a_session_id_that_differs_in_its_secret_is_unknown(exchange: Exchange) -> None:
     with exchange.stream() as stream:

@@ -84,7 +84,9 @@ class GateMachine(RuleBasedStateMachine):
         self.now += seconds
 
     def expected(self, adapter_set: str, user: str | None) -> Reason | None:
-        if self.draining or adapter_set in self.blocked_sets:
+        if self.draining:
+            return Reason.DRAINING
+        if adapter_set in self.blocked_sets:
             return Reason.BLOCKED
         if adapter_set != "DASHBOARD" and (self.all_blocked or user in self.blocked_users):
             return Reason.BLOCKED

@@ -18,6 +18,7 @@ from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.tally import Tally
 
 BLOCKED = "New sessions temporarily blocked"
+DRAINING = "The server is going down; another one behind the same address may let you in"
 
 
 class BlockScope(Enum):
@@ -57,8 +58,16 @@ class Gate:
             self._tally.refused_sessions += 1
             raise refusal
 
+    def turns_away(self) -> bool:
+        """Whether a session is refused whoever asks for it; that can be told before the request is read."""
+        if self.draining:
+            self._tally.refused_sessions += 1
+        return self.draining
+
     def _refusal(self, adapter_set: str, user: str | None) -> Refusal | None:
-        if self.draining or self._is_blocked(adapter_set, user):
+        if self.draining:
+            return Refusal(Reason.DRAINING, DRAINING)
+        if self._is_blocked(adapter_set, user):
             return Refusal(Reason.BLOCKED, BLOCKED)
         return self._overload()
 

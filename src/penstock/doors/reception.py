@@ -26,7 +26,7 @@ from penstock.kernel.session import Binding, Session
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.log import get, incident
 from penstock.transport.census import Census
-from penstock.transport.neighbours import Neighbours
+from penstock.transport.episode import Episode
 
 log = get(__name__)
 
@@ -62,9 +62,27 @@ class Reception:
         self._gate = gate
         self._census = Census(config.limits.sessions_per_address)
         self._backlog = Backlog(config.limits.max_pending_messages)
+        self._strays = Episode(
+            log, "sessions of another node are asked for here", "no longer sessions of another node asked for here"
+        )
         kernel.observer = self
 
+    def close(self) -> None:
+        self._strays.close()
+
     # -- sessions -------------------------------------------------------------------------------------------------
+
+    def find_session(self, session_id: str) -> Session:
+        """The live session with this identifier; raises a Refusal that says why there is none."""
+        try:
+            return self.kernel.find_session(session_id)
+        except Refusal as refusal:
+            if refusal.reason is not Reason.FOREIGN_SESSION:
+                raise
+            self._strays.occurred(node=node_of(session_id))
+            if self.config.server.foreign_sessions == "lost":
+                raise Refusal(Reason.UNKNOWN_SESSION, "The session was lost with its node") from None
+            raise
 
     def find_set(self, name: str) -> OpenSet:
         found = self._sets.get(name)

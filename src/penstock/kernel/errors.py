@@ -18,6 +18,8 @@ class Reason(Enum):
     OVERLOADED = auto()
     MAX_LOAD = auto()
     BLOCKED = auto()
+    # The server is about to stop; another may let the client in.
+    DRAINING = auto()
     MAX_SESSIONS = auto()
     UNKNOWN_SESSION = auto()
     FOREIGN_SESSION = auto()

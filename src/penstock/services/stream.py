@@ -56,11 +56,10 @@ class StreamService(Service):
         """
         self.renewed = renewed(stream_entrances(config))
         self._kernel = kernel.kernel
-        self._listens = listens
-        reception = Reception(config, kernel.kernel, sets, gate)
-        self.tlcp = TlcpDoor(reception, desk)
-        text6 = Text6Door(reception)
-        self.door = StreamDoor(config, kernel.turns, self.tlcp, text6, ready, max_connections, neighbours)
+        self._reception = Reception(config, kernel.kernel, sets.open_sets, gate)
+        self.tlcp = TlcpDoor(self._reception, desk)
+        text6 = Text6Door(self._reception)
+        self.door = StreamDoor(config, kernel.turns, self.tlcp, text6, ready, max_connections, gate)
 
     async def open(self) -> None:
         if self._listens is Listens.NOWHERE:
@@ -75,6 +74,7 @@ class StreamService(Service):
     async def drain(self) -> None:
         """Ask every client to bind again, and wait until that is written."""
         await self.door.stop(self._kernel.stop)
+        self._reception.close()
 
     def figures(self) -> Iterable[Family]:
         return port_figures("stream", self.door)

@@ -26,6 +26,14 @@ class ServerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     node: Annotated[NodeId, about("Short id of this server inside session ids; keep it the same across restarts.")] = (
         "penstock"
     )
+    foreign_sessions: Annotated[
+        Literal["refused", "lost"],
+        about(
+            "Requests for sessions of another `node`: `refused` with errors 21 and 11, which tell clients that requests "
+            "are misled, and they give up; `lost` with error 20, because a balancer has brought them here from a node "
+            "that is gone, and they open new sessions."
+        ),
+    ] = "refused"
     data_dir: Annotated[
         Line,
         Meta(extra={"allowed": "a directory path"}),

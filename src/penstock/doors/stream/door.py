@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.config import Config
+from penstock.doors.gate import Gate
 from penstock.doors.stream.file_response import FileResponse
 from penstock.doors.stream.folder import Folder
 from penstock.doors.stream.http import StreamConnection, is_text6
@@ -62,13 +63,14 @@ class StreamDoor(HttpPort):
         text6: Text6Door,
         ready: Callable[[], Answer],
         max_connections: int,
-        neighbours: Neighbours | None = None,
+        gate: Gate,
     ) -> None:
         """`ready` returns what GET /ready answers: status and body. `neighbours` have other sessions of the server."""
         super().__init__("stream", config, Origins(config.cors), max_connections, turns.ledger)
         self.neighbours = neighbours
         self._entrances = {entrance.name: entrance for entrance in stream_entrances(config)}
         self.turns = turns
+        self.gate = gate
         self.tlcp = tlcp
         self._text6 = text6
         self.pages = Pages(without=DASHBOARD)

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from penstock.doors.gate import DRAINING
 from penstock.doors.stream.pages import NOT_BUILT
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.stream.websocket import WebSocketConnection
@@ -33,7 +34,8 @@ _DASHBOARD_PATH = re.compile(r"/(?:dashboard|api/admin)(?:/.*)?", re.DOTALL)
 _REQUEST_PATH = re.compile(r"(?:/.*)?/lightstreamer/([A-Za-z_]+)\.txt")
 
 # Requests whose answers are streams of notifications, or polls; the names are the same in all protocols.
-SESSION_REQUESTS = frozenset({"create_session", "bind_session"})
+NEW_SESSION = "create_session"
+SESSION_REQUESTS = frozenset({NEW_SESSION, "bind_session"})
 # The name of the older protocol among the doors of a listener, and what its clients get where it is not served: by its
 # specification that is a page.
 TEXT6 = "text6"
@@ -98,6 +100,8 @@ class StreamConnection(HttpConnection):
         if TEXT6 not in self.entrance.doors and is_text6(name, request):
             self.send_complete(request, 404, HTML, NO_TEXT_MODE)
             return
+        if name == NEW_SESSION and self.entrance.new_sessions and self.door.gate.turns_away():
+            raise HttpError(503, DRAINING)
         response = HttpResponse(self, request)
         self.answer_by(response)
         response.task = asyncio.get_running_loop().create_task(self.door.answer(name, response))
@@ -117,6 +121,9 @@ class StreamConnection(HttpConnection):
     def upgrade(self, request: HttpRequest) -> None:
         if _SOCKET_PATH.fullmatch(request.path) is None:
             raise HttpError(404, f"No WebSocket at {request.path}; it is at /lightstreamer")
+        if self.entrance.new_sessions and self.door.gate.draining:
+            # A balancer tries another server then; once the handshake is done, none can help.
+            raise HttpError(503, DRAINING)
         subprotocol = self.door.tlcp.choose_subprotocol(subprotocols(request))
         acceptance = handshake(self.door, request, subprotocol)
         WebSocketConnection(self, acceptance, request.headers, subprotocol).start(self, acceptance)

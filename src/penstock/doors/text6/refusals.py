@@ -18,6 +18,7 @@ _CODES = {
     Reason.MAX_LOAD: Code.MAX_LOAD,
     Reason.BLOCKED: Code.BLOCKED,
     # The code that tells clients to come back later.
+    Reason.DRAINING: Code.BLOCKED,
     Reason.AUTHORITY_UNAVAILABLE: Code.BLOCKED,
     Reason.UNFILTERED: Code.UNFILTERED,
     Reason.DATA_ADAPTER: Code.DATA_ADAPTER,

@@ -23,6 +23,8 @@ _SESSION_CODES = {
     Reason.OVERLOADED: SessionCode.OVERLOADED,
     Reason.MAX_LOAD: SessionCode.MAX_LOAD,
     Reason.BLOCKED: SessionCode.BLOCKED,
+    # Clients take the code for blocked sessions as final, and this one as a reason to try again at once.
+    Reason.DRAINING: SessionCode.OVERLOADED,
     Reason.MAX_SESSIONS: SessionCode.MAX_SESSIONS,
     Reason.UNKNOWN_SESSION: SessionCode.UNKNOWN_SESSION,
     Reason.FOREIGN_SESSION: SessionCode.FOREIGN_SESSION,
