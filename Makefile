@@ -194,7 +194,7 @@ PUBLISHED_ADAPTERS := $(INTEROP)/adapter-python/.stamp $(NODE_ADAPTERS)/node_mod
 
 interop-setup: $(PUBLISHED_CLIENTS) $(PUBLISHED_ADAPTERS) ## the published clients and adapter SDKs, each in an environment of its own
 
-system-setup: ## Chromium, curl, openssl, PostgreSQL, Prometheus, slowhttptest, a JDK and Maven from the system's packages, where missing
+system-setup: ## Chromium, curl, openssl, PostgreSQL, HAProxy, nginx, Prometheus, slowhttptest, a JDK and Maven from the system's packages, where missing
 	@scripts/system.sh
 
 # --- upkeep -----------------------------------------------------------------------------------------------

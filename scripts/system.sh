@@ -1,7 +1,7 @@
 #!/bin/sh
 # system.sh: makes sure that the system has what the tests need beyond the package registries of Python and Node.js:
 # Chromium for the page, curl for the sessions of the specification, openssl and PostgreSQL for the TLEX hub, slowhttptest
-# for slow clients, Prometheus for /metrics, a C compiler for the benchmarks, a JDK and Maven for the published Java clients and adapters. As root on
+# for slow clients, HAProxy and nginx for servers behind a balancer, Prometheus for /metrics, a C compiler for the benchmarks, a JDK and Maven for the published Java clients and adapters. As root on
 # Debian what is missing is installed.
 set -eu
 
@@ -28,6 +28,9 @@ missing() {
     command -v openssl >/dev/null || printf 'openssl '
     has_postgres || printf 'postgresql '
     command -v slowhttptest >/dev/null || printf 'slowhttptest '
+    # Debian has both outside of the path of those who are not root, and the tests start their own.
+    [ -x /usr/sbin/haproxy ] || command -v haproxy >/dev/null || printf 'haproxy '
+    [ -x /usr/sbin/nginx ] || command -v nginx >/dev/null || printf 'nginx '
     # The server as well as promtool: one package.
     command -v promtool >/dev/null || printf 'prometheus '
     # The load of the benchmarks is a program in C, and speaks TLS.

@@ -53,6 +53,10 @@ def complaint(directory: Path, text: str) -> str:
             'listeners.a.new_sessions = false: expected true, because listeners.a.serves is "api"',
         ),
         (
+            "[listeners.a]\nport = 0\nserves = 'api'\ncontrol_link_address = 'a.example.com'\n",
+            'listeners.a.control_link_address = "a.example.com": expected "", because listeners.a.serves is "api"',
+        ),
+        (
             "[listeners.a]\nport = 8081\n",
             "listeners.a.port = 8081: expected a port other than api.port = 8081 (default)",
         ),

@@ -38,7 +38,7 @@ DASHBOARD_SET = "DASHBOARD"
 OWN_LISTENERS = ("stream", "api")
 LISTENER_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
 # Keys that mean nothing where the API port is served.
-STREAM_ONLY = ("doors", "new_sessions", "server_name")
+STREAM_ONLY = ("doors", "new_sessions", "server_name", "control_link_address")
 FILES_OF_APPLICATIONS = (
     "key_file",
     "certificate",

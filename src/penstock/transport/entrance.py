@@ -18,7 +18,7 @@ API = "api"
 
 @dataclass(frozen=True, slots=True)
 class Entrance:
-    """`server_name` is what clients are told; `tls` is None where there is none."""
+    """`server_name` and `control_link` are what clients are told; `tls` is None where there is none."""
 
     name: str
     host: str
@@ -27,6 +27,7 @@ class Entrance:
     doors: tuple[str, ...]
     new_sessions: bool
     server_name: str
+    control_link: str
     tls: CertificateSection | None
     proxies: Proxies
 
@@ -54,6 +55,7 @@ def stream_entrances(config: Config) -> list[Entrance]:
         stream.doors,
         stream.new_sessions,
         stream.server_name or config.server.name,
+        stream.control_link_address,
         None,
         Proxies(stream.proxies),
     )
@@ -67,7 +69,7 @@ def api_entrances(config: Config) -> list[Entrance]:
     """Those of the API port: its own, and those with names of their own."""
     api = config.api
     tls = api.tls if api.tls.enabled else None
-    own = Entrance(API, api.host, api.port, api.paths, (), False, config.server.name, tls, Proxies(api.proxies))
+    own = Entrance(API, api.host, api.port, api.paths, (), False, config.server.name, "", tls, Proxies(api.proxies))
     return [own, *_named(config, "api")]
 
 
@@ -81,6 +83,7 @@ def _named(config: Config, serves: str) -> list[Entrance]:
             listener.doors,
             listener.new_sessions,
             listener.server_name or config.server.name,
+            listener.control_link_address or config.stream.control_link_address,
             listener.tls if listener.tls.enabled else None,
             Proxies(listener.proxies),
         )

@@ -24,6 +24,7 @@ name = "Main"
 [listeners.public]
 port = 0
 server_name = "Public entrance"
+control_link_address = "node7.example.com:8080"
 
 [listeners.secure]
 port = 0
@@ -118,6 +119,12 @@ def test_each_listener_announces_its_name_and_a_rebind_elsewhere_the_other(serve
             http.post("bind_session", params(session=stream.session))
             http.read_head()
             assert not [line for line in http.read_until("CONS") if line.startswith("SERVNAME")]
+
+
+def test_each_listener_announces_its_control_link(server: BackgroundServer) -> None:
+    with at(server, "stream").stream() as stream, at(server, "public").stream() as public:
+        assert stream.head[0].split(",")[4] == "*"
+        assert public.head[0].split(",")[4] == "node7.example.com:8080"
 
 
 def test_a_listener_without_new_sessions_refuses_them_with_70_and_serves_the_others(server: BackgroundServer) -> None:

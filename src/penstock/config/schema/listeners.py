@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Struct
 
 from penstock.config.schema.values import (
+    Address,
     Ciphers,
     Host,
     Network,
@@ -103,5 +104,8 @@ class ListenerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     doors: Doors = ("tlcp", "text6")
     new_sessions: NewSessions = True
     server_name: ServerName = ""
+    control_link_address: Annotated[
+        Address, about("The same as `stream.control_link_address`, for clients of this listener; empty: that one.")
+    ] = ""
     tls: CertificateSection = CertificateSection()
     proxies: ProxiesSection = ProxiesSection()

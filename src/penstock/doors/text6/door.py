@@ -194,7 +194,7 @@ class Text6Door:
             session.keepalive_millis(binding),
             session.allowed_bandwidth,
             session.admission.manages_bandwidth,
-            control_address=self._config.stream.control_link_address,
+            control_address=response.entrance.control_link,
             request_limit=self._config.limits.request_limit if info else None,
             server_name=response.entrance.server_name if info and is_new else None,
             preamble=self._reception.filling(response, binding, length),

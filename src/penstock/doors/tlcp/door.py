@@ -477,9 +477,8 @@ class TlcpDoor:
         """CONOK and the lines after it; on a rebind only what has changed."""
         head: list[bytes] = []
         if is_new or not options.reduce_head:
-            control_link = self._config.stream.control_link_address
             limit = self._config.limits.request_limit
-            head.append(lines.conok(session.id, limit, session.keepalive_millis(binding), control_link))
+            head.append(lines.conok(session.id, limit, session.keepalive_millis(binding), link.entrance.control_link))
         if not options.reduce_head:
             # Each listener may have a name of its own.
             if link.entrance.server_name != session.announced_name:
