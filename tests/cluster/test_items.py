@@ -190,6 +190,57 @@ def test_an_item_known_in_raw_mode_has_its_snapshot_asked_for_when_another_mode_
     ]
 
 
+# -- what happens ------------------------------------------------------------------------------------------------------
+
+
+def test_an_item_that_is_cleared_is_cleared_at_edges(plant: Plant, peer: Peer) -> None:
+    plant.publish("m", {"x": "1"})
+    plant.publish("d", {"x": "1"})
+    peer.subscribe("m", "x", snapshot=True)
+    peer.subscribe("d", "x", Mode.DISTINCT, snapshot=True)
+    plant.settle()
+    told(peer)
+    plant.clear("m")
+    plant.clear("d")
+    plant.settle()
+    assert told(peer) == ["U,1,1,#", "CS,2,1"]
+
+
+def test_an_adapter_that_was_away_repairs_all_but_raw_mode(plant: Plant, peer: Peer) -> None:
+    plant.publish("c", row("k", "ADD", "1"))
+    plant.publish("c", row("l", "ADD", "1"))
+    peer.subscribe("c", "key command x", Mode.COMMAND, snapshot=True)
+    peer.subscribe("c", "key command x", Mode.RAW)
+    plant.settle()
+    told(peer)
+    plant.leave()
+    plant.publish("c", row("k", "DELETE", ""))
+    plant.publish("c", row("l", "UPDATE", "2"))
+    plant.come_back()
+    plant.settle()
+    assert told(peer) == ["U,1,1,k|DELETE|#", "U,1,1,l|UPDATE|2"]
+
+
+def test_difference_formats_reach_clients_of_edges(plant: Plant, peer: Peer) -> None:
+    plant.publish("m", {"x": "a text of more than fifty characters that has hardly changed, 1"})
+    peer.subscribe("m", "x", snapshot=True)
+    plant.settle()
+    told(peer)
+    plant.hub.harness.feed.declare_differences("m", {"x": "T"})
+    plant.publish("m", {"x": "a text of more than fifty characters that has hardly changed, 2"})
+    plant.settle()
+    (line,) = told(peer)
+    assert line.startswith("U,1,1,^T")
+    late = plant.add_edge("e2").client()
+    late.subscribe("m", "x", snapshot=True)
+    plant.settle()
+    told(late)
+    plant.publish("m", {"x": "a text of more than fifty characters that has hardly changed, 3"})
+    plant.settle()
+    (line,) = told(late)
+    assert line.startswith("U,1,1,^T")
+
+
 # -- what does not come ------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +265,17 @@ def test_the_last_event_before_silence_is_noticed_by_beats(plant: Plant, peer: P
     assert lose(plant, Happened) == 1
     beat(plant, 3)
     assert told(peer) == ["U,1,1,1", "U,2,1,k|ADD|1"]
+
+
+def test_what_has_been_made_up_for_is_not_asked_for_again(plant: Plant, peer: Peer) -> None:
+    peer.subscribe("m", "x", snapshot=True)
+    plant.settle()
+    plant.publish("m", {"x": "1"})
+    assert lose(plant, Happened) == 1
+    beat(plant, 3)
+    pictures = plant.hub.owner.pictures
+    beat(plant, 5)
+    assert plant.hub.owner.pictures == pictures
 
 
 def test_the_last_message_of_a_stream_that_ends_is_not_forgotten(plant: Plant, peer: Peer) -> None:
@@ -274,6 +336,17 @@ def test_the_answer_to_an_earlier_question_is_not_taken_for_the_latest(plant: Pl
         plant.deliver()
         plant.turn()
     assert told(peer) == ["U,1,1,1"]
+
+
+def test_a_question_that_comes_late_does_not_change_what_is_wanted(plant: Plant, peer: Peer) -> None:
+    plant.publish("m", {"x": "1"})
+    peer.subscribe("m", "x", Mode.RAW)
+    (early,) = plant.fabric.parcels
+    plant.settle()
+    peer.subscribe("m", "x", snapshot=True)
+    plant.fabric.parcels.append(early)
+    plant.settle()
+    assert told(peer) == ["U,2,1,1"]
 
 
 def test_a_release_that_is_lost_is_made_up_for(plant: Plant, peer: Peer) -> None:
