@@ -39,6 +39,7 @@ from bench.scenarios import (
     transports,
     triggers,
     wire_size,
+    workers,
 )
 
 BENCHES = {
@@ -64,6 +65,7 @@ BENCHES = {
     "triggers": triggers,
     "notifications": notifications,
     "push": push,
+    "workers": workers,
 }
 # Not run by `all`.
 OTHERS = {"smoke": smoke, "write": write}
