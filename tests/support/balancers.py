@@ -21,6 +21,8 @@ from typing import Any, Self
 from tests.support.administration import ask, write_users
 from tests.support.forge import Forked
 from tests.support.process import READY
+from tests.support.raw import CID, PROTOCOL, params
+from tests.support.tls import CERTIFICATES
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "balancers"
 BALANCERS = ("haproxy", "nginx")
@@ -28,6 +30,18 @@ BALANCERS = ("haproxy", "nginx")
 # Where the balancers listen, by the scheme that leads clients to their nodes.
 SCHEMES = {"cookie": 8000, "address": 8001, "link": 8002}
 PORTS = (*range(8000, 8005), 8101, 8102, 8111, 8112, 8121, 8122, 8131, 8132)
+
+# What makes the first scheme one with TLS, whose cookie pages of other sites keep.
+SECURE = {
+    "haproxy.cfg": {
+        "bind 127.0.0.1:8000": "bind 127.0.0.1:8000 ssl crt both.pem",
+        "nocache httponly": "nocache httponly secure attr SameSite=None attr Partitioned",
+    },
+    "nginx.conf": {
+        "listen 127.0.0.1:8000;": "listen 127.0.0.1:8000 ssl; ssl_certificate both.pem; ssl_certificate_key both.pem;",
+        "Path=/; HttpOnly": "Path=/; HttpOnly; Secure; SameSite=None; Partitioned",
+    },
+}
 
 # Debian has the balancers there, which is not on everybody's path.
 PLACES = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"
@@ -81,6 +95,8 @@ class Beats(DataAdapter):
     async def unsubscribe(self, item):
         self.items.discard(item)
 '''
+# Seconds of a beat.
+BEAT = 0.05
 FIELDS = ["beat", "check", "node"]
 
 
@@ -106,20 +122,32 @@ def _free_ports(count: int) -> list[int]:
 class Cluster:
     """Used as a context manager. Nodes are called `a` and `b`."""
 
-    def __init__(self, directory: Path, balancer: str, more: str = "") -> None:
-        """`more` is added to the configuration of both nodes."""
+    def __init__(self, directory: Path, balancer: str, more: str = "", tls: bool = False) -> None:
+        """`more` is added to the configuration of both nodes. With `tls` the balancer does it for the first scheme, as
+        the comments in its file say."""
         self.directory = directory
         self.balancer = balancer
+        self._tls = tls
         self._ports = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
         self._nodes: dict[str, Forked] = {}
         self._balancing: subprocess.Popen[bytes] | None = None
         (directory / "beats.py").write_text(BEATS)
         write_users(directory / "admins")
         for name in ("haproxy.cfg", "nginx.conf"):
-            (directory / name).write_text(self._with_ports((EXAMPLES / name).read_text()))
+            (directory / name).write_text(self._with_ports(self._example(name)))
         for node in "ab":
             text = self._with_ports((EXAMPLES / f"{node}.toml").read_text())
             (directory / f"{node}.toml").write_text(text + ADAPTER_SET.format(node=node) + more)
+
+    def _example(self, name: str) -> str:
+        text = (EXAMPLES / name).read_text()
+        if self._tls:
+            for plain, secure in SECURE[name].items():
+                assert plain in text, f"{name} has no {plain!r}"
+                text = text.replace(plain, secure)
+            files = [CERTIFICATES / "certificate.pem", CERTIFICATES / "private_key.pem"]
+            (self.directory / "both.pem").write_text("".join([file.read_text() for file in files]))
+        return text
 
     def _with_ports(self, text: str) -> str:
         return re.sub(r"\b8\d{3}\b", lambda found: str(self._ports[int(found[0])]), text)
@@ -128,9 +156,9 @@ class Cluster:
         """The port that stands for one of the files."""
         return self._ports[written]
 
-    def url(self, scheme: str) -> str:
+    def url(self, scheme: str, host: str = "localhost") -> str:
         # A name, because the Python client keeps no cookies of a host that is an address.
-        return f"http://localhost:{self.port(SCHEMES[scheme])}"
+        return f"{'https' if self._tls else 'http'}://{host}:{self.port(SCHEMES[scheme])}"
 
     def __enter__(self) -> Self:
         try:
@@ -152,6 +180,16 @@ class Cluster:
             self.stop_balancer()
         for node in list(self._nodes):
             self.kill(node)
+
+    def new_session(self, scheme: str, address: str) -> str:
+        """The identifier of a session that is opened from this address, without a cookie."""
+        port = self.port(SCHEMES[scheme])
+        connection = HTTPConnection("127.0.0.1", port, PATIENCE, source_address=(address, 0))
+        body = f"{params(adapter_set='TEST', polling=True, polling_millis=0)}&LS_cid={CID}"
+        connection.request("POST", f"/lightstreamer/create_session.txt?LS_protocol={PROTOCOL}", body)
+        line = connection.getresponse().readline().decode()
+        connection.close()
+        return line.split(",")[1] if line.startswith("CONOK,") else ""
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 
@@ -208,7 +246,7 @@ class Cluster:
             assert time.monotonic() < deadline, f"{self.balancer} does not listen"
 
     def _is_listening(self) -> bool:
-        connection = HTTPConnection("127.0.0.1", self.port(SCHEMES["cookie"]), timeout=PATIENCE)
+        connection = HTTPConnection("127.0.0.1", self.port(SCHEMES["address"]), timeout=PATIENCE)
         try:
             connection.request("GET", "/ready")
             return connection.getresponse().status == 200
