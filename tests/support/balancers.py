@@ -5,6 +5,7 @@ Both nodes publish the same: how late it is, so that a client that has moved fro
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import signal
@@ -12,7 +13,8 @@ import socket
 import subprocess
 import time
 import zlib
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from types import TracebackType
@@ -191,6 +193,14 @@ class Cluster:
         connection.close()
         return line.split(",")[1] if line.startswith("CONOK,") else ""
 
+    def expect_led_to(self, node: str, scheme: str) -> None:
+        """Wait until the balancer leads somebody new to this node."""
+        # From many addresses, because each may be led elsewhere.
+        for number in itertools.count():
+            if self.new_session(scheme, f"127.9.{number // 250}.{number % 250 + 1}").endswith(f"T{node}"):
+                return
+            assert number < 5_000, f"nobody is led to {node}"
+
     # -- nodes ----------------------------------------------------------------------------------------------------
 
     def start(self, node: str) -> None:
@@ -212,9 +222,20 @@ class Cluster:
         self._nodes[node].terminate()
         self._end(node)
 
-    def drain(self, node: str, seconds: float, stop: bool = True) -> None:
+    def drain(self, node: str, seconds: float | None, stop: bool = True) -> None:
         answer = ask(self.api_port(node), "POST", "/drain", {"seconds": seconds, "stop": stop})
         assert answer.status == 200, answer
+
+    @contextmanager
+    def draining(self, node: str) -> Iterator[None]:
+        """A drain that goes on for as long as it takes, and is cancelled."""
+        self.drain(node, None, stop=False)
+        try:
+            yield
+        finally:
+            assert ask(self.api_port(node), "DELETE", "/drain").status == 200
+            for scheme in SCHEMES:
+                self.expect_led_to(node, scheme)
 
     def drained(self, node: str) -> None:
         """Wait until a node has stopped after its drain."""

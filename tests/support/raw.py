@@ -30,9 +30,17 @@ class Http:
     """One HTTP connection: send requests, read heads, bodies, or the lines of a stream."""
 
     def __init__(
-        self, host: str, port: int, tls: ssl.SSLContext | None = None, receive_buffer: int | None = None
+        self,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None = None,
+        receive_buffer: int | None = None,
+        source: str = "",
     ) -> None:
+        """`source` is the address to come from, one of this machine's."""
         plain = socket.socket()
+        if source:
+            plain.bind((source, 0))
         if receive_buffer is not None:
             # Before the connection is made: the system announces it to the peer then.
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)

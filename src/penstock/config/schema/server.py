@@ -29,9 +29,9 @@ class ServerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     foreign_sessions: Annotated[
         Literal["refused", "lost"],
         about(
-            "Requests for sessions of another `node`: `refused` with errors 21 and 11, which tell clients that requests "
-            "are misled, and they give up; `lost` with error 20, because a balancer has brought them here from a node "
-            "that is gone, and they open new sessions."
+            "Requests for sessions of another `node`: `refused` with errors 21 and 11, after which clients give up, "
+            "because their requests are led to the wrong server; `lost` with error 20, after which they open new "
+            "sessions, because a balancer has led them here from a node that is gone."
         ),
     ] = "refused"
     data_dir: Annotated[
