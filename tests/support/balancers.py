@@ -124,9 +124,13 @@ def _free_ports(count: int) -> list[int]:
 class Cluster:
     """Used as a context manager. Nodes are called `a` and `b`."""
 
-    def __init__(self, directory: Path, balancer: str, more: str = "", tls: bool = False) -> None:
-        """`more` is added to the configuration of both nodes. With `tls` the balancer does it for the first scheme, as
-        the comments in its file say."""
+    def __init__(
+        self, directory: Path, balancer: str, more: str = "", tls: bool = False, is_literal: bool = False
+    ) -> None:
+        """`more` is added to the configuration of both nodes, and so are the items unless it is literal.
+
+        With `tls` the balancer does it for the first scheme, as the comments in its file say.
+        """
         self.directory = directory
         self.balancer = balancer
         self._tls = tls
@@ -134,12 +138,14 @@ class Cluster:
         self._nodes: dict[str, Forked] = {}
         self._balancing: subprocess.Popen[bytes] | None = None
         (directory / "beats.py").write_text(BEATS)
-        write_users(directory / "admins")
+        if not is_literal:
+            write_users(directory / "admins")
         for name in ("haproxy.cfg", "nginx.conf"):
-            (directory / name).write_text(self._with_ports(self._example(name)))
+            (directory / name).write_text(self.with_ports(self._example(name)))
         for node in "ab":
-            text = self._with_ports((EXAMPLES / f"{node}.toml").read_text())
-            (directory / f"{node}.toml").write_text(text + ADAPTER_SET.format(node=node) + more)
+            text = self.with_ports((EXAMPLES / f"{node}.toml").read_text())
+            items = "" if is_literal else ADAPTER_SET.format(node=node)
+            (directory / f"{node}.toml").write_text(text + items + more)
 
     def _example(self, name: str) -> str:
         text = (EXAMPLES / name).read_text()
@@ -151,7 +157,8 @@ class Cluster:
             (self.directory / "both.pem").write_text("".join([file.read_text() for file in files]))
         return text
 
-    def _with_ports(self, text: str) -> str:
+    def with_ports(self, text: str) -> str:
+        """A text with the ports of this cluster in place of those that are written in it."""
         return re.sub(r"\b8\d{3}\b", lambda found: str(self._ports[int(found[0])]), text)
 
     def port(self, written: int) -> int:
