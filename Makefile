@@ -119,7 +119,7 @@ test-fast: setup ## the tests without a JVM, a browser, published clients and lo
 test-spark: setup $(INTEROP)/kafka/.stamp ## the long Spark tests: Spark Connect, a cluster of processes, Kafka, many kills
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m spark_long tests/pipeline $(ARGS)
 
-test-interop-long: setup compiled interop-setup system-setup ## all that the published clients of Java and of the previous generation can do
+test-interop-long: setup compiled interop-setup system-setup ## all that the published clients of Java and of the previous generation can do, and all clients behind balancers
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m interop_long tests/interop $(ARGS)
 
 test-prometheus: setup compiled system-setup ## a real Prometheus scrapes a server for a minute

@@ -1,8 +1,8 @@
 #!/bin/sh
 # system.sh: makes sure that the system has what the tests need beyond the package registries of Python and Node.js:
 # Chromium for the page, curl for the sessions of the specification, openssl and PostgreSQL for the TLEX hub, slowhttptest
-# for slow clients, HAProxy and nginx for servers behind a balancer, Prometheus for /metrics, a C compiler for the benchmarks, a JDK and Maven for the published Java clients and adapters. As root on
-# Debian what is missing is installed.
+# for slow clients, HAProxy and nginx for servers behind a balancer, Prometheus for /metrics, a C compiler for the benchmarks,
+# a JDK and Maven for the published Java clients and adapters. As root on Debian what is missing is installed.
 set -eu
 
 has_browser() {

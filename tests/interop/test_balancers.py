@@ -69,6 +69,7 @@ def expect_all_at(node: str, clients: dict[str, PublishedClient]) -> None:
     for client in clients.values():
         update = client.expect("update", subscription=more)
         assert update["values"]["node"] == node
+        client.unsubscribe(more)
 
 
 def check_story(clients: dict[str, PublishedClient]) -> None:

@@ -68,7 +68,7 @@ from penstock.adapters import DataAdapter
 
 
 class Beats(DataAdapter):
-    """Every item has the time in steps of 50 ms, a checksum of it and of the item, and who tells it."""
+    """Every item has the time in steps of 200 ms, a checksum of it and of the item, and who tells it."""
 
     def __init__(self, node):
         self.node = node
@@ -84,10 +84,10 @@ class Beats(DataAdapter):
         while True:
             for item in self.items:
                 self.update(item, self.values(item))
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
 
     def values(self, item):
-        beat = str(time.time_ns() // 50_000_000)
+        beat = str(time.time_ns() // 200_000_000)
         return {"beat": beat, "check": str(zlib.crc32(f"{item} {beat}".encode())), "node": self.node}
 
     async def subscribe(self, item):
@@ -98,13 +98,13 @@ class Beats(DataAdapter):
         self.items.discard(item)
 '''
 # Seconds of a beat.
-BEAT = 0.05
+BEAT = 0.2
 FIELDS = ["beat", "check", "node"]
 
 
 def is_right(item: str, values: dict[str, Any]) -> bool:
     """Whether a node can have told these values."""
-    return values["check"] == str(zlib.crc32(f"{item} {values['beat']}".encode()))
+    return bool(values["check"] == str(zlib.crc32(f"{item} {values['beat']}".encode())))
 
 
 def program(name: str) -> str:
@@ -159,7 +159,7 @@ class Cluster:
 
     def with_ports(self, text: str) -> str:
         """A text with the ports of this cluster in place of those that are written in it."""
-        return re.sub(r"\b8\d{3}\b", lambda found: str(self._ports[int(found[0])]), text)
+        return re.sub(r"\b8\d{3}\b", lambda found: str(self.port(int(found[0]))), text)
 
     def port(self, written: int) -> int:
         """The port that stands for one of the files."""
