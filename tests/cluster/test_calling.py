@@ -203,6 +203,20 @@ def test_another_epoch_is_asked_again_only_what_may_be_done_twice() -> None:
     assert ends.begun() == ["login", "later"]
 
 
+def test_what_is_no_more_is_not_asked_about_again() -> None:
+    ends = Ends()
+    ends.caller.begin(ends.now, EPOCH)
+    ends.ask("welcome", about="S")
+    ends.ask("other", about="T")
+    ends.caller.ask_only_now("S")
+    ends.ask("closed", about="S")
+    ends.there.clear()
+    ends.caller.begin(ends.now, EPOCH + 1)
+    ends.callee.begin("run", EPOCH + 1)
+    ends.carry()
+    assert ends.begun() == ["other", "closed"]
+
+
 def test_the_same_epoch_is_asked_again_at_once() -> None:
     ends = Ends()
     ends.caller.begin(ends.now, EPOCH)

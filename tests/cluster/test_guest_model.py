@@ -39,7 +39,7 @@ KINDS = (
     "second",
     "grace",
 )
-moves = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 30)), max_size=60)
+moves = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 30)), min_size=20, max_size=80)
 
 
 class Witness(Judge):
@@ -64,6 +64,7 @@ class Play:
             self.new_edge(name)
         self.tasks: set[asyncio.Task[None]] = set()
         self.numbers = 0
+        self.asking: set[tuple[str, int]] = set()
 
     def new_edge(self, name: str) -> None:
         self.runs += 1
@@ -104,12 +105,14 @@ class Play:
             self.replace_hub()
         elif found := self.sessions():
             edge, session = found[index % len(found)]
-            self.with_session(kind, index, edge, session)
+            if kind == "close":
+                session.close(Cause.DESTROYED_BY_CLIENT, "bye")
+            elif session.id in edge.link.calls.residents:
+                self.with_session(kind, index, edge, session)
 
     def with_session(self, kind: str, index: int, edge: EdgeSide, session: Session) -> None:
-        if kind == "close":
-            session.close(Cause.DESTROYED_BY_CLIENT, "bye")
-        elif kind == "end":
+        """Clients know a session when it has been welcomed."""
+        if kind == "end":
             self.world.handle.end_session(session.id)
         elif kind == "subscribe":
             self.start(self.subscribe(edge, session, index % 3))
@@ -133,11 +136,15 @@ class Play:
             await edge.open()
 
     async def subscribe(self, edge: EdgeSide, session: Session, kind: int) -> None:
-        number = next(number for number in range(1, 99) if number not in session.subscriptions)
+        # Doors do not ask for a number that they are asking for already.
+        taken = {*session.subscriptions, *[number for id, number in self.asking if id == session.id]}
+        number = next(number for number in range(1, 99) if number not in taken)
+        self.asking.add((session.id, number))
         wish = PlainWish("HAND", ("gold", "private", "gold")[kind], "x", "MERGE", "odd" if kind == 2 else None)
         with suppress(Refusal):
             session.check_new(number)
             await edge.subscribe(session, number, wish)
+        self.asking.remove((session.id, number))
 
     def replace_hub(self) -> None:
         self.check_history()

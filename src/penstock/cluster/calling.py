@@ -157,6 +157,12 @@ class FabricCaller:
         for call in list(self._pending.values()):
             self._tell(call, now)
 
+    def ask_only_now(self, about: str) -> None:
+        """What has been asked about a subject that is no more is not asked of another epoch."""
+        for call in self._pending.values():
+            if call.about == about:
+                call.repeatable = False
+
     def stop(self) -> None:
         """There is nobody to ask for now."""
         self._epoch = 0

@@ -89,6 +89,7 @@ class EdgeCalls:
         # Whether the hub knows all residents; and who tells it.
         self._presented = True
         self._presenting: asyncio.Task[None] | None = None
+        self._round = 0
         self._orders: dict[str, Callable[[Raw], None]] = {
             "end_session": self._end_session,
             "end_after": self._end_after,
@@ -205,13 +206,15 @@ class EdgeCalls:
 
     async def _introduce(self) -> None:
         """Have the hub know all residents. What it has closed, or does not want, ends here."""
-        present = PresentBody(tuple(self.residents), tuple(self.coming))
-        unknown = decode_body(list[str], await self.ask("present", present))
+        self._round += 1
+        now = self._round
+        present = PresentBody(now, tuple(self.residents), tuple(self.coming))
+        unknown = decode_body(list[str], await self.ask("present", present, repeatable=False))
         while unknown:
             some, unknown = unknown[:ADOPTED_AT_ONCE], unknown[ADOPTED_AT_ONCE:]
             entries = [self._entry(self.residents[session]) for session in some if session in self.residents]
-            refused = decode_body(list[str], await self.ask("adopt", AdoptBody(tuple(entries), not unknown)))
-            for session in refused:
+            adopt = AdoptBody(now, tuple(entries), not unknown)
+            for session in decode_body(list[str], await self.ask("adopt", adopt, repeatable=False)):
                 resident = self.residents.get(session)
                 if resident is not None:
                     # The cause after which clients open a new session by themselves.
@@ -300,6 +303,9 @@ class EdgeCalls:
     def forget(self, session: AttendedSession) -> None:
         """The session is gone for good."""
         self.residents.pop(session.id, None)
+        if session.id in self.coming:
+            # Another hub would welcome it, and never hear of its end.
+            self._caller.ask_only_now(session.id)
         self.tell("session_closed", SessionBody(session.id), session.id)
 
 

@@ -231,6 +231,8 @@ class Edge:
         self.lost_at: float | None = None
         # Set when the hub knows all sessions that the edge has had before it came.
         self.settled = asyncio.Event()
+        # The latest time that it has said which it has.
+        self.round = 0
         self.caller = FabricCaller(str(owner.epoch), send)
         self.callee = FabricCallee(send, partial(owner.begin, self))
         self.callee.begin(run, owner.epoch)
@@ -589,6 +591,9 @@ class Guests:
 
     async def _present(self, edge: Edge, question: Question) -> bytes:
         body = decode_body(PresentBody, question.body)
+        if body.round < edge.round:
+            raise Refusal(Reason.INVALID, "The edge has said since which sessions it has")
+        edge.round = body.round
         there = {*body.sessions, *body.coming}
         for guest in list(edge.guests.values()):
             if guest.id not in there and guest.number < question.number:
@@ -596,12 +601,17 @@ class Guests:
         # Those that it no longer has need no end.
         edge.ended &= there
         unknown = [session for session in body.sessions if session not in edge.guests]
-        if not unknown:
+        if unknown:
+            edge.settled.clear()
+        else:
             edge.settle()
         return encode_body(unknown)
 
     async def _adopt(self, edge: Edge, question: Question) -> bytes:
         body = decode_body(AdoptBody, question.body)
+        if body.round != edge.round:
+            # Sessions may have ended since.
+            raise Refusal(Reason.INVALID, "The edge has said since which sessions it has")
         refused = [one.session.session for one in body.sessions if not self._take_in(edge, question.number, one)]
         if body.is_last:
             edge.settle()

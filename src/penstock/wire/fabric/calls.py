@@ -247,9 +247,10 @@ def push_request(body: PushBody) -> push.PushControl:
 
 class PresentBody(Struct, array_like=True, frozen=True):
     """All sessions of an edge; `coming` are those that the hub is being asked about. Answered by those that the hub
-    does not know: they are to be adopted.
+    does not know: they are to be adopted. `round` counts up: what belongs to one before the latest is too old.
     """
 
+    round: int
     sessions: tuple[str, ...]
     coming: tuple[str, ...]
 
@@ -278,6 +279,7 @@ class AdoptedSession(Struct, array_like=True, frozen=True):
 class AdoptBody(Struct, array_like=True, frozen=True):
     """Answered by the names of those that are to be closed. `is_last`: all others have been adopted before."""
 
+    round: int
     sessions: tuple[AdoptedSession, ...]
     is_last: bool
 
