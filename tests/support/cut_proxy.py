@@ -42,6 +42,11 @@ class CutProxy:
         self.port = 0
 
     @property
+    def target(self) -> tuple[str, int]:
+        """Where the next connection goes."""
+        return self._target
+
+    @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
@@ -114,7 +119,7 @@ class CutProxy:
 
     async def _connect(self, pair: _Pair) -> None:
         try:
-            await self._loop.create_connection(lambda: pair.server, *self._target)
+            await self._loop.create_connection(lambda: pair.server, *self.target)
         except OSError:
             pair.reset()
 

@@ -5,6 +5,8 @@ Whole connections are handed over in `penstock.transport`; here are only the que
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from penstock.doors.stream.link import StreamLink
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.identity import node_of
@@ -45,7 +47,7 @@ async def passed_on(
 ) -> tuple[int, bytes] | None:
     """Status and body of what another worker answers to one request of a client; None if it does not."""
     # Any path will do that the listener serves.
-    path = f"{link.entrance.paths[0].rstrip('/')}/lightstreamer/{name}.txt"
+    path = f"{quote(link.entrance.paths[0].rstrip('/'))}/lightstreamer/{name}.txt"
     body = line.encode()
     request = f"POST {path}?{query} HTTP/1.0\r\ncontent-length: {len(body)}\r\n\r\n".encode("latin-1") + body
     parcel = Parcel(link.entrance.name, link.address, link.client_port, link.principal)
