@@ -1,4 +1,5 @@
-"""A burst of requests on one WebSocket, over real sockets: all are answered, and little of it waits in memory."""
+"""A burst of requests on one WebSocket or in one HTTP body, over real sockets: all are answered, and little of it waits
+in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from penstock.kernel.ports import SessionFacts
 from tests.adapters.stage import SetServer
 from tests.conformance.phrases import add
 from tests.support.background import BackgroundServer
-from tests.support.raw import TIMEOUT, Socket, params
+from tests.support.raw import PROTOCOL, TIMEOUT, Socket, params
 
 MESSAGES = 2_000
 SUBSCRIPTIONS = 3_000
@@ -174,6 +175,24 @@ def test_a_message_that_others_wait_for_is_taken_in_although_there_is_no_room() 
             f"MSGDONE,s,{number}" for number in range(1, LIMIT + 2)
         ]
         assert "REQOK,late" in lines
+
+
+def test_what_one_http_body_asks_for_is_answered_in_one_piece() -> None:
+    """Clients of version 8 take the first piece for the whole answer, and close the connection."""
+    numbers = range(1, 3 * LIMIT + 1)
+    batch = [params(reqId=number, message=f"m{number}", sequence="s", msg_prog=number) for number in numbers]
+    with slow_server() as (server, waits), server.open("TEST") as stream, server.exchange.http() as http:
+        http.post("msg", "\r\n".join(batch), f"LS_protocol={PROTOCOL}&LS_session={stream.session}")
+        while not waits.asked:
+            server.call(int)
+        # Some have been accepted, and the others wait for room. So much for this turn of the loop.
+        server.call(int)
+        server.call(waits.gate.set)
+        http.read_head()
+        assert "transfer-encoding" not in http.headers
+        assert http.read_body().decode().split("\r\n")[:-1] == [f"REQOK,{number}" for number in numbers]
+        done = [stream.read_until("MSGDONE")[-1] for _ in numbers]
+        assert done == [f"MSGDONE,s,{number}" for number in numbers]
 
 
 def test_a_message_that_waits_for_room_is_refused_when_its_session_ends() -> None:

@@ -1,7 +1,8 @@
 """The response to one HTTP request: a complete answer, or the stream connection of a session.
 
-It becomes a complete answer with Content-Length (and gzip where worthwhile) if it is finished before its first write,
-else a chunked stream, or for HTTP/1.0 one that ends with the connection. Specification: TLCP chapter 1 and appendix C.
+An answer is written when it is complete, with Content-Length (and gzip where worthwhile). So is a session's stream that
+ends in its first turn; any other is chunked, or for HTTP/1.0 ends with the connection. Specification: TLCP chapter 1
+and appendix C.
 """
 
 from __future__ import annotations
@@ -137,7 +138,9 @@ class HttpResponse:
         self._lines.extend(lines)
         size = sum(map(len, lines))
         self._written += size
-        self._flush_later()
+        # Clients of version 8 take the first piece of an answer for all of it, and close the connection.
+        if self.session is not None:
+            self._flush_later()
         return size
 
     def send(self, batch: Batch) -> None:
