@@ -15,11 +15,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# The right moment for something, by all that the server has sent so far.
+Moment = Callable[[bytes], bool]
+
 # Seconds that a call waits for the proxy's own thread.
 PATIENCE = 20.0
 
 # Switched on, and no seconds to linger: closing drops what is unsent and resets the connection.
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+def at_once(sent: bytes) -> bool:
+    return True
 
 
 class CutProxy:
@@ -37,6 +44,7 @@ class CutProxy:
         self._swallowing = False
         self._swallowed = bytearray()
         self._sent = bytearray()
+        self._recorded = asyncio.Event()
         self._changed = threading.Condition()
         self._accepted = 0
         self.port = 0
@@ -63,22 +71,21 @@ class CutProxy:
         """Reset new connections as soon as they come."""
         self._call(self._set_refusing, True)
 
-    def stall(self) -> None:
+    def stall(self, once: Moment = at_once) -> None:
         """Forward nothing, in no direction, and keep the connections: a network that has gone silent."""
-        self._call(self._set_stalled, True)
+        self._call_once(once, self._set_stalled, True)
 
-    def swallow(self) -> None:
+    def swallow(self, once: Moment = at_once) -> None:
         """Lose what the server sends from now on, its closing as well; to the server it looks delivered.
 
-        To be followed by `cut`: the client cannot make sense of what would come later.
+        Until `cut`: the client could not make sense of what would come later.
         """
-        self._call(self._set_swallowing, True)
+        self._call_once(once, self._start_swallowing)
 
     def resume(self) -> None:
         """Accept and forward again."""
         self._call(self._set_refusing, False)
         self._call(self._set_stalled, False)
-        self._call(self._set_swallowing, False)
 
     def wait_until_swallowed(self, text: bytes) -> None:
         """Wait until the server has sent this text to nobody."""
@@ -128,6 +135,7 @@ class CutProxy:
 
     def record(self, data: bytes) -> None:
         self._sent += data
+        self._recorded.set()
 
     def is_swallowed(self, data: bytes) -> bool:
         """Whether data from the server is lost; none for its closing."""
@@ -141,15 +149,16 @@ class CutProxy:
         pairs = [pair for pair in self._pairs if pair.client.open]
         for pair in list(self._pairs):
             pair.reset()
+        # At once, because a client that is quick is back before the test could say so.
+        self._swallowing = False
         return len(pairs)
 
     def _set_refusing(self, refusing: bool) -> None:
         self._refusing = refusing
 
-    def _set_swallowing(self, swallowing: bool) -> None:
-        self._swallowing = swallowing
-        if not swallowing:
-            self._swallowed.clear()
+    def _start_swallowing(self) -> None:
+        self._swallowing = True
+        self._swallowed.clear()
 
     def _set_stalled(self, stalled: bool) -> None:
         self.stalled = stalled
@@ -164,6 +173,18 @@ class CutProxy:
             return function(*arguments)
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE)
+
+    def _call_once(self, once: Moment, function: Callable[..., None], *arguments: object) -> None:
+        """Call it in the very turn of the loop in which the moment has come."""
+
+        async def run() -> None:
+            async with asyncio.timeout(PATIENCE):
+                while not once(self.sent):
+                    self._recorded.clear()
+                    await self._recorded.wait()
+            function(*arguments)
+
+        asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
     def __enter__(self) -> CutProxy:
         self._thread.start()
