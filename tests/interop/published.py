@@ -58,12 +58,13 @@ TRUST = {"SSL_CERT_FILE": str(CERTIFICATE), "NODE_EXTRA_CA_CERTS": str(CERTIFICA
 PATIENCE = 20.0
 
 # Clients notice a broken connection by these times (in milliseconds), if at all; the defaults add up to ten seconds.
+# The delay is also what they wait for an answer when they connect: without one they give a transport up for good.
 QUICK = {
     "KeepaliveInterval": 400,
     "StalledTimeout": 200,
     "ReconnectTimeout": 400,
     "IdleTimeout": 500,
-    "RetryDelay": 400,
+    "RetryDelay": 1_500,
     "FirstRetryMaxDelay": 50,
 }
 

@@ -63,9 +63,9 @@ class CutProxy:
         """All that the server has sent so far, swallowed or not."""
         return bytes(self._sent)
 
-    def cut(self) -> int:
+    def cut(self, once: Moment = at_once) -> int:
         """Reset every connection on both sides; the number of clients that were connected."""
-        return self._call(self._cut)
+        return self._call_once(once, self._cut)
 
     def refuse(self) -> None:
         """Reset new connections as soon as they come."""
@@ -174,17 +174,17 @@ class CutProxy:
 
         return asyncio.run_coroutine_threadsafe(run(), self._loop).result(PATIENCE)
 
-    def _call_once(self, once: Moment, function: Callable[..., None], *arguments: object) -> None:
+    def _call_once(self, once: Moment, function: Callable[..., T], *arguments: object) -> T:
         """Call it in the very turn of the loop in which the moment has come."""
 
-        async def run() -> None:
+        async def run() -> T:
             async with asyncio.timeout(PATIENCE):
                 while not once(self.sent):
                     self._recorded.clear()
                     await self._recorded.wait()
-            function(*arguments)
+            return function(*arguments)
 
-        asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
     def __enter__(self) -> CutProxy:
         self._thread.start()
