@@ -13,11 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
 import pytest
 
 from penstock import __version__
 from penstock.adapters import AdapterSet
 from penstock.adapters.api import Journaling
+from penstock.adapters.loading import Loader
 from penstock.client.connection import Client, connect
 from penstock.client.subscription import Subscription
 from penstock.config import load
@@ -25,7 +27,10 @@ from penstock.log import get
 from penstock.monitor.statistics import FIELDS
 from penstock.server import Server
 from penstock.services.overview import LIBRARIES, LICENCES
+from tests.adapters.access.world import password_of, write_users
 from tests.conformance.phrases import add, batch, row
+from tests.doors.tlex.site import Site as TlexSite
+from tests.doors.tlex.site import plain
 from tests.support.background import BackgroundServer, MonitoredServer
 from tests.support.process import ServerProcess
 from tests.support.push_lines import push
@@ -152,6 +157,13 @@ STATISTICS: dict[str, Claim] = {
     "JOURNAL.FAILED": ZERO,
     "AGE.MAX": HAPPENS,
     "LOOP.LAG_MAX": HAPPENS,
+    "DITTO.COMMANDS_SEC": HAPPENS,
+    "DITTO.EVENTS_SEC": HAPPENS,
+    "DITTO.STREAMS": last(among("1")),
+    # A controller, and a broker that does not read.
+    "TLEX.SESSIONS": last(among("2")),
+    "TLEX.PAYLOADS_SEC": HAPPENS,
+    "TLEX.DROPPED": last(at_least(1)),
     "PIPELINE.QUERIES": last(among("1")),
     "PIPELINE.LAG": last(among("1500", "1500.0")),
 }
@@ -298,23 +310,46 @@ def asked(name: str) -> list[str]:
 # -- a server at work --------------------------------------------------------------------------------------------------
 
 
+CONFIGURED = f"""
+[push]
+enabled = true
+[push.apple."{APPLICATION}"]
+min_send_delay_millis = 0
+[ditto]
+adapter_set = "SITE"
+[adapters.SITE.metadata]
+adapter = "access"
+parameters = {{ users = "users" }}
+[tlex]
+enabled = true
+port = 0
+queue_frames = 20
+tlc = {{ payloads_per_second = 1_000_000, kilobytes_per_second = 1_000_000 }}
+broker = {{ keep_alive_millis = 60_000 }}
+"""
+
+
 class WorkingServer(MonitoredServer):
-    """With a folder for its data, in which a pipeline has left its status, room for three sessions, a journal and push
-    notifications.
+    """With a folder for its data, in which a pipeline has left its status, room for three sessions, a journal, push
+    notifications, things and traffic lights.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, lights: str) -> None:
+        """`lights` is the address of the database of traffic lights."""
         settings = {"limits.max_sessions": 3, "pipeline.token": "hunter2"}
         super().__init__(settings)
         file = directory / "penstock.toml"
-        file.write_text(f'[push]\nenabled = true\n[push.apple."{APPLICATION}"]\nmin_send_delay_millis = 0\n')
-        self._loaded = load(file, {"stream.port": 0, "api.port": 0, "log.level": "error", **settings})
+        file.write_text(CONFIGURED)
+        write_users(directory / "users", {"alice": []})
+        settings |= {"stream.port": 0, "api.port": 0, "log.level": "error", "tlex.store": lights}
+        self._loaded = load(file, settings)
         self._directory = directory
 
     def make(self) -> Server:
         journal = {"HAND": Journaling(("a",), "ack")}
         sets = [AdapterSet("TEST", self.metadata, self.adapters(), journal=journal)]
-        return Server(self._loaded.config, sets, data_dir=self._directory, origins=self._loaded.origins)
+        loader = Loader(self._loaded.directory, self._loaded.place)
+        return Server(self._loaded.config, sets, loader, self._directory, origins=self._loaded.origins)
 
 
 class Told:
@@ -331,14 +366,14 @@ class Told:
             self.snapshots[name] += update.is_snapshot
 
 
-async def listen(server: WorkingServer, told: Told, clients: ExitStack) -> None:
+async def listen(server: WorkingServer, lights: TlexSite, told: Told, clients: ExitStack) -> None:
     async with connect(server.url, adapter_set="TEST", user="otto") as client:
         followers = [asyncio.ensure_future(told.follow(name, subscribed(client, name))) for name in MONITORED]
         feed = server.server.kernel.feeds["TEST", "MONITOR"]
         async with asyncio.timeout(PATIENCE):
             while set(feed.items) != set(MONITORED):  # noqa: ASYNC110 - the server has a loop of its own
                 await asyncio.sleep(0.01)
-        await asyncio.to_thread(work, server, clients)
+        await asyncio.to_thread(work, server, lights, clients)
         log.error("it is written for a test", address="192.0.2.7")
         async with asyncio.timeout(PATIENCE):
             while not complete(told):
@@ -360,6 +395,8 @@ def complete(told: Told) -> bool:
         and len(told.values["monitor_history"]) > 0
         # Sessions are counted once a second, whatever the test does.
         and any(values["CLIENTS.POLLING_SESSIONS"] == "1" for values in told.values["monitor_statistics"][-1:])
+        # The stream begins after its head was sent.
+        and told.values["monitor_statistics"][-1]["DITTO.STREAMS"] == "1"
         and len(told.values["monitor_adapters"]) > 4
         # Notifications are sent one after the other.
         and int(told.values["monitor_statistics"][-1]["PUSH_NOTIFICATIONS.TOTAL_SENT"] or 0) >= 5 * ROUNDS
@@ -371,9 +408,9 @@ def subscribed(client: Client, name: str) -> Subscription:
     return client.subscribe(name, asked(name), mode=facts.mode, data_adapter="MONITOR", snapshot=facts.has_snapshot)
 
 
-def work(server: WorkingServer, clients: ExitStack) -> None:
+def work(server: WorkingServer, lights: TlexSite, clients: ExitStack) -> None:
     """A client that streams within 40 kbit/s, one that polls, one for whom there is no room; events, messages, and
-    notifications.
+    notifications; things, and somebody who watches them; a traffic light, and a broker that does not read.
     """
     exchange = Exchange(server.host, server.port)
     streaming = clients.enter_context(exchange.stream(user="ann", requested_max_bandwidth=40))
@@ -389,7 +426,19 @@ def work(server: WorkingServer, clients: ExitStack) -> None:
     ]
     (refusal,) = exchange.request("create_session", params(adapter_set="TEST", user="eve"))
     assert refusal.startswith("CONERR")
+    things = httpx.Client(base_url=f"{lights.api}/api/2", auth=("alice", password_of("alice")), timeout=PATIENCE)
+    clients.enter_context(things)
+    clients.enter_context(things.stream("GET", "/things", headers={"accept": "text/event-stream"}))
+    (light,) = lights.tlcs(1)
+    broker, controller = lights.join("Broker", light), lights.controller(light)
+    broker_counters = lights.door.hub.sessions[broker.token].counters
+    while not broker_counters.dropped:
+        controller.send(plain("x" * 50_000))
+        controller.synchronize()
     for number in range(ROUNDS):
+        assert things.put(f"/things/ns:{number}", json={}).status_code == 201
+        controller.send(plain("green"))
+        controller.synchronize()
         for event in range(5):
             server.update("a", x=f"{number}.{event}")
             streaming.read_until("U")
@@ -406,10 +455,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     status = {"name": "candles", "state": "running", "updated": datetime.now(UTC).isoformat(), "lag_seconds": 1.5}
     status |= {"batch": 7, "batch_millis": 250, "rows_per_second": 12.5}
     (directory / "pipeline" / "candles.json").write_text(json.dumps(status))
+    database = f"sqlite:///{directory / 'lights.db'}"
     found = Told()
-    with WorkingServer(directory) as server, ExitStack() as clients:
+    server = WorkingServer(directory, database)
+    with TlexSite(directory, url=database, background=server) as lights, ExitStack() as clients:
         found.port = server.port
-        asyncio.run(listen(server, found, clients))
+        asyncio.run(listen(server, lights, found, clients))
         yield found
 
 

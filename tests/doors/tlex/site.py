@@ -38,8 +38,16 @@ NOON = 1_700_000_000_000
 class Site:
     """A context manager. Tokens of accounts are made when they are first needed."""
 
-    def __init__(self, directory: Path, overrides: Mapping[str, object] | None = None, url: str | None = None) -> None:
-        """The database is a file in `directory`, or that of `url`."""
+    def __init__(
+        self,
+        directory: Path,
+        overrides: Mapping[str, object] | None = None,
+        url: str | None = None,
+        background: BackgroundServer | None = None,
+    ) -> None:
+        """The database is a file in `directory`, or that of `url`. `background` is a server that has this database and
+        an open TLEX door already, in place of one with the settings `overrides`.
+        """
         url = url or f"sqlite:///{directory / 'store.db'}"
         self.store = Store.open(url)
         self.accounts: dict[str, str] = {}
@@ -47,7 +55,7 @@ class Site:
         self._numbers = itertools.count(1)
         self._peers: list[Peer] = []
         settings = {"tlex.enabled": True, "tlex.port": 0, "tlex.tls_port": 0, "tlex.store": url}
-        self.background = BackgroundServer({**settings, **(overrides or {})})
+        self.background = background or BackgroundServer({**settings, **(overrides or {})})
 
     def __enter__(self) -> Site:
         self.background.__enter__()
