@@ -17,7 +17,7 @@ from penstock.cluster.calling import (
     FabricCaller,
     Question,
 )
-from penstock.cluster.refusals import Unanswered, refusal_of
+from penstock.cluster.refusals import CallUnanswered, refusal_of
 from penstock.kernel.errors import Reason, Refusal
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.wire.fabric.calls import decode_body, encode_body
@@ -164,7 +164,7 @@ def test_a_call_that_nobody_says_a_word_about_is_given_up_and_is_not_begun_after
     ends.ask("a", about="S")
     late = ends.there.pop()
     ends.tick(PATIENCE)
-    assert isinstance(ends.answers["a"], Unanswered)
+    assert isinstance(ends.answers["a"], CallUnanswered)
     assert "unknown" in ends.outcome("a")
     ends.ask("b", about="S")
     ends.there.reverse()
@@ -467,7 +467,7 @@ class UnreliableFabric(RuleBasedStateMachine):
                 continue
             self.answered.add(text)
             begun = any(other == text for _, other in self.done)
-            if isinstance(answered, Unanswered):
+            if isinstance(answered, CallUnanswered):
                 is_certain = "not done" in answered.message or "not sent" in answered.message
                 assert is_certain or "unknown" in answered.message
                 assert not (is_certain and begun)

@@ -45,7 +45,7 @@ moves = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 30)), min_size
 class Witness(Judge):
     """Tells apart which session a subscription is of."""
 
-    async def subscribed(self, session: SessionFacts, subscription: SubscriptionFacts) -> None:  # type: ignore[override]
+    async def subscribed(self, session: SessionFacts, subscription: SubscriptionFacts) -> None:
         self.heard.append(("subscribed", session.id, subscription.number))
 
     def unsubscribed(

@@ -20,7 +20,7 @@ from penstock.cluster.conversions import (
 )
 from penstock.cluster.derived import real_name
 from penstock.cluster.edge_calls import EdgeCalls, Resident
-from penstock.cluster.refusals import Unanswered
+from penstock.cluster.refusals import CallUnanswered
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.messages import NEVER_PROCESSED, Message
 from penstock.kernel.ports import (
@@ -102,7 +102,7 @@ class EdgeAuthority:
         try:
             late = partial(self._undo, session, number)
             answer = await self._calls.ask("resolve", ResolveBody(session.id, number, asked), session.id, late=late)
-        except Unanswered:
+        except CallUnanswered:
             # It may have been granted.
             self._tell_end(session, number, ())
             raise
@@ -156,7 +156,7 @@ class EdgeAuthority:
 
 def _settle(session: AttendedSession, message: Message, answered: Answered) -> None:
     """Tell the outcome of a message to the kernel."""
-    if isinstance(answered, Unanswered):
+    if isinstance(answered, CallUnanswered):
         session.messages.failed(message, NEVER_PROCESSED, answered.message)
         return
     if isinstance(answered, CallRefused):

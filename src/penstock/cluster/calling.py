@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec import Raw
 
-from penstock.cluster.refusals import Unanswered, refused
+from penstock.cluster.refusals import CallUnanswered, refused
 from penstock.kernel.errors import Refusal
 from penstock.push.refusals import PushRefusal
 from penstock.wire.fabric.messages import Call, CallDone, CallNoted, CallRefused, encode
@@ -40,7 +40,7 @@ MAX_HELD = 10_000
 VOID = ""
 _NIL = b"\xc0"
 
-Answered: TypeAlias = Raw | CallRefused | Unanswered
+Answered: TypeAlias = Raw | CallRefused | CallUnanswered
 
 # Takes what became of a call. Must not raise.
 Done: TypeAlias = Callable[[Answered], None]
@@ -130,11 +130,11 @@ class FabricCaller:
         One that is not `repeatable` is not asked again of another epoch if it may have been done in the one before.
         """
         if self._ended:
-            done(Unanswered(self._ended))
+            done(CallUnanswered(self._ended))
             return
         floor = self._floor()
         if len(self._pending) >= self._max_pending or self._number - floor >= MAX_SPREAD:
-            done(Unanswered(f"{len(self._pending)} requests wait for the hub already; this one was not sent"))
+            done(CallUnanswered(f"{len(self._pending)} requests wait for the hub already; this one was not sent"))
             return
         self._number += 1
         previous = self._latest.get(about, 0) if about else 0
@@ -153,7 +153,7 @@ class FabricCaller:
                 if call.repeatable and call.method != VOID:
                     call.sent = 0
                 else:
-                    self._settle(call, Unanswered("The hub was lost; whether this was done is unknown"))
+                    self._settle(call, CallUnanswered("The hub was lost; whether this was done is unknown"))
         for call in list(self._pending.values()):
             self._tell(call, now)
 
@@ -172,7 +172,7 @@ class FabricCaller:
         self._epoch = 0
         self._ended = text
         for call in list(self._pending.values()):
-            self._settle(call, Unanswered(text))
+            self._settle(call, CallUnanswered(text))
 
     def heard(self, now: float, answer: CallDone | CallRefused | CallNoted) -> None:
         call = self._pending.get(answer.number)
@@ -193,12 +193,12 @@ class FabricCaller:
 
     def _give_up(self, call: _Pending, now: float) -> None:
         if not call.sent:
-            self._settle(call, Unanswered("There is no hub; this was not done"))
+            self._settle(call, CallUnanswered("There is no hub; this was not done"))
             return
         done, call.done = call.done, _ignore
         call.method, call.body = VOID, _NIL
         self._tell(call, now)
-        done(Unanswered("The hub has not answered in time; whether this was done is unknown"))
+        done(CallUnanswered("The hub has not answered in time; whether this was done is unknown"))
 
     def _settle(self, call: _Pending, answered: Answered) -> None:
         # A call may have been settled from within another one's `done`.
@@ -327,7 +327,7 @@ class FabricCallee:
         elif answer:
             self._send(answer)
         else:
-            lost = Unanswered("This was done, or refused; the answer is no longer known")
+            lost = CallUnanswered("This was done, or refused; the answer is no longer known")
             self._send(encode(refused(self._run, number, lost)))
 
     def settle(self, run: str, number: int, answer: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.cluster.edge_calls import EdgeCalls
-from penstock.cluster.refusals import Unanswered
+from penstock.cluster.refusals import CallUnanswered
 from penstock.kernel.ports import AttendedSession
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.wire.fabric.calls import decode_body, push_body
@@ -52,5 +52,5 @@ class EdgeDesk:
         try:
             body = push_body(session.id, request)
             return decode_body(list[str], await self._calls.ask("push", body, session.id, repeatable=False))
-        except Unanswered as unanswered:
+        except CallUnanswered as unanswered:
             raise PushRefusal(PushReason.UNAVAILABLE, unanswered.message) from None

@@ -16,7 +16,7 @@ from msgspec import Raw
 from penstock.cluster.calling import PATIENCE, Answered, Done, FabricCallee, FabricCaller, Question
 from penstock.cluster.conversions import admission_body, facts_body
 from penstock.cluster.derived import is_derived
-from penstock.cluster.refusals import Unanswered, refusal_of
+from penstock.cluster.refusals import CallUnanswered, refusal_of
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.ports import AttendedSession, Clock
@@ -167,7 +167,7 @@ class EdgeCalls:
         repeatable: bool = True,
         late: Callable[[Answered], None] | None = None,
     ) -> Raw:
-        """The answer; raises a Refusal or a PushRefusal, and `Unanswered` if there is none.
+        """The answer; raises a Refusal or a PushRefusal, and `CallUnanswered` if there is none.
 
         `late` gets the answer if nobody waits for it any more.
         """
@@ -187,7 +187,7 @@ class EdgeCalls:
     def _told(self, method: str, answered: Answered) -> None:
         if isinstance(answered, CallRefused):
             log.info("the hub refuses", call=method, reason=answered.text)
-        elif isinstance(answered, Unanswered):
+        elif isinstance(answered, CallUnanswered):
             # The hub has to compare what it knows with what there is.
             self._presented = False
 

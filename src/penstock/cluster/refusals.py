@@ -12,7 +12,7 @@ from penstock.wire.fabric.messages import CallRefused
 PUSH = "push."
 
 
-class Unanswered(Refusal):
+class CallUnanswered(Refusal):
     """A call that has no answer, and will not get one. Its message says whether it may have been done."""
 
     def __init__(self, message: str) -> None:

@@ -1,3 +1,0 @@
-"""What `tests.contract.test_metadata_adapters` says, with guests."""
-
-from tests.contract.test_metadata_adapters import *  # noqa: F403
