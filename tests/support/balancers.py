@@ -134,7 +134,7 @@ class Cluster:
         self.directory = directory
         self.balancer = balancer
         self._tls = tls
-        self._ports = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
+        self._ports: dict[int, int] = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
         self._nodes: dict[str, Forked] = {}
         self._balancing: subprocess.Popen[bytes] | None = None
         (directory / "beats.py").write_text(BEATS)
