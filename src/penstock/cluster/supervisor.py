@@ -51,6 +51,9 @@ HUB_GRACE = 60.0
 # Bytes read at once.
 PIECE = 1 << 16
 
+# What starts a worker; its name and the two sockets follow.
+COMMAND = (sys.executable, "-P", "-m", "penstock.worker")
+
 
 class Worker:
     """One of the processes, and those that took its place."""
@@ -196,6 +199,7 @@ class Supervisor:
             if self._stops_asked > 1:
                 log.warning("stopped immediately")
                 self._code = 1
+                self._first = None
                 self._kill_all()
             else:
                 self._stop(0)
@@ -223,15 +227,19 @@ class Supervisor:
         control, theirs = socket.socketpair()
         lines, out = socket.socketpair()
         with theirs, out:
-            command = [sys.executable, "-P", "-m", "penstock.worker", worker.name]
-            command += [str(theirs.fileno()), str(out.fileno())]
-            worker.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno(), out.fileno()],
-                # So that Ctrl-C reaches them through us, in order.
-                start_new_session=True,
-            )
+            try:
+                worker.process = subprocess.Popen(
+                    [*COMMAND, worker.name, str(theirs.fileno()), str(out.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno(), out.fileno()],
+                    # So that Ctrl-C reaches them through us, in order.
+                    start_new_session=True,
+                )
+            except OSError as error:
+                control.close()
+                lines.close()
+                self._bury(worker, {"reason": f"no process for it: {error.strerror}"})
+                return
         worker.control, worker.lines = control, lines
         self._tell(worker, replace(self._task_of(worker.name, self._hub_ports), levels=self._levels))
         for each, read in ((control, self._hear), (lines, self._write_lines)):
@@ -309,15 +317,17 @@ class Supervisor:
             log.error("cannot start", reason=worker.reason)
             self._stop(1)
             return
-        lived = time.monotonic() - worker.started
-        if lived >= WELL:
+        self._bury(worker, {"reason": worker.reason} if worker.reason is not None else {"ended": _ended(code)})
+
+    def _bury(self, worker: Worker, why: dict[str, str]) -> None:
+        """It has died, or did not come to life: start it again, or give it up."""
+        if time.monotonic() - worker.started >= WELL:
             worker.deaths = 0
         if worker.ready is None:
             worker.failures += 1
-        why = {"reason": worker.reason} if worker.reason is not None else {"ended": _ended(code)}
         if worker.failures >= MAX_STARTS:
             log.error("worker cannot be started and is given up", worker=worker.name, starts=worker.failures, **why)
-            if worker.is_hub:
+            if worker.is_hub or not self._said_ready:
                 self._stop(1)
             return
         pause = PAUSES[min(worker.deaths, len(PAUSES) - 1)]
