@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.kernel.errors import Reason, Refusal
-from penstock.kernel.item import Mode
-from penstock.kernel.ports import DISTINCT_HISTORY
+from penstock.kernel.follower import Follower
+from penstock.kernel.item import Item, Mode
+from penstock.kernel.ports import DISTINCT_HISTORY, CheckedEvent, Event, ItemGrant
 from penstock.kernel.session import Binding
 from penstock.testing import Harness
 
@@ -304,3 +305,111 @@ def test_a_snapshot_held_by_congestion_is_not_slowed_down_either_and_survives_an
     harness.turn()
     lines = data(channel.take())
     assert lines == ["U,1,1,0", "U,1,1,1", "U,1,1,2", "EOS,1,1", "U,1,1,5"]
+
+
+# -- for those who hand an item on to other processes ------------------------------------------------------------------
+
+
+class _Tap(Follower):
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def follow(self, event: Event, whole: Event, snapshot: bool) -> None:
+        self.told.append(dict(event))
+
+    def repaired(self, event: Event, snapshot: bool) -> None:
+        self.told.append(("repaired", dict(event)))
+
+    def clear(self) -> None:
+        self.told.append("clear")
+
+    def end_of_snapshot(self) -> None:
+        self.told.append("end")
+
+
+def tapped(harness: Harness, mode: Mode) -> tuple[Item, _Tap]:
+    item, tap = harness.feed.kept_item("a"), _Tap()
+    item.join(Mode.RAW, tap)
+    item.mode = None if mode is Mode.RAW else mode
+    harness.feed.keep(item, mode)
+    return item, tap
+
+
+def test_who_follows_raw_events_is_told_of_clears_and_repairs() -> None:
+    harness = Harness(snapshots=False)
+    item, tap = tapped(harness, Mode.COMMAND)
+    harness.publish("a", key="k", command="ADD", x="1")
+    harness.feed.repair(item, [CheckedEvent({"key": "l", "command": "ADD"})], complete=True)
+    harness.feed.repair(item, [], complete=True)
+    harness.feed.clear_snapshot("a")
+    assert tap.told == [
+        {"key": "k", "command": "ADD", "x": "1"},
+        ("repaired", {"key": "k", "command": "DELETE"}),
+        ("repaired", {"key": "l", "command": "ADD"}),
+        "clear",
+        "clear",
+    ]
+
+
+def test_a_repair_is_not_told_as_long_as_no_mode_is_known() -> None:
+    harness = Harness(snapshots=False)
+    item, tap = tapped(harness, Mode.RAW)
+    harness.feed.repair(item, [CheckedEvent({"x": "1"})], complete=True)
+    assert tap.told == []
+
+
+def test_a_picture_is_what_a_newcomer_would_be_given() -> None:
+    harness = Harness(snapshots=False)
+    for mode, wanted in (
+        (Mode.MERGE, [{"x": "2", "y": "1", "key": "k", "command": "UPDATE"}]),
+        (
+            Mode.DISTINCT,
+            [
+                {"x": "1", "y": "1", "key": "k", "command": "ADD"},
+                {"x": "2", "key": "k", "command": "UPDATE"},
+            ],
+        ),
+        (Mode.COMMAND, [{"x": "2", "y": "1", "key": "k", "command": "ADD"}]),
+        (Mode.RAW, []),
+    ):
+        item, tap = tapped(harness, mode)
+        harness.publish("a", x="1", y="1", key="k", command="ADD")
+        harness.publish("a", x="2", key="k", command="UPDATE")
+        harness.feed.declare_differences("a", {"x": "T"})
+        assert item.picture(mode) == (wanted, False, {"x": "T"})
+        item.leave(tap)
+        harness.feed.stop_keeping(item)
+
+
+def test_a_picture_has_what_the_prefilter_holds_back() -> None:
+    harness = Harness(snapshots=False)
+    session, _ = harness.open()
+    harness.subscribe(session, 1, "a", "x", granted=(ItemGrant("a", prefilter_frequency=1.0),))
+    harness.publish("a", x="1", y="1")
+    harness.publish("a", x="2")
+    assert harness.feed.items["a"].picture(Mode.MERGE)[0] == [{"x": "2", "y": "1"}]
+
+
+def test_only_clients_that_are_to_have_every_event_are_told_of_those_that_never_came() -> None:
+    harness = Harness(snapshots=False)
+    session, channel = harness.open()
+    harness.subscribe(session, 1, "a", "x", Mode.RAW)
+    harness.subscribe(session, 2, "a", "x", unfiltered=True)
+    harness.subscribe(session, 3, "a", "x")
+    item = harness.feed.items["a"]
+    item.miss(2, raw=True, others=False)
+    item.miss(3, raw=False, others=True)
+    harness.turn()
+    assert [line for line in channel.data.decode().split("\r\n") if line.startswith("OV")] == ["OV,1,1,2", "OV,2,1,3"]
+
+
+def test_a_source_is_told_when_an_item_known_in_raw_mode_is_wanted_in_another() -> None:
+    harness = Harness()
+    session, _ = harness.open()
+    harness.subscribe(session, 1, "a", "x", Mode.RAW)
+    harness.subscribe(session, 2, "a", "x", Mode.RAW)
+    harness.subscribe(session, 3, "a", "x", Mode.MERGE)
+    harness.subscribe(session, 4, "a", "x", Mode.MERGE)
+    assert harness.source.calls == [("subscribe", "a"), ("bind", "a")]
