@@ -145,6 +145,15 @@ def test_a_port_with_tls_is_told(secure: BackgroundServer) -> None:
     assert found == "it has closed the connection without an answer; a port with TLS needs https:// or wss://"
 
 
+def test_a_server_that_is_going_down_is_told(secure: BackgroundServer) -> None:
+    gate = secure.server.gate
+    secure.call(setattr, gate, "draining", True)
+    try:
+        assert obstacle(f"http://127.0.0.1:{secure.port}").startswith("it lets nobody in for now (HTTP status 503), ")
+    finally:
+        secure.call(setattr, gate, "draining", False)
+
+
 def test_a_port_for_something_else_is_told(secure: BackgroundServer) -> None:
     assert obstacle(f"http://127.0.0.1:{secure.api_port}").startswith("it answers with HTTP status 404; expected ")
     with another_server(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")) as port:

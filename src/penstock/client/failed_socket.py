@@ -13,6 +13,9 @@ from penstock.client.obstacles import obstacle
 
 Proxy = str | Literal[True] | None
 
+# What a server answers that is draining, or has as many connections as it may.
+UNAVAILABLE = 503
+
 # The environment's proxies that may be meant for a WebSocket, by their names without `_proxy`.
 PROXIES = frozenset(("http", "https", "socks", "all"))
 
@@ -21,6 +24,8 @@ def reason(error: Exception, address: str, proxy: Proxy) -> str:
     """One line about the error that an attempt to connect to a WebSocket's address has raised."""
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
+        if status == UNAVAILABLE:
+            return f"it lets nobody in for now (HTTP status {status}), because it is going down or has too many clients"
         return f"it answers with HTTP status {status}; expected a WebSocket, which is at the streaming port of a server"
     if isinstance(error, InvalidMessage):
         if isinstance(error.__cause__, EOFError):

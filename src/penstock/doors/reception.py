@@ -72,7 +72,7 @@ class Reception:
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
-    def find_session(self, session_id: str) -> Session:
+    def find(self, session_id: str) -> Session:
         """The live session with this identifier; raises a Refusal that says why there is none."""
         try:
             return self.kernel.find_session(session_id)

@@ -151,7 +151,7 @@ class Text6Door:
         return body
 
     def _find(self, session_id: str) -> Session:
-        session = self._reception.find_session(session_id)
+        session = self._reception.find(session_id)
         if session.codec is not self._codec:
             raise Refusal(Reason.PROTOCOL_MISMATCH, "The session was opened with TLCP")
         return session

@@ -434,7 +434,7 @@ class TlcpDoor:
         link.last_session = session.id
 
     def _find(self, session_id: str, version: Version) -> Session:
-        session = self.reception.find_session(session_id)
+        session = self.reception.find(session_id)
         codec = session.codec
         if not isinstance(codec, TlcpCodec) or not codec.version.reads_alike(version):
             raise Refusal(
