@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mypy_extensions import mypyc_attr
+
 from penstock.kernel.ports import Event
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Follower:
     """The base; it is in the book of a mode, or among those that take events as they come. Must not raise."""
 
