@@ -11,6 +11,6 @@ from tests.contract.test_metadata_adapters import *  # noqa: F403
 
 
 @pytest.fixture(scope="module", params=["in-process", "python-sdk-1.3.1"])
-def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+def backend(request: pytest.FixtureRequest, fabric: None) -> Iterator[Backend]:  # noqa: F811
     with ALL[request.param]() as running:
         yield running
