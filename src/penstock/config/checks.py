@@ -47,6 +47,10 @@ FILES_OF_APPLICATIONS = (
     "service_json_file",
     "trusted_ca",
 )
+# Ways to sign in at NATS, of which there is one at most.
+WAYS_INTO_NATS = ("user", "token", "nkey_file", "credentials_file")
+# How the URL of such a database begins.
+POSTGRES = "postgresql"
 EVERY_INTERFACE = frozenset({"0.0.0.0", "::"})
 
 Places = Mapping[str, str]
@@ -67,6 +71,7 @@ def check(config: Config, places: Places) -> None:
     _check_ditto(config, places)
     _check_tlex(config, places)
     _check_push(config, places)
+    _check_cluster(config, places)
     _check_cors(config, places)
     _check_pages(config, places)
     _check_log(config, places)
@@ -354,6 +359,75 @@ def _needed_by(application: str, section: Application) -> dict[str, str]:
     if real and application.startswith("web."):
         needed["push_package_file"] = f"{real} and the id is that of a site"
     return needed
+
+
+def _check_cluster(config: Config, places: Places) -> None:
+    cluster = config.cluster
+    if cluster.role == "none":
+        if cluster.nats:
+            raise _wrong(config, places, "cluster.nats", 'cluster.role to be "hub", "edge" or "both" as well')
+        return
+    if not cluster.nats:
+        allowed = "cluster.nats to have the address of a NATS server as well"
+        raise _wrong(config, places, "cluster.role", allowed)
+    _check_nats_credentials(config, places)
+    _check_cluster_tls(config, places)
+    if cluster.store and not cluster.store.startswith(POSTGRES):
+        allowed = "the URL of a PostgreSQL database; without PostgreSQL there is no standby, and it is to be empty"
+        raise _wrong(config, places, "cluster.store", allowed)
+    if cluster.store and cluster.role != "edge":
+        for key, enabled, store in (
+            ("tlex.store", config.tlex.enabled, config.tlex.store),
+            ("push.store", config.push.enabled, config.push.store),
+        ):
+            if enabled and not store.startswith(POSTGRES):
+                place = places.get(key, places["cluster.store"])
+                problem = "expected the URL of a PostgreSQL database, because a standby cannot have a file of SQLite"
+                raise ConfigError(place, f"{problem}, and cluster.store is set", key=key, value=store)
+
+
+def _check_nats_credentials(config: Config, places: Places) -> None:
+    cluster = config.cluster
+    if bool(cluster.user) != bool(cluster.password):
+        key, other = ("user", "password") if cluster.user else ("password", "user")
+        raise ConfigError(places[f"cluster.{key}"], f"expected cluster.{other} to be set as well", key=f"cluster.{key}")
+    given = [key for key in WAYS_INTO_NATS if getattr(cluster, key)]
+    if len(given) > 1:
+        problem = f"expected one way to sign in, and cluster.{given[0]} is set, too"
+        raise ConfigError(places[f"cluster.{given[1]}"], problem, key=f"cluster.{given[1]}")
+    for key in ("nkey_file", "credentials_file"):
+        if file := getattr(cluster, key):
+            _check_readable(config, places, f"cluster.{key}", file)
+
+
+def _check_cluster_tls(config: Config, places: Places) -> None:
+    import ssl  # only clusters wait for it
+
+    tls = config.cluster.tls
+    certificate, private_key, trusted = (f"cluster.tls.{key}" for key in ("certificate", "private_key", "trusted_ca"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if tls.trusted_ca:
+        _check_readable(config, places, trusted, tls.trusted_ca)
+        try:
+            context.load_verify_locations(tls.trusted_ca)
+        except ssl.SSLError:
+            raise _wrong(config, places, trusted, "a file of PEM certificates") from None
+    for key, value, partner in (
+        (certificate, tls.certificate, private_key),
+        (private_key, tls.private_key, certificate),
+    ):
+        if value:
+            _check_readable(config, places, key, value)
+        elif value_of(config, partner):
+            raise _wrong(config, places, partner, f"{key} to be set as well")
+    if tls.certificate:
+        try:
+            # Without the password OpenSSL would stop and ask for one on the terminal.
+            context.load_cert_chain(tls.certificate, tls.private_key, password="")
+        except ssl.SSLError as error:
+            key = _reference(config, places, private_key)
+            allowed = f"a PEM certificate chain that fits {key}, not encrypted ({error.reason or 'not PEM'})"
+            raise _wrong(config, places, certificate, allowed) from None
 
 
 def _check_ditto(config: Config, places: Places) -> None:

@@ -12,6 +12,7 @@ from msgspec.structs import force_setattr
 
 from penstock.config.schema.adapters import AdapterSetSection
 from penstock.config.schema.admin import AdminSection
+from penstock.config.schema.cluster import ClusterSection
 from penstock.config.schema.ditto import DittoSection
 from penstock.config.schema.journal import JournalSection
 from penstock.config.schema.limits import LimitsSection
@@ -45,6 +46,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ditto: DittoSection = DittoSection()
     admin: AdminSection = AdminSection()
     push: PushSection = PushSection()
+    cluster: ClusterSection = ClusterSection()
     adapters: Mapping[Line, AdapterSetSection] = {}
 
     def __post_init__(self) -> None:

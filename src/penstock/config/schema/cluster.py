@@ -1,0 +1,82 @@
+"""Hubs and edges on many machines: `[cluster]`, and TLS to its NATS servers, `[cluster.tls]`.
+
+Not here: workers of one machine, which need none of it.
+Read next: docs/cluster.md.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from penstock.config.schema.values import SECRET, OptionalHost, OptionalLine, OptionalPath, about
+
+NatsAddress = Annotated[
+    str,
+    Meta(
+        pattern=r"^(nats|tls)://[A-Za-z0-9._:\[\]-]+\Z",
+        extra={"allowed": 'an address such as "nats://host:4222" or "tls://host:4222", without user and password'},
+    ),
+]
+# Part of a subject of NATS, where dots, stars and spaces mean something.
+SubjectWord = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9_-]{1,32}\Z", extra={"allowed": '1 to 32 letters, digits, "_" or "-"'})
+]
+
+
+class ClusterTlsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """TLS to the NATS servers. With any of these, or an address that begins with `tls:`, nothing is sent without it."""
+
+    trusted_ca: Annotated[
+        OptionalPath, about("File of the authorities that sign the servers' certificates; empty: the system's.")
+    ] = ""
+    certificate: Annotated[
+        OptionalPath, about("File of the certificate chain that this node shows; empty: it shows none.")
+    ] = ""
+    private_key: Annotated[
+        OptionalPath,
+        about("File of the certificate's private key, not encrypted; needed when `certificate` is set."),
+    ] = ""
+    server_name: Annotated[
+        OptionalHost, about("Name that the servers' certificates must have; empty: the one of the address.")
+    ] = ""
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.trusted_ca or self.certificate or self.server_name)
+
+
+class ClusterSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nodes on many machines, connected by NATS: hubs have the data and decide, edges have the clients."""
+
+    role: Annotated[
+        Literal["none", "hub", "edge", "both"],
+        about("What this node is: `hub`, `edge`, `both` in one process, or `none`, a server by itself."),
+    ] = "none"
+    name: Annotated[SubjectWord, about("Name of the cluster. Nodes of another name do not see one another.")] = (
+        "penstock"
+    )
+    nats: Annotated[tuple[NatsAddress, ...], about("Addresses of the NATS servers; any that answers is used.")] = ()
+    prefix: Annotated[SubjectWord, about("The first word of all subjects that are used at NATS.")] = "penstock"
+    user: Annotated[OptionalLine, about("User at NATS; empty: none.")] = ""
+    password: Annotated[OptionalLine, SECRET, about("Password of `user`.")] = ""
+    token: Annotated[OptionalLine, SECRET, about("Token to show to NATS instead of a user; empty: none.")] = ""
+    nkey_file: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": "the path of a file, or empty"}),
+        about("File of the seed of an nkey to sign in with; empty: none."),
+    ] = ""
+    credentials_file: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": "the path of a file, or empty"}),
+        about("File with JWT and seed of a user of NATS (`.creds`); empty: none."),
+    ] = ""
+    store: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": 'the URL of a PostgreSQL database such as "postgresql+psycopg://host/name", or empty'}),
+        about("Database in which hubs agree on who is active. Empty: there is one hub only, and no standby."),
+    ] = ""
+    lease_millis: Annotated[
+        Annotated[int, Meta(ge=1_000, le=600_000)],
+        about("A hub that has not renewed its lease in `store` for this long is replaced by a standby."),
+    ] = 10_000
+    tls: ClusterTlsSection = ClusterTlsSection()
