@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.journal.damage import Damage
 from penstock.journal.disk import Disk
+from penstock.journal.fence import SKIPPED, Fence
 from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns, arrays, numbered
 from penstock.journal.recovery import Recovery, recover
@@ -47,9 +48,19 @@ def rows(disk: Disk, selection: EventSelection = EVERYTHING) -> tuple[list[Row],
 class Scribe:
     """A journal without its thread: each call is one commit, so that a test decides what happens when."""
 
-    def __init__(self, disk: Disk, segment_bytes: int = 1 << 20, segment_seconds: float = 3600.0) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        segment_bytes: int = 1 << 20,
+        segment_seconds: float = 3600.0,
+        fence: Fence | None = None,
+    ) -> None:
         self.now = NOON
+        disk = disk if fence is None else fence.around(disk)
+        in_order = fence is None or fence.enter(disk)
         self.recovery: Recovery = recover(disk)
+        if not in_order:
+            self.recovery.next += SKIPPED
         self.revisions = self.recovery.revisions
         self.next = self.recovery.next
         # Everything that was tried, whether or not it was committed.
@@ -60,6 +71,7 @@ class Scribe:
             lambda: self.now,
             segment_bytes=segment_bytes,
             segment_micros=int(segment_seconds * SECOND),
+            fence=fence,
         )
         self.writer.start(self.recovery.next, self.recovery.previous)
 

@@ -5,6 +5,7 @@ JournalError
 ├── Overload           the disk cannot keep up and the queue is full; nothing was appended, try again later
 ├── DiskFailed         the disk refused (full, broken); nothing of this is in the journal, try again later
 ├── JournalClosed      the journal was closed, or its writer has died
+│   └── Fenced         another process may own it by now; the last records may be in it or not
 ├── DirectoryInUse     another process writes this journal
 ├── UnknownVersion     a segment was written by a newer program
 └── Expired            what is asked for was dropped by retention
@@ -35,6 +36,10 @@ class DiskFailed(JournalError):
 
 class JournalClosed(JournalError):
     """No more can be appended to this object."""
+
+
+class Fenced(JournalClosed):
+    """Raised only where a journal has a fence: see `fence`."""
 
 
 class DirectoryInUse(JournalError):

@@ -17,7 +17,15 @@ from pathlib import Path
 
 from penstock import log
 from penstock.journal.disk import DirectoryDisk, Disk
-from penstock.journal.errors import BadRecord, DiskFailed, JournalClosed, JournalError, Overload
+from penstock.journal.errors import (
+    BadRecord,
+    DiskFailed,
+    Fenced,
+    JournalClosed,
+    JournalError,
+    Overload,
+)
+from penstock.journal.fence import SKIPPED, Fence
 from penstock.journal.record import Columns, arrays, numbered
 from penstock.journal.recovery import Recovery, recover
 from penstock.journal.retention import Retention, drop_expired
@@ -95,14 +103,23 @@ class Journal:
         disk: Disk | Path,
         settings: JournalSettings | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1000,
+        fence: Fence | None = None,
     ) -> None:
-        """Recover and begin. Raises DirectoryInUse, UnknownVersion, OSError."""
+        """Recover and begin. Raises DirectoryInUse, UnknownVersion, OSError.
+
+        With a fence, a process that still has the lock is not the owner any more; Fenced is raised if this one is not.
+        """
         self.settings = settings or JournalSettings()
-        self._disk: Disk = DirectoryDisk(disk, make=True) if isinstance(disk, Path) else disk
+        bare: Disk = DirectoryDisk(disk, make=True) if isinstance(disk, Path) else disk
+        self._disk = bare if fence is None else fence.around(bare)
         self._now = now
+        self._fence = fence
         self._lock = self._disk.lock()
         try:
+            in_order = fence is None or fence.enter(self._disk)
             self.recovery = recover(self._disk)
+            if not in_order:
+                self.recovery.next += SKIPPED
             _tell(self.recovery)
             # The last revision given to each entity.
             self._revisions = self.recovery.revisions
@@ -112,6 +129,7 @@ class Journal:
                 now,
                 segment_bytes=self.settings.segment_bytes,
                 segment_micros=int(self.settings.segment_seconds * 1e6),
+                fence=fence,
             )
             self._writer.start(self.recovery.next, self.recovery.previous)
         except BaseException:
@@ -189,7 +207,7 @@ class Journal:
         """Number the records and queue them for the writer. Raises BadRecord, Overload, DiskFailed, JournalClosed.
 
         If one of these is raised, nothing was appended. If the future of an ACK fails with DiskFailed or JournalClosed,
-        nothing was committed.
+        nothing was committed, but with Fenced that is not known.
         """
         count = len(columns)
         if not count:
@@ -287,7 +305,12 @@ class Journal:
                     self._retry()
             if self._failure is None:
                 self._writer.seal()
+                if self._fence is not None:
+                    self._fence.leave(self._disk)
             self._end("the journal is closed")
+        except Fenced as error:
+            _log.error("the journal is another's by now, and nothing more is written", reason=str(error))
+            self._end(str(error), Fenced)
         except OSError as error:
             _log.error("journal not sealed", reason=str(error))
             self._end(f"the journal could not be sealed: {error}")
@@ -340,6 +363,7 @@ class Journal:
             self.committed_groups += 1
         if sync:
             self._writer.sync()
+        self._writer.check()
         with self._change:
             self._taken = []
             self._queued_bytes -= sum(pending.size for pending in taken)
@@ -398,12 +422,12 @@ class Journal:
         self._urgent = False
         return lost
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, error: type[JournalClosed] = JournalClosed) -> None:
         with self._change:
             self._dead = reason
             lost = self._drop_queue()
             waiters, self._room_waiters = self._room_waiters, []
-        closed = JournalClosed(reason)
+        closed = error(reason)
         _refuse(lost, closed)
         for waiter in waiters:
             waiter.set_exception(closed)

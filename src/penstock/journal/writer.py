@@ -2,6 +2,7 @@
 
 Synchronous and single-threaded: threads, queues and futures are in `journal`. Every step may fail with OSError; nothing
 is committed then, and `restart` goes on in a new segment whose header fences off whatever is left of the failed one.
+With a fence every step may also raise Fenced, after which only `close` may be called.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 
 from penstock.journal.blocks import BlockLog
 from penstock.journal.disk import Disk, WritableFile
+from penstock.journal.fence import Fence
 from penstock.journal.index import IndexBuilder
 from penstock.journal.mark import MARK_NAME, Mark, encode_mark
 from penstock.journal.record import Columns
@@ -73,6 +75,7 @@ class SegmentWriter:
         *,
         segment_bytes: int,
         segment_micros: int,
+        fence: Fence | None = None,
     ) -> None:
         # The last sequence that readers may see, and the last that survives a power cut.
         self.committed = 0
@@ -87,6 +90,7 @@ class SegmentWriter:
         self._now = now
         self._segment_bytes = segment_bytes
         self._segment_micros = segment_micros
+        self._fence = fence
         self._salt = 0
         self._created = 0
         self._position = 0
@@ -97,6 +101,7 @@ class SegmentWriter:
 
     def start(self, base: int, previous: int) -> None:
         """Begin a segment; `previous` is the last sequence that is committed before it."""
+        self.check()
         header = SegmentHeader(base, previous, self._now(), secrets.randbits(32))
         name = segment_name(base)
         replace_file(self._disk, name, [encode_segment_header(header)])
@@ -112,6 +117,7 @@ class SegmentWriter:
 
     def append(self, group: BatchGroup, *, sync: bool) -> None:
         """Commit a group as one frame. With `sync` it is on the disk when this returns."""
+        self.check()
         if self._is_due():
             self.seal()
             self.start(group.first, self.committed)
@@ -150,6 +156,7 @@ class SegmentWriter:
 
     def seal(self) -> None:
         """Finish the segment: all of it on the disk, with index and revisions beside it."""
+        self.check()
         self.sync()
         if self._position > DATA_START:
             self._index.save(self._disk, self.segment)
@@ -172,10 +179,19 @@ class SegmentWriter:
     def abandon(self) -> None:
         """Take away what was not committed, as far as the disk allows; the next segment's header fences it anyway."""
         if self._file is not None:
-            with suppress(OSError):
-                self._file.truncate(self._position)
-                self._file.sync()
+            # Another owner may have found more in it than was committed here, and have kept it.
+            if self._fence is None or self._fence.holds():
+                with suppress(OSError):
+                    self._file.truncate(self._position)
+                    self._file.sync()
             self._close_file()
+
+    def check(self) -> None:
+        """Raise Fenced if another may be writing. Asked before something is written, and before it counts as written:
+        then it was written in time, whatever has kept this process from running meanwhile.
+        """
+        if self._fence is not None:
+            self._fence.check()
 
     def close(self) -> None:
         """Close all files; call `seal` or `abandon` first."""
@@ -209,6 +225,7 @@ class SegmentWriter:
 
     def _commit(self, position: int, sequence: int, synced: int) -> None:
         """Tell readers how far they may go; only then it counts here as well."""
+        self.check()
         mark = encode_mark(Mark(self.segment, position, sequence, synced))
         if self._mark is None:
             # Whole from the first moment; later it is changed in place, less than a sector of it.

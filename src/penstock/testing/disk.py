@@ -97,6 +97,8 @@ class FakeDisk:
     def rename(self, old: str, new: str) -> None:
         with self._guard:
             self._do(Operation("rename", new))
+            if old not in self._files:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), old)
             content = self._files.pop(old)
             self._files[new] = content
             self._pending_names.append(_Rename(old, new, content))
