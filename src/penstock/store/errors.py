@@ -52,3 +52,7 @@ class NotOwner(StoreError):
 
 class Deposed(NotOwner):
     """Of none any more: other nodes may have taken them. The node must join and load again."""
+
+
+class Ousted(StoreError):
+    """This hub is not the active one of its cluster, so nothing was written."""

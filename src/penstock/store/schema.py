@@ -164,16 +164,34 @@ push_notifications = Table(
     Column("lasting", Boolean, nullable=False),
 )
 
+# -- clusters ---------------------------------------------------------------------------------------------------------
+
+# One row for each cluster: the hub that is active, by the run of its process, and until when. Epochs only grow.
+hub_leases = Table(
+    "hub_leases",
+    metadata,
+    Column("cluster", String(32), primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("node", String(32), nullable=False),
+    Column("run", String(64), nullable=False),
+    Column("release", String(64), nullable=False),
+    Column("alive_until", BigInteger, nullable=False),
+)
+
 
 def _add_push(connection: Connection) -> None:
     metadata.create_all(connection, [push_nodes, push_devices, push_subscriptions, push_notifications])
 
 
+def _add_hub_leases(connection: Connection) -> None:
+    metadata.create_all(connection, [hub_leases])
+
+
 # The layout that `metadata` describes.
-VERSION = 2
+VERSION = 3
 
 # From a version to the next one, by its number; the first one was 1.
-STEPS: Mapping[int, Callable[[Connection], None]] = {1: _add_push}
+STEPS: Mapping[int, Callable[[Connection], None]] = {1: _add_push, 2: _add_hub_leases}
 
 # Held in PostgreSQL while the layout is looked at: two servers may start at once. Any number will do.
 _LOCK = 7_031_978
