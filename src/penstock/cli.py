@@ -244,6 +244,10 @@ def _run(loaded: Loaded, beside: Companion | None = None, *, names_page: bool = 
         from penstock.launch import launch
 
         return launch(loaded, beside, names_page=names_page)
+    if loaded.config.cluster.role != "none":
+        from penstock.member import join
+
+        return join(loaded, beside, names_page=names_page)
     from penstock.server import run
 
     return run(loaded, beside, names_page=names_page)

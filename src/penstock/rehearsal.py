@@ -10,9 +10,11 @@ import asyncio
 from pathlib import Path
 
 from penstock.adapters.loading import Loader
-from penstock.config import Loaded
+from penstock.cluster.nats_link import check_credentials, load_client
+from penstock.config import Config, Loaded
 from penstock.server import Server
 from penstock.services.data_directory import check_data_directory
+from penstock.services.errors import StartError
 
 
 def rehearse(loaded: Loaded) -> list[str]:
@@ -23,4 +25,19 @@ def rehearse(loaded: Loaded) -> list[str]:
 async def _rehearse(loaded: Loaded) -> list[str]:
     data_dir = Path(loaded.config.server.data_dir)
     check_data_directory(data_dir)
-    return await Server(loaded.config, [], Loader(loaded.directory, loaded.place), data_dir).check()
+    found = await Server(loaded.config, [], Loader(loaded.directory, loaded.place), data_dir).check()
+    return [*found, *_check_cluster(loaded.config)]
+
+
+def _check_cluster(config: Config) -> list[str]:
+    """Whether its files are good; not whether NATS and the database are there, because they may come later."""
+    if config.cluster.role == "none":
+        return []
+    try:
+        load_client()
+        check_credentials(config.cluster)
+    except OSError as error:
+        raise StartError(str(error)) from None
+    if config.cluster.role != "edge" and not config.cluster.store:
+        return ["this hub has no standby, because cluster.store names no PostgreSQL database"]
+    return []

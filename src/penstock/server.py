@@ -38,6 +38,7 @@ from penstock.services.admin.demo import demo_administrator, demo_users
 from penstock.services.admin.service import AdminService
 from penstock.services.admin.steering import ProcessHandle, Reloaded
 from penstock.services.api import ApiService
+from penstock.services.cluster.edge import EdgeServer
 from penstock.services.cluster.hub import HubPart, HubService
 from penstock.services.data_directory import data_directory
 from penstock.services.ditto import DittoService, ThingsService
@@ -158,6 +159,33 @@ def serve_to_end(loaded: Loaded, front: Front, hub: HubPart | None = None) -> No
         run_to_end(_serve(loaded, front, roster, hub), roster, new_loop)
 
 
+async def serve_edge(server: EdgeServer, loaded: Loaded, ready: Callable[[], None]) -> None:
+    """Serve as an edge until told to stop by a signal. Raises StartError."""
+    stopped, reload_asked = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    handle_signals(loop, stopped, reload_asked)
+    if not await start_unless(server.start(), stopped):
+        log.info("stopped before it was ready")
+        return
+    reloads = loop.create_task(reload_when_asked(partial(_reload_edge, server, loaded), reload_asked))
+    settle()
+    log.info("started", version=__version__, build=str(BUILD))
+    ready()
+    await stopped.wait()
+    reloads.cancel()
+    await asyncio.wait([reloads])
+    log.info("stopping", sessions=len(server.kernel.sessions))
+    await server.stop()
+    log.info("stopped")
+
+
+async def _reload_edge(server: EdgeServer, loaded: Loaded) -> None:
+    """The hub has accepted it, and tells of adapter sets."""
+    found = await asyncio.to_thread(loaded.again)
+    await server.reload(found.config)
+    change_levels(found.config.log.level, found.config.log.levels)
+
+
 def left(code: int) -> int:
     """The exit code. If adapters keep threads busy the process ends here, because Python would wait for ever."""
     deadline = time.monotonic() + LAST_THREADS
@@ -174,10 +202,21 @@ def left(code: int) -> int:
 
 
 async def _serve(loaded: Loaded, front: Front, roster: Roster, hub: HubPart | None) -> None:
-    stopped = asyncio.Event()
-    reload_asked = asyncio.Event()
+    stopped, reload_asked = asyncio.Event(), asyncio.Event()
+    handle_signals(asyncio.get_running_loop(), stopped, reload_asked)
+    await serve_until(stopped, reload_asked, loaded, front, roster, hub)
+
+
+async def serve_until(
+    stopped: asyncio.Event,
+    reload_asked: asyncio.Event,
+    loaded: Loaded,
+    front: Front,
+    roster: Roster,
+    hub: HubPart | None,
+) -> None:
+    """Serve until the first is set; the configuration is read again when the second is. Raises StartError."""
     loop = asyncio.get_running_loop()
-    handle_signals(loop, stopped, reload_asked)
     data_dir = Path(loaded.config.server.data_dir)
     loader = Loader(loaded.directory, loaded.place)
     administrator, users = None, None
@@ -309,7 +348,7 @@ class Server:
         self.kernel, self.turns, ledger = core.kernel, core.turns, core.kernel.ledger
         sampling = SamplingService(core.kernel, lambda: self._stack.services)
         self.sampler = sampling.sampler
-        self._journal = JournalService(config, data_dir)
+        self._journal = JournalService(config, data_dir, None if hub is None else hub.fence)
         self.gate = Gate(config.limits, core.kernel.tally)
         admin = AdminService(
             config,

@@ -6,7 +6,6 @@ Its log goes to the supervisor, and it ends with it, however that ends. What the
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 import os
@@ -17,10 +16,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
-from penstock import BUILD, __version__
 from penstock.adapters.outlive import run_to_end
 from penstock.adapters.roster import Roster
 from penstock.cluster.control import (
@@ -36,13 +33,12 @@ from penstock.cluster.control import (
     written,
 )
 from penstock.cluster.local import LocalEdge, LocalHub
-from penstock.collector import settle
 from penstock.config import ConfigError, Loaded, load
 from penstock.config.loading import NOTHING
 from penstock.durable import keep_to_owner
-from penstock.log import LevelError, change_levels, configure_levels, get, relay_to, set_level
+from penstock.log import LevelError, configure_levels, get, relay_to, set_level
 from penstock.loop import new_loop
-from penstock.server import Server, handle_signals, left, reload_when_asked, serve_to_end, start_unless
+from penstock.server import Server, left, serve_edge, serve_to_end
 from penstock.services.cluster.edge import EdgeServer
 from penstock.services.cluster.hub import HubPart
 from penstock.services.errors import StartError
@@ -177,32 +173,14 @@ def _be_edge(task: WorkerTask, loaded: Loaded, control: WorkerControl) -> None:
 
 
 async def _serve_edge(task: WorkerTask, loaded: Loaded, control: WorkerControl) -> None:
-    stopped, reload_asked = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    handle_signals(loop, stopped, reload_asked)
     directory = Path(task.directory)
     node = f"{loaded.config.server.node}-{task.name}"
     server = EdgeServer(loaded.config, node, LocalEdge(directory, node), directory, task.api_ports)
-    if not await start_unless(server.start(), stopped):
-        log.info("stopped before it was ready")
-        return
-    reloads = loop.create_task(reload_when_asked(partial(_reload_edge, server, loaded), reload_asked))
-    settle()
-    log.info("started", version=__version__, build=str(BUILD))
-    control.say(WorkerReady(server.addresses(), server.named_addresses(), {}))
-    await stopped.wait()
-    reloads.cancel()
-    await asyncio.wait([reloads])
-    log.info("stopping", sessions=len(server.kernel.sessions))
-    await server.stop()
-    log.info("stopped")
 
+    def ready() -> None:
+        control.say(WorkerReady(server.addresses(), server.named_addresses(), {}))
 
-async def _reload_edge(server: EdgeServer, loaded: Loaded) -> None:
-    """The hub has accepted it, and tells of adapter sets."""
-    found = await asyncio.to_thread(loaded.again)
-    await server.reload(found.config)
-    change_levels(found.config.log.level, found.config.log.levels)
+    await serve_edge(server, loaded, ready)
 
 
 # -- the supervisor ----------------------------------------------------------------------------------------------------

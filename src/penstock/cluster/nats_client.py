@@ -21,10 +21,11 @@ class OrderedClient(Client):
         self._arrived = arrived
         self._needs_tls = needs_tls
 
-    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes | None) -> None:
         # The original has a queue and a task for each subscription: what came first on one may be heard after what came
         # later on another, and a beat before the events that it counts is taken for a loss.
-        if sid in self._subs:
+        # One with headers is the server's own: that nobody was there to hear what was said.
+        if sid in self._subs and not headers:
             self._arrived(subject.decode(), reply.decode(), data)
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:

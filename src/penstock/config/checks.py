@@ -370,6 +370,9 @@ def _check_cluster(config: Config, places: Places) -> None:
     if not cluster.nats:
         allowed = "cluster.nats to have the address of a NATS server as well"
         raise _wrong(config, places, "cluster.role", allowed)
+    if config.server.workers:
+        allowed = "0, because of " + _reference(config, places, "cluster.role") + "; start several edges instead"
+        raise _wrong(config, places, "server.workers", allowed)
     _check_nats_credentials(config, places)
     _check_cluster_tls(config, places)
     if cluster.store and not cluster.store.startswith(POSTGRES):

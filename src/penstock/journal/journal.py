@@ -25,7 +25,7 @@ from penstock.journal.errors import (
     JournalError,
     Overload,
 )
-from penstock.journal.fence import SKIPPED, Fence
+from penstock.journal.fence import SKIPPED, Fence, leave_to_lock
 from penstock.journal.record import Columns, arrays, numbered
 from penstock.journal.recovery import Recovery, recover
 from penstock.journal.retention import Retention, drop_expired
@@ -116,7 +116,7 @@ class Journal:
         self._fence = fence
         self._lock = self._disk.lock()
         try:
-            in_order = fence is None or fence.enter(self._disk)
+            in_order = leave_to_lock(bare) if fence is None else fence.enter(self._disk)
             self.recovery = recover(self._disk)
             if not in_order:
                 self.recovery.next += SKIPPED

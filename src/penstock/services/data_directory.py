@@ -20,8 +20,12 @@ log = get(__name__)
 
 
 @contextlib.contextmanager
-def data_directory(path: Path) -> Iterator[None]:
-    """Make the data directory and hold it: a second process on the same one does not start."""
+def data_directory(path: Path, *, is_leased: bool = False) -> Iterator[None]:
+    """Make the data directory and hold it: a second process on the same one does not start.
+
+    With a lease, that of the active hub of a cluster, one that still holds it is not the owner any more: it may be
+    frozen, and is kept out of the journal by other means.
+    """
     try:
         make_directory(path)
         lock = os.fdopen(os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_FILE), "r+")
@@ -33,7 +37,9 @@ def data_directory(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StartError(f"the data directory {path} is in use by another penstock process") from None
+            if not is_leased:
+                raise StartError(f"the data directory {path} is in use by another penstock process") from None
+            log.warning("the data directory is still held by another process", data_dir=str(path))
         yield
 
 

@@ -21,6 +21,7 @@ from penstock.services.journal_size import JournalSize, weigh
 from penstock.services.service import Service
 
 if TYPE_CHECKING:
+    from penstock.journal.fence import Fence
     from penstock.journal.gatherer import Gatherer
     from penstock.journal.journal import Journal
 
@@ -41,9 +42,11 @@ class JournalService(Service):
 
     name = "journal"
 
-    def __init__(self, config: Config, data_dir: Path | None) -> None:
+    def __init__(self, config: Config, data_dir: Path | None, fence: Fence | None = None) -> None:
+        """With a fence the journal may be on storage that others reach, too."""
         self._config = config
         self._data_dir = data_dir
+        self._fence = fence
         # What goes into the journal goes through here; None until it is open, and without one.
         self.gatherer: Gatherer | None = None
         # Awaited before files are dropped: what others keep of the journal is to be newer than these.
@@ -59,7 +62,7 @@ class JournalService(Service):
         if self._data_dir is None or not self._config.journal.enabled:
             return
         loop = asyncio.get_running_loop()
-        opening = loop.run_in_executor(None, open_journal, self._data_dir / "journal", self._config)
+        opening = loop.run_in_executor(None, open_journal, self._data_dir / "journal", self._config, self._fence)
         try:
             journal = await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -143,7 +146,7 @@ class JournalService(Service):
         )
 
 
-def open_journal(path: Path, config: Config) -> Journal:
+def open_journal(path: Path, config: Config, fence: Fence | None = None) -> Journal:
     """Recover and begin; raises StartError. Blocks: not for an event loop."""
     from penstock.journal.errors import DirectoryInUse, JournalError  # takes its time to load, and not all want it
     from penstock.journal.journal import Journal, JournalSettings
@@ -156,7 +159,7 @@ def open_journal(path: Path, config: Config) -> Journal:
         queue_bytes=journal.queue_bytes,
     )
     try:
-        return Journal(path, settings)
+        return Journal(path, settings, fence=fence)
     except DirectoryInUse:
         raise StartError(
             f"the journal {path} is being written by another process; stop that, or use another data_dir"

@@ -42,6 +42,7 @@ from penstock.wire.fabric.messages import (
 )
 
 if TYPE_CHECKING:
+    from penstock.journal.fence import Fence
     from penstock.kernel.ports import FeedObserver
     from penstock.services.push.desk import Desk
 
@@ -55,12 +56,13 @@ TICK = 0.25
 @dataclass(frozen=True, slots=True)
 class HubPart:
     """What makes a server a hub. `stream` are the listeners that its edges have; None: it has a streaming port of its
-    own. `epoch` is larger than that of every hub before it.
+    own. `epoch` is larger than that of every hub before it. `fence` keeps a hub that is replaced out of the journal.
     """
 
     fabric: HubFabric
     epoch: int
     stream: list[Listening] | None = None
+    fence: Fence | None = None
 
 
 class HubService(Service):
