@@ -103,6 +103,11 @@ class HubTerm:
             with self._directory():
                 part = self._part(tenure.epoch, tenure.is_owner, stopped)
                 await serve_until(stopped, reload_asked, self._loaded, self._front, roster, part)
+        except Exception as error:
+            # Whoever wanted to write something at the end could not, because it is another's by now.
+            if not self._is_ousted:
+                raise
+            log.warning("this hub did not end in good order", reason=f"{type(error).__name__}: {error}")
         finally:
             await tenure.close()
 

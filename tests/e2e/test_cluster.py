@@ -1,0 +1,134 @@
+"""Hubs and edges as processes, connected by a real NATS server, with a standby by the lease in a real PostgreSQL.
+
+What goes wrong here is what goes wrong in data centres: processes are killed and frozen, servers are restarted. Clients
+stay on their connections. Rules of the fabric: tests/cluster.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.journal.reader import JournalReader
+from tests.journal.world import rows_of
+from tests.support.cluster_nodes import PATIENCE, ClusterNode, ClusterOfNodes
+from tests.support.raw import Socket
+from tests.support.worker_processes import subscribe
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[ClusterOfNodes]:
+    with ClusterOfNodes(tmp_path) as running:
+        yield running
+
+
+def watching(cluster: ClusterOfNodes, *edges: str) -> list[Socket]:
+    """Clients that have the item `price`."""
+    clients = [cluster[edge].client() for edge in edges]
+    for client in clients:
+        subscribe(client, "price", "last", data_adapter="HAND")
+    return clients
+
+
+def is_shown(clients: list[Socket], value: str) -> None:
+    """All of them get it, and nothing wrong before: values only rise."""
+    for client in clients:
+        while True:
+            line = client.read_until("U")[-1]
+            number = line.split(",")[3]
+            assert int(number) <= int(value), line
+            if number == value:
+                break
+
+
+def publish(hub: ClusterNode, value: str) -> None:
+    """Until it is acknowledged."""
+    deadline = time.monotonic() + PATIENCE
+    while not hub.publish("price", last=value):
+        assert time.monotonic() < deadline, hub.log[-3000:]
+
+
+def published(cluster: ClusterOfNodes) -> list[str | None]:
+    """What the journal has of the item, in order."""
+    reader = JournalReader(cluster.data_dir / "journal")
+    found = [row[3] for row in rows_of(reader.read()) if row[1].endswith("/price")]
+    assert reader.damages == []
+    return found
+
+
+def test_clients_of_all_edges_go_on_when_the_hub_is_killed(cluster: ClusterOfNodes) -> None:
+    publish(cluster["h1"], "1")
+    clients = watching(cluster, "e1", "e2")
+    is_shown(clients, "1")
+    publish(cluster["h1"], "2")
+    is_shown(clients, "2")
+    cluster["h1"].end(signal.SIGKILL)
+    cluster["h2"].wait_until_ready()
+    publish(cluster["h2"], "3")
+    is_shown(clients, "3")
+    # What the first hub had acknowledged is there for who comes now.
+    assert len(published(cluster)) == 3
+    # And the other way round.
+    cluster["h1"].start()
+    cluster["h2"].end(signal.SIGTERM)
+    cluster["h1"].wait_until_ready()
+    publish(cluster["h1"], "4")
+    is_shown(clients, "4")
+    later = watching(cluster, "e1")
+    is_shown(later, "4")
+
+
+def test_a_hub_that_was_frozen_is_not_believed_and_stands_by(cluster: ClusterOfNodes) -> None:
+    publish(cluster["h1"], "1")
+    clients = watching(cluster, "e1", "e2")
+    is_shown(clients, "1")
+    cluster["h1"].send(signal.SIGSTOP)
+    cluster["h2"].wait_until_ready()
+    publish(cluster["h2"], "3")
+    is_shown(clients, "3")
+    cluster["h1"].send(signal.SIGCONT)
+    # It believes that it is the active one: for how long, nobody can say, but nothing comes of it.
+    assert not cluster["h1"].publish("price", last="2")
+    publish(cluster["h2"], "4")
+    is_shown(clients, "4")
+    cluster["h2"].end(signal.SIGKILL)
+    cluster["h1"].wait_until_ready(2)
+    publish(cluster["h1"], "5")
+    is_shown(clients, "5")
+    assert len(published(cluster)) == 4
+
+
+def test_nats_and_the_database_are_restarted_under_a_running_cluster(cluster: ClusterOfNodes) -> None:
+    publish(cluster["h1"], "1")
+    clients = watching(cluster, "e1", "e2")
+    is_shown(clients, "1")
+    cluster.nats.kill()
+    # Nobody hears of this one yet.
+    publish(cluster["h1"], "2")
+    cluster.nats.start()
+    is_shown(clients, "2")
+    cluster.postgres.stop()
+    cluster.postgres.start()
+    publish(cluster["h1"], "3")
+    is_shown(clients, "3")
+    assert len(cluster["h1"].readies) == 1
+    assert not cluster["h2"].readies
+
+
+def test_edges_come_and_go_and_others_see_nothing_of_it(cluster: ClusterOfNodes) -> None:
+    publish(cluster["h1"], "1")
+    stays, goes = watching(cluster, "e1", "e2")
+    is_shown([stays, goes], "1")
+    cluster["e2"].end(signal.SIGKILL)
+    publish(cluster["h1"], "2")
+    assert stays.read_line() == "U,1,1,2"
+    cluster["e2"].start()
+    cluster["e2"].wait_until_ready()
+    is_shown(watching(cluster, "e2"), "2")
+    assert cluster["e1"].end(signal.SIGTERM) == 0
