@@ -1,0 +1,84 @@
+"""The cluster of docs/cluster.md, "Many machines", started by the commands that the page prints, but for the ports."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster_nodes import PATIENCE, wait_until
+from tests.support.forge import Forked
+from tests.support.nats_server import NatsServer
+
+pytestmark = pytest.mark.timeout(300)
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text("utf-8").partition("## Many machines\n")[2]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[Path]:
+    """The files of the page, with a NATS server for them."""
+    with NatsServer(tmp_path) as nats:
+        found = re.findall(r"`(\w+\.toml)`:\n\n```toml\n(.*?)```", PAGE, re.DOTALL)
+        assert [name for name, _ in found] == ["hub.toml", "edge.toml"]
+        for name, text in found:
+            (tmp_path / name).write_text(text.replace("4222", str(nats.port)))
+        yield tmp_path
+
+
+def commands(beginning: str) -> list[list[str]]:
+    """Those of the page that begin so, without what comes first."""
+    found = re.findall(rf"^penstock ({beginning} .*)$", PAGE, re.MULTILINE)
+    return [shlex.split(each) for each in found]
+
+
+class Process:
+    """A command of the page, in the directory of its files."""
+
+    def __init__(self, arguments: list[str], directory: Path) -> None:
+        self._log = directory / f"{len(list(directory.iterdir()))}.log"
+        with self._log.open("w") as log:
+            self._process = Forked(arguments, cwd=directory, stderr=log)
+
+    def line(self) -> str:
+        return self._process.stdout.readline()
+
+    def end(self, number: signal.Signals) -> int:
+        self._process.send_signal(number)
+        code = self._process.wait(PATIENCE)
+        self._process.close()
+        return code
+
+
+def test_the_commands_of_the_page_make_a_cluster(files: Path) -> None:
+    hub, *edges = commands("serve")
+    assert [each[-2] for each in edges] == ["--port", "--port"]
+    running = Process([*hub, "--api-port", "0"], files)
+    others = []
+    ports = {}
+    try:
+        assert running.line().startswith("penstock: ready  api=")
+        for edge in edges:
+            others.append(Process([*edge[:-1], "0"], files))
+            found = re.match(r"penstock: ready  stream=http://127\.0\.0\.1:(\d+)\n", others[-1].line())
+            assert found is not None
+            ports[edge[-1]] = found[1]
+        (watch,) = commands("watch")
+        watch[-1] = re.sub(r"\d+$", lambda found: ports[found[0]], watch[-1])
+        client = Process(watch, files)
+        others.append(client)
+        assert "item1" in client.line()
+        assert running.end(signal.SIGINT) == 0
+        running = Process([*hub, "--api-port", "0"], files)
+        assert running.line().startswith("penstock: ready  api=")
+        # What is in the pipe comes first: lines go on for longer than it can hold.
+        seen: list[str] = []
+        wait_until(lambda: seen.append(client.line()) or len(seen) > 50, "prices of the new hub")  # type: ignore[func-returns-value]
+        assert all(seen)
+    finally:
+        for each in (running, *others):
+            each.end(signal.SIGKILL)
