@@ -180,7 +180,7 @@ def config_check(
         typer.echo(json.dumps({"ok": True} | ({"warnings": warnings} if warnings else {})))
         return
     for warning in warnings:
-        typer.echo(f"penstock: warning: optional adapter would be retried: {warning}", err=True)
+        typer.echo(f"penstock: warning: {warning}", err=True)
     typer.echo(f"penstock: {config or 'defaults'}: ok")
 
 

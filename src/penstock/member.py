@@ -16,6 +16,7 @@ from pathlib import Path
 from penstock.adapters.outlive import run_to_end
 from penstock.adapters.roster import Roster
 from penstock.cluster.nats import NatsEdge, NatsHub
+from penstock.cluster.nats_link import check_access
 from penstock.cluster.tenure import Tenure
 from penstock.config import Loaded
 from penstock.durable import keep_to_owner
@@ -39,6 +40,7 @@ def join(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = Fal
     try:
         open_log(loaded.config)
         raise_limit()
+        _check_access(loaded)
         if loaded.config.cluster.role == "edge":
             run_to_end(_be_edge(loaded), Roster(), new_loop)
         else:
@@ -50,6 +52,13 @@ def join(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = Fal
         log.error("cannot start", reason=str(error))
         return left(1)
     return left(0)
+
+
+def _check_access(loaded: Loaded) -> None:
+    try:
+        check_access(loaded.config.cluster)
+    except OSError as error:
+        raise StartError(str(error)) from None
 
 
 async def _be_edge(loaded: Loaded) -> None:

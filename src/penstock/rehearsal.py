@@ -10,7 +10,7 @@ import asyncio
 from pathlib import Path
 
 from penstock.adapters.loading import Loader
-from penstock.cluster.nats_link import check_credentials, load_client
+from penstock.cluster.nats_link import check_access
 from penstock.config import Config, Loaded
 from penstock.server import Server
 from penstock.services.data_directory import check_data_directory
@@ -34,8 +34,7 @@ def _check_cluster(config: Config) -> list[str]:
     if config.cluster.role == "none":
         return []
     try:
-        load_client()
-        check_credentials(config.cluster)
+        check_access(config.cluster)
     except OSError as error:
         raise StartError(str(error)) from None
     if config.cluster.role != "edge" and not config.cluster.store:

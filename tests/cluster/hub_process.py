@@ -42,6 +42,7 @@ async def serve(url: str, node: str, path: Path, millis: int) -> None:
             except JournalError as error:
                 say("refused", error)
                 await ended.wait()
+                break
             say("wrote", receipt.first)
             await asyncio.sleep(0.005)
         say("ended")

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import os
 import ssl
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -456,6 +457,12 @@ def test_a_hub_without_a_server_says_so(tmp_path: Path, monkeypatch: pytest.Monk
             await fabric.open(Hub(), 1)
 
     run(scenario())
+
+
+def test_without_the_extra_one_sentence_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "penstock.cluster.nats_client", None)
+    with pytest.raises(OSError, match=r"needs the extra: pip install penstock\[cluster\]"):
+        run(NatsEdge(section_of("nats://127.0.0.1:1"), "one", "run").open(Edge()))
 
 
 # -- TLS and credentials ----------------------------------------------------------------------------------------------

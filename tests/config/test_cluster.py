@@ -17,7 +17,7 @@ def problem(tmp_path: Path, text: str) -> str:
     file.write_text(text)
     with pytest.raises(ConfigError) as raised:
         load(file, {})
-    return str(raised.value).removeprefix(f"{file}: ")
+    return str(raised.value).removeprefix(f"{file}: ").replace(str(file), "FILE")
 
 
 def test_a_server_is_no_cluster_by_default() -> None:
@@ -74,6 +74,10 @@ def test_a_hub_an_edge_and_both(tmp_path: Path) -> None:
         (
             HUB + 'credentials_file = "/none"',
             'cluster.credentials_file = "/none": expected a readable file (No such file or directory)',
+        ),
+        (
+            HUB + "[server]\nworkers = 2",
+            'server.workers = 2: expected 0, because of cluster.role = "hub" (FILE); start several edges instead',
         ),
         (HUB + "lease_millis = 5", "cluster.lease_millis = 5: expected a whole number from 1000 to 600000"),
         (

@@ -96,6 +96,11 @@ CASES: dict[str, tuple[str, Callable[[Path], None], str]] = {
         file_in_the_way,
         "file is not a database",
     ),
+    "credentials of NATS that are none": (
+        '[cluster]\nrole = "edge"\nnats = ["nats://127.0.0.1:4222"]\ncredentials_file = "tokens"\n',
+        short_token,
+        "tokens is no credentials file of NATS",
+    ),
     "a database that nobody knows": (
         '[tlex]\nenabled = true\nport = 0\nstore = "nosuch://host/name"\n',
         nothing,
@@ -164,6 +169,14 @@ def test_an_optional_adapter_that_would_not_start_is_a_warning(tmp_path: Path) -
     assert checked.stderr.startswith(
         "penstock: warning: optional adapter would be retried: data adapter DEFAULT of set Q failed: file ="
     )
+
+
+def test_a_hub_without_a_standby_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text('[cluster]\nrole = "hub"\nnats = ["nats://127.0.0.1:4222"]\n')
+    checked = forge.run(["config", "check", "--config", "penstock.toml"], tmp_path)
+    assert (checked.returncode, checked.stdout) == (0, "penstock: penstock.toml: ok\n")
+    expected = "this hub has no standby, because cluster.store names no PostgreSQL database"
+    assert checked.stderr == f"penstock: warning: {expected}\n"
 
 
 def test_nothing_is_started_and_nothing_is_made(tmp_path: Path) -> None:

@@ -75,6 +75,14 @@ def test_a_process_without_a_fence_keeps_the_journal_that_it_writes(tmp_path: Pa
     journal.close()
 
 
+def test_a_process_without_a_fence_that_has_the_lock_is_not_taken_for_an_old_owner(tmp_path: Path) -> None:
+    Journal(tmp_path, fence=Lease(1).fence).close()
+    journal = Journal(tmp_path)
+    with pytest.raises(DirectoryInUse):
+        Journal(tmp_path, fence=Lease(2).fence)
+    journal.close()
+
+
 def test_an_older_owner_cannot_open_it(tmp_path: Path) -> None:
     Journal(tmp_path, fence=Lease(5).fence).close()
     with pytest.raises(Fenced, match="belongs to epoch 5, and this is 4"):

@@ -100,8 +100,7 @@ class NatsLink:
 
     def open(self) -> None:
         """Returns at once. Raises OSError if the extra is missing or a file of credentials is not one."""
-        load_client()
-        check_credentials(self._section)
+        check_access(self._section)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
@@ -307,8 +306,9 @@ def load_client() -> type[OrderedClient]:
     return OrderedClient
 
 
-def check_credentials(section: ClusterSection) -> None:
-    """Raises OSError. nats-py would read on for ever in a file that is none."""
+def check_access(section: ClusterSection) -> None:
+    """Raises OSError if the extra is missing, or a file of credentials is none: nats-py would read on in that."""
+    load_client()
     if section.credentials_file:
         found = Path(section.credentials_file).read_bytes()
         if not all(each in found for each in _CREDENTIALS):

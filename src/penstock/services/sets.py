@@ -206,7 +206,7 @@ class SetsService(Service):
         complaints = []
         plans = [self._introduced(self._loader.load(name, table)) for name, table in self._config.adapters.items()]
         for plan in plans:
-            complaints += await try_set(plan)
+            complaints += [f"optional adapter would be retried: {each}" for each in await try_set(plan)]
             self._tried[plan.adapter_set.name] = SetAuthority(plan.adapter_set)
         return complaints
 
