@@ -23,6 +23,9 @@ from penstock.kernel.ports import AttendedSession, Grant, Wish
 from penstock.server import Server
 from tests.cluster.link import Hub, Link
 
+# How many payloads of a bad fabric are lost, and how many come twice.
+BAD = 0.15
+
 
 class NearAuthority(EdgeAuthority):
     """An edge whose kernel is that of the hub: derived items are derived here, by what the hub has registered."""
@@ -79,17 +82,26 @@ class Woven:
         assert self.hub.derived._by_name == {}
 
 
-@pytest.fixture(scope="module", autouse=True, params=["good", "bad"])
-def fabric(request: pytest.FixtureRequest) -> Iterator[None]:
+def woven(chance: float) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         start = Server.start
-        chance = 0.15 if request.param == "bad" else 0.0
 
-        async def woven(server: Server) -> None:
+        async def weave(server: Server) -> None:
             await start(server)
             server.woven = Woven(server, chance)  # type: ignore[attr-defined]
 
-        patch.setattr(Server, "start", woven)
+        patch.setattr(Server, "start", weave)
         # Nobody is to wait for seconds because a payload was dropped.
         patch.setattr(calling, "REPEAT", 0.05)
         yield
+
+
+@pytest.fixture(scope="module", autouse=True, params=[0.0, BAD], ids=["good", "bad"])
+def fabric(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield from woven(request.param)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bad_fabric() -> Iterator[None]:
+    """Alone, where both would take long."""
+    yield from woven(BAD)
