@@ -1,8 +1,8 @@
 """A supervisor with workers that only pretend, as a program: `python -m tests.cluster.supervised FOLDER`.
 
 Each start of a worker takes the next word of `FOLDER/NAME`: `ready` works until it is told to stop, `ready-die` is
-ready and dies, `ready-wait` when there is a file `FOLDER/die`, `die` dies at once, `fail` says why it cannot start. After
-the last word it is `ready`.
+ready and dies, `ready-wait` when there is a file `FOLDER/die`, `die` dies at once, `fail` says why it cannot start.
+After the last word it is `ready`.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def test_a_hub_that_cannot_be_replaced_ends_the_server(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["hub", "w1"])
 def test_a_reason_at_the_first_start_ends_it_at_once(tmp_path: Path, name: str) -> None:
-    run = Supervised(tmp_path, **{name: "fail"})
+    run = Supervised(tmp_path, 1, **{name: "fail"})
     assert run.end() == (1, "")
     errors = [line for line in run.log().splitlines() if " ERROR " in line]
     assert len(errors) == 1
@@ -95,6 +95,6 @@ def test_a_reason_at_the_first_start_ends_it_at_once(tmp_path: Path, name: str) 
 
 @pytest.mark.parametrize("name", ["hub", "w1"])
 def test_deaths_at_the_first_start_end_it_after_five(tmp_path: Path, name: str) -> None:
-    run = Supervised(tmp_path, **{name: "die die die die die"})
+    run = Supervised(tmp_path, 1, **{name: "die die die die die"})
     assert run.end() == (1, "")
     assert run.log().count(f"begun worker={name} ") == 5

@@ -38,7 +38,7 @@ log = get(__name__)
 
 # Seconds before a worker that died is started again: at once the first time, then longer each time, up to the last. One
 # that ran as long as WELL begins again with the first.
-PAUSES = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
+PAUSES: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 WELL = 60.0
 
 # Starts in a row that came to nothing; then it is left at that.
@@ -52,7 +52,7 @@ HUB_GRACE = 60.0
 PIECE = 1 << 16
 
 # What starts a worker; its name and the two sockets follow.
-COMMAND = (sys.executable, "-P", "-m", "penstock.worker")
+COMMAND: tuple[str, ...] = (sys.executable, "-P", "-m", "penstock.worker")
 
 
 class Worker:
