@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from penstock import BUILD, __version__
 from penstock.kernel.kernel import Kernel
+from penstock.kernel.population import Population
 from penstock.log import get
 from penstock.monitor import process
 from penstock.monitor.figures import Family, Kind, counter, durations, gauge, info, labelled
@@ -28,22 +28,7 @@ LAG_PAUSE = 0.02
 # Sessions counted in one go: less than a millisecond, then others have their turn.
 SLICE = 1_000
 
-# For clients whose LS_cid is not that of any published library.
-UNKNOWN_LIBRARY = "unknown"
-
 KILOBITS_TO_BYTES = 125
-
-
-class Population:
-    """All sessions, counted by what they have in common."""
-
-    def __init__(self, before: Population | None = None) -> None:
-        """Of what there was before there is none, until it is counted: a figure that vanishes is not the same as 0."""
-        self.transports: Counter[str] = Counter(dict.fromkeys(before.transports if before else (), 0))
-        self.adapter_sets: Counter[str] = Counter(dict.fromkeys(before.adapter_sets if before else (), 0))
-        self.libraries: Counter[str] = Counter(dict.fromkeys(before.libraries if before else (), 0))
-        # The sum of the limits of those that have one, in kbit/s.
-        self.allocated = 0.0
 
 
 async def take_census(kernel: Kernel, before: Population) -> Population:
@@ -53,11 +38,7 @@ async def take_census(kernel: Kernel, before: Population) -> Population:
     for start in range(0, len(sessions), SLICE):
         if start:
             await asyncio.sleep(0)
-        some = [session for session in sessions[start : start + SLICE] if session.used]
-        found.transports.update([session.transport for session in some])
-        found.adapter_sets.update([session.adapter_set for session in some])
-        found.libraries.update([session.library or UNKNOWN_LIBRARY for session in some])
-        found.allocated += sum([session.max_bandwidth or 0.0 for session in some])
+        found.count(sessions[start : start + SLICE])
     return found
 
 
