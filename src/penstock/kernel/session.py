@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 # A custom END message (code 0 or negative) of more characters is not sent on a connection of limited length.
 MAX_TAIL_MESSAGE = 35
 
+# Until it is known what a session may have.
+UNLIMITED = Admission()
+
 
 class Session(Timed):
     """Opened by `Kernel.open_session`, bound by `bind`, gone after `close`."""
@@ -85,7 +88,7 @@ class Session(Timed):
         self.max_bandwidth: float | None = None
         self._requested_bandwidth: float | None = None
         self.ruling: Ruling | None = None
-        self.admission = Admission()
+        self.admission = UNLIMITED
         self.tells_constraints = True
         self.opened = kernel.clock()
         self.closed = False

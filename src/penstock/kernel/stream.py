@@ -38,6 +38,9 @@ class Figures(NamedTuple):
     lost: int = 0
 
     def since(self, others: Figures) -> Figures:
+        if self == others:
+            # Of many sessions that share a stream: no object for each of them.
+            return NOTHING
         return Figures(self.updates - others.updates, self.bytes - others.bytes, self.lost - others.lost)
 
 

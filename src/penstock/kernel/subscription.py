@@ -74,10 +74,11 @@ class Subscription:
         # What an administrator has set, for all items.
         self.ruling: Ruling | None = None
         self.unfiltered = request.unfiltered or request.mode is Mode.RAW
-        self.items: list[Item] = []
+        # Tuples, because an empty list takes memory in each of many thousand subscriptions, and a short one more.
+        self.items: tuple[Item, ...] = ()
         self._silent = request.silent
         # Items whose events are changed for this subscription.
-        self._customized: list[CustomizedItem] = []
+        self._customized: tuple[CustomizedItem, ...] = ()
         # What became of the events of each item; known at the end, if somebody wants to be told.
         self.statistics: tuple[Statistics, ...] = ()
 
@@ -93,8 +94,11 @@ class Subscription:
             self._check(granted, item)
         self._announce()
         self.confirm()
+        customized: list[CustomizedItem] = []
         for position, granted in enumerate(request.grant.items, start=1):
-            self._join(own, granted, items[granted.name], position)
+            self._join(own, granted, items[granted.name], position, customized)
+        self.items = tuple([items[granted.name] for granted in request.grant.items])
+        self._customized = tuple(customized)
         self.session.kernel.tally.subscribe_items(len(self.items))
 
     def _check(self, granted: ItemGrant, item: Item) -> None:
@@ -125,23 +129,24 @@ class Subscription:
         positions = fields.index(KEY_FIELD) + 1, fields.index(COMMAND_FIELD) + 1
         self.session.notify(codec.subscribed_command(self.number, items, len(fields), *positions))
 
-    def _join(self, own: OwnStream, granted: ItemGrant, item: Item, position: int) -> None:
+    def _join(
+        self, own: OwnStream, granted: ItemGrant, item: Item, position: int, customized: list[CustomizedItem]
+    ) -> None:
         request = self.request
         grant = request.grant
         source, selector = item, grant.selector
         request.feed.bind(item, request.mode)
         if granted.customizer is not None:
-            customized = item.customize(request.mode, granted.customizer, selector)
-            self._customized.append(customized)
+            own_item = item.customize(request.mode, granted.customizer, selector)
+            customized.append(own_item)
             # It has chosen already.
-            source, selector = customized.item, None
+            source, selector = own_item.item, None
         view = source.view(request.mode, grant.fields, self.session.codec, selector, not self.unfiltered)
         lane = self._lane(own.outbox, granted, source, view, position)
         frequency = self._frequency(position - 1)
         lane.interval = 0.0 if frequency is None else 1.0 / frequency
         if self._silent:
             lane.mute()
-        self.items.append(item)
         own.add(lane)
         source.attach(lane, request.mode, request.snapshot_length)
         request.feed.acquire(item, request.mode)
@@ -262,8 +267,8 @@ class Subscription:
         own.remove(self.number)
         for customized in self._customized:
             customized.leave()
-        self._customized.clear()
+        self._customized = ()
         for item in self.items:
             self.request.feed.release(item)
         self.session.kernel.tally.subscribe_items(-len(self.items))
-        self.items.clear()
+        self.items = ()
