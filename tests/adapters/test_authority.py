@@ -11,7 +11,7 @@ from queue import Queue
 import pytest
 
 from penstock.adapters import AdapterSet, ClientFacts, DataAdapter, MetadataAdapter, Reason, Refusal
-from penstock.adapters.authority import SetAuthority, forget_names, shared_name
+from penstock.adapters.authority import SetAuthority
 from penstock.kernel.item import Mode
 from penstock.kernel.messages import Message
 from penstock.kernel.ports import Admission, SessionFacts, Statistics, SubscriptionFacts
@@ -425,10 +425,3 @@ def test_a_message_of_a_session_that_ends_before_it_is_processed_has_an_outcome(
         return await asyncio.wait_for(outcome, 10)
 
     assert asyncio.run(scenario()) == (35, "The session has been closed")
-
-
-def test_names_are_not_kept_for_ever() -> None:
-    name = shared_name("".join(["an", " item"]))
-    assert shared_name("".join(["an", " item"])) is name
-    forget_names()
-    assert shared_name.cache_info().currsize == 0

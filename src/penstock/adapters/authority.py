@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
+from penstock.adapters.alike import MAX_KEPT, shared_admission, shared_grant, shared_item, shared_name
 from penstock.adapters.api import AdapterSet, MetadataAdapter
 from penstock.adapters.call_tally import CallTally
 from penstock.adapters.calls import LAST_CALLS, AdapterCaller, Tasks, overrides
@@ -32,7 +33,6 @@ from penstock.kernel.ports import (
     DeviceFacts,
     Event,
     Grant,
-    ItemGrant,
     Limits,
     PushFacts,
     Selector,
@@ -48,23 +48,6 @@ log = get(__name__)
 # Outcome of a message whose handling raised something unforeseen, and of one the adapter refused without a code.
 MESSAGE_ERROR = 35
 MESSAGE_REFUSED = 34
-
-# Names of items and fields kept for sharing; those used least go first.
-MAX_SHARED_NAMES = 10_000
-
-
-@lru_cache(MAX_SHARED_NAMES)
-def shared_name(name: str) -> str:
-    """The same text, but one object for all: client after client subscribes to the same items and fields.
-
-    Not `sys.intern`: clients choose these names, and some versions of Python keep interned strings for ever.
-    """
-    return name
-
-
-def forget_names() -> None:
-    """Start sharing from scratch: names of items that are gone need not be kept, nor the memory around them."""
-    shared_name.cache_clear()
 
 
 class GuardedSelector:
@@ -93,7 +76,7 @@ def guarded(adapter_set: str, name: str, selector: Selector) -> Selector:
         return GuardedSelector(adapter_set, name, selector)
 
 
-@lru_cache(MAX_SHARED_NAMES)
+@lru_cache(MAX_KEPT)
 def _shared_guard(adapter_set: str, name: str, selector: Selector) -> Selector:
     return GuardedSelector(adapter_set, name, selector)
 
@@ -222,7 +205,7 @@ class SetAuthority:
         admission = await self._ask("authenticate", user, password, client)
         if admission is None:
             limit = await self._ask("max_bandwidth", user)
-            admission = Admission(limit, await self._ask("manages_bandwidth", user), reexamines_bandwidth=True)
+            admission = shared_admission(limit, await self._ask("manages_bandwidth", user))
         elif not isinstance(admission, Admission):
             raise self._wrong("authenticate", admission)
         self._check_open()
@@ -403,27 +386,23 @@ class SetAuthority:
             name = shared_name(str(item))
             if not (yield metadata.allows_mode, (session, data_adapter, name, mode)):
                 raise Refusal(Reason.MODE, f"Mode {mode.value} is not supported for item {name[:60]}")
-            granted.append(
-                ItemGrant(
-                    name,
-                    max_frequency=(yield metadata.max_frequency, (session, data_adapter, name)),
-                    max_buffer_size=(yield metadata.max_buffer_size, (session, data_adapter, name)),
-                    snapshot_length=(yield metadata.snapshot_length, (data_adapter, name)),
-                    prefilter_frequency=(yield metadata.prefilter_frequency, (data_adapter, name)),
-                    customizer=(
-                        self._guarded_customizer(
-                            (yield metadata.customizer, (session, data_adapter, name, mode)), name, mode
-                        )
-                        if customizes
-                        else None
-                    ),
-                )
+            item_grant = shared_item(
+                name,
+                (yield metadata.max_frequency, (session, data_adapter, name)),
+                (yield metadata.max_buffer_size, (session, data_adapter, name)),
+                (yield metadata.snapshot_length, (data_adapter, name)),
+                (yield metadata.prefilter_frequency, (data_adapter, name)),
             )
+            if customizes:
+                customizer = yield metadata.customizer, (session, data_adapter, name, mode)
+                item_grant = replace(item_grant, customizer=self._guarded_customizer(customizer, name, mode))
+            granted.append(item_grant)
         chosen: Selector | None = None
         if wish.selector is not None:
             selector = yield metadata.selector, (session, data_adapter, wish.selector)
             chosen = guarded(self._name, wish.selector, selector)
-        return Grant(tuple(granted), tuple([shared_name(str(field)) for field in fields]), chosen)
+        names = tuple([shared_name(str(field)) for field in fields])
+        return (Grant if customizes else shared_grant)(tuple(granted), names, chosen)
 
     def _guarded_customizer(self, customizer: Any, item: str, mode: Mode) -> Customizer | None:
         if customizer is None or isinstance(customizer, GuardedCustomizer):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from penstock.config import Config
 from penstock.doors.backlog import Backlog
@@ -32,6 +32,9 @@ log = get(__name__)
 
 # A stream shorter than this gets no padding at its start, because there would be little room left for data.
 LEAST_PADDED_LENGTH = 4_096
+
+# Bindings kept for sharing; those used least go first.
+MAX_BINDINGS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +199,7 @@ class Reception:
         link.limit(length)
         link.session = session
         try:
-            session.bind(link, binding, head, recovery_from)
+            session.bind(link, shared_binding(binding), head, recovery_from)
         except Refusal:
             link.session = None
             raise
@@ -342,6 +345,12 @@ class Reception:
             bytes=figures.bytes,
             lost=figures.lost,
         )
+
+
+@lru_cache(MAX_BINDINGS)
+def shared_binding(binding: Binding) -> Binding:
+    """The same, but one object for all sessions: most clients want the same of their connections."""
+    return binding
 
 
 def is_awaited(session: Session, message: Message) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.adapters.authority import forget_names
+from penstock.adapters.alike import forget_alike
 from penstock.collector import give_back
 from penstock.kernel.kernel import Kernel
 from penstock.services.service import Service
@@ -37,5 +37,5 @@ class TidyingService(Service):
             await asyncio.sleep(TIDY_PAUSE)
             # Small objects first, because one of them can keep a whole block of memory from being returned.
             self._kernel.tidy()
-            forget_names()
+            forget_alike()
             await asyncio.to_thread(give_back)

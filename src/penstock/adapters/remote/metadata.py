@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeVar, Unpack
 
+from penstock.adapters.alike import shared_grant, shared_item, shared_name
 from penstock.adapters.api import MetadataAdapter
-from penstock.adapters.authority import shared_name
 from penstock.adapters.remote.calls import Outcome, Unanswered, Why
 from penstock.adapters.remote.link import Linked, RemoteLink
 from penstock.adapters.remote.refusals import refusal
@@ -25,7 +25,6 @@ from penstock.kernel.ports import (
     ClientFacts,
     DeviceFacts,
     Grant,
-    ItemGrant,
     PushFacts,
     SessionFacts,
     Statistics,
@@ -172,15 +171,15 @@ class RemoteMetadataAdapter(Linked, MetadataAdapter):
             if mode not in item.modes or mode not in own.modes:
                 raise Refusal(Reason.MODE, f"Mode {mode} is not supported for item {name[:60]}")
             granted.append(
-                ItemGrant(
+                shared_item(
                     name,
-                    max_frequency=own.max_frequency if own.max_frequency > 0 else None,
-                    max_buffer_size=own.max_buffer_size if own.max_buffer_size > 0 else None,
-                    snapshot_length=max(0, item.snapshot_length),
-                    prefilter_frequency=max(0.0, item.min_source_frequency),
+                    own.max_frequency if own.max_frequency > 0 else None,
+                    own.max_buffer_size if own.max_buffer_size > 0 else None,
+                    max(0, item.snapshot_length),
+                    max(0.0, item.min_source_frequency),
                 )
             )
-        return Grant(tuple(granted), tuple([shared_name(field) for field in fields]))
+        return shared_grant(tuple(granted), tuple([shared_name(field) for field in fields]))
 
     async def resolve_frequencies(
         self, session: SessionFacts, data_adapter: str, items: Sequence[str]

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from penstock.adapters.alike import MAX_ITEMS, forget_alike, shared_admission, shared_grant, shared_item, shared_name
+from penstock.kernel.ports import Admission, Grant, ItemGrant
+
+
+def test_names_are_not_kept_for_ever() -> None:
+    name = shared_name("".join(["an", " item"]))
+    assert shared_name("".join(["an", " item"])) is name
+    forget_alike()
+    assert shared_name.cache_info().currsize == 0
+
+
+def test_sessions_that_may_have_the_same_have_one_grant() -> None:
+    item = shared_item("a", 2.0, None, 10, 0.0)
+    assert item == ItemGrant("a", max_frequency=2.0, snapshot_length=10)
+    assert shared_item("a", 2.0, None, 10, 0.0) is item
+    assert shared_item("a", 3.0, None, 10, 0.0) == ItemGrant("a", max_frequency=3.0, snapshot_length=10)
+    grant = shared_grant((item,), ("x", "y"))
+    assert grant == Grant((item,), ("x", "y"))
+    assert shared_grant((item,), ("x", "y")) is grant
+    assert shared_grant((item,), ("y", "x")) == Grant((item,), ("y", "x"))
+    forget_alike()
+    assert shared_item("a", 2.0, None, 10, 0.0) is not item
+    assert shared_grant((item,), ("x", "y")) is not grant
+
+
+def test_sessions_of_the_same_bandwidth_have_one_admission() -> None:
+    admission = shared_admission(40.0, True)
+    assert admission == Admission(40.0, True, reexamines_bandwidth=True)
+    assert shared_admission(40.0, True) is admission
+    assert shared_admission(40.0, False) == Admission(40.0, False, reexamines_bandwidth=True)
+    forget_alike()
+    assert shared_admission(40.0, True) is not admission
+
+
+def test_a_grant_of_very_many_items_is_not_kept() -> None:
+    items = tuple([shared_item(f"item {number}", None, None, 10, 0.0) for number in range(MAX_ITEMS + 1)])
+    grant = shared_grant(items, ("x",))
+    assert grant == Grant(items, ("x",))
+    assert shared_grant(items, ("x",)) is not grant
