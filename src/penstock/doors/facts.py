@@ -10,6 +10,7 @@ import secrets
 from penstock.doors.libraries import library
 from penstock.doors.stream.link import StreamLink
 from penstock.kernel.ports import ClientFacts
+from penstock.transport.headers import KeptHeaders
 
 # Random bytes in a request's identifier: enough to be unique, even after a restart.
 REQUEST_ID_BYTES = 12
@@ -21,7 +22,7 @@ def facts_of(link: StreamLink, client_id: str | None) -> ClientFacts:
     return ClientFacts(
         link.address,
         link.entrance.secure,
-        link.headers,
+        KeptHeaders.of(link.headers),
         link.client_port,
         link.principal,
         request_id=request_id(),

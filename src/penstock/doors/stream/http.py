@@ -16,6 +16,7 @@ from penstock.doors.stream.pages import NOT_BUILT
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.stream.websocket import WebSocketConnection
 from penstock.transport.answers import TEXT, accepts_gzip
+from penstock.transport.headers import KeptHeaders
 from penstock.transport.http import HttpConnection
 from penstock.transport.websocket import handshake
 from penstock.wire.http1 import HttpError, HttpRequest
@@ -126,7 +127,7 @@ class StreamConnection(HttpConnection):
             raise HttpError(503, DRAINING)
         subprotocol = self.door.tlcp.choose_subprotocol(subprotocols(request))
         acceptance = handshake(self.door, request, subprotocol)
-        WebSocketConnection(self, acceptance, request.headers, subprotocol).start(self, acceptance)
+        WebSocketConnection(self, acceptance, KeptHeaders(request.headers), subprotocol).start(self, acceptance)
 
     def _page(self, request: HttpRequest, path: str) -> None:
         folder = self.door.folder

@@ -6,7 +6,7 @@ channel: a session may be bound to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.transport.parcel import Parcel, SocketFacts
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.doors.tlcp.intake import SocketIntake
     from penstock.kernel.recovery import Batch
     from penstock.kernel.session import Session
+    from penstock.transport.headers import KeptHeaders
 
 
 class WebSocketConnection(WebSocket):
@@ -43,7 +44,7 @@ class WebSocketConnection(WebSocket):
     overhead = 4
 
     def __init__(
-        self, connection: StreamConnection, acceptance: Acceptance, headers: Mapping[str, str], subprotocol: str
+        self, connection: StreamConnection, acceptance: Acceptance, headers: KeptHeaders, subprotocol: str
     ) -> None:
         super().__init__(connection, acceptance, connection.door.config.limits.request_limit)
         self.headers = headers
@@ -53,7 +54,8 @@ class WebSocketConnection(WebSocket):
         self.last_session: str | None = None
         # Made only while there are unanswered requests: most sockets are silent, and its queues take memory.
         self._intake: SocketIntake | None = None
-        self._lines: list[bytes] = []
+        # None while there are none: an empty list takes memory, too.
+        self._lines: list[bytes] | None = None
         self._queued = False
         # The code and reason of a close that has to wait for what must be sent before it.
         self._closes: tuple[int, str] | None = None
@@ -124,14 +126,19 @@ class WebSocketConnection(WebSocket):
         """A WebSocket has no length limit."""
 
     def write(self, lines: Sequence[bytes]) -> int:
-        self._lines.extend(lines)
+        self._add(lines)
         self._flush_later()
         return sum(map(len, lines))
+
+    def _add(self, lines: Sequence[bytes]) -> None:
+        if self._lines is None:
+            self._lines = []
+        self._lines += lines
 
     def send(self, batch: Batch) -> None:
         if self._queued:
             # Something must be sent before it.
-            self._lines += batch.lines()
+            self._add(batch.lines())
         elif not self._closing:
             frames = batch.framed
             if frames is None:
@@ -164,12 +171,10 @@ class WebSocketConnection(WebSocket):
 
     def flush(self) -> None:
         self._queued = False
-        lines = self._lines
+        lines, self._lines = self._lines, None
         if not self.is_open:
-            lines.clear()
             return
         if lines:
-            self._lines = []
             self.write_frames(text_frames(b"".join(lines), self.http_port.config.stream.max_outbound_frame_size))
         if self._closes is not None:
             super().close(*self._closes)

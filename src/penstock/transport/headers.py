@@ -1,0 +1,44 @@
+"""The headers of a request, kept for as long as its client is connected: metadata adapters may ask for them.
+
+One text for all of them, because a dictionary with a text for each takes three times as much memory, in every session.
+How they are read is in `wire.http1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+# Neither names nor values can have one: it would end the header.
+_BREAK = "\n"
+
+
+class KeptHeaders(Mapping[str, str]):
+    """Values by names in lower case, in their order. Taken apart again whenever it is asked, which is seldom."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._text = _BREAK.join([part for header in headers.items() for part in header])
+
+    @classmethod
+    def of(cls, headers: Mapping[str, str]) -> KeptHeaders:
+        """The same, if they are kept already."""
+        return headers if isinstance(headers, KeptHeaders) else cls(headers)
+
+    def _read(self) -> dict[str, str]:
+        if not self._text:
+            return {}
+        parts = self._text.split(_BREAK)
+        return dict(zip(parts[::2], parts[1::2], strict=True))
+
+    def __getitem__(self, name: str) -> str:
+        return self._read()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __repr__(self) -> str:
+        return repr(self._read())
