@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -247,13 +248,17 @@ class TlcpDoor:
     def answer(self, link: StreamLink, asked: Asked) -> asyncio.Task[None] | None:
         """Answer a request; one that has to wait is answered by the task that is returned."""
         number = RequestNumber()
-        with number:
-            unfinished = self._begin(link, asked)
+        # In a context of its own: that of the connection would keep the memory for a number as long as it is open.
+        unfinished = copy_context().run(self._begin_numbered, number, link, asked)
         if unfinished is None:
             return None
         task = asyncio.get_running_loop().create_task(self._finish(link, asked, unfinished.later, number))
         self._order.add(unfinished.about, task)
         return task
+
+    def _begin_numbered(self, number: RequestNumber, link: StreamLink, asked: Asked) -> Unfinished | None:
+        with number:
+            return self._begin(link, asked)
 
     def _begin(self, link: StreamLink, asked: Asked) -> Unfinished | None:
         """Answer a request, or return what is left to do."""
@@ -456,7 +461,7 @@ class TlcpDoor:
         )
         announced = session.announced_address, session.announced_name
         head = self._head(link, session, options, binding, is_new)
-        if is_new and not options.reduce_head:
+        if is_new and not options.reduce_head and binding.idle_millis:
             # A poll waits if there is nothing to send, and a new session is sent at least its constraints. Clients of
             # version 2.1 give up on a creation that waits.
             binding = replace(binding, idle_millis=0)
