@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 
 MASK = "***"
 
@@ -23,6 +24,9 @@ SECRET_WORDS = frozenset(
 
 # Characters of one text in a line. Names and values come from strangers, too: they must not fill the disk.
 MAX_TEXT = 16_384
+
+# Names of fields that are kept with what has been found out about them; those used least go first.
+MAX_NAMES = 500
 
 # Tables and lists inside one another; deeper ones are left out.
 MAX_DEPTH = 8
@@ -39,6 +43,8 @@ _SECRET_IN_TEXT = re.compile(
     # A header of a request.
     r"|(?P<header>(?i:\b(?:authorization|cookie)[\"']?:\s*))[^\r\n]+"
 )
+# A value of these characters needs no quotes, if all of them can be printed.
+_UNQUOTED = re.compile(r'[^ "=\\]+')
 _RESERVED = frozenset({"time", "level", "logger", "event"})
 
 
@@ -111,14 +117,19 @@ def event_of(record: logging.LogRecord) -> str:
 
 
 def _masked(fields: Mapping[object, object], depth: int) -> dict[str, object]:
-    return {
-        _censored(_said(name)): MASK if _is_secret(_said(name)) else _plain(value, depth)
-        for name, value in fields.items()
-    }
+    found: dict[str, object] = {}
+    for name, value in fields.items():
+        shown, is_secret = _named(name if type(name) is str else _said(name))
+        found[shown] = MASK if is_secret else _plain(value, depth)
+    return found
 
 
-def _is_secret(name: str) -> bool:
-    return any(word.lower() in SECRET_WORDS for word in _WORD.split(name))
+@lru_cache(MAX_NAMES)
+def _named(name: str) -> tuple[str, bool]:
+    """The name of a field as it is shown, and whether its value is a secret. The code has few names for fields, so that
+    they are looked at once; those of others, such as headers, go again.
+    """
+    return _censored(name), any(word.lower() in SECRET_WORDS for word in _WORD.split(name))
 
 
 def _plain(value: object, depth: int) -> object:
@@ -157,7 +168,8 @@ def _censored(text: str) -> str:
     """The text without secrets, and not longer than a line may hold."""
     if len(text) > MAX_TEXT:
         text = f"{text[:MAX_TEXT]}… ({len(text):,} characters)"
-    return _SECRET_IN_TEXT.sub(_mask, text)
+    # All that is looked for has one of these, and most texts have neither.
+    return _SECRET_IN_TEXT.sub(_mask, text) if "=" in text or ":" in text else text
 
 
 def _mask(found: re.Match[str]) -> str:
@@ -168,7 +180,7 @@ def _mask(found: re.Match[str]) -> str:
 
 def _text(value: object) -> str:
     if isinstance(value, str):
-        if value and value.isprintable() and not any(character in ' "=\\' for character in value):
+        if _UNQUOTED.fullmatch(value) is not None and value.isprintable():
             return value
         return json.dumps(value, ensure_ascii=not value.isprintable())
     if isinstance(value, dict | list):
