@@ -7,7 +7,7 @@ Specification: TLCP chapter 1, "Session Life Cycle".
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from penstock.kernel.ports import Channel
@@ -31,14 +31,12 @@ class Binding:
 
 UNBOUND = Binding()
 
-# How a client is connected, by whether it polls and whether that is over a WebSocket.
-TRANSPORTS = {
-    (False, True): "websocket",
-    (False, False): "http-streaming",
-    (True, True): "websocket-polling",
-    (True, False): "http-polling",
-}
-NO_TRANSPORT = "none"
+# How a client is connected; see `Connection.transport`.
+NO_TRANSPORT: Final = "none"
+WEBSOCKET: Final = "websocket"
+HTTP_STREAMING: Final = "http-streaming"
+WEBSOCKET_POLLING: Final = "websocket-polling"
+HTTP_POLLING: Final = "http-polling"
 
 
 class Connection:
@@ -76,10 +74,12 @@ class Connection:
 
     @property
     def transport(self) -> str:
-        """One of `TRANSPORTS`, or `NO_TRANSPORT`. A client that polls is connected between two polls as well."""
-        if self.channel is None and not self.binding.polling:
+        """By what its client is connected. One that polls is connected between two polls as well."""
+        if self.binding.polling:
+            return WEBSOCKET_POLLING if self._websocket else HTTP_POLLING
+        if self.channel is None:
             return NO_TRANSPORT
-        return TRANSPORTS[self.binding.polling, self._websocket]
+        return WEBSOCKET if self._websocket else HTTP_STREAMING
 
     @property
     def is_limited(self) -> bool:

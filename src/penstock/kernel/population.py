@@ -31,17 +31,25 @@ class Population:
             self.libraries = dict.fromkeys(before.libraries, 0)
 
     def count(self, sessions: list[Session]) -> None:
-        """These as well."""
+        """These as well. Neighbours are mostly alike, and are counted together."""
+        transport, adapter_set, library = "", "", UNKNOWN_LIBRARY
+        alike = 0
         for session in sessions:
             if not session.used:
                 continue
-            _add(self.transports, session.transport)
-            _add(self.adapter_sets, session.adapter_set)
-            _add(self.libraries, session.library or UNKNOWN_LIBRARY)
             limit = session.max_bandwidth
             if limit is not None:
                 self.allocated += limit
+            its_transport, its_library = session.transport, session.library or UNKNOWN_LIBRARY
+            if its_transport != transport or session.adapter_set != adapter_set or its_library != library:
+                self._add(alike, transport, adapter_set, library)
+                transport, adapter_set, library = its_transport, session.adapter_set, its_library
+                alike = 0
+            alike += 1
+        self._add(alike, transport, adapter_set, library)
 
-
-def _add(counts: dict[str, int], name: str) -> None:
-    counts[name] = counts.get(name, 0) + 1
+    def _add(self, alike: int, transport: str, adapter_set: str, library: str) -> None:
+        if alike:
+            self.transports[transport] = self.transports.get(transport, 0) + alike
+            self.adapter_sets[adapter_set] = self.adapter_sets.get(adapter_set, 0) + alike
+            self.libraries[library] = self.libraries.get(library, 0) + alike

@@ -175,7 +175,7 @@ class Session(Timed):
 
     @property
     def transport(self) -> str:
-        """How its client is connected: see `connection.TRANSPORTS`."""
+        """How its client is connected: see `connection.NO_TRANSPORT` and those after it."""
         return self._connection.transport
 
     def keepalive_millis(self, binding: Binding) -> int:
