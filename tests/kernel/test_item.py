@@ -412,4 +412,5 @@ def test_a_source_is_told_when_an_item_known_in_raw_mode_is_wanted_in_another() 
     harness.subscribe(session, 2, "a", "x", Mode.RAW)
     harness.subscribe(session, 3, "a", "x", Mode.MERGE)
     harness.subscribe(session, 4, "a", "x", Mode.MERGE)
-    assert harness.source.calls == [("subscribe", "a"), ("bind", "a")]
+    assert harness.source.calls == [("subscribe", "a")]
+    assert harness.source.bound == [("a", Mode.MERGE)]

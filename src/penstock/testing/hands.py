@@ -20,6 +20,7 @@ class HandSource:
     def __init__(self, snapshots: bool = True) -> None:
         self.snapshots = snapshots
         self.calls: list[tuple[str, str]] = []
+        self.bound: list[tuple[str, Mode]] = []
         self.complaints: list[tuple[str, str]] = []
         self.state: dict[str, dict[str, Value]] = {}
         self.feed: Feed | None = None
@@ -30,7 +31,7 @@ class HandSource:
             self.feed.update(item, self.state[item], snapshot=True)
 
     def bind(self, item: str, mode: Mode) -> None:
-        self.calls.append(("bind", item))
+        self.bound.append((item, mode))
 
     def unsubscribe(self, item: str) -> None:
         self.calls.append(("unsubscribe", item))
