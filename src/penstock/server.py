@@ -331,13 +331,15 @@ class Server:
         origins: Mapping[str, str] = NO_ORIGINS,
         administrators: Path | None = None,
         hub: HubPart | None = None,
+        hand_directory: Path | None = None,
     ) -> None:
         """`sets` are always served; with a loader those of the configuration are served as well.
 
         Without a data directory nothing is journaled or kept, whatever the configuration says. A caller that needs to
         see the state of the adapters passes a `roster`. `origins` says where each value of the configuration comes
         from. `administrators` is a file of users in place of `admin.users`. With `hub` edges have clients of this
-        server as well, or alone.
+        server as well, or alone. `hand_directory` is where the workers of one server hand connections over to one
+        another.
         """
         self.config = config
         self._hub = hub
@@ -391,6 +393,7 @@ class Server:
             self.gate,
             self._push.desk,
             Listens.ALONE if hub is None or hub.stream is None else Listens.NOWHERE,
+            hand_directory,
         )
         self._api = ApiService(
             config, lambda: self._stack.services, self.readiness, sampling.figures_of_all, shares.api, ledger

@@ -5,14 +5,14 @@ As far as clients can tell they are workers of one server; a test chooses by the
 
 from __future__ import annotations
 
-import json
+import asyncio
 import os
-import signal
-import time
-from collections.abc import Callable
-from contextlib import suppress
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from urllib.request import Request, urlopen
+from types import TracebackType
+from typing import Self
 
 from penstock.adapters import AdapterSet
 from penstock.adapters.demo import demo_sets
@@ -23,46 +23,33 @@ from tests.support.raw import Exchange
 from tests.support.tls import trusting_context
 
 
-def children(pid: int) -> list[int]:
-    with suppress(FileNotFoundError):
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []
+class Worker(BackgroundServer):
+    """One of them. Half of them run on asyncio's own loop, half on uvloop."""
 
+    def __init__(self, name: str, directory: Path, overrides: Mapping[str, object], file: Path | None = None) -> None:
+        super().__init__({"server.node": name, **overrides}, file)
+        self.name = name
+        self._directory = directory
 
-def worker_name(pid: int) -> str | None:
-    """What a process is called that is a worker."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-        if "penstock.worker" in words:
-            return words[words.index("penstock.worker") + 1]
-    return None
+    def make(self) -> Server:
+        sets = [AdapterSet("TEST", self.metadata, self.adapters()), *demo_sets(seed=7)]
+        return Server(self.config, sets, hand_directory=self._directory)
 
+    def _run(self) -> None:
+        if self.name.endswith("a"):
+            try:
+                asyncio.run(self._serve())
+            except BaseException as failure:
+                self._failure = failure
+                self._started.set()
+        else:
+            super()._run()
 
-def workers_of(pid: int) -> dict[str, int]:
-    """The workers of a supervisor, by name."""
-    found = {worker_name(child): child for child in children(pid)}
-    return {name: child for name, child in found.items() if name is not None}
-
-
-def until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    deadline = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < deadline, f"still not: {what}"
-        time.sleep(0.02)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
-class WorkersProcess(ServerProcess):
-    """A server with `server.workers`; used as a context manager."""
-
-    def __init__(self, directory: Path, settings: dict[str, object] | None = None) -> None:
-        super().__init__(directory, {**SETTINGS, **(settings or {})})
+    @property
+    def neighbours(self) -> Neighbours:
+        found = self.server.stream.neighbours
+        assert found is not None
+        return found
 
     @property
     def exchange(self) -> Exchange:
@@ -73,45 +60,31 @@ class WorkersProcess(ServerProcess):
         return Exchange(self.host, self.tls_port, trusting_context())
 
 
-    def signal_worker(self, name: str, number: signal.Signals) -> int:
-        pid = self.workers()[name]
-        os.kill(pid, number)
-        return pid
+class Workers:
+    """Used as a context manager; `names` are those of the workers."""
 
-    def replace_worker(self, name: str) -> None:
-        """Kill a worker, and wait until another is in its place and ready."""
-        before = self.log.count(f"worker replaced worker={name}")
-        self.signal_worker(name, signal.SIGKILL)
-        until(lambda: self.log.count(f"worker replaced worker={name}") > before, f"{name} replaced")
+    def __init__(
+        self,
+        names: tuple[str, ...] = ("w1", "w2a"),
+        overrides: Mapping[str, object] | None = None,
+        file: Path | None = None,
+    ) -> None:
+        self._stack = ExitStack()
+        # Not pytest's folder: paths of Unix sockets are short.
+        self.directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="hand-")))
+        self.all = [Worker(name, self.directory, overrides or {}, file) for name in names]
 
-    def socket_at(self, worker: str, adapter_set: str = "TEST") -> Socket:
-        """A WebSocket with a session that this worker has; the system chooses, so it is asked until it does."""
-        for _ in range(200):
-            socket = self.exchange.socket()
-            socket.create(adapter_set, send_sync=False, keepalive_millis=30_000)
-            if socket.session.endswith(f"-{worker}"):
-                return socket
-            socket.__exit__(None, None, None)
-        raise AssertionError(f"no connection has come to {worker}")
+    def __enter__(self) -> Self:
+        for worker in self.all:
+            self._stack.enter_context(worker)
+        return self
 
-    def publish(self, item: str, **fields: str) -> None:
-        line = json.dumps({"item": item, "fields": fields}).encode()
-        address = f"http://127.0.0.1:{self.api_port}/api/ingest/TEST/HAND"
-        request = Request(address, line, {"Authorization": f"Bearer {INGEST_TOKEN}"})
-        with urlopen(request, timeout=TIMEOUT) as answer:
-            assert json.load(answer)["accepted"] == 1
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
 
 
-def subscribe(
-    socket: Socket, group: str, schema: str, mode: str = "MERGE", number: int = 1, **more: object
-) -> list[str]:
-    """Subscribe with a snapshot; the lines up to SUBOK or SUBCMD."""
-    asked = params(reqId=number, op="add", subId=number, group=group, schema=schema, mode=mode, snapshot=True, **more)
-    socket.send("control", asked)
-    return socket.read_until("SUBOK", "SUBCMD", "REQERR")
-
-
-def message(socket: Socket, text: str, number: int, sequence: str = "CHAT") -> None:
-    socket.send("msg", params(reqId=100 + number, sequence=sequence, msg_prog=number, message=text))
-
-
+def open_descriptors() -> int:
+    """Of this process."""
+    return len(os.listdir("/proc/self/fd"))

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 
 from penstock.config import Config
 from penstock.doors.backlog import Backlog
-from penstock.doors.elsewhere import SessionElsewhere, owner
+from penstock.doors.elsewhere import SessionElsewhere, owner, refusal_of
 from penstock.doors.facts import facts_of
 from penstock.doors.gate import Gate
 from penstock.doors.stream.link import StreamLink
@@ -19,7 +19,7 @@ from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.feed import Feed
 from penstock.kernel.identity import node_of, public
 from penstock.kernel.item import Mode
-from penstock.kernel.kernel import Kernel
+from penstock.kernel.kernel import FOREIGN, Kernel
 from penstock.kernel.messages import Message
 from penstock.kernel.ports import Admission, Authority, ClientFacts, Codec, Grant, Limits, MessageHandler, Wish
 from penstock.kernel.session import Binding, Session
@@ -27,6 +27,7 @@ from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.log import get, incident
 from penstock.transport.census import Census
 from penstock.transport.episode import Episode
+from penstock.transport.neighbours import Neighbours
 
 log = get(__name__)
 
@@ -76,31 +77,33 @@ class Reception:
     # -- sessions -------------------------------------------------------------------------------------------------
 
     def find(self, session_id: str) -> Session:
-        """The live session with this identifier; raises a Refusal that says why there is none."""
+        """The live session with this identifier; raises a Refusal, or SessionElsewhere if a neighbour has it."""
         try:
             return self.kernel.find_session(session_id)
         except Refusal as refusal:
             if refusal.reason is not Reason.FOREIGN_SESSION:
                 raise
-            self._strays.occurred(node=node_of(session_id))
-            if self.config.server.foreign_sessions == "lost":
-                raise Refusal(Reason.UNKNOWN_SESSION, "The session was lost with its node") from None
-            raise
+            worker = owner(self.neighbours, session_id)
+            if worker is None:
+                raise self._stray(node_of(session_id)) from None
+        raise SessionElsewhere(worker)
+
+    def _stray(self, node: str | None) -> Refusal:
+        """What a client is told whose session another node has, or had."""
+        if self.neighbours is not None:
+            refusal = refusal_of(self.neighbours, node)
+            if refusal.reason is not Reason.FOREIGN_SESSION:
+                return refusal
+        self._strays.occurred(node=node)
+        if self.config.server.foreign_sessions == "lost":
+            return Refusal(Reason.UNKNOWN_SESSION, "The session was lost with its node")
+        return Refusal(Reason.FOREIGN_SESSION, FOREIGN)
 
     def find_set(self, name: str) -> OpenSet:
         found = self._sets.get(name)
         if found is None:
             raise Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {name[:60]}")
         return found
-
-    def find(self, session_id: str) -> Session:
-        """The live session with this identifier; raises a Refusal, or SessionElsewhere if a neighbour has it."""
-        try:
-            return self.kernel.find_session(session_id)
-        except Refusal as refusal:
-            if self.neighbours is None or refusal.reason is not Reason.FOREIGN_SESSION:
-                raise
-        raise SessionElsewhere(worker)
 
     async def admit(
         self,

@@ -48,11 +48,6 @@ def public(session_id: str) -> str:
     return session_id[: 1 + 2 * KEY_BYTES]
 
 
-def node_of(session_id: str) -> str:
-    """The node that has made a well-formed identifier."""
-    return session_id.partition("T")[2]
-
-
 def same(one: str, other: str) -> bool:
     """Compare two identifiers in constant time, without revealing how much of them is equal."""
     return compare_digest(one.encode(), other.encode())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from pathlib import Path
 
 from penstock.config import Config
 from penstock.doors.gate import Gate
@@ -48,6 +49,7 @@ class StreamService(Service):
         gate: Gate,
         desk: PushDesk | None = None,
         listens: Listens = Listens.ALONE,
+        hand_directory: Path | None = None,
     ) -> None:
         """`desk` does what clients ask for about push notifications; None: they are disabled.
 
@@ -56,10 +58,12 @@ class StreamService(Service):
         """
         self.renewed = renewed(stream_entrances(config))
         self._kernel = kernel.kernel
-        self._reception = Reception(config, kernel.kernel, sets.open_sets, gate)
+        self._listens = listens
+        neighbours = None if hand_directory is None else Neighbours(hand_directory, config.server.node)
+        self._reception = Reception(config, kernel.kernel, sets, gate, neighbours)
         self.tlcp = TlcpDoor(self._reception, desk)
         text6 = Text6Door(self._reception)
-        self.door = StreamDoor(config, kernel.turns, self.tlcp, text6, ready, max_connections, gate)
+        self.door = StreamDoor(config, kernel.turns, self.tlcp, text6, ready, max_connections, gate, neighbours)
 
     async def open(self) -> None:
         if self._listens is Listens.NOWHERE:

@@ -64,6 +64,7 @@ class StreamDoor(HttpPort):
         ready: Callable[[], Answer],
         max_connections: int,
         gate: Gate,
+        neighbours: Neighbours | None = None,
     ) -> None:
         """`ready` returns what GET /ready answers: status and body. `neighbours` have other sessions of the server."""
         super().__init__("stream", config, Origins(config.cors), max_connections, turns.ledger)
@@ -86,6 +87,12 @@ class StreamDoor(HttpPort):
 
     async def listen(self, shared: bool = False) -> None:
         """Open the listeners, plain first, then TLS; raises ListenError when an address cannot be had.
+
+        `shared`: other processes listen there as well.
+        """
+        await self.open(self._entrances.values(), self.config.stream.backlog, shared)
+        if self.neighbours is not None:
+            self.neighbours.open(self.take)
 
     def close(self) -> None:
         if self.neighbours is not None:

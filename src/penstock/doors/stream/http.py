@@ -114,7 +114,7 @@ class StreamConnection(HttpConnection):
         elif self.takes_client():
             # What the handshake has been answered with is long sent.
             acceptance = Acceptance(b"", None)
-            socket = WebSocketConnection(self, acceptance, facts.headers, facts.subprotocol)
+            socket = WebSocketConnection(self, acceptance, KeptHeaders(facts.headers), facts.subprotocol)
             socket.last_session = facts.last_session
             socket.start(self, acceptance)
             socket.data_received(unanswered)

@@ -6,7 +6,7 @@ channel: a session may be bound to it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.transport.parcel import Parcel, SocketFacts

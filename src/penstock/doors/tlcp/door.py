@@ -19,7 +19,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
-from penstock.doors.elsewhere import SessionElsewhere, foreign, owner, passed_on
+from penstock.doors.elsewhere import SessionElsewhere, owner, passed_on, refusal_of
 from penstock.doors.reception import Reception, check_open, destroy, unexpected
 from penstock.doors.stream.link import StreamLink
 from penstock.doors.stream.response import HttpResponse

@@ -37,7 +37,6 @@ class EdgeServer:
         fabric: EdgeFabric,
         hand_directory: Path | None = None,
         neighbour_ports: Collection[int] = (),
-        shares_ports: bool = True,
     ) -> None:
         """`node` is the name in its session ids. Edges with the same `hand_directory` hand connections to each other,
         and share their ports. `neighbour_ports` are those of the hub whose pages may use the streaming port.
@@ -56,7 +55,8 @@ class EdgeServer:
             Shares.of_edge(config, limit()).stream,
             self.gate,
             self.link.desk,
-            Listens.TOGETHER if shares_ports else Listens.ALONE,
+            Listens.ALONE if hand_directory is None else Listens.TOGETHER,
+            hand_directory,
         )
         self._stream.door.origins.neighbour_ports = neighbour_ports
         self._stack = Stack(

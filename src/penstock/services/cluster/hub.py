@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from penstock import __version__
 from penstock.cluster.derived import DerivedItems
 from penstock.cluster.guests import Guests
-from penstock.cluster.owner import Owner
+from penstock.cluster.owner import ItemOwner
 from penstock.cluster.ports import HubFabric
 from penstock.kernel.feed import Feed
 from penstock.kernel.kernel import Kernel
@@ -77,7 +77,7 @@ class HubService(Service):
         self._kernel = kernel
         self._sets = sets
         derived = DerivedItems(part.epoch)
-        self.owner = Owner(kernel, part.epoch, derived, self._fabric.send, self._fabric.spread, self._wake)
+        self.owner = ItemOwner(kernel, part.epoch, derived, self._fabric.send, self._fabric.spread, self._wake)
         self.guests = Guests(part.epoch, sets.judge_of, desk, derived, self._fabric.send, time.monotonic)
         # The edges that have been welcomed.
         self._edges: set[str] = set()
