@@ -39,7 +39,7 @@ ALONE = list(Role) if LONG else [Role.TLC_ADMIN, Role.BROKER_ADMIN]
 
 
 # Seconds that a run may take.
-PATIENCE = 1_200 if LONG else 55
+PATIENCE = 1_200 if LONG else 240
 
 pytestmark = pytest.mark.timeout(PATIENCE + 5)
 
