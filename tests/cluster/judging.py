@@ -92,7 +92,9 @@ def judge(wish: Wish, story: Story, history: Sequence[ClientEvent], is_fresh: bo
 
 
 def _judge_order(wish: Wish, story: Story, history: Sequence[ClientEvent], is_fresh: bool) -> None:
-    """Each update shows an entry that is no older than the one before; the last entry is the last update."""
+    """Each update shows an entry that is no older than the one before, unless that was cleared; the last entry is the
+    last update.
+    """
     every = wish.unfiltered or wish.mode is Mode.RAW
     states = [wish.seen_of(entry) for entry in story.entries]
     position, told, before = -1, False, None
@@ -100,6 +102,9 @@ def _judge_order(wish: Wish, story: Story, history: Sequence[ClientEvent], is_fr
         if isinstance(event, Overflow):
             assert every, "An overflow for a client that does not want every event"
             told = True
+        elif isinstance(event, SnapshotCleared) and wish.mode is Mode.DISTINCT:
+            # What follows replaces all that was there, and may be a part of it.
+            position, told = -1, True
         elif isinstance(event, Update):
             if not every and wish.mode is Mode.MERGE:
                 assert event.values != before, f"{before} has come twice"
