@@ -103,8 +103,8 @@ lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, 
 # How long the tests search at random: ci, or long; test-fast has a shorter one.
 PROFILE ?= ci
 
-# Test files run side by side; more workers than cores would only make the tests with real time wait for each other.
-WORKERS ?= 2
+# Test files run side by side. One more than two cores have, because tests wait for processes half of their time.
+WORKERS ?= 3
 
 # Without ARGS the tests of kernel and wire run twice: first interpreted, then with all others in the compiled build.
 test: setup compiled interop-setup system-setup ## all tests but the long ones, with the published clients and a browser; PROFILE=long searches longer
