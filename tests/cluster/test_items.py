@@ -566,11 +566,11 @@ def test_a_derived_item_that_is_not_known_is_waited_for_and_then_refused(plant: 
 
 def test_messages_that_make_no_sense_are_dropped(plant: Plant, edge: EdgeNode, peer: Peer) -> None:
     owner, reader = plant.hub.owner, edge.reader
-    owner.received("nobody", Release(7))
-    owner.received("nobody", Interest(1, 1, "TEST", "HAND", "m", "MERGE"))
-    owner.received("e1", Release(7))
-    owner.received("e1", Interest(9, 1, "TEST", "HAND", "m", "SIDEWAYS"))
-    owner.received("e1", Interest(10, 1, "NO", "HAND", "m", "MERGE"))
+    owner.received("nobody", Release("run1", 7))
+    owner.received("nobody", Interest("run1", 1, 1, "TEST", "HAND", "m", "MERGE"))
+    owner.received("e1", Release("run1", 7))
+    owner.received("e1", Interest("run1", 9, 1, "TEST", "HAND", "m", "SIDEWAYS"))
+    owner.received("e1", Interest("run1", 10, 1, "NO", "HAND", "m", "MERGE"))
     owner.received("e1", Alive(plant.hub.epoch + 1, "run1", {}, 0, 0))
     owner.received("e1", Alive(plant.hub.epoch, "run1", {77: 1}, 0, 0))
     reader.received(Picture(reader.epoch, 55, 1, 1, 1, "MERGE", (), False, {}))
@@ -588,6 +588,17 @@ def test_messages_that_make_no_sense_are_dropped(plant: Plant, edge: EdgeNode, p
     plant.publish("m", {"x": "1"})
     plant.settle()
     assert told(peer) == ["U,1,1,1"]
+
+
+def test_what_a_former_process_of_an_edge_wanted_comes_too_late(plant: Plant, edge: EdgeNode, peer: Peer) -> None:
+    """It would keep the new one, whose tickets begin at 1 again, from ever getting the item."""
+    plant.hub.owner.received("e1", Interest("another run", 7, 1, "TEST", "HAND", "m", "MERGE"))
+    assert plant.hub.owner.edges["e1"] == 0
+    peer.subscribe("m", "x", snapshot=True)
+    beat(plant, 3)
+    assert edge.reader.unanswered == 0
+    plant.hub.owner.received("e1", Release("another run", 1))
+    assert plant.hub.owner.edges["e1"] == 1
 
 
 def test_what_an_adapter_sends_that_makes_no_table_is_dropped_at_edges_too(plant: Plant, peer: Peer) -> None:

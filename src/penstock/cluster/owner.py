@@ -246,11 +246,11 @@ class ItemOwner:
         if isinstance(message, Interest):
             if known is None:
                 self._send(edge, encode(Stranger(self.epoch)))
-            else:
+            elif known.run == message.run:
                 known.silence = 0
                 self._want(known, message)
         elif isinstance(message, Release):
-            if known is not None:
+            if known is not None and known.run == message.run:
                 known.silence = 0
                 self._drop(known, message.ticket)
         elif isinstance(message, Alive):

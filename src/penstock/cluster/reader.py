@@ -261,7 +261,7 @@ class Reader:
         self._asking.pop(part.ticket, None)
         if part.handle:
             self._by_handle.pop(part.handle, None)
-        self._send(encode(Release(part.ticket)))
+        self._send(encode(Release(self._run, part.ticket)))
 
     def _ask(self, part: _Part) -> None:
         """What there is to know has to be known anew: former answers do not count."""
@@ -272,7 +272,7 @@ class Reader:
         part.asked = self._now
         self._asking[part.ticket] = part
         feed = part.feed
-        ask = Interest(part.ticket, part.question, feed.adapter_set, feed.name, part.name, part.mode.value)
+        ask = Interest(self._run, part.ticket, part.question, feed.adapter_set, feed.name, part.name, part.mode.value)
         self._send(encode(ask))
 
     def _ask_all(self) -> None:

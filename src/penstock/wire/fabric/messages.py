@@ -52,9 +52,11 @@ class Interest(Struct, tag="interest", array_like=True, frozen=True):
 
     `ticket` is a number of the edge's own, and higher each time that it wants the item again. `question` is higher each
     time that the edge has to know anew; only the answer to the latest counts. `mode` is RAW, MERGE, DISTINCT or
-    COMMAND; an interest in RAW becomes one in another mode by being asked again with it.
+    COMMAND; an interest in RAW becomes one in another mode by being asked again with it. `run` is that of `Hello`: what
+    a former process of the edge has wanted means nothing any more.
     """
 
+    run: str
     ticket: int
     question: int
     adapter_set: str
@@ -66,6 +68,7 @@ class Interest(Struct, tag="interest", array_like=True, frozen=True):
 class Release(Struct, tag="release", array_like=True, frozen=True):
     """Nobody at the edge wants the item any more."""
 
+    run: str
     ticket: int
 
 
