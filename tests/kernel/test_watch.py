@@ -198,7 +198,8 @@ class Observer:
 
 
 def test_who_watches_is_told_of_data_adapters_that_come_and_go(harness: Harness) -> None:
-    observer = harness.kernel.feed_observer = Observer()
+    observer = Observer()
+    harness.kernel.feed_observers.append(observer)
     harness.kernel.add_feed("TEST", "OTHER", HandSource())
     harness.kernel.withdraw("TEST", "OTHER")
     assert observer.seen == [("served", "OTHER"), ("withdrawn", "OTHER")]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.config.errors import ConfigError
 from penstock.config.keys import dotted, value_of
@@ -20,6 +21,9 @@ from penstock.config.toml import written
 from penstock.log import LevelError, check_level
 from penstock.push.trigger.failure import Wrong
 from penstock.push.trigger.pattern import Pattern
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 # The value of the first never exceeds the value of the second.
 ORDERED = (
@@ -200,15 +204,8 @@ def _check_proxies(config: Config, places: Places, table: str, proxies: ProxiesS
 def _check_tls_files(config: Config, places: Places, table: str, tls: CertificateSection) -> None:
     if not tls.certificate and not tls.private_key and not tls.ciphers and not tls.client_ca:
         return
-    certificate, private_key, client_ca = f"{table}.certificate", f"{table}.private_key", f"{table}.client_ca"
-    for key, value, partner in (
-        (certificate, tls.certificate, private_key),
-        (private_key, tls.private_key, certificate),
-    ):
-        if value:
-            _check_readable(config, places, key, value)
-        elif value_of(config, partner):
-            raise _wrong(config, places, partner, f"{key} to be set as well")
+    client_ca = f"{table}.client_ca"
+    _check_certificate_files(config, places, table)
 
     import ssl  # only those who use TLS wait for it
 
@@ -222,19 +219,42 @@ def _check_tls_files(config: Config, places: Places, table: str, tls: Certificat
     if tls.client_ca:
         _check_readable(config, places, client_ca, tls.client_ca)
         if not tls.enabled:
-            raise _wrong(config, places, client_ca, f"{certificate} to be set as well")
-        try:
-            context.load_verify_locations(tls.client_ca)
-        except ssl.SSLError:
-            raise _wrong(config, places, client_ca, "a file of PEM certificates") from None
+            raise _wrong(config, places, client_ca, f"{table}.certificate to be set as well")
+        _check_authorities(config, places, client_ca, context)
     if tls.enabled:
-        try:
-            # Without the password OpenSSL would stop and ask for one on the terminal.
-            context.load_cert_chain(tls.certificate, tls.private_key, password="")
-        except ssl.SSLError as error:
-            key = _reference(config, places, private_key)
-            allowed = f"a PEM certificate chain that fits {key}, not encrypted ({error.reason or 'not PEM'})"
-            raise _wrong(config, places, certificate, allowed) from None
+        _check_certificate(config, places, table, context)
+
+
+def _check_certificate_files(config: Config, places: Places, table: str) -> None:
+    """Both are set and readable, or none is set."""
+    certificate, private_key = f"{table}.certificate", f"{table}.private_key"
+    for key, partner in ((certificate, private_key), (private_key, certificate)):
+        if file := value_of(config, key):
+            _check_readable(config, places, key, file)
+        elif value_of(config, partner):
+            raise _wrong(config, places, partner, f"{key} to be set as well")
+
+
+def _check_certificate(config: Config, places: Places, table: str, context: "SSLContext") -> None:
+    import ssl
+
+    certificate, private_key = f"{table}.certificate", f"{table}.private_key"
+    try:
+        # Without the password OpenSSL would stop and ask for one on the terminal.
+        context.load_cert_chain(value_of(config, certificate), value_of(config, private_key), password="")
+    except ssl.SSLError as error:
+        key = _reference(config, places, private_key)
+        allowed = f"a PEM certificate chain that fits {key}, not encrypted ({error.reason or 'not PEM'})"
+        raise _wrong(config, places, certificate, allowed) from None
+
+
+def _check_authorities(config: Config, places: Places, key: str, context: "SSLContext") -> None:
+    import ssl
+
+    try:
+        context.load_verify_locations(value_of(config, key))
+    except ssl.SSLError:
+        raise _wrong(config, places, key, "a file of PEM certificates") from None
 
 
 def _check_set_names(config: Config, places: Places) -> None:
@@ -406,31 +426,15 @@ def _check_nats_credentials(config: Config, places: Places) -> None:
 def _check_cluster_tls(config: Config, places: Places) -> None:
     import ssl  # only clusters wait for it
 
-    tls = config.cluster.tls
-    certificate, private_key, trusted = (f"cluster.tls.{key}" for key in ("certificate", "private_key", "trusted_ca"))
+    table, tls = "cluster.tls", config.cluster.tls
+    trusted = f"{table}.trusted_ca"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if tls.trusted_ca:
         _check_readable(config, places, trusted, tls.trusted_ca)
-        try:
-            context.load_verify_locations(tls.trusted_ca)
-        except ssl.SSLError:
-            raise _wrong(config, places, trusted, "a file of PEM certificates") from None
-    for key, value, partner in (
-        (certificate, tls.certificate, private_key),
-        (private_key, tls.private_key, certificate),
-    ):
-        if value:
-            _check_readable(config, places, key, value)
-        elif value_of(config, partner):
-            raise _wrong(config, places, partner, f"{key} to be set as well")
+        _check_authorities(config, places, trusted, context)
+    _check_certificate_files(config, places, table)
     if tls.certificate:
-        try:
-            # Without the password OpenSSL would stop and ask for one on the terminal.
-            context.load_cert_chain(tls.certificate, tls.private_key, password="")
-        except ssl.SSLError as error:
-            key = _reference(config, places, private_key)
-            allowed = f"a PEM certificate chain that fits {key}, not encrypted ({error.reason or 'not PEM'})"
-            raise _wrong(config, places, certificate, allowed) from None
+        _check_certificate(config, places, table, context)
 
 
 def _check_ditto(config: Config, places: Places) -> None:

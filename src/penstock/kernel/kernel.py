@@ -80,8 +80,8 @@ class Kernel:
         self.tally = Tally()
         self.observer = observer
         self.feeds: dict[tuple[str, str], Feed] = {}
-        # Who follows items without a session, if anybody does.
-        self.feed_observer: FeedObserver | None = None
+        # Those who follow items without a session, or for clients elsewhere.
+        self.feed_observers: list[FeedObserver] = []
         self.sessions: dict[str, Session] = {}
         # Those whose clients are at other processes, if there are any.
         self.guests: Sessions | None = None
@@ -111,14 +111,14 @@ class Kernel:
     def serve(self, feed: Feed) -> None:
         """Let clients subscribe to the items of a data adapter that has started."""
         self.feeds[feed.adapter_set, feed.name] = feed
-        if self.feed_observer is not None:
-            self.feed_observer.feed_served(feed)
+        for observer in self.feed_observers:
+            observer.feed_served(feed)
 
     def withdraw(self, adapter_set: str, name: str) -> None:
         """A data adapter is about to stop; its sessions have been closed."""
         feed = self.feeds.pop((adapter_set, name))
-        if self.feed_observer is not None:
-            self.feed_observer.feed_withdrawn(feed)
+        for observer in self.feed_observers:
+            observer.feed_withdrawn(feed)
         feed.unpin()
 
     def feed(self, adapter_set: str, name: str) -> Feed:

@@ -115,7 +115,7 @@ def on_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
 
 
 def shared(name: str, token: str, *data_adapters: str) -> SharedSet:
-    return SharedSet(name, token, data_adapters, True, True)
+    return SharedSet(name, token, data_adapters)
 
 
 async def opened(hub: FarHub, *sets: SharedSet) -> tuple[HubLinkService, Kernel]:

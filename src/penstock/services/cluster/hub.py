@@ -43,7 +43,6 @@ from penstock.wire.fabric.messages import (
 
 if TYPE_CHECKING:
     from penstock.journal.fence import Fence
-    from penstock.kernel.ports import FeedObserver
     from penstock.services.push.desk import Desk
 
 log = get(__name__)
@@ -82,8 +81,6 @@ class HubService(Service):
         # The edges that have been welcomed.
         self._edges: set[str] = set()
         self._welcome_due = False
-        # Who was told of feeds before.
-        self._other_observer: FeedObserver | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._nonsense = Episode(log, "an edge says what is no message", "no longer an edge that says what is none")
 
@@ -91,7 +88,7 @@ class HubService(Service):
 
     async def open(self) -> None:
         self._kernel.guests = self.guests
-        self._other_observer, self._kernel.feed_observer = self._kernel.feed_observer, self
+        self._kernel.feed_observers.append(self)
         self._sets.changed = self._sets_changed
         try:
             await self._fabric.open(self, self.epoch)
@@ -114,7 +111,7 @@ class HubService(Service):
         self._nonsense.close()
 
     def _leave_kernel(self) -> None:
-        self._kernel.feed_observer = self._other_observer
+        self._kernel.feed_observers.remove(self)
         self._kernel.guests = None
         self._sets.changed = None
 
@@ -181,13 +178,9 @@ class HubService(Service):
     # -- adapter sets ---------------------------------------------------------------------------------------------
 
     def feed_served(self, feed: Feed) -> None:
-        if self._other_observer is not None:
-            self._other_observer.feed_served(feed)
         self._sets_changed()
 
     def feed_withdrawn(self, feed: Feed) -> None:
-        if self._other_observer is not None:
-            self._other_observer.feed_withdrawn(feed)
         self.owner.withdraw(feed)
         self._sets_changed()
 
@@ -207,10 +200,9 @@ class HubService(Service):
 
     def _shared_sets(self) -> list[SharedSet]:
         found = []
-        for name, running in self._sets.running.items():
+        for name in self._sets.running:
             feeds = tuple(adapter for owner, adapter in self._kernel.feeds if owner == name)
-            judge = running.authority
-            found.append(SharedSet(name, self._token(name), feeds, judge.vouches, judge.is_constant))
+            found.append(SharedSet(name, self._token(name), feeds))
         return found
 
     def _token(self, name: str) -> str:

@@ -200,9 +200,8 @@ class HubLinkService(Service):
         served = self._served.pop(name)
         served.authority.retired = True
         self._kernel.turn()
-        for session in list(self._kernel.sessions.values()):
-            if session.adapter_set == name:
-                session.close(Cause.CLOSED_BY_SERVER, message)
+        for session in self._kernel.attended_sessions(name):
+            session.close(Cause.CLOSED_BY_SERVER, message)
         del self.open_sets[name]
         for adapter in served.data_adapters:
             self.reader.withdraw(name, adapter)

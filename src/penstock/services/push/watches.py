@@ -29,7 +29,7 @@ class Watches:
         self._updated = updated
         # By data adapter; None: it is to be watched, and cannot be now.
         self._watches: dict[tuple[str, str], dict[Flow, ItemWatch | None]] = {}
-        kernel.feed_observer = self
+        kernel.feed_observers.append(self)
 
     def begin(self, flow: Flow) -> None:
         key = (flow.adapter_set, flow.data_adapter)
@@ -51,7 +51,7 @@ class Watches:
 
     def close(self) -> None:
         self.end_all()
-        self._kernel.feed_observer = None
+        self._kernel.feed_observers.remove(self)
 
     def retry(self) -> None:
         """Items that were in use in another mode may be free by now."""

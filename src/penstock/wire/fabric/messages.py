@@ -93,8 +93,6 @@ class SharedSet(Struct, array_like=True, frozen=True):
     name: str
     token: str
     data_adapters: tuple[str, ...]
-    vouches: bool
-    is_constant: bool
 
 
 class Welcome(Struct, tag="welcome", array_like=True, frozen=True):
