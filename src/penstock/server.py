@@ -342,7 +342,7 @@ class Server:
         another.
         """
         self.config = config
-        self._hub = hub
+        self._hub_part = hub
         roster = roster or Roster()
         shares = Shares.of(config, limit())
         board = Board(config.tlex.enabled)
@@ -398,6 +398,10 @@ class Server:
         self._api = ApiService(
             config, lambda: self._stack.services, self.readiness, sampling.figures_of_all, shares.api, ledger
         )
+        self.hub: HubService | None = None
+        if hub is not None:
+            self.hub = HubService(hub, config.server.node, core.kernel, self.sets, self._push.desk)
+            sampling.workers = self.hub.roll
         # In the order in which they open. They drain in the reverse order, those of one line at the same time, then
         # close in the reverse order. Doors come after everything that they show to clients.
         self._stack = Stack(
@@ -413,7 +417,7 @@ class Server:
                 [self._push],
                 [LoadService(config, self.gate)],
                 [admin],
-                [] if hub is None else [HubService(hub, config.server.node, core.kernel, self.sets, self._push.desk)],
+                [] if self.hub is None else [self.hub],
                 [self._tlex, self._stream],
                 [self._api],
                 [queries, TidyingService(core.kernel), RenewalService(config, lambda: self._stack.services)],
@@ -539,7 +543,7 @@ class Server:
 
     def listeners(self) -> list[Listening]:
         """Those for HTTP that are open, here or at edges, the streaming port's first."""
-        at_edges = [] if self._hub is None else self._hub.stream or []
+        at_edges = [] if self._hub_part is None else self._hub_part.stream or []
         return [*at_edges, *[each for service in self._stack.services for each in service.listeners()]]
 
     def page_line(self) -> str:

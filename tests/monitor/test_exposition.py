@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
-from penstock.monitor.exposition import OPEN_METRICS, PLAIN, chosen_format, exposition, merged, number
-from penstock.monitor.figures import Family, Kind, Sample, counter, durations, gauge, info, labelled
+from penstock.monitor.exposition import OPEN_METRICS, PLAIN, chosen_format, exposition, number
+from penstock.monitor.figures import Family, Kind, Sample, counter, durations, gauge, info, labelled, merged
 from penstock.monitor.histogram import BOUNDS, Histogram
 
 HOSTILE = [

@@ -35,10 +35,10 @@ def test_a_quantile_is_between_the_bounds_around_the_real_one_of_what_is_new(
     histogram, span = Histogram(), Span()
     for value in old:
         histogram.add(value)
-    span.look(histogram)
+    span.look([(histogram, ())])
     for value in new:
         histogram.add(value)
-    span.look(histogram)
+    span.look([(histogram, ())])
     real = sorted(new)[max(0, math.ceil(share * len(new)) - 1)]
     low = max([0.0, *[bound for bound in BOUNDS if bound < real]])
     high = min([bound for bound in BOUNDS if bound >= real], default=math.inf)
@@ -50,6 +50,6 @@ def test_a_quantile_is_between_the_bounds_around_the_real_one_of_what_is_new(
 def test_of_nothing_new_everything_is_zero() -> None:
     histogram, span = Histogram(), Span()
     histogram.add(3.0)
-    span.look(histogram)
-    span.look(histogram)
+    span.look([(histogram, ())])
+    span.look([(histogram, ())])
     assert (span.quantile(0.5), span.mean, span.peak) == (0.0, 0.0, 0.0)

@@ -24,7 +24,7 @@ from penstock.client import connect
 from penstock.config import load
 from penstock.monitor import sampler
 from penstock.monitor.exposition import OPEN_METRICS
-from penstock.monitor.figures import Family, Kind
+from penstock.monitor.figures import Family, Kind, merged
 from penstock.server import Server
 from penstock.services.queries import read_queries
 from penstock.services.sampling import SamplingService
@@ -65,13 +65,7 @@ class Site:
         return found
 
     def families(self) -> dict[str, Family]:
-        found: dict[str, Family] = {}
-        for family in sampler_figures(self):
-            before = found.get(family.name)
-            found[family.name] = (
-                family if before is None else before._replace(samples=(*before.samples, *family.samples))
-            )
-        return found
+        return {family.name: family for family in merged(sampler_figures(self))}
 
     def value(self, name: str, **labels: str) -> float:
         wanted = set(labels.items())
@@ -131,7 +125,7 @@ def test_names_units_and_labels_are_as_prometheus_wants_them(tmp_path: Path) -> 
             assert re.fullmatch(r"penstock(_[a-z]+)+", family.name), family.name
             assert not family.name.endswith(("_total", "_info", "_count", "_sum", "_bucket", "_millis", "_ms"))
             assert family.help.endswith("."), family.name
-            assert (family.kind is Kind.HISTOGRAM) == (family.histogram is not None)
+            assert (family.kind is Kind.HISTOGRAM) == bool(family.histograms)
             for sample in family.samples:
                 assert {name for name, _ in sample.labels} <= LABELS
             assert len({sample.labels for sample in family.samples}) == len(family.samples), family.name
@@ -205,7 +199,7 @@ def test_a_session_is_seen_with_its_transport_set_items_updates_and_messages(tmp
             # authenticate, the decisions about the subscription, and the message at least.
             assert site.value("penstock_adapter_calls", adapter="SET") >= 3
             assert site.value("penstock_adapter_call_failures") == 0
-            assert sum(site.families()["penstock_update_age_seconds"].histogram.counts) >= 1  # type: ignore[union-attr]
+            assert sum(site.families()["penstock_update_age_seconds"].histograms[0].histogram.counts) >= 1
         await until(lambda: not server.kernel.sessions)
         await site.sampling.step()
         assert server.sampler.latest.clients_sessions == 0

@@ -14,9 +14,15 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from penstock.cluster.local import LocalHub
+from penstock.cluster.nats import NatsEdge
+from penstock.config import load
 from penstock.monitor.exposition import SUFFIXES
-from penstock.monitor.figures import Family
+from penstock.monitor.figures import Family, merged
 from penstock.monitor.statistics import FIELDS, MEANINGS
+from penstock.server import Server
+from penstock.services.cluster.edge import EdgeServer
+from penstock.services.cluster.hub import HubPart
 from tests.services.test_figures import Site
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -41,6 +47,17 @@ async def families(directory: Path) -> dict[str, Family]:
         await site.server.stop()
 
 
+async def families_between_processes(directory: Path) -> dict[str, Family]:
+    """Those that only a hub or an edge has, over either fabric."""
+    config = load(None, {}).config
+    hub = Server(config, [], hub=HubPart(LocalHub(directory), 1)).hub
+    assert hub is not None
+    edge = EdgeServer(config, "edge", NatsEdge(config.cluster, "edge", "run"), directory)
+    alone = {family.name for service in Server(config, []).services for family in service.figures()}
+    found = merged([*hub.figures(), *[family for service in edge.services for family in service.figures()]])
+    return {family.name: family for family in found if family.name not in alone}
+
+
 def figures_table(found: dict[str, Family]) -> str:
     rows = ["| figure | kind | labels | meaning |", "|---|---|---|---|"]
     for family in sorted(found.values()):
@@ -56,8 +73,16 @@ def statistics_table() -> str:
     return "\n".join(["| field | meaning |", "|---|---|", *rows])
 
 
-def with_tables(page: str, found: dict[str, Family]) -> str:
-    for name, table in {"figures": figures_table(found), "statistics": statistics_table()}.items():
+async def tables(directory: Path) -> dict[str, str]:
+    return {
+        "figures": figures_table(await families(directory)),
+        "figures of several processes": figures_table(await families_between_processes(directory)),
+        "statistics": statistics_table(),
+    }
+
+
+def with_tables(page: str, tables: dict[str, str]) -> str:
+    for name, table in tables.items():
         before, begin, rest = page.partition(f"<!-- {name}: generated")
         note, _, rest = rest.partition("\n")
         _, end, after = rest.partition(f"<!-- end of {name} -->")
@@ -67,7 +92,7 @@ def with_tables(page: str, found: dict[str, Family]) -> str:
 
 def test_the_tables_of_figures_and_statistics_are_those_of_the_code(tmp_path: Path) -> None:
     page = PAGE.read_text("utf-8")
-    assert page == with_tables(page, asyncio.run(families(tmp_path)))
+    assert page == with_tables(page, asyncio.run(tables(tmp_path)))
 
 
 def test_the_commands_of_the_page_show_what_it_says(tmp_path: Path) -> None:
@@ -106,4 +131,4 @@ def test_prometheus_takes_the_configuration_of_the_page(tmp_path: Path) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
-        PAGE.write_text(with_tables(PAGE.read_text("utf-8"), asyncio.run(families(Path(made)))), "utf-8")
+        PAGE.write_text(with_tables(PAGE.read_text("utf-8"), asyncio.run(tables(Path(made)))), "utf-8")

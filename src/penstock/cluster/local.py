@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
 from penstock.cluster.ports import EdgeListener, HubListener
 from penstock.log import get
+from penstock.monitor.figures import Family, counter, gauge
 
 log = get(__name__)
 
@@ -70,14 +72,26 @@ class _Frames(asyncio.Protocol):
         if self.transport is None:
             return True
         self.transport.writelines((_LENGTH.pack(len(payload)), payload))
-        if self.transport.get_write_buffer_size() <= MAX_UNSENT:
+        if self.unsent <= MAX_UNSENT:
             return True
         self.abort()
         return False
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that wait."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
     def abort(self) -> None:
         if self.transport is not None:
             self.transport.abort()
+
+
+def _figures(unsent: int, cuts: int) -> Iterable[Family]:
+    return (
+        gauge("penstock_fabric_unsent_bytes", "Bytes between hub and edges that wait to be sent.", unsent),
+        counter("penstock_fabric_cuts", "Connections cut because the other side did not read.", cuts),
+    )
 
 
 # -- the hub's end -----------------------------------------------------------------------------------------------------
@@ -111,6 +125,7 @@ class LocalHub:
         self._edges: dict[str, _ToEdge] = {}
         # Also those that have not said their names.
         self._connections: set[_ToEdge] = set()
+        self._cuts = 0
 
     async def open(self, listener: HubListener, epoch: int) -> None:
         self._listener = listener
@@ -127,6 +142,7 @@ class LocalHub:
     def send(self, edge: str, payload: bytes) -> None:
         found = self._edges.get(edge)
         if found is not None and not found.send(payload):
+            self._cuts += 1
             log.warning("edge cut off because it does not read", edge=edge, unsent_bytes=MAX_UNSENT)
 
     def spread(self, edges: frozenset[str], payload: bytes) -> None:
@@ -137,6 +153,9 @@ class LocalHub:
         found = self._edges.get(edge)
         if found is not None:
             found.abort()
+
+    def figures(self) -> Iterable[Family]:
+        return _figures(sum([connection.unsent for connection in self._connections]), self._cuts)
 
     async def close(self) -> None:
         if self._server is None:
@@ -196,13 +215,18 @@ class LocalEdge:
         self._name = name
         self._connection: _ToHub | None = None
         self._task: asyncio.Task[None] | None = None
+        self._cuts = 0
 
     async def open(self, listener: EdgeListener) -> None:
         self._task = asyncio.get_running_loop().create_task(self._stay_connected(listener))
 
     def send(self, payload: bytes) -> None:
         if self._connection is not None and not self._connection.send(payload):
+            self._cuts += 1
             log.warning("the hub does not read; the connection to it is cut", unsent_bytes=MAX_UNSENT)
+
+    def figures(self) -> Iterable[Family]:
+        return _figures(0 if self._connection is None else self._connection.unsent, self._cuts)
 
     async def close(self) -> None:
         if self._task is None:

@@ -8,7 +8,7 @@ copies it and no edge gets what it does not want. Connections are in `nats_link`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from penstock import __version__
 from penstock.cluster.audiences import Audience, Audiences
@@ -31,9 +31,12 @@ from penstock.cluster.nats_link import NatsLink
 from penstock.cluster.ports import EdgeListener, HubListener
 from penstock.config.schema.cluster import ClusterSection
 from penstock.log import get
+from penstock.monitor.figures import Family, counter
 from penstock.wire.fabric.messages import VERSION
 
 log = get(__name__)
+
+MALFORMED = "What came over NATS and could not be understood."
 
 # How often a hub says that it is there, and looks after its audiences; how often an edge asks whether one is.
 NEWS_SECONDS = 1.0
@@ -88,6 +91,9 @@ class NatsHub:
     @property
     def link(self) -> NatsLink:
         return self._link
+
+    def figures(self) -> Iterable[Family]:
+        return (*self._link.figures(), counter("penstock_fabric_malformed", MALFORMED, self.malformed))
 
     @property
     def audience_count(self) -> int:
@@ -276,6 +282,9 @@ class NatsEdge:
     @property
     def link(self) -> NatsLink:
         return self._link
+
+    def figures(self) -> Iterable[Family]:
+        return (*self._link.figures(), counter("penstock_fabric_malformed", MALFORMED, self.malformed))
 
     async def open(self, listener: EdgeListener) -> None:
         self._listener = listener

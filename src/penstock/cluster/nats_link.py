@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ssl
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.config.schema.cluster import ClusterSection
 from penstock.log import get
+from penstock.monitor.figures import Family, counter, gauge
 
 if TYPE_CHECKING:
     from penstock.cluster.nats_client import OrderedClient
@@ -97,6 +99,16 @@ class NatsLink:
     @property
     def unsent_bytes(self) -> int:
         return self._queued_bytes
+
+    def figures(self) -> Iterable[Family]:
+        return (
+            gauge("penstock_fabric_up", "1 if there is a connection to NATS, else 0.", self._linked),
+            gauge(
+                "penstock_fabric_unsent_bytes", "Bytes between hub and edges that wait to be sent.", self.unsent_bytes
+            ),
+            counter("penstock_fabric_connections", "Connections to NATS that were made.", self.connections),
+            counter("penstock_fabric_dropped", "Payloads dropped because NATS was away or too slow.", self.dropped),
+        )
 
     def open(self) -> None:
         """Returns at once. Raises OSError if the extra is missing or a file of credentials is not one."""

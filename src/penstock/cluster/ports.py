@@ -6,7 +6,10 @@ cannot be sent is dropped, and a node that cannot keep up is cut off, so that it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
+
+from penstock.monitor.figures import Family
 
 
 class HubListener(Protocol):
@@ -33,6 +36,8 @@ class HubFabric(Protocol):
     def cut(self, edge: str) -> None:
         """Have no more to do with it; it may come back."""
 
+    def figures(self) -> Iterable[Family]: ...
+
     async def close(self) -> None: ...
 
 
@@ -56,5 +61,7 @@ class EdgeFabric(Protocol):
 
     def send(self, payload: bytes) -> None:
         """To the hub; nothing happens if there is no way."""
+
+    def figures(self) -> Iterable[Family]: ...
 
     async def close(self) -> None: ...

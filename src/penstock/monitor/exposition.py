@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable
 from itertools import accumulate
 
-from penstock.monitor.figures import Family, Kind, Sample
-from penstock.monitor.histogram import BOUNDS, Histogram
+from penstock.monitor.figures import Family, Kind, merged
+from penstock.monitor.histogram import BOUNDS, Histogram, Labels
 
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -60,18 +60,9 @@ async def exposition(families: Iterable[Family], format: str) -> bytes:
     return "".join(parts).encode("utf-8", "replace")
 
 
-def merged(families: Iterable[Family]) -> list[Family]:
-    """Those of one name as one, where the first was: several services may have samples of the same."""
-    found: dict[str, Family] = {}
-    for family in families:
-        before = found.get(family.name)
-        found[family.name] = family if before is None else before._replace(samples=(*before.samples, *family.samples))
-    return list(found.values())
-
-
 def written(family: Family, format: str) -> str:
     """One family."""
-    name, kind, help, samples, histogram = family
+    name, kind, help, samples, histograms = family
     is_open = format == OPEN_METRICS
     sample_name = name + SUFFIXES.get(kind, "")
     # The plain format knows no suffix but as a part of the name, and no info.
@@ -80,30 +71,33 @@ def written(family: Family, format: str) -> str:
     lines = [
         f"# HELP {shown_name} {help.translate(_LABEL if is_open else _PLAIN_HELP)}",
         f"# TYPE {shown_name} {shown_kind}",
-        *[f"{sample_name}{_labels(sample)} {number(sample.value)}" for sample in samples],
+        *[f"{sample_name}{_labels(labels)} {number(value)}" for value, labels in samples],
     ]
-    if histogram is not None:
-        lines += _buckets(name, histogram)
+    for histogram, labels in histograms:
+        lines += _buckets(name, histogram, labels)
     return "\n".join(lines) + "\n"
 
 
 SUFFIXES = {Kind.COUNTER: "_total", Kind.INFO: "_info"}
 
 
-def _labels(sample: Sample) -> str:
-    if not sample.labels:
+def _labels(labels: Labels) -> str:
+    if not labels:
         return ""
-    return "{" + ",".join([f'{name}="{value.translate(_LABEL)}"' for name, value in sample.labels]) + "}"
+    return "{" + ",".join([f'{name}="{value.translate(_LABEL)}"' for name, value in labels]) + "}"
 
 
-def _buckets(name: str, histogram: Histogram) -> list[str]:
+def _buckets(name: str, histogram: Histogram, labels: Labels) -> list[str]:
     # A copy: another thread may add while they are written, and the count must be that of the last bucket.
     below = list(accumulate(histogram.counts.copy()))
     bounds = [*[f"{bound:.6g}" if bound < 1 else f"{bound:.1f}" for bound in BOUNDS], "+Inf"]
     return [
-        *[f'{name}_bucket{{le="{bound}"}} {count}' for bound, count in zip(bounds, below, strict=True)],
-        f"{name}_sum {number(histogram.sum)}",
-        f"{name}_count {below[-1]}",
+        *[
+            f"{name}_bucket{_labels((*labels, ('le', bound)))} {count}"
+            for bound, count in zip(bounds, below, strict=True)
+        ],
+        f"{name}_sum{_labels(labels)} {number(histogram.sum)}",
+        f"{name}_count{_labels(labels)} {below[-1]}",
     ]
 
 

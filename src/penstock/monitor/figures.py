@@ -9,7 +9,11 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from penstock.monitor.histogram import Histogram
+from penstock.monitor.histogram import Histogram, Labels
+
+# The label that tells processes of one server apart, and its value for the one that has the adapters.
+WORKER = "worker"
+HUB = "hub"
 
 
 class Kind(Enum):
@@ -26,7 +30,14 @@ class Sample(NamedTuple):
     """One value. Labels have few values that the configuration bounds: never a user, an item or a session."""
 
     value: float
-    labels: tuple[tuple[str, str], ...] = ()
+    labels: Labels = ()
+
+
+class Measured(NamedTuple):
+    """How long something took, all together."""
+
+    histogram: Histogram
+    labels: Labels = ()
 
 
 class Family(NamedTuple):
@@ -36,7 +47,7 @@ class Family(NamedTuple):
     kind: Kind
     help: str
     samples: tuple[Sample, ...]
-    histogram: Histogram | None = None
+    histograms: tuple[Measured, ...] = ()
 
 
 def counter(name: str, help: str, value: float) -> Family:
@@ -57,4 +68,29 @@ def info(name: str, help: str, labels: Iterable[tuple[str, str]]) -> Family:
 
 
 def durations(name: str, help: str, histogram: Histogram) -> Family:
-    return Family(name, Kind.HISTOGRAM, help, (), histogram)
+    return Family(name, Kind.HISTOGRAM, help, (), (Measured(histogram),))
+
+
+def merged(families: Iterable[Family]) -> list[Family]:
+    """Those of one name as one, where the first was: several services, and several workers, may have samples of it."""
+    found: dict[str, Family] = {}
+    for family in families:
+        before = found.get(family.name)
+        if before is not None:
+            family = before._replace(
+                samples=(*before.samples, *family.samples), histograms=(*before.histograms, *family.histograms)
+            )
+        found[family.name] = family
+    return list(found.values())
+
+
+def of_worker(worker: str, families: Iterable[Family]) -> list[Family]:
+    """The same, each sample with the name of the process that it is from."""
+    own = (WORKER, worker)
+    return [
+        family._replace(
+            samples=tuple([Sample(value, (*labels, own)) for value, labels in family.samples]),
+            histograms=tuple([Measured(histogram, (*labels, own)) for histogram, labels in family.histograms]),
+        )
+        for family in families
+    ]

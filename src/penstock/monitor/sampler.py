@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from penstock.log import get
-from penstock.monitor.figures import Family
+from penstock.monitor.figures import Family, merged
 from penstock.monitor.histogram import Span
+from penstock.monitor.readings import Readings
 from penstock.monitor.statistics import Statistics
 
 log = get(__name__)
@@ -41,9 +42,8 @@ class Sampler:
         self._listeners: list[Listener] = []
         self._count = 0
         self._sampled_at = clock()
-        self._before: dict[str, float] = {}
-        self._values: dict[str, float] = {}
         self._seconds = 0.0
+        self._readings = Readings()
         self._spans: dict[str, Span] = {}
         self._most: dict[str, float] = {}
         # All zero until the first sample.
@@ -65,7 +65,7 @@ class Sampler:
         """Take a sample, keep it, and tell those who listen."""
         now = self._clock()
         self._seconds, self._sampled_at = now - self._sampled_at, now
-        self._before, self._values = self._values, self._read()
+        self._read()
         self.latest = self._statistics()
         if self._count % SAMPLES_PER_POINT == 0:
             self.history.append(self.latest)
@@ -79,33 +79,43 @@ class Sampler:
 
     # -- what figures say -----------------------------------------------------------------------------------------
 
-    def _read(self) -> dict[str, float]:
-        """All samples of a family together under its name; each one also as `name/value of its label`."""
-        values: dict[str, float] = {}
-        for name, _, _, samples, histogram in self._figures():
-            if histogram is not None:
-                self._spans.setdefault(name, Span()).look(histogram)
-            for value, labels in samples:
-                values[name] = values.get(name, 0.0) + value
-                if len(labels) == 1:
-                    values[f"{name}/{labels[0][1]}"] = value
-        return values
+    def _read(self) -> None:
+        families = merged(self._figures())
+        self._readings.take(families)
+        for family in families:
+            if family.histograms:
+                self._spans.setdefault(family.name, Span()).look(family.histograms)
 
-    def _whole(self, name: str) -> int:
-        return int(self._values.get(name, 0.0))
+    def _whole(self, name: str, label: str | None = None) -> int:
+        return int(self._readings.sum(name, label))
+
+    def _total(self, name: str) -> int:
+        return int(self._readings.total(name))
+
+    def _own(self, name: str) -> int:
+        return int(self._readings.own(name))
 
     def _value(self, name: str, factor: float = 1.0) -> float:
-        return round(self._values.get(name, 0.0) * factor, DECIMALS)
+        return round(self._readings.sum(name) * factor, DECIMALS)
 
     def _rate(self, name: str, factor: float = 1.0) -> float:
         """Per second; what begins anew, such as that of an adapter set that was reloaded, does not count backwards."""
-        added = self._values.get(name, 0.0) - self._before.get(name, 0.0)
-        return round(max(0.0, added) / self._seconds * factor, DECIMALS) if self._seconds > 0 else 0.0
+        return self._per_second(self._readings.grown(name) * factor)
+
+    def _own_rate(self, name: str) -> float:
+        return self._per_second(self._readings.own_grown(name))
+
+    def _per_second(self, grown: float) -> float:
+        return round(grown / self._seconds, DECIMALS) if self._seconds > 0 else 0.0
 
     def _most_of(self, name: str, value: float) -> float:
         """The largest so far."""
         self._most[name] = most = max(value, self._most.get(name, 0.0))
         return most
+
+    def _peak(self, name: str, most: str) -> int:
+        """Of one process, the most that it says; of several, the most that they have had in any sample together."""
+        return int(max(self._most_of(name, self._readings.sum(name)), self._readings.largest(most)))
 
     def _ratio(self, over: str, under: str, factor: float = 1.0) -> float:
         below = self._rate(under)
@@ -115,14 +125,18 @@ class Sampler:
         return self._spans.get(name) or Span()
 
     def _statistics(self) -> Statistics:
-        whole, value, rate = self._whole, self._value, self._rate
-        rss, free = whole("penstock_process_resident_memory_bytes"), whole("penstock_process_available_memory_bytes")
+        """Of all processes together, as far as they can be added up: what the hub has and others copy counts once."""
+        whole, total, own, value, rate = self._whole, self._total, self._own, self._value, self._rate
+        rss = whole("penstock_process_resident_memory_bytes")
+        # Processes of one machine all see the same; of several machines the one with the least matters.
+        free = int(self._readings.least("penstock_process_available_memory_bytes"))
+        loops = max(1, self._readings.processes)
         threads, active = whole("penstock_adapter_threads"), whole("penstock_adapter_threads_busy")
         sessions = whole("penstock_sessions")
-        polling = whole("penstock_sessions_by_transport/http-polling")
-        polling += whole("penstock_sessions_by_transport/websocket-polling")
-        streaming = whole("penstock_sessions_by_transport/http-streaming")
-        streaming += whole("penstock_sessions_by_transport/websocket")
+        polling = whole("penstock_sessions_by_transport", "http-polling")
+        polling += whole("penstock_sessions_by_transport", "websocket-polling")
+        streaming = whole("penstock_sessions_by_transport", "http-streaming")
+        streaming += whole("penstock_sessions_by_transport", "websocket")
         bandwidth = rate("penstock_sent_bytes", KILOBITS)
         messages = rate("penstock_message_characters", UTF16 * KILOBITS)
         connections, slow = whole("penstock_connections"), whole("penstock_unsent_connections")
@@ -139,32 +153,32 @@ class Sampler:
             pool_queue_wait=self._ratio("penstock_adapter_wait_seconds", "penstock_adapter_thread_calls", MILLIS),
             nio_write_queue=slow,
             nio_write_queue_wait=round(value("penstock_unsent_seconds", MILLIS) / slow, DECIMALS) if slow else 0.0,
-            nio_write_selectors=1,
-            nio_total_selectors=1,
+            nio_write_selectors=loops,
+            nio_total_selectors=loops,
             clients_connections=connections,
             clients_max_connections=int(self._most_of("connections", connections)),
             clients_sessions=sessions,
-            clients_max_sessions=whole("penstock_sessions_most"),
-            clients_refused_sessions=whole("penstock_sessions_refused"),
+            clients_max_sessions=self._peak("penstock_sessions", "penstock_sessions_most"),
+            clients_refused_sessions=total("penstock_sessions_refused"),
             clients_streaming_sessions=streaming,
             clients_polling_sessions=polling,
             clients_item_subscr=whole("penstock_item_subscriptions"),
-            clients_max_item_subscr=whole("penstock_item_subscriptions_most"),
-            items_total=whole("penstock_items"),
-            items_events_sec=rate("penstock_events_received"),
-            items_filtered_events_sec=rate("penstock_events_passed"),
+            clients_max_item_subscr=self._peak("penstock_item_subscriptions", "penstock_item_subscriptions_most"),
+            items_total=own("penstock_items"),
+            items_events_sec=self._own_rate("penstock_events_received"),
+            items_filtered_events_sec=self._own_rate("penstock_events_passed"),
             updates_events_sec=rate("penstock_updates_sent"),
-            updates_total_in=whole("penstock_events_received"),
-            updates_total_out=whole("penstock_updates_sent"),
-            updates_total_lost=whole("penstock_updates_lost"),
-            bandwidth_total_bytes=whole("penstock_sent_bytes"),
+            updates_total_in=own("penstock_events_received"),
+            updates_total_out=total("penstock_updates_sent"),
+            updates_total_lost=total("penstock_updates_lost"),
+            bandwidth_total_bytes=total("penstock_sent_bytes"),
             bandwidth_current=bandwidth,
             bandwidth_highest=self._most_of("bandwidth", bandwidth),
             bandwidth_allocated=value("penstock_allocated_bandwidth_bytes_per_second", KILOBITS),
             bandwidth_client_average=round(bandwidth / sessions, DECIMALS) if sessions else 0.0,
             messages_events_sec=rate("penstock_messages"),
-            messages_total_handled=whole("penstock_messages"),
-            messages_total_bytes=UTF16 * whole("penstock_message_characters"),
+            messages_total_handled=total("penstock_messages"),
+            messages_total_bytes=UTF16 * total("penstock_message_characters"),
             messages_current_throughput=messages,
             messages_highest_throughput=self._most_of("messages", messages),
             push_notifications_devices=whole("penstock_push_devices"),
@@ -204,7 +218,7 @@ class Sampler:
             memory_rss=rss,
             descriptors_open=whole("penstock_process_open_descriptors"),
             descriptors_limit=whole("penstock_process_max_descriptors"),
-            pipeline_queries=whole("penstock_pipeline_queries/running"),
+            pipeline_queries=whole("penstock_pipeline_queries", "running"),
             pipeline_lag=value("penstock_pipeline_lag_seconds", MILLIS),
         )
 

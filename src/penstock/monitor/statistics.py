@@ -23,9 +23,9 @@ class Statistics:
 
     # -- of the specification -------------------------------------------------------------------------------------
 
-    memory_total: int = _shown("MEMORY.TOTAL", "memory of the process and what the machine can still give it, in bytes")
+    memory_total: int = _shown("MEMORY.TOTAL", "memory of all processes and what the machine can still give, in bytes")
     memory_free: int = _shown("MEMORY.FREE", "memory that the machine can still give, in bytes")
-    threads: int = _shown("THREADS", "threads of the process")
+    threads: int = _shown("THREADS", "threads of all processes")
     pool_size: int = _shown("POOL.SIZE", "threads that adapters are called on")
     pool_active: int = _shown("POOL.ACTIVE", "those of them that are in a call")
     pool_waiting: int = _shown("POOL.WAITING", "those of them that are idle")
@@ -35,8 +35,8 @@ class Statistics:
     nio_write_queue_wait: float = _shown(
         "NIO.WRITE_QUEUE_WAIT", "mean time for which those connections have been waiting, in ms"
     )
-    nio_write_selectors: int = _shown("NIO.WRITE_SELECTORS", "event loops that write; always 1")
-    nio_total_selectors: int = _shown("NIO.TOTAL_SELECTORS", "event loops; always 1")
+    nio_write_selectors: int = _shown("NIO.WRITE_SELECTORS", "event loops that write: one for each process")
+    nio_total_selectors: int = _shown("NIO.TOTAL_SELECTORS", "event loops: one for each process")
     clients_connections: int = _shown("CLIENTS.CONNECTIONS", "connections to the stream port and the API port")
     clients_max_connections: int = _shown("CLIENTS.MAX_CONNECTIONS", "the most connections so far")
     clients_sessions: int = _shown("CLIENTS.SESSIONS", "sessions, without those opened ahead and not used yet")
@@ -113,10 +113,10 @@ class Statistics:
     tlex_dropped: int = _shown("TLEX.DROPPED", "payloads dropped because their receiver is slow, since the start")
     adapters_calls_sec: float = _shown("ADAPTERS.CALLS_SEC", "calls of adapters, a second")
     adapters_failed: int = _shown("ADAPTERS.FAILED", "adapters that have failed or cannot do their work")
-    cpu_percent: float = _shown("CPU.PERCENT", "processor time of the process, in percent of one processor")
-    memory_rss: int = _shown("MEMORY.RSS", "memory of the process, in bytes")
+    cpu_percent: float = _shown("CPU.PERCENT", "processor time of all processes, in percent of one processor")
+    memory_rss: int = _shown("MEMORY.RSS", "memory of all processes, in bytes")
     descriptors_open: int = _shown("DESCRIPTORS.OPEN", "open file descriptors")
-    descriptors_limit: int = _shown("DESCRIPTORS.LIMIT", "file descriptors that the process may have")
+    descriptors_limit: int = _shown("DESCRIPTORS.LIMIT", "file descriptors that the processes may have, all together")
     pipeline_queries: int = _shown("PIPELINE.QUERIES", "queries of the pipeline that run")
     pipeline_lag: float = _shown("PIPELINE.LAG", "how far the slowest of them is behind the journal, in ms")
 

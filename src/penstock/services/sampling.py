@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from penstock import BUILD, __version__
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.population import Population
 from penstock.log import get
 from penstock.monitor import process
-from penstock.monitor.figures import Family, Kind, counter, durations, gauge, info, labelled
+from penstock.monitor.figures import HUB, Family, Kind, counter, durations, gauge, info, labelled, of_worker
 from penstock.monitor.histogram import Histogram
 from penstock.monitor.sampler import Sampler
 from penstock.services.service import Service
@@ -43,15 +44,33 @@ async def take_census(kernel: Kernel, before: Population) -> Population:
     return found
 
 
+class OtherProcesses(Protocol):
+    """Those of the same server; see `penstock.services.cluster.roll`."""
+
+    async def refresh(self) -> None:
+        """Ask them for their figures."""
+
+    def families(self) -> list[Family]: ...
+
+
 class SamplingService(Service):
     """Opened before all others, and closed after them: it sees them come and go."""
 
     name = "sampling"
 
-    def __init__(self, kernel: Kernel, services: Callable[[], Sequence[Service]]) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        services: Callable[[], Sequence[Service]],
+        is_edge: bool = False,
+    ) -> None:
+        """An edge makes no statistics: its hub does, and only one can ask for the peaks of histograms."""
         self.sampler = Sampler(self.figures_of_all, time.monotonic, lambda: time.time_ns() // 1_000_000)
         self._kernel = kernel
         self._services = services
+        self._is_edge = is_edge
+        # Those of a hub; None: this is no hub.
+        self.workers: OtherProcesses | None = None
         self._started = time.time()
         # How often a service could not say its figures.
         self._faults = 0
@@ -83,7 +102,10 @@ class SamplingService(Service):
         """Count, look, and take one sample."""
         self._population = await take_census(self._kernel, self._population)
         self._process = process.look()
-        self.sampler.sample()
+        if self.workers is not None:
+            await self.workers.refresh()
+        if not self._is_edge:
+            self.sampler.sample()
 
     async def _sample(self) -> None:
         loop = asyncio.get_running_loop()
@@ -112,8 +134,13 @@ class SamplingService(Service):
     def _measure_turn(self, asked: float) -> None:
         self._turns.add(time.perf_counter() - asked)
 
-    def figures_of_all(self) -> Iterable[Family]:
-        """Those of every service; one that cannot say its own does not keep the others' from being seen."""
+    def figures_of_all(self) -> list[Family]:
+        """Those of every service, and of every worker if there are some."""
+        own = self._own_figures()
+        return own if self.workers is None else [*of_worker(HUB, own), *self.workers.families()]
+
+    def _own_figures(self) -> list[Family]:
+        """One that cannot say its own does not keep the others' from being seen."""
         found: list[Family] = []
         for service in self._services():
             try:

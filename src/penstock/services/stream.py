@@ -16,7 +16,7 @@ from penstock.doors.stream.door import StreamDoor
 from penstock.doors.text6.door import Text6Door
 from penstock.doors.tlcp.door import TlcpDoor
 from penstock.doors.tlcp.push import PushDesk
-from penstock.monitor.figures import Family
+from penstock.monitor.figures import Family, counter
 from penstock.monitor.health import Answer
 from penstock.services.kernel import KernelService
 from penstock.services.listening import listening, renewed, shown
@@ -59,7 +59,9 @@ class StreamService(Service):
         self.renewed = renewed(stream_entrances(config))
         self._kernel = kernel.kernel
         self._listens = listens
-        neighbours = None if hand_directory is None else Neighbours(hand_directory, config.server.node)
+        self._neighbours = neighbours = (
+            None if hand_directory is None else Neighbours(hand_directory, config.server.node)
+        )
         self._reception = Reception(config, kernel.kernel, sets, gate, neighbours)
         self.tlcp = TlcpDoor(self._reception, desk)
         text6 = Text6Door(self._reception)
@@ -81,7 +83,12 @@ class StreamService(Service):
         self._reception.close()
 
     def figures(self) -> Iterable[Family]:
-        return port_figures("stream", self.door)
+        yield from port_figures("stream", self.door)
+        if self._neighbours is not None:
+            given, taken, relayed = self._neighbours.given, self._neighbours.taken, self._neighbours.relayed
+            yield counter("penstock_hand_given", "Connections handed over to another worker.", given)
+            yield counter("penstock_hand_taken", "Connections taken over from another worker.", taken)
+            yield counter("penstock_hand_relayed", "Connections relayed to another worker, because of TLS.", relayed)
 
     def addresses(self) -> list[str]:
         names = {STREAM: "stream", STREAM_TLS: "tls"}

@@ -16,6 +16,7 @@ from penstock.config import Config, load
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.session import Session
 from penstock.log import configure
+from penstock.monitor.figures import Family
 from penstock.server import Server
 from penstock.services.cluster import link as link_module
 from penstock.services.cluster.hub import HubPart
@@ -58,6 +59,9 @@ class FarHub:
     def send(self, payload: bytes) -> None:
         self.heard.append(decode(payload))
 
+    def figures(self) -> list[Family]:
+        return []
+
     async def close(self) -> None:
         self.edge = None
 
@@ -91,6 +95,9 @@ class FarEdges:
 
     def cut(self, edge: str) -> None:
         """Nothing is there to cut."""
+
+    def figures(self) -> list[Family]:
+        return []
 
     async def close(self) -> None:
         self.hub = None

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from msgspec import Raw
 from msgspec.structs import replace
 
+from penstock.cluster.figures import encode_figures
 from penstock.cluster.ports import EdgeFabric
 from penstock.config import Config
 from penstock.doors.gate import Gate
 from penstock.monitor.health import Answer, ServerPhase, ready
 from penstock.services.cluster.link import HubLinkService
+from penstock.services.cluster.roll import FIGURES
 from penstock.services.kernel import KernelService
 from penstock.services.load import LoadService
 from penstock.services.renewal import RenewalService, renew
@@ -45,8 +48,9 @@ class EdgeServer:
         core = KernelService(config)
         self.kernel = core.kernel
         self.gate = Gate(config.limits, core.kernel.tally)
-        sampling = SamplingService(core.kernel, lambda: self._stack.services)
+        self._sampling = SamplingService(core.kernel, lambda: self._stack.services, is_edge=True)
         self.link = HubLinkService(node, core.kernel, fabric)
+        self.link.calls.methods[FIGURES] = self._figures
         self._stream = StreamService(
             config,
             core,
@@ -61,7 +65,7 @@ class EdgeServer:
         self._stream.door.origins.neighbour_ports = neighbour_ports
         self._stack = Stack(
             [
-                [sampling],
+                [self._sampling],
                 [core],
                 [self.link],
                 [LoadService(config, self.gate)],
@@ -98,6 +102,11 @@ class EdgeServer:
         failed = [name for service in services for name in service.failures()]
         degraded = [name for service in services for name in service.degradations()]
         return ready(self.phase, failed, degraded)
+
+    # -- what the hub asks ----------------------------------------------------------------------------------------
+
+    async def _figures(self, body: Raw) -> bytes:
+        return encode_figures(self._sampling.figures_of_all())
 
     # -- where it is ----------------------------------------------------------------------------------------------
 

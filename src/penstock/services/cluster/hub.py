@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ from penstock.cluster.ports import HubFabric
 from penstock.kernel.feed import Feed
 from penstock.kernel.kernel import Kernel
 from penstock.log import get
+from penstock.monitor.figures import Family, counter, durations, gauge
+from penstock.services.cluster.roll import EdgeRoll
 from penstock.services.errors import StartError
 from penstock.services.service import Listening, Service
 from penstock.services.sets import SetsService
@@ -79,7 +82,7 @@ class HubService(Service):
         self.owner = ItemOwner(kernel, part.epoch, derived, self._fabric.send, self._fabric.spread, self._wake)
         self.guests = Guests(part.epoch, sets.judge_of, desk, derived, self._fabric.send, time.monotonic)
         # The edges that have been welcomed.
-        self._edges: set[str] = set()
+        self.roll = EdgeRoll(node, self.guests, time.monotonic)
         self._welcome_due = False
         self._timers: list[asyncio.TimerHandle] = []
         self._nonsense = Episode(log, "an edge says what is no message", "no longer an edge that says what is none")
@@ -104,9 +107,9 @@ class HubService(Service):
             timer.cancel()
         await self.guests.close()
         await self._fabric.close()
-        for edge in list(self._edges):
+        for edge in self.roll.entries:
             self.owner.lost(edge)
-        self._edges.clear()
+        self.roll.close()
         self._leave_kernel()
         self._nonsense.close()
 
@@ -123,7 +126,7 @@ class HubService(Service):
     def _beat(self) -> None:
         self._timers[0] = asyncio.get_running_loop().call_later(BEAT, self._beat)
         self.owner.beat()
-        for edge in self._edges - self.owner.edges.keys():
+        for edge in self.roll.entries.keys() - self.owner.edges.keys():
             log.warning("edge says nothing any more", edge=edge)
             self._forget(edge)
 
@@ -147,13 +150,13 @@ class HubService(Service):
             self._greet(edge, message)
 
     def lost(self, edge: str) -> None:
-        if edge in self._edges:
+        if edge in self.roll.entries:
             log.info("edge has gone", edge=edge)
             self.owner.lost(edge)
             self._forget(edge)
 
     def _forget(self, edge: str) -> None:
-        self._edges.discard(edge)
+        self.roll.lost(edge)
         self.guests.lost(edge)
 
     def _greet(self, edge: str, hello: Hello) -> None:
@@ -168,9 +171,9 @@ class HubService(Service):
             # It finds out for itself by this.
             self._fabric.send(edge, encode(Welcome(VERSION, __version__, "", self.epoch, ())))
             return
-        if edge not in self._edges:
+        if edge not in self.roll.entries:
             log.info("edge has come", edge=edge, release=hello.release)
-        self._edges.add(edge)
+        self.roll.came(edge, hello)
         self.owner.greeted(edge, hello.run)
         self.guests.came(edge, hello.run)
         self._fabric.send(edge, encode(self._welcome()))
@@ -192,8 +195,8 @@ class HubService(Service):
 
     def _welcome_all(self) -> None:
         self._welcome_due = False
-        if self._edges:
-            self._fabric.spread(frozenset(self._edges), encode(self._welcome()))
+        if self.roll.entries:
+            self._fabric.spread(frozenset(self.roll.entries), encode(self._welcome()))
 
     def _welcome(self) -> Welcome:
         return Welcome(VERSION, __version__, self._node, self.epoch, tuple(self._shared_sets()))
@@ -208,3 +211,19 @@ class HubService(Service):
     def _token(self, name: str) -> str:
         """Of what the set is made from: the same from another hub, so that sessions go on when this one is replaced."""
         return hashlib.sha256(repr(self._sets.made_from(name)).encode()).hexdigest()[:16]
+
+    # -- its part in the server -----------------------------------------------------------------------------------
+
+    def figures(self) -> Iterable[Family]:
+        owner = self.owner
+        return (
+            gauge("penstock_hub_edges", "Edges that this hub has.", len(self.roll.entries)),
+            gauge("penstock_hub_sessions", "Sessions of edges.", len(self.guests.guests)),
+            gauge("penstock_hub_items", "Items that edges have of this hub.", owner.items),
+            counter("penstock_hub_happenings", "What happened to them and was sent to edges.", owner.happenings),
+            counter(
+                "penstock_hub_pictures", "Items sent as a whole, because an edge had not got them yet.", owner.pictures
+            ),
+            durations("penstock_hub_lag_seconds", "Time between a question to an edge and its answer.", self.roll.lags),
+            *self._fabric.figures(),
+        )

@@ -220,6 +220,7 @@ class HubLinkService(Service):
             gauge("penstock_edge_items_unanswered", "Those of them that wait for the hub.", reader.unanswered),
             counter("penstock_edge_dropped", "What came from the hub and was of no use.", reader.dropped),
             counter("penstock_edge_repairs", "Items brought up to date because something was missing.", reader.repairs),
+            *self._fabric.figures(),
         )
 
 
