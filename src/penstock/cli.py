@@ -18,6 +18,7 @@ from penstock import BUILD, __version__, log
 from penstock.adapters.access.commands import app as user_app
 from penstock.build.compiler import CompileError, Impossible, compile_sources
 from penstock.client.admin_commands import app as admin_app
+from penstock.client.cluster_commands import app as cluster_app
 from penstock.client.push_commands import app as push_app
 from penstock.client.tlex_commands import app as tlex_client_app
 from penstock.client.top import top
@@ -72,6 +73,7 @@ app.add_typer(journal_app, name="journal")
 app.command("watch")(watch)
 app.command("top")(top)
 app.add_typer(admin_app, name="admin")
+app.add_typer(cluster_app, name="cluster")
 app.add_typer(push_app, name="push")
 tlex_app.add_typer(tlex_client_app)
 app.add_typer(tlex_app, name="tlex")

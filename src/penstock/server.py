@@ -34,12 +34,15 @@ from penstock.durable import keep_to_owner
 from penstock.log import change_levels, get, reopen
 from penstock.loop import new_loop
 from penstock.monitor.health import Answer, ServerPhase, ready
+from penstock.services.admin.clients import OwnClients
 from penstock.services.admin.demo import demo_administrator, demo_users
 from penstock.services.admin.service import AdminService
 from penstock.services.admin.steering import ProcessHandle, Reloaded
 from penstock.services.api import ApiService
+from penstock.services.cluster.clients import AllClients
 from penstock.services.cluster.edge import EdgeServer
 from penstock.services.cluster.hub import HubPart, HubService
+from penstock.services.cluster.status import ClusterStatus
 from penstock.services.data_directory import data_directory
 from penstock.services.ditto import DittoService, ThingsService
 from penstock.services.errors import StartError
@@ -352,6 +355,7 @@ class Server:
         self.sampler = sampling.sampler
         self._journal = JournalService(config, data_dir, None if hub is None else hub.fence)
         self.gate = Gate(config.limits, core.kernel.tally)
+        status = ClusterStatus(config.server.node, core.kernel)
         admin = AdminService(
             config,
             core.kernel,
@@ -361,12 +365,13 @@ class Server:
             lambda: self._tlex.door,
             lambda: self._push.engine,
             self.listeners,
+            status.look,
             administrators,
         )
         self.steering = admin.steering
         self._admin = admin
         queries = QueriesService(data_dir)
-        shown = tables(config, origins, core.kernel, roster, lambda: queries.queries)
+        shown = tables(config, origins, core.kernel, roster, lambda: queries.queries, status.look)
         overview = ServerOverview(config, self.sampler, shown, self.listeners)
         self._push = PushService(config, data_dir, core.kernel, self._journal, lambda name: self.sets.judge_of(name))
         self.sets = SetsService(
@@ -401,7 +406,13 @@ class Server:
         self.hub: HubService | None = None
         if hub is not None:
             self.hub = HubService(hub, config.server.node, core.kernel, self.sets, self._push.desk)
+            self.hub.gate = self.steering.gate_body
+            status.hub = self.hub
             sampling.workers = self.hub.roll
+            clients = AllClients(OwnClients(core.kernel), self.hub.guests, self.hub.roll)
+            self.steering.clients = clients
+            self.steering.gate_changed = self.hub.spread_gate
+            shown.update(clients.tables())
         # In the order in which they open. They drain in the reverse order, those of one line at the same time, then
         # close in the reverse order. Doors come after everything that they show to clients.
         self._stack = Stack(

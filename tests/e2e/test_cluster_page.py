@@ -22,8 +22,8 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
 
 
-def test_the_commands_do_what_the_page_says(tmp_path: Path) -> None:
-    demo, watch = [shlex.split(block)[1:] for block in blocks("sh")]
+def test_the_commands_do_what_the_page_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo, watch, status = [shlex.split(block)[1:] for block in blocks("sh")]
     printed = blocks("text")[0].splitlines()
     with Command(tmp_path, *demo, *PORTS, "--no-pipeline") as command:
         said = [command.line() for _ in printed]
@@ -35,4 +35,13 @@ def test_the_commands_do_what_the_page_says(tmp_path: Path) -> None:
         done = run(tmp_path, *watch, "--url", f"http://127.0.0.1:{ready[2]}")
         assert done.returncode == 0, done.stderr
         assert "Ations Europe" in done.stdout
+        told = re.search(r"password (\S+)", said[2])
+        assert told is not None
+        monkeypatch.setenv("PENSTOCK_ADMIN_PASSWORD", told[1])
+        monkeypatch.setenv("PENSTOCK_ADMIN_API", f"http://127.0.0.1:{ready[4]}")
+        shown = run(tmp_path, *status).stdout.splitlines()
+        expected = blocks("text")[-1].splitlines()
+        assert shown[0].split() == expected[0].split()
+        assert [line.split()[:3] for line in shown[1:4]] == [line.split()[:3] for line in expected[1:4]]
+        assert re.fullmatch(r"epoch \d+", shown[4])
         assert command.stop() == (0, "")

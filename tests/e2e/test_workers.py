@@ -12,12 +12,14 @@ import socket as sockets
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from tests.conformance.phrases import create
 from tests.services.push.stage import APPLICATION, PushClient
-from tests.support.administration import ask, basic
+from tests.support.administration import ask, basic, write_users
 from tests.support.apple import apple_token
 from tests.support.command import PORTS, Command, run
 from tests.support.process import READY
@@ -323,6 +325,83 @@ def test_workers_end_with_their_supervisor(tmp_path: Path) -> None:
     # The data directory and the ports are free again.
     with WorkersProcess(tmp_path) as server:
         assert server.stop() == 0
+
+
+# -- looking into all of them, and steering them -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def steered(tmp_path: Path) -> Iterator[WorkersProcess]:
+    """It has administrators."""
+    write_users(tmp_path / "users")
+    with WorkersProcess(tmp_path, {"admin.users": str(tmp_path / "users")}) as server:
+        yield server
+
+
+def metric(server: WorkersProcess, name: str) -> dict[str, float]:
+    """By worker."""
+    with urlopen(f"http://127.0.0.1:{server.api_port}/metrics", timeout=20) as answer:
+        text = answer.read().decode()
+    return {worker: float(value) for worker, value in re.findall(rf'(?m)^{name}{{worker="(\w+)"}} (\S+)$', text)}
+
+
+def test_figures_and_status_are_of_all_processes_also_after_one_was_replaced(steered: WorkersProcess) -> None:
+    one, two = both(steered)
+    for client in (one, two):
+        subscribe(client, "price", "last", data_adapter="HAND")
+    until(lambda: metric(steered, "penstock_sessions") == {"hub": 0, "w1": 1, "w2": 1}, "figures of all")
+    found = ask(steered.api_port, "GET", "/cluster").body
+    nodes = [(each["name"], each["role"], each["items"] > 0) for each in found["nodes"]]
+    assert nodes == [("hub", "hub", True), ("w1", "edge", True), ("w2", "edge", True)]
+    assert all(0 < each["lag_millis"] < 5_000 for each in found["nodes"][1:])
+    steered.replace_worker("w1")
+    until(lambda: metric(steered, "penstock_sessions") == {"hub": 0, "w1": 0, "w2": 1}, "figures of the new one")
+    steered.replace_worker("hub")
+    until(lambda: metric(steered, "penstock_sessions") == {"hub": 0, "w1": 0, "w2": 1}, "figures of the new hub")
+    after = ask(steered.api_port, "GET", "/cluster").body
+    assert int(after["epoch"]) > int(found["epoch"])
+    close(one, two)
+
+
+def test_sessions_are_listed_limited_and_ended_at_all_workers(steered: WorkersProcess) -> None:
+    clients = both(steered)
+    listed = ask(steered.api_port, "GET", "/sessions").body
+    # There may be others, whose clients have gone a moment ago.
+    assert {each["session"] for each in listed["sessions"]} >= {client.session[:17] for client in clients}
+    for client in clients:
+        path = f"/sessions/{client.session[:17]}"
+        assert ask(steered.api_port, "PUT", f"{path}/bandwidth", {"max_kbps": 50}).body["max_kbps"] == 50
+        assert client.read_until("CONS")[-1] == "CONS,50"
+        assert ask(steered.api_port, "DELETE", path, {"code": -9, "message": "Bye"}).status == 204
+        assert client.read_until("END")[-1] == "END,-9,Bye"
+        assert ask(steered.api_port, "GET", path).status == 404
+    close(*clients)
+
+
+def test_a_block_holds_at_a_worker_that_comes_later(steered: WorkersProcess) -> None:
+    assert ask(steered.api_port, "PUT", "/blocks", {"scope": "adapter_set", "name": "TEST"}).status == 200
+    steered.replace_worker("w1")
+    steered.replace_worker("w2")
+
+    def is_blocked() -> bool:
+        lines = steered.exchange.request("create_session", create(polling=True))
+        return lines[0].startswith("CONERR,10,")
+
+    until(is_blocked, "blocked")
+    assert all(is_blocked() for _ in range(20))
+    assert ask(steered.api_port, "DELETE", "/blocks?scope=adapter_set&name=TEST").body == []
+    until(lambda: not is_blocked(), "let in again")
+
+
+def test_a_drain_ends_the_sessions_of_all_workers_and_then_the_server(steered: WorkersProcess) -> None:
+    pids = list(steered.workers().values())
+    clients = both(steered)
+    assert ask(steered.api_port, "POST", "/drain", {"seconds": 1, "stop": True}).body["sessions"] >= 2
+    for client in clients:
+        assert client.read_until("END")[-1] == "END,48,The server is going down"
+    assert steered.wait() == 0
+    assert all(is_gone(pid) for pid in pids)
+    close(*clients)
 
 
 # -- what stops the start ----------------------------------------------------------------------------------------------

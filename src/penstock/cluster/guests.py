@@ -374,6 +374,12 @@ class Guests:
             raise answered
         return answered
 
+    def tell(self, edge: str, method: str, body: object) -> None:
+        """Have an edge do something that it may do twice; what it is told by one method, it does in order."""
+        found = self.edges.get(edge)
+        if found is not None:
+            found.tell(method, body, method)
+
     async def close(self) -> None:
         """Nothing is asked or answered any more."""
         for edge in self.edges.values():

@@ -1,4 +1,4 @@
-"""What is in the server, row by row: sessions, items, adapters, queries of the pipeline, the configuration.
+"""What is in the server, row by row: sessions, items, adapters, queries of the pipeline, processes, the configuration.
 
 Each table remembers its last walk, because rows have rates. Rows are texts, as items have them.
 """
@@ -6,7 +6,7 @@ Each table remembers its last walk, because rows have rates. Rows are texts, as 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.adapters.call_tally import CallTally
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from penstock.config import Config
     from penstock.kernel.kernel import Kernel
     from penstock.kernel.session import Session
+    from penstock.services.admin.models import ClusterInfo
     from penstock.services.queries import QueryFile
+    from penstock.wire.fabric.administration import ItemPath
 
 # Bits in a byte, and bits in a kilobit.
 BITS = 8 / 1000
@@ -33,6 +35,7 @@ def tables(
     kernel: Kernel,
     roster: Roster,
     queries: Callable[[], Sequence[QueryFile]],
+    status: Callable[[], ClusterInfo],
 ) -> dict[str, Callable[[], Table]]:
     """All tables by name; each is made anew for whoever walks over it."""
     return {
@@ -40,6 +43,7 @@ def tables(
         "items": lambda: ItemsTable(kernel),
         "adapters": lambda: AdaptersTable(kernel, roster),
         "queries": lambda: QueriesTable(queries),
+        "nodes": lambda: NodesTable(status),
         "configuration": lambda: ConfigurationTable(config, origins),
     }
 
@@ -71,11 +75,17 @@ class Rates:
 class SessionsTable:
     """All sessions, by the public part of their identifiers."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, elsewhere: Callable[[], Iterable[Keyed]] = tuple) -> None:
+        """`elsewhere` gives the rows of other processes."""
         self._kernel = kernel
+        self._elsewhere = elsewhere
         self._rates = Rates()
 
     def __call__(self) -> Iterator[Keyed]:
+        yield from self._own()
+        yield from self._elsewhere()
+
+    def _own(self) -> Iterator[Keyed]:
         now = self._kernel.clock()
         self._rates.begin(now)
         wall = time.time() - now
@@ -110,12 +120,15 @@ class SessionsTable:
 class ItemsTable:
     """All items that somebody is subscribed to, or that are journaled, by set, data adapter and name."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, elsewhere: Callable[[], Mapping[ItemPath, int]] = dict) -> None:
+        """`elsewhere` says how many subscribers items have in other processes."""
         self._kernel = kernel
+        self._elsewhere = elsewhere
         self._rates = Rates()
 
     def __call__(self) -> Iterator[Keyed]:
         self._rates.begin(self._kernel.clock())
+        elsewhere = self._elsewhere()
         for feed in list(self._kernel.feeds.values()):
             for item in list(feed.items.values()):
                 key = f"{feed.adapter_set}/{feed.name}/{item.name}"
@@ -127,11 +140,36 @@ class ItemsTable:
                         "adapter_set": feed.adapter_set,
                         "data_adapter": feed.name,
                         "mode": None if item.mode is None else item.mode.value,
-                        "subscribers": str(item.audience),
+                        "subscribers": str(item.audience + elsewhere.get((feed.adapter_set, feed.name, item.name), 0)),
                         "events_sec": f"{events:.1f}",
                         "events": str(item.events),
                     },
                 )
+
+
+class NodesTable:
+    """The processes of the server by name."""
+
+    def __init__(self, status: Callable[[], ClusterInfo]) -> None:
+        self._status = status
+
+    def __call__(self) -> Iterator[Keyed]:
+        found = self._status()
+        for node in found.nodes:
+            yield (
+                node.name,
+                {
+                    "node": node.node,
+                    "role": node.role,
+                    "state": "up" if node.answers else "silent",
+                    "version": node.version,
+                    "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(node.since_ms / 1000)),
+                    "epoch": found.epoch,
+                    "sessions": str(node.sessions),
+                    "items": str(node.items),
+                    "lag_millis": None if node.lag_millis is None else f"{node.lag_millis:.1f}",
+                },
+            )
 
 
 class ConfigurationTable:

@@ -50,4 +50,4 @@ class Overview(Protocol):
         """A listener by its name."""
 
     def table(self, name: str) -> Table | None:
-        """One of those that change all the time: sessions, items, adapters, queries, configuration."""
+        """One of those that change all the time: sessions, items, adapters, queries, nodes, configuration."""

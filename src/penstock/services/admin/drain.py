@@ -34,8 +34,10 @@ def due(sessions: int, seconds_left: float) -> int:
 class Drain:
     """One at a time; `cancel` lets clients in again."""
 
-    def __init__(self, kernel: Kernel, gate: Gate) -> None:
+    def __init__(self, kernel: Kernel, gate: Gate, count: Callable[[], int]) -> None:
+        """It is over when `count` is 0: there may be sessions elsewhere, which are ended there."""
         self._kernel = kernel
+        self._count = count
         self._gate = gate
         self._task: asyncio.Task[None] | None = None
         # How it is going on, for whoever asks: sessions are ended by then on the monotonic clock, or go by themselves.
@@ -65,7 +67,7 @@ class Drain:
         self._gate.draining = False
 
     async def _run(self, stop: Callable[[], None] | None) -> None:
-        while self._kernel.sessions:
+        while self._count():
             left = self.seconds_left
             if left is not None:
                 sessions = list(self._kernel.sessions.values())

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from penstock.adapters.api import DataAdapter
 from penstock.adapters.roster import Roster
+from penstock.cluster.derived import real_name
 from penstock.exchange.hub import Hub
 from penstock.exchange.session import HubSession
 from penstock.kernel.feed import Feed
@@ -112,7 +113,7 @@ def described_subscription(subscription: Subscription) -> SubscriptionInfo:
         data_adapter=request.feed.name,
         mode=request.mode.value,
         items=len(request.grant.items),
-        names=[granted.name for granted in request.grant.items[:MAX_NAMES]],
+        names=[real_name(granted.name) for granted in request.grant.items[:MAX_NAMES]],
         fields=list(request.grant.fields[:MAX_NAMES]),
         unfiltered=subscription.unfiltered,
         max_per_second=subscription.max_frequency,

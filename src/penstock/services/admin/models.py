@@ -168,6 +168,23 @@ class DrainInfo(BaseModel):
     sessions: int
 
 
+class NodeInfo(BaseModel):
+    name: str = Field(description="As logs and figures call it: `hub`, `w1`, or the name of a node.")
+    node: str = Field(description="What the identifiers of its sessions end with.")
+    role: str = Field(description="single, hub, edge, or both for a hub that has clients of its own.")
+    version: str
+    since_ms: int = Field(description="Since when the hub has it, or has been there; in milliseconds since 1970.")
+    answers: bool = Field(description="Whether it has answered in the last seconds.")
+    sessions: int
+    items: int
+    lag_millis: float | None = Field(description="Between the hub's last question and its answer; null: none yet.")
+
+
+class ClusterInfo(BaseModel):
+    epoch: str | None = Field(description="A number that grows with every hub that is active; null: there is no hub.")
+    nodes: list[NodeInfo]
+
+
 class ReloadInfo(BaseModel):
     new: list[str] = Field(description="Adapter sets that are started.")
     changed: list[str]

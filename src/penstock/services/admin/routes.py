@@ -29,6 +29,7 @@ from penstock.services.admin.models import (
     BlockInfo,
     Blocking,
     Clearing,
+    ClusterInfo,
     DrainInfo,
     Draining,
     Ending,
@@ -103,8 +104,17 @@ SessionName = Annotated[str, Path(description="What logs and lists show of the s
 Number = Annotated[int, Path(ge=1, le=2**31, description="The number of the subscription.")]
 
 
-def build(steering: Steering, logins: Logins, audit: Audit, stream: Callable[[], StreamInfo]) -> FastAPI:
-    """The application behind the guard; `stream` says where the streaming port is."""
+def build(
+    steering: Steering,
+    logins: Logins,
+    audit: Audit,
+    stream: Callable[[], StreamInfo],
+    cluster: Callable[[], ClusterInfo],
+) -> FastAPI:
+    """The application behind the guard.
+
+    `stream` says where the streaming port is, `cluster` which processes the server has.
+    """
     app = FastAPI(
         title="Penstock administration",
         version=__version__,
@@ -121,6 +131,7 @@ def build(steering: Steering, logins: Logins, audit: Audit, stream: Callable[[],
     _add_blocks(app, steering)
     _add_server(app, steering)
     _add_stream(app, stream)
+    _add_cluster(app, cluster)
     _add_tlex(app, steering)
     _add_push(app, steering)
     _add_refusals(app, audit)
@@ -166,20 +177,20 @@ def _add_login(app: FastAPI, logins: Logins) -> None:
 def _add_sessions(app: FastAPI, steering: Steering) -> None:
     @app.get("/sessions", summary="The open sessions, in the order in which they were opened")
     async def sessions(part: InPart, user: Filter = None, adapter_set: Filter = None) -> SessionList:
-        return await lists.sessions(part, steering.kernel, user, adapter_set)
+        return await steering.clients.sessions(part, user, adapter_set)
 
     @app.get("/sessions/{session}", summary="A session with its subscriptions", responses=_documented(NOT_FOUND))
     async def session(session: SessionName) -> SessionDetail:
-        return lists.in_detail(steering.session(session))
+        return await steering.clients.session(session)
 
     @app.delete("/sessions/{session}", summary="End a session", status_code=204, responses=_documented(NOT_FOUND))
     async def end(who: By, session: SessionName, ending: Annotated[Ending | None, Body()] = None) -> None:
         ending = ending or Ending()
-        steering.end_session(who, session, ending.code, ending.message)
+        await steering.end_session(who, session, ending.code, ending.message)
 
     @app.put("/sessions/{session}/bandwidth", summary="Set a session's bandwidth", responses=_documented(NOT_FOUND))
     async def set_bandwidth(who: By, session: SessionName, bandwidth: Bandwidth) -> SessionInfo:
-        return lists.described(steering.set_bandwidth(who, session, Ruling(bandwidth.max_kbps)))
+        return await steering.set_bandwidth(who, session, Ruling(bandwidth.max_kbps))
 
     @app.delete(
         "/sessions/{session}/bandwidth",
@@ -187,7 +198,7 @@ def _add_sessions(app: FastAPI, steering: Steering) -> None:
         responses=_documented(NOT_FOUND),
     )
     async def reset_bandwidth(who: By, session: SessionName) -> SessionInfo:
-        return lists.described(steering.set_bandwidth(who, session, None))
+        return await steering.set_bandwidth(who, session, None)
 
 
 def _add_subscriptions(app: FastAPI, steering: Steering) -> None:
@@ -195,12 +206,11 @@ def _add_subscriptions(app: FastAPI, steering: Steering) -> None:
 
     @app.delete(path, summary="End a subscription", status_code=204, responses=_documented(NOT_FOUND))
     async def unsubscribe(who: By, session: SessionName, number: Number) -> None:
-        steering.unsubscribe(who, session, number)
+        await steering.unsubscribe(who, session, number)
 
     @app.put(f"{path}/frequency", summary="Set a subscription's frequency", responses=_documented(NOT_FOUND, CONFLICT))
     async def set_frequency(who: By, session: SessionName, number: Number, frequency: Frequency) -> SubscriptionInfo:
-        ruling = Ruling(frequency.max_per_second)
-        return lists.described_subscription(steering.set_frequency(who, session, number, ruling))
+        return await steering.set_frequency(who, session, number, Ruling(frequency.max_per_second))
 
     @app.delete(
         f"{path}/frequency",
@@ -208,13 +218,13 @@ def _add_subscriptions(app: FastAPI, steering: Steering) -> None:
         responses=_documented(NOT_FOUND, CONFLICT),
     )
     async def reset_frequency(who: By, session: SessionName, number: Number) -> SubscriptionInfo:
-        return lists.described_subscription(steering.set_frequency(who, session, number, None))
+        return await steering.set_frequency(who, session, number, None)
 
 
 def _add_lists(app: FastAPI, steering: Steering) -> None:
     @app.get("/items", summary="The items that somebody is subscribed to, or that are journaled")
     async def items(part: InPart, adapter_set: Filter = None, data_adapter: Filter = None) -> ItemList:
-        return await lists.items(part, steering.kernel, adapter_set, data_adapter)
+        return await steering.clients.items(part, adapter_set, data_adapter)
 
     @app.get("/adapters", summary="The adapters, and how they are")
     async def adapters() -> list[AdapterInfo]:
@@ -258,7 +268,7 @@ def _add_server(app: FastAPI, steering: Steering) -> None:
             draining=drain.is_on,
             seconds_left=drain.seconds_left if drain.is_on else None,
             stop=drain.is_on and drain.stops,
-            sessions=len(steering.kernel.sessions),
+            sessions=steering.clients.count(),
         )
 
     @app.get("/drain", summary="Whether the server is draining")
@@ -294,6 +304,12 @@ def _add_stream(app: FastAPI, where: Callable[[], StreamInfo]) -> None:
     @app.get("/stream", summary="Where the dashboard finds the streaming port")
     async def stream() -> StreamInfo:
         return where()
+
+
+def _add_cluster(app: FastAPI, look: Callable[[], ClusterInfo]) -> None:
+    @app.get("/cluster", summary="The processes of the server, and how they are")
+    async def cluster() -> ClusterInfo:
+        return look()
 
 
 def _add_tlex(app: FastAPI, steering: Steering) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.adapters.access.users import UserFile
     from penstock.doors.tlex.door import TlexDoor
-    from penstock.services.admin.models import StreamInfo
+    from penstock.services.admin.models import ClusterInfo, StreamInfo
     from penstock.services.push.engine import PushEngine
     from penstock.services.service import Listening
 
@@ -51,12 +51,16 @@ class AdminService(Service):
         tlex: Callable[[], TlexDoor | None],
         push: Callable[[], PushEngine | None],
         listeners: Callable[[], Sequence[Listening]],
+        status: Callable[[], ClusterInfo],
         users: Path | None = None,
     ) -> None:
-        """`users` is a file of users in place of the one that the configuration may name."""
+        """`status` says which processes the server has. `users` is a file of users in place of the one that the
+        configuration may name.
+        """
         self._config = config
         self._users = users or (Path(config.admin.users) if config.admin.users else None)
         self._listeners = listeners
+        self._status = status
         # There once it is open.
         self._logins: Logins | None = None
         # All of it, for other ports than that of the API; there once that one is open.
@@ -97,7 +101,7 @@ class AdminService(Service):
         from penstock.services.mounting import below
 
         logins = self._open_logins()
-        routes = build(self.steering, logins, self._audit, self._stream)
+        routes = build(self.steering, logins, self._audit, self._stream, self._status)
         guarded = Guard(routes, logins, self._config.api.cors.allow_origins)
         own: list[BaseRoute] = [below(PREFIX, guarded)]
         if self.has_users:

@@ -12,20 +12,21 @@ from penstock import log
 from penstock.adapters.roster import Roster
 from penstock.config import ConfigError
 from penstock.doors.gate import BlockKey, BlockScope, Gate
-from penstock.kernel.errors import Cause, Refusal
+from penstock.kernel.errors import Cause
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.ruling import Ruling
-from penstock.kernel.session import Session
-from penstock.kernel.subscription import Subscription
 from penstock.services.admin.audit import Audit
+from penstock.services.admin.clients import Clients, OwnClients
 from penstock.services.admin.drain import Drain
 from penstock.services.admin.logins import Administrator
 from penstock.services.admin.problems import AdminProblem
+from penstock.wire.fabric.administration import GateBody
 
 if TYPE_CHECKING:
     from penstock.doors.tlex.door import TlexDoor
     from penstock.exchange.session import HubSession
     from penstock.push.ports import Handover
+    from penstock.services.admin.models import SessionInfo, SubscriptionInfo
     from penstock.services.push.engine import PushEngine
 
 # Blocks at a time: each is a decision of a person.
@@ -65,10 +66,13 @@ class Steering:
         push: Callable[[], PushEngine | None],
         audit: Audit,
     ) -> None:
-        self.kernel = kernel
+        # A hub has others.
+        self.clients: Clients = OwnClients(kernel)
         self.gate = gate
         self.roster = roster
-        self.drain = Drain(kernel, gate)
+        self.drain = Drain(kernel, gate, lambda: self.clients.count())
+        # Told when somebody else is let in than before.
+        self.gate_changed: Callable[[], None] = _nobody_else
         self.process: ProcessHandle | None = None
         self._tlex = tlex
         self._push = push
@@ -95,46 +99,26 @@ class Steering:
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
-    def session(self, name: str) -> Session:
-        session = self.kernel.shown_session(name)
-        if session is None:
-            raise AdminProblem(404, f"session {name[:60]}: no such session is open")
-        return session
-
-    def subscription(self, name: str, number: int) -> Subscription:
-        try:
-            return self.session(name).subscription(number)
-        except Refusal as refusal:
-            raise AdminProblem(404, f"session {name[:60]}: {refusal.message}") from None
-
-    def end_session(self, who: Administrator, name: str, code: int, message: str) -> None:
-        session = self.session(name)
+    async def end_session(self, who: Administrator, name: str, code: int, message: str) -> None:
         if code > 0 and code not in CAUSES:
             known = " or ".join([str(int(cause)) for cause in CAUSES])
             raise AdminProblem(422, f"code = {code}: expected {known}, or a code of your own that is 0 or below")
-        session.close(code, message)
-        self._audit.done(who, "end session", session=name, user=session.user, code=code, message=message)
+        ended = await self.clients.end_session(name, code, message)
+        self._audit.done(who, "end session", session=name, user=ended.user, code=code, message=message)
 
-    def set_bandwidth(self, who: Administrator, name: str, ruling: Ruling | None) -> Session:
-        """None: what the metadata adapter allows holds again."""
-        session = self.session(name)
-        session.rule(ruling)
+    async def set_bandwidth(self, who: Administrator, name: str, ruling: Ruling | None) -> SessionInfo:
+        session = await self.clients.set_bandwidth(name, ruling)
         self._audit.done(who, _change("bandwidth", ruling), session=name, user=session.user, **_limit(ruling))
         return session
 
-    def unsubscribe(self, who: Administrator, name: str, number: int) -> None:
-        session = self.subscription(name, number).session
-        session.unsubscribe(number)
+    async def unsubscribe(self, who: Administrator, name: str, number: int) -> None:
+        session = await self.clients.unsubscribe(name, number)
         self._audit.done(who, "unsubscribe", session=name, user=session.user, subscription=number)
 
-    def set_frequency(self, who: Administrator, name: str, number: int, ruling: Ruling | None) -> Subscription:
-        """None: what the metadata adapter allows holds again."""
-        subscription = self.subscription(name, number)
-        try:
-            subscription.rule(ruling)
-        except Refusal as refusal:
-            raise AdminProblem(409, f"session {name}: {refusal.message}") from None
-        user = subscription.session.user
+    async def set_frequency(
+        self, who: Administrator, name: str, number: int, ruling: Ruling | None
+    ) -> SubscriptionInfo:
+        user, subscription = await self.clients.set_frequency(name, number, ruling)
         self._audit.done(
             who, _change("frequency", ruling), session=name, user=user, subscription=number, **_limit(ruling)
         )
@@ -148,26 +132,35 @@ class Steering:
         if key not in blocks and len(blocks) >= MAX_BLOCKS:
             raise AdminProblem(409, f"there are {MAX_BLOCKS} blocks, the most allowed; lift one first")
         blocks[key] = who.name
+        self.gate_changed()
         self._audit.done(who, "block", scope=scope.value, name=name)
 
     def unblock(self, who: Administrator, scope: BlockScope, name: str) -> None:
         key = _block_key(scope, name)
         if self.gate.blocks.pop(key, None) is None:
             raise AdminProblem(404, f"{scope.value} {name}".rstrip()[:80] + ": there is no such block")
+        self.gate_changed()
         self._audit.done(who, "unblock", scope=scope.value, name=name)
+
+    def gate_body(self) -> GateBody:
+        """For other processes of the same server."""
+        blocks = tuple([(key.scope.value, key.name, by) for key, by in self.gate.blocks.items()])
+        return GateBody(blocks, self.drain.is_on, self.drain.seconds_left if self.drain.is_on else None)
 
     # -- the server as a whole ------------------------------------------------------------------------------------
 
     def begin_drain(self, who: Administrator, seconds: float | None, stop: bool) -> None:
         process = self._process() if stop else None
         # Written down first, because the journal may be closed when it is over.
-        self._audit.done(who, "drain", seconds=seconds, stop=stop, sessions=len(self.kernel.sessions))
+        self._audit.done(who, "drain", seconds=seconds, stop=stop, sessions=self.clients.count())
         self.drain.begin(seconds, None if process is None else process.stop)
+        self.gate_changed()
 
     def cancel_drain(self, who: Administrator) -> None:
         if not self.drain.is_on:
             raise AdminProblem(409, "the server is not draining")
         self.drain.cancel()
+        self.gate_changed()
         self._audit.done(who, "cancel drain")
 
     async def reload(self, who: Administrator) -> Reloaded:
@@ -230,6 +223,10 @@ class Steering:
         if session is None:
             raise AdminProblem(404, f"TLEX session {id[:60]}: there is no such session")
         return door, session
+
+
+def _nobody_else() -> None:
+    """There is only this process."""
 
 
 def _block_key(scope: BlockScope, name: str) -> BlockKey:

@@ -17,6 +17,7 @@ from penstock.cluster.ports import EdgeFabric
 from penstock.config import Config
 from penstock.doors.gate import Gate
 from penstock.monitor.health import Answer, ServerPhase, ready
+from penstock.services.cluster.administration import EdgeAdministration
 from penstock.services.cluster.link import HubLinkService
 from penstock.services.cluster.roll import FIGURES
 from penstock.services.kernel import KernelService
@@ -51,6 +52,7 @@ class EdgeServer:
         self._sampling = SamplingService(core.kernel, lambda: self._stack.services, is_edge=True)
         self.link = HubLinkService(node, core.kernel, fabric)
         self.link.calls.methods[FIGURES] = self._figures
+        self._administration = EdgeAdministration(core.kernel, self.gate, self.link.calls)
         self._stream = StreamService(
             config,
             core,
@@ -85,6 +87,7 @@ class EdgeServer:
     async def stop(self) -> None:
         """Ask every client to bind again, close the ports, leave the hub."""
         await self._stack.close()
+        self._administration.drain.cancel()
 
     async def reload(self, config: Config) -> None:
         """Read certificates again; the hub tells of adapter sets."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,11 +22,13 @@ from penstock.kernel.feed import Feed
 from penstock.kernel.kernel import Kernel
 from penstock.log import get
 from penstock.monitor.figures import Family, counter, durations, gauge
+from penstock.services.cluster.administration import GATE
 from penstock.services.cluster.roll import EdgeRoll
 from penstock.services.errors import StartError
 from penstock.services.service import Listening, Service
 from penstock.services.sets import SetsService
 from penstock.transport.episode import Episode
+from penstock.wire.fabric.administration import GateBody
 from penstock.wire.fabric.messages import (
     VERSION,
     Alive,
@@ -74,6 +76,8 @@ class HubService(Service):
 
     def __init__(self, part: HubPart, node: str, kernel: Kernel, sets: SetsService, desk: Desk | None) -> None:
         self.epoch = part.epoch
+        # Whether clients are connected to this process as well.
+        self.has_clients = part.stream is None
         self._node = node
         self._fabric = part.fabric
         self._kernel = kernel
@@ -83,6 +87,8 @@ class HubService(Service):
         self.guests = Guests(part.epoch, sets.judge_of, desk, derived, self._fabric.send, time.monotonic)
         # The edges that have been welcomed.
         self.roll = EdgeRoll(node, self.guests, time.monotonic)
+        # Who is let in, at edges as well; None: everybody.
+        self.gate: Callable[[], GateBody] | None = None
         self._welcome_due = False
         self._timers: list[asyncio.TimerHandle] = []
         self._nonsense = Episode(log, "an edge says what is no message", "no longer an edge that says what is none")
@@ -105,11 +111,12 @@ class HubService(Service):
         """The doors of this process have drained; those of edges find out that the hub is gone."""
         for timer in self._timers:
             timer.cancel()
+        edges = list(self.roll.entries)
+        self.roll.close()
         await self.guests.close()
         await self._fabric.close()
-        for edge in self.roll.entries:
+        for edge in edges:
             self.owner.lost(edge)
-        self.roll.close()
         self._leave_kernel()
         self._nonsense.close()
 
@@ -177,6 +184,16 @@ class HubService(Service):
         self.owner.greeted(edge, hello.run)
         self.guests.came(edge, hello.run)
         self._fabric.send(edge, encode(self._welcome()))
+        self._tell_gate(edge)
+
+    def spread_gate(self) -> None:
+        """Somebody else is let in than before."""
+        for edge in self.roll.entries:
+            self._tell_gate(edge)
+
+    def _tell_gate(self, edge: str) -> None:
+        if self.gate is not None:
+            self.guests.tell(edge, GATE, self.gate())
 
     # -- adapter sets ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,75 @@
+"""Which processes a server is made of, and how they are: what `penstock cluster status` shows.
+
+Standby hubs say nothing before they are active, so they are not in it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from penstock import __version__
+from penstock.kernel.kernel import Kernel
+from penstock.monitor.figures import HUB
+
+if TYPE_CHECKING:
+    from penstock.services.admin.models import ClusterInfo, NodeInfo
+    from penstock.services.cluster.hub import HubService
+
+MILLIS = 1000
+
+
+class ClusterStatus:
+    """Of the process that has the API port, and of its edges if it is a hub."""
+
+    def __init__(self, node: str, kernel: Kernel) -> None:
+        self._node = node
+        self._kernel = kernel
+        self._started = time.time()
+        self.hub: HubService | None = None
+
+    def look(self) -> ClusterInfo:
+        from penstock.services.admin.models import ClusterInfo
+
+        own = self._own()
+        if self.hub is None:
+            return ClusterInfo(epoch=None, nodes=[own])
+        return ClusterInfo(epoch=str(self.hub.epoch), nodes=[own, *self._edges(self.hub)])
+
+    def _own(self) -> NodeInfo:
+        from penstock.services.admin.models import NodeInfo
+
+        role = "single" if self.hub is None else "both" if self.hub.has_clients else "hub"
+        return NodeInfo(
+            name=self._node if self.hub is None else HUB,
+            node=self._node,
+            role=role,
+            version=__version__,
+            since_ms=int(self._started * MILLIS),
+            answers=True,
+            sessions=len(self._kernel.sessions),
+            items=sum([len(feed.items) for feed in self._kernel.feeds.values()]),
+            lag_millis=None,
+        )
+
+    @staticmethod
+    def _edges(hub: HubService) -> list[NodeInfo]:
+        from penstock.services.admin.models import NodeInfo
+
+        items, found = hub.owner.edges, []
+        for edge, worker, entry in hub.roll.named():
+            known = hub.guests.edges.get(edge)
+            found.append(
+                NodeInfo(
+                    name=worker,
+                    node=entry.hello.node,
+                    role="edge",
+                    version=entry.hello.release,
+                    since_ms=int(entry.came * MILLIS),
+                    answers=hub.roll.is_fresh(entry),
+                    sessions=0 if known is None else len(known.guests),
+                    items=items.get(edge, 0),
+                    lag_millis=None if entry.lag is None else round(entry.lag * MILLIS, 3),
+                )
+            )
+        return found
