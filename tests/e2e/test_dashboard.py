@@ -36,7 +36,7 @@ from tests.support.tls_front import TlsFront
 
 pytestmark = pytest.mark.browser
 
-TABS = ("picture", "graphs", "sessions", "items", "adapters", "log", "configuration")
+TABS = ("picture", "graphs", "sessions", "items", "adapters", "nodes", "log", "configuration")
 PHONE = 375
 HOSTILE = "<img src=x onerror=alert(1)>\"'&{}"
 
@@ -429,6 +429,13 @@ def test_the_log_is_live_and_filtered_by_level_and_text(administered: ServerProc
     assert watch.complaints() == []
 
 
+def test_a_server_of_one_process_is_one_node(administered: ServerProcess, watch: Watch) -> None:
+    page = opened(watch, administered.api_port, "nodes")
+    expect(rows(page, "nodes")).to_have_count(1, timeout=PATIENCE)
+    expect(cell(rows(page, "nodes"), "role")).to_have_text("single")
+    expect(cell(rows(page, "nodes"), "state")).to_have_text("up")
+
+
 def test_the_configuration_has_values_and_origins(administered: ServerProcess, watch: Watch) -> None:
     page = opened(watch, administered.api_port, "configuration")
     search(page, "configuration", "demo.pace")
@@ -501,7 +508,7 @@ def test_a_phone_shows_every_tab_without_scrolling_sideways(site: AdminSite, bro
             for tab in TABS:
                 page.locator(f"#tab-{tab}").click()
                 expect(page.locator(f"#{tab}")).to_be_visible()
-                if tab in ("sessions", "items", "adapters", "configuration"):
+                if tab in ("sessions", "items", "adapters", "nodes", "configuration"):
                     expect(rows(page, tab).first).to_be_visible(timeout=PATIENCE)
                 assert page.evaluate("document.documentElement.scrollWidth") <= PHONE, tab
                 assert page.evaluate("window.innerWidth") == PHONE, tab

@@ -11,7 +11,7 @@ import { Picture, PICTURE_FIELDS } from "./picture";
 import { Sessions } from "./sessions";
 import { Statistics } from "./statistics";
 import { Stream, streamAddress } from "./stream";
-import { AdaptersAndQueries, configurationTable, itemsTable } from "./tables";
+import { AdaptersAndQueries, configurationTable, itemsTable, nodesTable } from "./tables";
 import { Tabs } from "./tabs";
 
 const form = element("login", HTMLFormElement);
@@ -61,6 +61,7 @@ function open(api: Api, address: string): void {
     sessions: new Sessions(panel("sessions"), stream, api),
     items: itemsTable(panel("items"), stream),
     adapters: new AdaptersAndQueries(panel("adapters"), stream),
+    nodes: nodesTable(panel("nodes"), stream),
     log: new Log(panel("log"), stream),
     configuration: configurationTable(panel("configuration"), stream),
   });

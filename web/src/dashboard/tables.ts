@@ -1,4 +1,4 @@
-// The tabs that are tables and nothing else: items, adapters with queries, the configuration.
+// The tabs that are tables and nothing else: items, adapters with queries, nodes, the configuration.
 // Not here: sessions, which can be acted upon (sessions.ts).
 // Read next: docs/monitor.md, which names the fields.
 
@@ -76,6 +76,26 @@ const QUERIES: Shown = {
   ],
 };
 
+const NODES: Shown = {
+  item: "monitor_nodes",
+  title: "processes of the server",
+  one: "Node",
+  empty: "No processes have come yet.",
+  sort: "key",
+  columns: [
+    { field: "key", title: "Name", width: "minmax(6rem, 1fr)", narrow: true },
+    { field: "role", title: "Role", width: "minmax(5rem, 0.8fr)", narrow: true },
+    { field: "state", title: "State", width: "minmax(5rem, 0.8fr)", narrow: true },
+    { field: "sessions", title: "Sessions", width: "minmax(5rem, 0.8fr)", format: number, numeric: true },
+    { field: "items", title: "Items", width: "minmax(5rem, 0.8fr)", format: number, numeric: true },
+    { field: "lag_millis", title: "Lag", width: "minmax(5rem, 0.8fr)", format: millis, numeric: true },
+    { field: "since", title: "Since", width: "minmax(10rem, 1.2fr)" },
+    { field: "version", title: "Version", width: "minmax(5rem, 0.8fr)" },
+    { field: "node", title: "Node", width: "minmax(8rem, 1fr)" },
+    { field: "epoch", title: "Epoch", width: "minmax(8rem, 1fr)" },
+  ],
+};
+
 const CONFIGURATION: Shown = {
   item: "monitor_configuration",
   title: "keys of the configuration",
@@ -105,6 +125,10 @@ function liveTable(box: HTMLElement, stream: Stream, shown: Shown): LiveTable {
 
 export function itemsTable(box: HTMLElement, stream: Stream): LiveTable {
   return liveTable(box, stream, ITEMS);
+}
+
+export function nodesTable(box: HTMLElement, stream: Stream): LiveTable {
+  return liveTable(box, stream, NODES);
 }
 
 export function configurationTable(box: HTMLElement, stream: Stream): LiveTable {
