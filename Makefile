@@ -108,8 +108,8 @@ WORKERS ?= 3
 
 # Without ARGS the tests of kernel and wire run twice: first interpreted, then with all others in the compiled build.
 test: setup compiled interop-setup system-setup ## all tests but the long ones, with the published clients and a browser; PROFILE=long searches longer
-	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/kernel tests/wire)
-	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted scripts/tests.sh -n $(WORKERS) --dist loadfile tests/kernel tests/wire)
+	@PENSTOCK_PROFILE=$(PROFILE) scripts/tests.sh -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	    -m "not spark_long and not interop_long and not prometheus_long" $(ARGS)
 
 # Interpreted: what was edited need not be compiled first. What is left out is listed in tests/fast.py.
