@@ -110,7 +110,7 @@ WORKERS ?= 3
 test: setup compiled interop-setup system-setup ## all tests but the long ones, with the published clients and a browser; PROFILE=long searches longer
 	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted scripts/tests.sh -n $(WORKERS) --dist loadfile tests/kernel tests/wire)
 	@PENSTOCK_PROFILE=$(PROFILE) scripts/tests.sh -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	    -m "not spark_long and not interop_long and not prometheus_long" $(ARGS)
+	    -m "not spark_long and not interop_long and not prometheus_long" --durations 30 --durations-min 5 $(ARGS)
 
 # Interpreted: what was edited need not be compiled first. What is left out is listed in tests/fast.py.
 test-fast: setup ## the tests without a JVM, a browser, published clients and long searches; two minutes
