@@ -385,9 +385,11 @@ def test_settings_reach_the_journal(tmp_path: Path) -> None:
         ({"journal.max_bytes": 1}, 100, 2),
         ({}, 100, 0),
         ({"journal.max_age_hours": 0}, 100, 0),
+        ({"journal.max_bytes": 1, "journal.keep_until_in_lake": False}, 0, 2),
+        ({"journal.keep_until_in_lake": False}, 0, 0),
     ],
 )
-def test_files_past_retention_go_when_the_lake_has_them_and_not_before(
+def test_files_past_retention_go_when_the_lake_has_them_and_not_before_unless_there_is_none(
     tmp_path: Path, overrides: dict[str, object], lake: int, dropped: int
 ) -> None:
     for number in range(2):

@@ -178,12 +178,13 @@ def lake_end(lake: Path) -> int:
 
 
 def drop_expired(journal: Journal, lake: int, config: Config) -> list[int]:
-    """Drop files of the journal that are past retention and that the lake has, up to this record. Blocks: not for a
-    loop.
+    """Drop files of the journal that are past retention, and that the lake has up to this record unless the
+    configuration does without. Blocks: not for a loop.
     """
     from penstock.journal.retention import Retention
 
     hours, size = config.journal.max_age_hours, config.journal.max_bytes
     if not hours and not size:
         return []
-    return journal.retain(Retention(hours * 3600 if hours else None, size or None), lake)
+    last = lake if config.journal.keep_until_in_lake else journal.committed
+    return journal.retain(Retention(hours * 3600 if hours else None, size or None), last)

@@ -35,13 +35,20 @@ class JournalSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ] = 67_108_864
     max_age_hours: Annotated[
         ZeroOrMore,
-        about("Closed files older than this are dropped once the lake has all of them. 0 = never for their age."),
+        about("Closed files older than this are dropped, see `keep_until_in_lake`. 0 = never for their age."),
     ] = 168
     max_bytes: Annotated[
         int,
         Meta(ge=0, le=2**53),
-        about("Size of all files above which the oldest are dropped once the lake has all of them. 0 = unlimited."),
+        about("Size of all files above which the oldest are dropped, see `keep_until_in_lake`. 0 = unlimited."),
     ] = 0
+    keep_until_in_lake: Annotated[
+        bool,
+        about(
+            "Whether no file is dropped before the lake has all of it. Without the `history` job set it to false, or"
+            " nothing is ever dropped; history then reaches back as far as the journal."
+        ),
+    ] = True
     min_free_bytes: Annotated[
         int,
         Meta(ge=0, le=2**53),
