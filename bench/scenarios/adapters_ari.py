@@ -114,6 +114,7 @@ class Sink:
     overhead = 0
     websocket = True
     listening = True
+    broken = False
 
     def __init__(self) -> None:
         self.bytes = 0

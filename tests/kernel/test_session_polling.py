@@ -140,3 +140,17 @@ def test_a_poll_of_limited_length_brings_one_part_after_the_other(harness: Harne
             break
         assert lines[-1] == "LOOP,0"
     assert found == ["CONF,1,unlimited,filtered", *[f"MSGDONE,*,{number + 1}," for number in range(20)]]
+
+
+def test_an_update_for_a_poll_whose_client_is_gone_waits_for_the_next(harness: Harness) -> None:
+    session, _ = harness.open(SYNCHRONOUS)
+    harness.subscribe(session, 1, "a", "x")
+    harness.bind(session, SYNCHRONOUS)
+    channel = harness.bind(session, asynchronous(10_000))
+    channel.take()
+    channel.broken = True
+    harness.publish("a", x="1")
+    assert channel.take() == []
+    assert channel.aborted
+    # Repeated by the client's HTTP library, without a word that something was missed.
+    assert harness.bind(session, SYNCHRONOUS).take()[2:] == ["U,1,1,1", "LOOP,0"]

@@ -103,6 +103,10 @@ class Channel(Protocol):
     def listening(self) -> bool:
         """Whether its requests are being read; they are not while too many wait for their answers."""
 
+    @property
+    def broken(self) -> bool:
+        """Whether the peer certainly gets nothing more, although nobody has been told yet. Asked before a poll ends."""
+
     def write(self, lines: Sequence[bytes]) -> int:
         """Queue whole lines for the one write of this turn; return how many bytes they are."""
 

@@ -221,6 +221,13 @@ class Session(Timed):
         self._deadlines.unbind(self.kernel.clock() + self.limits.session_recovery_millis / 1000)
         self._set_alarm()
 
+    def lose_connection(self) -> None:
+        """Cut the connection: its client is gone."""
+        channel = self._connection.channel
+        assert channel is not None
+        channel.abort()
+        self.drop()
+
     def rebind(self, delay_millis: int | None = None, close_socket: bool = False) -> None:
         """Ask the client to bind again.
 
@@ -309,8 +316,7 @@ class Session(Timed):
         channel = self._connection.channel
         assert channel is not None
         if channel.listening:
-            channel.abort()
-            self.drop()
+            self.lose_connection()
         else:
             # What it has sent waits to be read by us: that is not the client's fault.
             self._deadlines.touch(now)

@@ -176,6 +176,11 @@ class OwnStream(Stream):
         lines = outbox.lines
         if channel is None or not lines or outbox.is_held_back():
             return
+        if connection.binding.polling and channel.broken:
+            # After LOOP it would count as delivered. Some HTTP libraries repeat a poll that was not answered, and then
+            # their client does not ask for what it has missed.
+            client.lose_connection()
+            return
         if connection.is_limited:
             count = connection.fitting(lines)
             outbox.lines, lines = lines[count:], lines[:count]

@@ -28,6 +28,7 @@ class MemoryChannel:
         self.closes_socket = False
         self.aborted = False
         self.listening = True
+        self.broken = False
         self._taken = 0
         self._clock = clock
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.transport.answers import NO_CACHE, TEXT, accepts_gzip
+from penstock.transport.closing import is_broken
 from penstock.wire.http1 import LAST_CHUNK, HttpError, HttpRequest, chunk, response_head
 
 if TYPE_CHECKING:
@@ -109,6 +110,12 @@ class HttpResponse:
     def congested(self) -> bool:
         """Whether too many bytes wait for the peer to read."""
         return self._connection.choked
+
+    @property
+    def broken(self) -> bool:
+        # Before the first byte of the answer, the end of what a client sends need not be its end.
+        ended = self._head_written and not self._connection.peer_has_ended
+        return is_broken(self._connection.transport, ended)
 
     @property
     def lost(self) -> bool:

@@ -40,6 +40,8 @@ class WebSocketConnection(WebSocket):
     http_port: StreamDoor
 
     websocket = True
+    # Nobody repeats a poll on it: a client that misses the end of one recovers its session.
+    broken = False
     # A frame header of the usual length; what TCP and IP add is not counted.
     overhead = 4
 
