@@ -20,6 +20,7 @@ from penstock.transport.body import BadBody, body_text
 from penstock.wire.form import FormError, parse_line, split_lines
 from penstock.wire.forwarded import FORWARDED, ForwardedError, node, nodes
 from penstock.wire.http1 import HttpError, HttpRequest, RequestParser
+from penstock.wire.http2 import Http2Client, Http2Event
 from penstock.wire.proxy_protocol import ProxyError, ProxyHeaderReader
 from penstock.wire.tlcp.control import Request
 from penstock.wire.tlcp.errors import RequestError
@@ -165,6 +166,29 @@ def fuzz_websocket(data: bytes) -> None:
     assert sum(map(len, text_messages(lines, data[0] + 1))) > sum(map(len, lines))
 
 
+def read_answers(pieces: list[bytes]) -> tuple[list[str], bytes, str]:
+    """Events of a server's bytes after two requests, what is said to it, and the error at the end."""
+    client = Http2Client()
+    client.receive(b"\0\0\0\4\0\0\0\0\0")
+    for body in (b"body", b""):
+        client.begin(b"", body)
+    events = [_described(event) for piece in pieces for event in client.receive(piece)]
+    return events, client.take(), "" if client.error is None else client.error.text
+
+
+def _described(event: Http2Event) -> str:
+    names = ("stream", "block", "data", "is_last", "code", "last")
+    return f"{type(event).__name__} {[getattr(event, name, None) for name in names]}"
+
+
+def fuzz_http2(data: bytes) -> None:
+    """What a server says over HTTP/2, whole and in pieces."""
+    if len(data) < 4:
+        return
+    pieces, stream = _cut(data)
+    assert read_answers(pieces) == read_answers([stream])
+
+
 def _read_proxy(pieces: list[bytes]) -> tuple[str | None, int, int] | None:
     """Client, port and bytes of the header; None if it is not complete."""
     reader = ProxyHeaderReader()
@@ -246,6 +270,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "values": fuzz_values,
     "http1": fuzz_http1,
     "websocket": fuzz_websocket,
+    "http2": fuzz_http2,
     "proxy": fuzz_proxy,
     "forwarded": fuzz_forwarded,
     "trigger": fuzz_trigger,

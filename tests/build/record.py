@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from fuzz.seeds import SEEDS, WORDS
+from fuzz.targets import read_answers
 from penstock.client.requests import StreamWishes
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import Codec
@@ -238,6 +239,10 @@ def read_frames(data: bytes) -> object:
     return [(reader.feed(piece), reader.to_send(), reader.is_open) for piece in pieces(data)]
 
 
+def read_http2(data: bytes) -> object:
+    return read_answers(pieces(data))
+
+
 def read_ari(data: bytes) -> object:
     reader = LineReader(LIMIT)
     lines = [line for piece in pieces(data) for line in reader.feed(piece)]
@@ -284,6 +289,7 @@ TARGETS: dict[str, tuple[Callable[[bytes], object], list[bytes], list[bytes]]] =
     "encode": (encode, [*SEEDS["values"], b'{"a":[1,2]}|{"a":[1,3],"b":"\xc3\xa9"}|long text|short'], WORDS["values"]),
     "http1": (read_http, SEEDS["http1"], WORDS["http1"]),
     "websocket": (read_frames, SEEDS["websocket"], WORDS["websocket"]),
+    "http2": (read_http2, SEEDS["http2"], WORDS["http2"]),
     "ari": (read_ari, [CUT + line for line in ARI], [b"|", b"\r\n", b"|S|", b"%41", b"KEEPALIVE", b"|#", b"|$"]),
     "tlex": (read_tlex, [CUT + PREAMBLE + data for data, _ in CASES], [b"\xaa\xbb", b"\0\1", b"\xff"]),
     "ditto": (parse_envelope, DITTO, [b'"', b"{", b"}", b"/", b"null", b"_", b",", b":"]),

@@ -139,7 +139,7 @@ def test_a_configured_address_is_asked_instead_of_the_platforms(tmp_path: Path) 
 def test_without_the_extra_the_log_works_and_all_others_name_what_is_missing() -> None:
     program = """
 import sys
-sys.modules["h2"] = None
+sys.modules["hpack"] = None
 from penstock.config.schema.push import AppleSection, PushSection
 from penstock.providers.catalogue import make_providers
 from penstock.providers.errors import ProviderError

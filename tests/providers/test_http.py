@@ -15,6 +15,7 @@ from penstock.providers.errors import ProviderError
 from penstock.providers.http import HttpClient, Origin, client_context, is_public, public_addresses
 from penstock.providers.http2 import MAX_REPLY, HttpFailure, HttpReply
 from penstock.testing.http2_peer import Fault, Http2Peer, PeerAnswer, PeerRequest
+from penstock.wire.http2_headers import packed
 from tests.providers.peers import IMPATIENCE, PATIENCE, TRUSTED, Book, peer
 from tests.support.tls import CERTIFICATES
 
@@ -44,7 +45,7 @@ def play(story: Story, judge: Any, timeout: float = PATIENCE, **options: Any) ->
 
 
 async def post(server: Http2Peer, client: HttpClient, path: str = "/", body: bytes = b"body") -> HttpReply:
-    return await client.post(Origin("localhost", server.port), path, [("x-name", "value")], body)
+    return await client.post(Origin("localhost", server.port), path, packed([("x-name", "value")]), body)
 
 
 def test_a_request_arrives_as_it_was_made_and_its_answer_comes_back() -> None:
@@ -94,11 +95,11 @@ def test_a_request_without_body_ends_with_its_head() -> None:
 @pytest.mark.parametrize(
     ("fault", "text"),
     [
-        (Fault.NONSENSE, "closed the connection"),
+        (Fault.NONSENSE, "does not keep to HTTP/2"),
         (Fault.WRONG_FRAME, "does not keep to HTTP/2"),
         (Fault.CLOSE_IN_THE_MIDDLE, "closed the connection"),
         (Fault.RESET, "reset the request"),
-        (Fault.GO_AWAY, "ended the connection"),
+        (Fault.GO_AWAY, "closed the connection"),
         (PeerAnswer(body=bytes(MAX_REPLY + 1)), f"more than {MAX_REPLY} bytes"),
     ],
 )
@@ -112,6 +113,22 @@ def test_a_provider_that_misbehaves_is_a_failure_and_the_next_request_succeeds(f
         assert (await post(server, client)).body == b"well again"
 
     play(story, book)
+
+
+def test_a_provider_that_says_goodbye_still_answers_what_it_has_looked_at() -> None:
+    def judge(request: PeerRequest) -> Any:
+        return PeerAnswer(is_last=True) if request.path == "/last" else Fault.HANG
+
+    async def story(server: Http2Peer, client: HttpClient) -> None:
+        requests = [post(server, client, path) for path in ("/last", "/too-late", "/never-sent")]
+        last, *others = await asyncio.gather(*requests, return_exceptions=True)
+        assert isinstance(last, HttpReply)
+        assert [str(other).partition(": ")[2] for other in others] == ["it has ended the connection"] * 2
+        server.judge = Book()
+        assert (await post(server, client)).status == 200
+        assert server.connections == 2
+
+    play(story, judge, max_streams=2)
 
 
 def test_a_request_that_hangs_ends_at_the_time_out_while_others_on_the_connection_are_answered() -> None:
@@ -224,7 +241,7 @@ def test_a_provider_without_http_2_is_a_failure() -> None:
         server = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0, ssl=context)
         client = HttpClient(client_context(TRUSTED), PATIENCE)
         with pytest.raises(HttpFailure, match="does not speak HTTP/2"):
-            await client.post(Origin("localhost", server.sockets[0].getsockname()[1]), "/", [], b"")
+            await client.post(Origin("localhost", server.sockets[0].getsockname()[1]), "/", b"", b"")
         await client.close()
         server.close()
 
@@ -237,7 +254,7 @@ def test_a_server_that_accepts_and_says_nothing_is_a_failure() -> None:
         server = socket.create_server(("127.0.0.1", 0))
         client = HttpClient(client_context(TRUSTED), IMPATIENCE)
         with pytest.raises(HttpFailure, match=r"within 0\.3 s"):
-            await client.post(Origin("localhost", server.getsockname()[1]), "/", [], b"")
+            await client.post(Origin("localhost", server.getsockname()[1]), "/", b"", b"")
         await client.close()
         server.close()
 

@@ -24,6 +24,7 @@ from penstock.providers.keys import read_private_key
 from penstock.push.ports import Handover, Verdict
 from penstock.push.records import Notification, Platform
 from penstock.push.refusals import PushReason, PushRefusal
+from penstock.wire.http2_headers import packed
 
 PRODUCTION = "https://api.push.apple.com"
 SANDBOX = "https://api.sandbox.push.apple.com"
@@ -33,8 +34,10 @@ MAX_PAYLOAD = 4_096
 RENEW_SIGNATURE = 50 * 60
 SHORTEST_SIGNATURE = 20 * 60
 
-# Today's have 64 digits; Apple says that they may become longer.
-_TOKEN = re.compile(r"(?:[0-9A-Fa-f]{2}){16,100}")
+# Today's have 64 digits; Apple says that they may become longer. One for pairs of digits takes three times as long.
+_TOKEN = re.compile(r"[0-9A-Fa-f]{32,200}")
+# As the server makes them.
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # An id that is no UUID becomes one, always the same.
 _IDS: Final = uuid.UUID("6f8b8e0c-7f61-4e0a-9d0d-5c1d0d3b6c11")
 
@@ -83,13 +86,14 @@ class TeamSignature:
         self._key_id = key_id
         self._team_id = team_id
         self._made = -float(RENEW_SIGNATURE)
-        self._bearer = ""
+        self._header = b""
 
-    def bearer(self, now: float) -> str:
+    def header(self, now: float) -> bytes:
+        """Packed."""
         # A clock that was set back makes a signature that Apple would find in the future.
         if not 0 <= now - self._made < RENEW_SIGNATURE:
             self._sign(now)
-        return self._bearer
+        return self._header
 
     def renew(self, now: float) -> bool:
         """Make a new one, because Apple calls it expired; False if the last one is too new to be replaced."""
@@ -100,7 +104,8 @@ class TeamSignature:
 
     def _sign(self, now: float) -> None:
         claims = {"iss": self._team_id, "iat": int(now)}
-        self._bearer = f"bearer {jwt.encode(claims, self._key, algorithm='ES256', headers={'kid': self._key_id})}"
+        signature = jwt.encode(claims, self._key, algorithm="ES256", headers={"kid": self._key_id})
+        self._header = packed([("authorization", f"bearer {signature}")])
         self._made = now
 
 
@@ -115,11 +120,12 @@ class ApnsProvider:
         self.application = settings.application
         self._settings = settings
         self._origin = Origin.configured(settings.address)
+        self._topic = packed([("apns-topic", settings.application)])
         self._signature = self._read_signature()
         self._client = HttpClient(self._read_context(), settings.timeout)
 
     def check_token(self, token: str) -> None:
-        if not _TOKEN.fullmatch(token):
+        if not _is_token(token):
             raise PushRefusal(
                 PushReason.TOKEN, "The token of an Apple device is an even number of 32 to 200 hexadecimal digits"
             )
@@ -138,17 +144,17 @@ class ApnsProvider:
         return {**structure, "aps": known}
 
     async def send(self, token: str, notification: Notification, now: float) -> Handover:
-        if not _TOKEN.fullmatch(token):
+        if not _is_token(token):
             # It was registered while the application had the service level `test`, which takes any.
             return Handover(Verdict.GONE, "the token is not one of Apple's")
-        headers = [
-            ("apns-topic", self.application),
-            *_kind(notification.payload),
-            ("apns-id", _uuid(notification.id)),
-            ("apns-expiration", str(notification.expires_millis // 1000)),
-        ]
+        expires = str(notification.expires_millis // 1000)
+        headers = (
+            self._topic
+            + _kind(notification.payload)
+            + packed([("apns-id", _uuid(notification.id)), ("apns-expiration", expires)])
+        )
         if self._signature is not None:
-            headers.append(("authorization", self._signature.bearer(now)))
+            headers += self._signature.header(now)
         try:
             reply = await self._client.post(self._origin, f"/3/device/{token}", headers, notification.payload.encode())
         except HttpFailure as error:
@@ -196,17 +202,27 @@ class ApnsProvider:
         return client_context(settings.trusted_ca, settings.certificate, settings.private_key)
 
 
-def _kind(payload: str) -> list[tuple[str, str]]:
+_ALERT: Final = packed([("apns-push-type", "alert"), ("apns-priority", "10")])
+_BACKGROUND: Final = packed([("apns-push-type", "background"), ("apns-priority", "5")])
+
+
+def _kind(payload: str) -> bytes:
     """Type and priority, which Apple wants to fit what a device does with it: show it, or wake the application."""
     # Most have one of these names; whether it stands where it counts is looked at only for those that may be silent.
     if '"content-available"' in payload:
         aps = json.loads(payload)["aps"]
         if not any(name in aps for name in _SEEN):
-            return [("apns-push-type", "background"), ("apns-priority", "5")]
-    return [("apns-push-type", "alert"), ("apns-priority", "10")]
+            return _BACKGROUND
+    return _ALERT
+
+
+def _is_token(text: str) -> bool:
+    return len(text) % 2 == 0 and _TOKEN.fullmatch(text) is not None
 
 
 def _uuid(text: str) -> str:
+    if _UUID.fullmatch(text):
+        return text
     try:
         return str(uuid.UUID(text))
     except ValueError:

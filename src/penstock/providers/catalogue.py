@@ -70,7 +70,7 @@ def _make(
             return _make_google(application, section, timeout)
         return _make_web(application, section, timeout, data_dir)
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in ("h2", "cryptography"):
+        if error.name is None or error.name.partition(".")[0] not in ("hpack", "cryptography"):
             raise
         raise ProviderError(
             f"the service level {section.service_level} needs the extra push: pip install 'penstock[push]'"

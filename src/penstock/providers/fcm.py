@@ -19,6 +19,7 @@ from penstock.providers.http2 import HttpFailure, HttpReply
 from penstock.push.ports import Handover, Verdict
 from penstock.push.records import Notification, Platform
 from penstock.push.refusals import PushReason, PushRefusal
+from penstock.wire.http2_headers import packed
 
 PRODUCTION = "https://fcm.googleapis.com"
 
@@ -84,7 +85,7 @@ class FcmProvider:
         request: dict[str, Any] = {"message": {**json.loads(notification.payload), "token": token}}
         if self._settings.is_dry_run:
             request["validate_only"] = True
-        headers = [("authorization", bearer), ("content-type", "application/json")]
+        headers = packed([("authorization", bearer), ("content-type", "application/json")])
         body = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
         try:
             reply = await self._client.post(self._origin, path, headers, body)

@@ -23,6 +23,7 @@ from penstock.providers.errors import ProviderError
 from penstock.providers.http import HttpClient, Origin
 from penstock.providers.keys import parse_private_key
 from penstock.push.ports import Verdict
+from penstock.wire.http2_headers import packed
 
 SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -132,7 +133,7 @@ class GoogleAccess:
         }
         assertion = jwt.encode(claims, account.key, algorithm="RS256", headers={"kid": account.key_id})
         origin, path = Origin.parse(account.token_address)
-        headers = [("content-type", "application/x-www-form-urlencoded")]
+        headers = packed([("content-type", "application/x-www-form-urlencoded")])
         body = urlencode({"grant_type": GRANT, "assertion": assertion}).encode()
         reply = await self._client.post(origin, path, headers, body)
         answer = json_object(reply.body)

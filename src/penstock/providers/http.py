@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -82,8 +83,8 @@ class HttpClient:
         """Other certificates, from the next request on; those under way still get their answers. From any thread."""
         self._next_context = context
 
-    async def post(self, origin: Origin, path: str, headers: Sequence[tuple[str, str]], body: bytes) -> HttpReply:
-        """Raise HttpFailure if there is no whole answer within the time-out. Names of headers are in lower case."""
+    async def post(self, origin: Origin, path: str, headers: bytes, body: bytes) -> HttpReply:
+        """Raise HttpFailure if there is no whole answer within the time-out. `headers` are `http2_headers.packed`."""
         exchange = None
         connection = self._usable(origin)
         deadline = asyncio.timeout(self._timeout)
@@ -91,7 +92,7 @@ class HttpClient:
             async with deadline:
                 if connection is None:
                     connection = await self._connect(origin)
-                exchange = connection.post(origin.authority, path, headers, body)
+                exchange = connection.post(path, headers, body)
                 return await exchange.reply
         except TimeoutError:
             raise HttpFailure(f"{origin.authority} has not answered within {self._timeout:g} s") from None
@@ -167,7 +168,11 @@ class HttpClient:
                 for number, address in enumerate(addresses, 1):
                     try:
                         _, connection = await loop.create_connection(
-                            Http2Connection, address, origin.port, ssl=context, server_hostname=origin.host
+                            partial(Http2Connection, where),
+                            address,
+                            origin.port,
+                            ssl=context,
+                            server_hostname=origin.host,
                         )
                         break
                     except OSError:

@@ -25,6 +25,7 @@ from penstock.providers.vapid import Vapid
 from penstock.push.ports import Handover, Verdict
 from penstock.push.records import Notification, Platform
 from penstock.push.refusals import PushReason, PushRefusal
+from penstock.wire.http2_headers import packed
 
 # Those of Chrome, Edge, Firefox and Safari; a leading dot stands for every host below.
 PUSH_SERVICES = (
@@ -105,13 +106,15 @@ class WebPushProvider:
         if len(payload) > MAX_PAYLOAD:
             return Handover(Verdict.REFUSED, f"the payload has {len(payload)} bytes; expected at most {MAX_PAYLOAD}")
         body = encrypt(payload, browser.key, browser.secret, generate_private_key(SECP256R1()), os.urandom(SALT_LENGTH))
-        headers = [
-            ("authorization", self._vapid.authorization(browser.origin, now)),
-            ("content-encoding", "aes128gcm"),
-            ("content-type", "application/octet-stream"),
-            ("ttl", str(max(notification.expires_millis // 1000 - int(now), 0))),
-            ("urgency", "high"),
-        ]
+        headers = packed(
+            [
+                ("authorization", self._vapid.authorization(browser.origin, now)),
+                ("content-encoding", "aes128gcm"),
+                ("content-type", "application/octet-stream"),
+                ("ttl", str(max(notification.expires_millis // 1000 - int(now), 0))),
+                ("urgency", "high"),
+            ]
+        )
         try:
             reply = await self._client.post(browser.origin, browser.path, headers, body)
         except HttpFailure as error:

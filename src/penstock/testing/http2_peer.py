@@ -18,6 +18,7 @@ import h2.config
 import h2.connection
 import h2.events
 import h2.settings
+import hyperframe.frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class PeerAnswer:
     status: int = 200
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
+    # Before it the peer says that it takes no more requests, not even those that are on their way.
+    is_last: bool = False
 
 
 class Fault(Enum):
@@ -172,6 +175,9 @@ class PeerConnection(asyncio.Protocol):
             return
         del self._heads[stream]
         if isinstance(answer, PeerAnswer):
+            if answer.is_last:
+                # By hand, because h2 says nothing more after its goodbye.
+                self._transport.write(hyperframe.frame.GoAwayFrame(0, last_stream_id=stream).serialize())
             head = [(":status", str(answer.status)), *answer.headers.items()]
             self._h2.send_headers(stream, head, end_stream=not answer.body)
             if answer.body:

@@ -48,7 +48,7 @@ def test_a_file_with_adapter_sets_has_none_of_it(tmp_path: Path) -> None:
 
 def test_without_the_extra_the_demo_starts_without_web_push(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(name: str) -> ModuleSpec | None:
-        return None if name == "h2" else ModuleSpec(name, None)
+        return None if name == "hpack" else ModuleSpec(name, None)
 
     monkeypatch.setattr(demo, "find_spec", find)
     push = load(None, {}, demo_push()).config.push

@@ -22,7 +22,7 @@ TRIGGERS = [r"Double\.parseDouble\(\$\[\d+\]\) [<>] [+-]?(\d*\.)?\d+"]
 CONTACT = "mailto:demo@example.com"
 
 # What Web Push needs beyond what every server has: the extra `push`.
-NEEDED = ("h2", "cryptography")
+NEEDED = ("hpack", "cryptography")
 
 
 def demo_push() -> Mapping[KeyPath, object]:
