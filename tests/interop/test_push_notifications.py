@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -116,3 +118,83 @@ def test_the_web_client_is_told_why_something_is_refused(page: Page) -> None:
     page.wait_for_function("() => heard.some((line) => line.startsWith('wrong error 44 PN_trigger: '))")
     page.evaluate("client.subscribeMpn(subscription('unknown', 'Double.parseDouble(${nothing}) > 1'), false)")
     page.wait_for_function("() => heard.some((line) => line.startsWith('unknown error 47 '))")
+
+
+@pytest.mark.browser
+@pytest.mark.config(SETTINGS)
+def test_the_web_client_lists_the_subscriptions_again_after_a_reconnection_and_in_another_page(page: Page) -> None:
+    hear(page, "registered")
+    page.evaluate("plain = subscription('plain'); client.subscribeMpn(plain, true)")
+    page.evaluate("alarm = subscription('alarm', 'Double.parseDouble(${last_price}) > 0.01')")
+    page.evaluate("client.subscribeMpn(alarm, true)")
+    hear(page, "plain subscribed", "alarm triggered", "subscriptions 2")
+    device = page.evaluate("device.getDeviceId()")
+    there = sorted(page.evaluate("[plain, alarm].map((each) => each.getSubscriptionId())"))
+
+    page.evaluate("heard.length = 0; client.disconnect()")
+    page.wait_for_function("() => client.getStatus() == 'DISCONNECTED'")
+    page.evaluate("client.connect()")
+    hear(page, "registered", "subscriptions 2")
+    assert listed(page) == there
+
+    # Another page knows nothing of the first but the token.
+    page.reload()
+    hear(page, "registered", "subscriptions 2")
+    assert page.evaluate("device.getDeviceId()") == device
+    assert listed(page) == there
+    assert page.evaluate("client.getMpnSubscriptions('TRIGGERED').length") == 1
+    found = f"client.findMpnSubscription('{there[0]}')"
+    assert page.evaluate(f"[{found}.getItemGroup() ?? {found}.getItems()[0], {found}.getMode()]") == ["item1", "MERGE"]
+
+
+def listed(page: Page) -> list[str]:
+    found: list[str] = page.evaluate("client.getMpnSubscriptions('ALL').map((each) => each.getSubscriptionId())")
+    return sorted(found)
+
+
+BADGE = '{"aps":{"alert":"${last_price}","badge":"AUTO"}}'
+
+
+@pytest.mark.browser
+@pytest.mark.config(SETTINGS)
+def test_the_web_client_resets_the_badge_by_what_it_has_inside(page: Page, process: ServerProcess) -> None:
+    """Its public methods have nothing for it, but its state machine makes the request and understands the answer."""
+    hear(page, "registered")
+    public = "[LightstreamerClient, MpnDevice, MpnSubscription].flatMap((each) => Object.keys(each.prototype))"
+    names = page.evaluate(public)
+    assert "registerForMpn" in names
+    assert [name for name in names if "badge" in name.lower()] == []
+
+    page.evaluate("(format) => { counted = subscription('counted'); counted.setNotificationFormat(format); }", BADGE)
+    page.evaluate("client.subscribeMpn(counted, false)")
+    hear(page, "counted subscribed")
+    wait_until(lambda: 3 in badges(process))
+    page.evaluate(
+        """() => {
+            const machine = client.delegate.machine;
+            const inside = machine.doMPNZERO;
+            machine.doMPNZERO = function (device) {
+                inside.call(this, device);
+                heard.push(`badge of ${device} reset`);
+            };
+            machine.mpn_badge_reset_requested = true;
+            machine.evtExtMpnResetBadge();
+        }"""
+    )
+    hear(page, f"badge of {page.evaluate('device.getDeviceId()')} reset")
+    page.wait_for_function("() => !client.delegate.machine.mpn_badge_reset_requested")
+    # They count up, and begin again.
+    wait_until(lambda: badges(process).count(2) == 2)
+    assert 1 in badges(process)[3:]
+
+
+def badges(process: ServerProcess) -> list[int]:
+    """Those of the notifications, in their order."""
+    return [int(badge) for badge in re.findall(r'"badge":(\d+)', process.log)]
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not holds():
+        assert time.monotonic() < deadline, "it has not come to hold"
+        time.sleep(0.05)
