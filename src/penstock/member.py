@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from penstock.adapters.outlive import run_to_end
@@ -96,7 +95,7 @@ class HubTerm:
         if not self._section.store:
             with self._directory():
                 # Later hubs have larger ones, because nobody sets the clock back between two of them.
-                part = self._part(time.time_ns(), _always, stopped)
+                part = self._part(time.time_ns(), stopped)
                 await serve_until(stopped, reload_asked, self._loaded, self._front, roster, part)
             return
 
@@ -110,7 +109,7 @@ class HubTerm:
                 log.info("stopped while standing by")
                 return
             with self._directory():
-                part = self._part(tenure.epoch, tenure.is_owner, stopped)
+                part = self._part(tenure.epoch, stopped, tenure)
                 await serve_until(stopped, reload_asked, self._loaded, self._front, roster, part)
         except Exception as error:
             # Whoever wanted to write something at the end could not, because it is another's by now.
@@ -124,7 +123,7 @@ class HubTerm:
         path = Path(self._loaded.config.server.data_dir)
         return data_directory(path, is_leased=bool(self._section.store))
 
-    def _part(self, epoch: int, is_owner: Callable[[], bool], stopped: asyncio.Event) -> HubPart:
+    def _part(self, epoch: int, stopped: asyncio.Event, tenure: Tenure | None = None) -> HubPart:
         from penstock.journal.fence import Fence  # takes its time to load, and edges need none
 
         def superseded(node: str, epoch: int) -> None:
@@ -135,13 +134,12 @@ class HubTerm:
             stopped.set()
 
         node = self._loaded.config.server.node
-        fabric = NatsHub(self._section, node, self._run, is_owner=is_owner, superseded=superseded)
         stream: list[Listening] | None = None if self._section.role == "both" else []
-        return HubPart(fabric, epoch, stream, Fence(epoch, is_owner) if self._section.store else None)
-
-
-def _always() -> bool:
-    return True
+        if tenure is None:
+            return HubPart(NatsHub(self._section, node, self._run, superseded=superseded), epoch, stream)
+        is_owner = tenure.is_owner
+        fabric = NatsHub(self._section, node, self._run, is_owner=is_owner, superseded=superseded)
+        return HubPart(fabric, epoch, stream, Fence(epoch, is_owner), tenure.lease)
 
 
 async def _taken(tenure: Tenure) -> None:

@@ -373,7 +373,10 @@ class Server:
         queries = QueriesService(data_dir)
         shown = tables(config, origins, core.kernel, roster, lambda: queries.queries, status.look)
         overview = ServerOverview(config, self.sampler, shown, self.listeners)
-        self._push = PushService(config, data_dir, core.kernel, self._journal, lambda name: self.sets.judge_of(name))
+        store_fence = None if hub is None else hub.store_fence
+        self._push = PushService(
+            config, data_dir, core.kernel, self._journal, lambda name: self.sets.judge_of(name), store_fence
+        )
         self.sets = SetsService(
             config,
             [*sets, *admin.sets()],
@@ -388,7 +391,7 @@ class Server:
             Locality.of(config, self._ports).includes,
         )
         self._ditto = DittoService(config, data_dir, self._journal, self.sets, self._ports, ledger)
-        self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger)
+        self._tlex = TlexService(config, data_dir, self._journal, board, shares.tlex_strangers, ledger, store_fence)
         self._stream = StreamService(
             config,
             core,

@@ -14,6 +14,7 @@ from queue import Queue
 from threading import Thread
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from penstock.cluster.tenure import Tenure, patient_url
 from penstock.config.schema.cluster import ClusterSection
@@ -45,8 +46,9 @@ class HubProcess:
         command = [sys.executable, "-m", "tests.cluster.hub_process", *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.lines: Queue[str] = Queue()
-        # Sequences that the journal has acknowledged.
+        # Sequences that the journal has acknowledged, and entries that the database has.
         self.wrote: list[int] = []
+        self.stored: list[str] = []
         self._thread = Thread(target=self._read)
         self._thread.start()
 
@@ -56,6 +58,8 @@ class HubProcess:
             word, _, rest = line.rstrip("\n").partition(" ")
             if word == "wrote" and line.endswith("\n"):
                 self.wrote.append(int(rest))
+            elif word == "stored" and line.endswith("\n"):
+                self.stored.append(rest)
             else:
                 self.lines.put(line.strip())
 
@@ -70,6 +74,11 @@ class HubProcess:
         """Something more than now."""
         before = len(self.wrote)
         wait_for(lambda: len(self.wrote) > before)
+
+    def until_stored(self) -> None:
+        """Something more than now."""
+        before = len(self.stored)
+        wait_for(lambda: len(self.stored) > before)
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -97,8 +106,17 @@ def hubs(postgres: Postgres, journal: Path, *names: str) -> Iterator[list[HubPro
             each.kill()
 
 
-def check(journal: Path, *made: HubProcess) -> None:
+def check(postgres: Postgres, journal: Path, *made: HubProcess) -> None:
     """Everything that was acknowledged is there once, in order, and nobody wrote in another's time."""
+    engine = create_engine(postgres.url)
+    with engine.connect() as connection:
+        # In the order in which they were written.
+        entries = connection.execute(text("SELECT id, ended FROM session_logs ORDER BY ctid")).all()
+    engine.dispose()
+    written = [entry.ended for entry in entries]
+    assert written == sorted(written)
+    for each in made:
+        assert set(each.stored) <= {entry.id for entry in entries}
     reader = JournalReader(journal)
     found = rows_of(reader.read())
     assert reader.damages == []
@@ -118,7 +136,7 @@ def test_a_standby_takes_over_from_a_hub_that_was_killed(postgres: Postgres, tmp
         assert int(second.until("active")) > epoch
         assert time.monotonic() - began < LEASE_MILLIS / 1000 + 10
         second.until_written()
-    check(tmp_path / "journal", first, second)
+    check(postgres, tmp_path / "journal", first, second)
 
 
 def test_an_old_owner_that_wakes_up_writes_nothing_more_and_stands_by(postgres: Postgres, tmp_path: Path) -> None:
@@ -129,12 +147,13 @@ def test_an_old_owner_that_wakes_up_writes_nothing_more_and_stands_by(postgres: 
             epoch, before = int(second.until("active")), epoch
             assert epoch > before
             second.until_written()
+            second.until_stored()
             first.send(signal.SIGCONT)
             first.until("ended")
             second.until_written()
             # The one that woke up is the standby now.
             first, second = second, first
-    check(tmp_path / "journal", first, second)
+    check(postgres, tmp_path / "journal", first, second)
 
 
 def test_two_hubs_of_the_same_name_are_one_after_the_other(postgres: Postgres, tmp_path: Path) -> None:
@@ -144,7 +163,7 @@ def test_two_hubs_of_the_same_name_are_one_after_the_other(postgres: Postgres, t
         assert second.lines.empty()
         first.kill()
         second.until("active")
-    check(tmp_path / "journal", first, second)
+    check(postgres, tmp_path / "journal", first, second)
 
 
 def test_a_database_that_is_restarted_costs_nobody_the_lease(postgres: Postgres, tmp_path: Path) -> None:
@@ -157,7 +176,7 @@ def test_a_database_that_is_restarted_costs_nobody_the_lease(postgres: Postgres,
             first.until_written()
         assert first.lines.empty()
         assert second.lines.empty()
-    check(tmp_path / "journal", first, second)
+    check(postgres, tmp_path / "journal", first, second)
 
 
 def test_without_its_database_a_hub_ends_in_time_and_one_is_active_when_it_is_back(
@@ -171,7 +190,7 @@ def test_without_its_database_a_hub_ends_in_time_and_one_is_active_when_it_is_ba
         assert time.monotonic() - began < LEASE_MILLIS / 1000 + 10
         postgres.start()
         wait_for(lambda: any(each.lines.queue and each.lines.queue[-1].startswith("active") for each in made))
-    check(tmp_path / "journal", *made)
+    check(postgres, tmp_path / "journal", *made)
 
 
 def section(postgres: Postgres) -> ClusterSection:

@@ -6,17 +6,26 @@ stay on their connections. Rules of the fabric: tests/cluster.
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
+from penstock.doors.tlex.openapi import HEADER
+from penstock.exchange.authorization import Role
 from penstock.journal.reader import JournalReader
+from penstock.store.hub_lease import HubLease
+from penstock.store.store import Store
 from tests.journal.world import rows_of
+from tests.store.postgres import Postgres
 from tests.support.cluster_nodes import PATIENCE, ClusterNode, ClusterOfNodes
-from tests.support.raw import Socket
+from tests.support.raw import TIMEOUT, Socket
 from tests.support.worker_processes import subscribe
 
 pytestmark = pytest.mark.timeout(300)
@@ -132,3 +141,36 @@ def test_edges_come_and_go_and_others_see_nothing_of_it(cluster: ClusterOfNodes)
     cluster["e2"].wait_until_ready()
     is_shown(watching(cluster, "e2"), "2")
     assert cluster["e1"].end(signal.SIGTERM) == 0
+
+
+def test_a_hub_that_was_followed_is_kept_out_of_the_databases_of_its_doors(tmp_path: Path) -> None:
+    """Also of one in which the lease is not. Here the follower is a row; freezes: tests/cluster/test_tenure.py."""
+    urls: list[str] = []
+
+    def doors(postgres: Postgres) -> str:
+        urls.append(postgres.other("doors"))
+        return f'tlex.enabled = true\ntlex.port = 0\ntlex.store = "{urls[0]}"\n'
+
+    with ClusterOfNodes(tmp_path, ["h1"], [], more=doors) as cluster:
+        store = Store.open(urls[0])
+        account = store.add_account("one").uuid
+        authorization = store.authorize(account, "d", Role.TLC_ADMIN)
+        secret = store.add_token(authorization.uuid, 0).secret
+        assert register(cluster["h1"], secret, "11111111") == HTTPStatus.CREATED
+        follower = HubLease("penstock", "h2", "r2", "1", 10_000)
+        follower.epoch = time.time_ns() + 10**9
+        follower.enter(store.engine)
+        assert register(cluster["h1"], secret, "22222222") == HTTPStatus.SERVICE_UNAVAILABLE
+        assert [each.identifier for each in store.tlcs()] == ["11111111"]
+        store.close()
+
+
+def register(hub: ClusterNode, secret: str, identifier: str) -> int:
+    """What a hub answers to who adds a controller."""
+    body = json.dumps({"identifier": identifier, "type": "VLOG"}).encode()
+    address = f"http://127.0.0.1:{hub.ports['api']}/api/v1/tlcs"
+    try:
+        with urlopen(Request(address, body, {HEADER: secret}), timeout=TIMEOUT) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        return error.code

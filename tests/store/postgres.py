@@ -12,6 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
@@ -46,6 +47,14 @@ class Postgres:
         """Of a database that is always there."""
         return f"postgresql+psycopg://penstock@/postgres?host={quote(str(self._directory))}"
 
+    def other(self, name: str) -> str:
+        """The URL of a new database beside it."""
+        import psycopg
+
+        with psycopg.connect(host=str(self._directory), user="penstock", dbname="postgres", autocommit=True) as made:
+            made.execute(f'CREATE DATABASE "{name}"'.encode())
+        return self.url.replace("/postgres?", f"/{name}?")
+
     def __enter__(self) -> Postgres:
         if self._user is not None:
             os.chown(self._directory, pwd.getpwnam(self._user).pw_uid, -1)
@@ -76,6 +85,28 @@ class Postgres:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(PATIENCE)
             self._process = None
+
+    def kill(self) -> None:
+        """As in a crash: it recovers from its log at the next start."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(PATIENCE)
+            self._process = None
+
+    def freeze(self) -> None:
+        """All of its processes: the first makes no more of them."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        pid = self._process.pid
+        self._process.send_signal(number)
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(child), number)
 
     @property
     def _data(self) -> Path:

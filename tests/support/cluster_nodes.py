@@ -6,11 +6,11 @@ import json
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Thread
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 from urllib.error import URLError
 from urllib.request import Request, urlopen
@@ -22,22 +22,25 @@ from tests.support.raw import TIMEOUT, Exchange, Socket
 
 INGEST_TOKEN = "0123456789abcdef"
 
-# Adapter set TEST: HAND has items that the test publishes, which outlive a hub.
+# Adapter set TEST: HAND has items that the test publishes, which outlive a hub: `book` is a table.
 CONFIGURATION = """
-server.node = "{name}"
+server.node = "{node}"
 server.data_dir = "{data_dir}"
-stream.port = 0
+stream.port = {stream_port}
 api.port = 0
 demo.enabled = true
 cluster.role = "{role}"
-cluster.nats = ["{nats}"]
+cluster.nats = {nats}
 cluster.store = "{store}"
 cluster.lease_millis = {lease_millis}
 [adapters.TEST.data.HAND]
 adapter = "ingest"
-parameters = {{ items = ["*"], tokens = ["{token}"] }}
+parameters = {{ items = {{ book = "COMMAND", "*" = "MERGE" }}, tokens = ["{token}"] }}
 journal = {{ items = ["*"], policy = "ack" }}
 """
+
+NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_PORTS: Mapping[str, int] = MappingProxyType({})
 
 # Short, and long enough for a machine that is busy with other tests.
 LEASE_MILLIS = 6_000
@@ -45,7 +48,7 @@ LEASE_MILLIS = 6_000
 # Seconds for a process to start there.
 PATIENCE = 90.0
 
-_PORT = re.compile(r"(?:stream|api)=http://127\.0\.0\.1:(\d+)")
+_PORT = re.compile(r"(stream|api)=http://127\.0\.0\.1:(\d+)")
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
@@ -64,6 +67,7 @@ class ClusterNode:
         self._file.write_text(configuration)
         self._log = directory / f"{name}.log"
         self.readies: list[str] = []
+        self.ready_at = 0.0
         self._process: Forked | None = None
         self._thread = Thread(target=self._read)
 
@@ -77,6 +81,7 @@ class ClusterNode:
     def _read(self, process: Forked) -> None:
         for line in process.stdout:
             if line.startswith("penstock: ready"):
+                self.ready_at = time.monotonic()
                 self.readies.append(line)
 
     @property
@@ -84,11 +89,13 @@ class ClusterNode:
         return self._log.read_text()
 
     @property
-    def port(self) -> int:
-        """Of the streaming port of an edge, of the API port of a hub."""
-        found = _PORT.search(self.readies[-1])
-        assert found is not None, self.readies
-        return int(found[1])
+    def ports(self) -> dict[str, int]:
+        """`stream` and `api`, as far as it has them: none before it is ready."""
+        return {name: int(port) for name, port in _PORT.findall(self.readies[-1])} if self.readies else {}
+
+    @property
+    def has_clients(self) -> bool:
+        return "stream" in self.ports
 
     def wait_until_ready(self, times: int = 1) -> None:
         wait_until(lambda: len(self.readies) >= times, f"{self.name} ready; {self.log[-2000:]}")
@@ -113,72 +120,108 @@ class ClusterNode:
 
     # -- of an edge ------------------------------------------------------------------------------------------------
 
+    @property
+    def exchange(self) -> Exchange:
+        return Exchange("127.0.0.1", self.ports["stream"])
+
     def client(self, adapter_set: str = "TEST") -> Socket:
         """With a session."""
-        socket = Exchange("127.0.0.1", self.port).socket()
+        socket = self.exchange.socket()
         socket.create(adapter_set, send_sync=False, keepalive_millis=30_000)
         return socket
 
     # -- of a hub --------------------------------------------------------------------------------------------------
 
-    def publish(self, item: str, **fields: str) -> bool:
+    def publish(self, item: str, timeout: float = TIMEOUT, **fields: str) -> bool:
         """Whether it was acknowledged."""
+        port = self.ports.get("api")
+        if port is None:
+            return False
         line = json.dumps({"item": item, "fields": fields}).encode()
-        address = f"http://127.0.0.1:{self.port}/api/ingest/TEST/HAND"
+        address = f"http://127.0.0.1:{port}/api/ingest/TEST/HAND"
         request = Request(address, line, {"Authorization": f"Bearer {INGEST_TOKEN}"})
         try:
-            with urlopen(request, timeout=TIMEOUT) as answer:
+            with urlopen(request, timeout=timeout) as answer:
                 return bool(json.load(answer)["accepted"] == 1)
         except (URLError, OSError):
             return False
 
 
 class ClusterOfNodes:
-    """Used as a context manager. The first hub is active, the other stands by."""
+    """Used as a context manager. The first hub is active, the others stand by."""
 
-    def __init__(self, directory: Path, hubs: tuple[str, ...] = ("h1", "h2"), edges: tuple[str, ...] = ("e1", "e2")):
+    def __init__(
+        self,
+        directory: Path,
+        hubs: Sequence[str] = ("h1", "h2"),
+        edges: Sequence[str] = ("e1", "e2"),
+        *,
+        lease_millis: int = LEASE_MILLIS,
+        role: str = "hub",
+        named: Mapping[str, str] = NOTHING,
+        servers: Sequence[NatsServer] = (),
+        ports: Mapping[str, int] = NO_PORTS,
+        more: Callable[[Postgres], str] = lambda postgres: "",
+    ) -> None:
+        """`role` is that of hubs; `named` are nodes with another name than their key, `ports` those with streaming
+        ports of the test's choice; `servers` are those of NATS, if there are several; `more` makes the beginning of all
+        configurations.
+        """
         self._stack = ExitStack()
-        self.nats = self._stack.enter_context(NatsServer(directory))
+        self.servers = [self._stack.enter_context(each) for each in servers or [NatsServer(directory)]]
         self.postgres = self._stack.enter_context(Postgres())
+        beginning = more(self.postgres)
         self.data_dir = directory / "data"
+        self.hubs, self.edges = list(hubs), list(edges)
         self.nodes: dict[str, ClusterNode] = {}
-        for name in (*hubs, *edges):
-            role = "hub" if name in hubs else "edge"
-            data_dir = self.data_dir if role == "hub" else directory / name
-            self.nodes[name] = ClusterNode(
-                name,
-                directory,
-                CONFIGURATION.format(
-                    name=name,
-                    role=role,
-                    data_dir=data_dir,
-                    nats=self.nats.url,
-                    store=self.postgres.url,
-                    lease_millis=LEASE_MILLIS,
-                    token=INGEST_TOKEN,
-                ),
+        for number, name in enumerate((*hubs, *edges)):
+            # Each begins with another server.
+            urls = [self.servers[(number + each) % len(self.servers)].url for each in range(len(self.servers))]
+            configuration = CONFIGURATION.format(
+                node=named.get(name, name),
+                role=role if name in hubs else "edge",
+                data_dir=self.data_dir if name in hubs else directory / name,
+                stream_port=ports.get(name, 0),
+                nats=json.dumps(urls),
+                store=self.postgres.url,
+                lease_millis=lease_millis,
+                token=INGEST_TOKEN,
             )
-        self._first = hubs[0]
+            self.nodes[name] = ClusterNode(name, directory, beginning + configuration)
+
+    @property
+    def nats(self) -> NatsServer:
+        return self.servers[0]
 
     def __getitem__(self, name: str) -> ClusterNode:
         return self.nodes[name]
 
+    @property
+    def active(self) -> str | None:
+        """The hub that was ready last, if it still runs."""
+        found = [name for name in self.hubs if self[name].is_running and self[name].readies]
+        return max(found, key=lambda name: self[name].ready_at) if found else None
+
     def __enter__(self) -> Self:
         try:
-            self[self._first].start()
-            self[self._first].wait_until_ready()
-            for name, node in self.nodes.items():
-                if name != self._first:
-                    node.start()
-            for name, node in self.nodes.items():
-                if name.startswith("e"):
-                    node.wait_until_ready()
-                elif name != self._first:
-                    wait_until(lambda node=node: "standing by" in node.log, f"{name} standing by")  # type: ignore[misc]
+            first, *others = self.hubs
+            self[first].start()
+            self[first].wait_until_ready()
+            for name in (*others, *self.edges):
+                self[name].start()
+            for name in self.edges:
+                self[name].wait_until_ready()
+            for name in others:
+                self.wait_until_standing_by(name)
         except BaseException:
             self.__exit__(None, None, None)
             raise
         return self
+
+    def wait_until_standing_by(self, name: str, times: int = 1) -> None:
+        wait_until(
+            lambda: self[name].log.count("standing by") >= times, f"{name} standing by; {self[name].log[-2000:]}"
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -22,13 +22,29 @@ def nats_program() -> str:
     return str(found)
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def joined_servers(directory: Path, count: int) -> list[NatsServer]:
+    """Servers with routes to one another, not started."""
+    ports = [free_port() for _ in range(count)]
+    routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
+    found = []
+    for port in ports:
+        listens = f"listen: 127.0.0.1:{port}"
+        found.append(NatsServer(directory, f"cluster {{ name: test, {listens}, routes: [{routes}] }}"))
+    return found
+
+
 class NatsServer:
     """A context manager. `settings` are lines of its configuration file."""
 
     def __init__(self, directory: Path, settings: str = "") -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self._log = directory / f"nats-{self.port}.log"
         self._file = directory / f"nats-{self.port}.conf"
         self._file.write_text(f"listen: 127.0.0.1:{self.port}\n{settings}\n")

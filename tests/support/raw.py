@@ -295,9 +295,9 @@ class Socket:
     def send(self, name: str, *lines: str) -> None:
         self.connection.send("\r\n".join([name, *lines]))
 
-    def read_line(self) -> str:
+    def read_line(self, timeout: float = TIMEOUT) -> str:
         while not self._lines:
-            message = self.connection.recv(TIMEOUT)
+            message = self.connection.recv(timeout)
             assert isinstance(message, str)
             assert message.endswith("\r\n"), "a message must end at the end of a line"
             self._lines = message.split("\r\n")[:-1]

@@ -54,6 +54,11 @@ class Tenure:
     def epoch(self) -> int:
         return self._lease.epoch
 
+    @property
+    def lease(self) -> HubLease:
+        """A fence for databases."""
+        return self._lease
+
     def is_owner(self) -> bool:
         """From any thread, at any time; once it was no after `take`, it stays so."""
         if not self._is_over and self._lease.left() > 0:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from penstock.doors.tlex.door import TlexDoor
+    from penstock.store.store import Fence
 
 
 class TlexService(Service):
@@ -38,13 +39,16 @@ class TlexService(Service):
         board: Board,
         max_strangers: int,
         ledger: Ledger,
+        fence: Fence | None = None,
     ) -> None:
+        """`fence`: see `Store.open`."""
         self._config = config
         self._data_dir = data_dir
         self._journal = journal
         self._board = board
         self._max_strangers = max_strangers
         self._ledger = ledger
+        self._fence = fence
         # There once it is open, if it is enabled.
         self.door: TlexDoor | None = None
 
@@ -60,6 +64,7 @@ class TlexService(Service):
             self._journal.gatherer,
             self._max_strangers,
             self._ledger,
+            self._fence,
         )
 
     async def drain(self) -> None:

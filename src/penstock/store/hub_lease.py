@@ -1,8 +1,9 @@
 """The lease of a cluster's hub: of several hubs one is active, as long as it renews the lease, and others stand by.
 
-One row for each cluster, with an epoch that grows whenever another run of a hub takes it. Whoever writes into this
-database as the active hub begins by `hold`. Who waits and renews is `penstock.cluster.tenure`; the lease of nodes that
-share devices is in `lease`. Read next: docs/cluster.md, "Many machines".
+One row for each cluster, with an epoch that grows whenever another run of a hub takes it. It is a fence as well: a hub
+that opens a database, this one or another, begins by `enter`, and each of its transactions that write by `hold`. Who
+waits and renews is `penstock.cluster.tenure`; the lease of nodes that share devices is in `lease`. Read next:
+docs/cluster.md, "Many machines".
 """
 
 from __future__ import annotations
@@ -57,8 +58,7 @@ class HubLease:
 
     def take(self, engine: Engine) -> HubHolder | None:
         """None if it has been taken; else who has it."""
-        with suppress(IntegrityError), engine.begin() as connection:
-            self._begin(connection)
+        self._begin_in(engine)
         started = self._stopwatch()
         with engine.begin() as connection:
             # Whoever is in the middle of a transaction may be frozen there: not waited for.
@@ -105,11 +105,31 @@ class HubLease:
         with engine.begin() as connection:
             connection.execute(update(hub_leases).where(*self._own()).values(alive_until=0))
 
+    def enter(self, engine: Engine) -> None:
+        """Have hubs with a lower epoch write nothing more into a database, in which the lease need not be.
+
+        Waits for a transaction of theirs that is under way. Raises Ousted if a later hub has been there.
+        """
+        self._begin_in(engine)
+        with engine.begin() as connection:
+            query = select(hub_leases.c.epoch).where(self._mine()).with_for_update()
+            found = connection.execute(query).scalar_one()
+            if found > self.epoch:
+                raise self._late()
+            if found < self.epoch:
+                values = {"epoch": self.epoch, "node": self._node, "run": self._run, "release": self._release}
+                connection.execute(update(hub_leases).where(self._mine()).values(alive_until=0, **values))
+
     def hold(self, connection: Connection) -> None:
         """Until the transaction ends nobody takes over. Raises Ousted if somebody has."""
-        own = select(hub_leases.c.epoch).where(*self._own()).with_for_update(read=True)
+        # So weak a lock that it is not in the way of `renew`, but of `take` and `enter`.
+        own = select(hub_leases.c.epoch).where(*self._own()).with_for_update(read=True, key_share=True)
         if connection.execute(own).scalar_one_or_none() is None:
-            raise self._ousted("another hub has taken over")
+            raise self._late()
+
+    def _begin_in(self, engine: Engine) -> None:
+        with suppress(IntegrityError), engine.begin() as connection:
+            self._begin(connection)
 
     def _begin(self, connection: Connection) -> None:
         if connection.execute(select(hub_leases.c.cluster).where(self._mine())).first() is None:
@@ -128,6 +148,10 @@ class HubLease:
     def _ousted(self, why: str) -> Ousted:
         self._until = 0.0
         return Ousted(f"Hub {self._node!r} of cluster {self._cluster!r} is not active any more: {why}")
+
+    def _late(self) -> Ousted:
+        # Not the end of the lease, which is found where that is kept.
+        return Ousted(f"Hub {self._node!r} may not write: another hub of cluster {self._cluster!r} has taken over")
 
 
 def hub_holder(engine: Engine, cluster: str, clock: Clock = database_clock) -> HubHolder | None:

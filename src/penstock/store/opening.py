@@ -12,19 +12,22 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from penstock.store.address import is_own, store_url
 from penstock.store.checking import check_database
-from penstock.store.errors import CannotOpen, StoreError
+from penstock.store.errors import CannotOpen, Ousted, StoreError
 from penstock.store.presence import check_presence, note_presence
-from penstock.store.store import Store
+from penstock.store.store import Fence, Store
 
 # Errors of a database that is unreachable, of another version, not a database, or of a kind without a driver.
 _FAILURES = (StoreError, SQLAlchemyError, ImportError, OSError)
 
+# Errors of a database that was opened and does not answer, or not to this hub any more: nothing can be done for now.
+UNANSWERED = (SQLAlchemyError, Ousted)
 
-def open_store(named: str, data_dir: Path | None) -> Store:
+
+def open_store(named: str, data_dir: Path | None, fence: Fence | None = None) -> Store:
     """`named` is a value of the configuration. Raises CannotOpen. Whether it has vanished is looked at earlier."""
     url = _url(named, data_dir)
     try:
-        store = Store.open(url)
+        store = Store.open(url, fence)
         if data_dir is not None and is_own(named):
             note_presence(data_dir)
     except _FAILURES as error:

@@ -70,6 +70,7 @@ class PushStore:
 
     def __init__(self, store: Store, lease: Lease) -> None:
         self._engine = store.engine
+        self._fence_of_hub = store.fence
         self._reader = store.reader
         self._lease = lease
         dialect = store.engine.dialect
@@ -102,7 +103,9 @@ class PushStore:
 
     def lease_left(self) -> float:
         """Seconds for which this node may serve its devices; from 0 downwards it must not. Does not block."""
-        return self._lease.left()
+        left = self._lease.left()
+        # The next hub of a cluster has the same devices, and does not wait for the end of this lease.
+        return left if self._fence_of_hub is None else min(left, self._fence_of_hub.left())
 
     def renew(self) -> list[str]:
         """Extend the lease; returns devices that others ask for. Stop serving these, then `release` them.

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from secrets import token_bytes, token_urlsafe
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 from sqlalchemy import Connection, Engine, Row, Table, create_engine, delete, event, insert, select, update
@@ -44,18 +45,36 @@ BUSY_SECONDS = 10
 IDLE_SECONDS = 10
 
 
+class Fence(Protocol):
+    """The epoch of the hub that writes: see `hub_lease`."""
+
+    def enter(self, engine: Engine) -> None:
+        """Before anything is read that is to be written again. Raises Ousted."""
+
+    def hold(self, connection: Connection) -> None:
+        """At the beginning of a transaction that writes. Raises Ousted."""
+
+    def left(self) -> float:
+        """Seconds for which the hub may go on. From any thread."""
+
+
 class Store:
     """Open it with `Store.open`; close it at the end."""
 
-    def __init__(self, engine: Engine, key: bytes) -> None:
+    def __init__(self, engine: Engine, key: bytes, fence: Fence | None = None) -> None:
         self.engine = engine
+        self.fence = fence
         # The same, for transactions that only read. Both are also used by `push`.
         self.reader = engine.execution_options(reads=True)
         self._key = key
 
     @classmethod
-    def open(cls, url: str) -> Store:
-        """A database by its URL, as `sqlite:///store.db`; created if it is new, brought up to date if it is old."""
+    def open(cls, url: str, fence: Fence | None = None) -> Store:
+        """A database by its URL, as `sqlite:///store.db`; created if it is new, brought up to date if it is old.
+
+        With a fence every transaction that may write fails by Ousted when another hub has opened the database after
+        this one.
+        """
         # A connection that was cut while it was idle is replaced: a database may be restarted under a running server.
         engine = create_engine(url, hide_parameters=True, pool_pre_ping=True)
         if engine.dialect.name == "sqlite":
@@ -68,10 +87,13 @@ class Store:
                 check_integrity(engine, str(engine.url.database))
             with engine.begin() as connection:
                 key = schema.prepare(connection, token_bytes(KEY_SIZE))
+            if fence is not None:
+                fence.enter(engine)
+                event.listen(engine, "begin", partial(_hold, fence))
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine, key)
+        return cls(engine, key, fence)
 
     def close(self) -> None:
         self.engine.dispose()
@@ -309,6 +331,12 @@ def _prepare_postgresql(connection: Any, _record: object) -> None:
     cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000}")
     cursor.close()
     connection.commit()
+
+
+def _hold(fence: Fence, connection: Connection) -> None:
+    # Here, because this is where no transaction gets past, whoever begins it.
+    if not connection.get_execution_options().get("reads"):
+        fence.hold(connection)
 
 
 def _begin_sqlite(connection: Connection) -> None:

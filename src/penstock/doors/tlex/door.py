@@ -12,7 +12,6 @@ from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 from penstock.certificates import Certificate, CertificateFiles
@@ -30,8 +29,8 @@ from penstock.exchange.settings import HubLimits, HubSettings
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.store.errors import CannotOpen
-from penstock.store.opening import open_store, reason
-from penstock.store.store import TOKEN_BYTES
+from penstock.store.opening import UNANSWERED, open_store, reason
+from penstock.store.store import TOKEN_BYTES, Fence
 from penstock.store.thread import StoreThread
 from penstock.transport.listener import ListenError
 from penstock.wire.tlex.forms import PayloadForms
@@ -110,17 +109,18 @@ class TlexDoor:
         gatherer: Gatherer | None = None,
         max_strangers: int | None = None,
         ledger: Ledger | None = None,
+        fence: Fence | None = None,
     ) -> TlexDoor:
         """Open the database and the ports; raises DoorError. `max_strangers` overrides the configuration."""
         try:
-            store = StoreThread(await asyncio.to_thread(open_store, config.tlex.store, data_dir))
+            store = StoreThread(await asyncio.to_thread(open_store, config.tlex.store, data_dir, fence))
         except CannotOpen as error:
             raise DoorError(f"tlex.store: {error}") from error
         door = cls(config, store, display, gatherer, max_strangers, ledger)
         try:
             await door.synchronize()
             await door._listen()
-        except (ListenError, SQLAlchemyError) as error:
+        except (ListenError, *UNANSWERED) as error:
             await door._abandon()
             raise DoorError(reason(error)) from error
         except BaseException:
@@ -184,7 +184,7 @@ class TlexDoor:
             await asyncio.sleep(self._tlex.poll_millis / 1000)
             try:
                 await self.look()
-            except SQLAlchemyError as error:
+            except UNANSWERED as error:
                 if not self._trouble:
                     log.error("the database does not answer; sessions go on", reason=reason(error))
                 self._trouble = True
@@ -212,7 +212,7 @@ class TlexDoor:
         while True:
             try:
                 await self.session_log.forget()
-            except SQLAlchemyError as error:
+            except UNANSWERED as error:
                 log.error("old session log entries cannot be deleted", reason=reason(error))
             await asyncio.sleep(FORGET_PAUSE)
 
@@ -249,7 +249,7 @@ class TlexDoor:
             self._payload_recorder.flush()
         try:
             await self.session_log.write()
-        except SQLAlchemyError as error:
+        except UNANSWERED as error:
             log.error("the last session log entries are lost", reason=reason(error))
         await self._abandon()
 

@@ -15,7 +15,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -41,6 +40,7 @@ from penstock.exchange.rights import (
 from penstock.exchange.session import SessionOrder
 from penstock.log import get, incident
 from penstock.store.errors import AlreadyExists, BadName, Closed, NoSuchRecord
+from penstock.store.opening import UNANSWERED
 from penstock.store.records import SessionLog
 from penstock.wire.tlex.errors import BadRequest
 from penstock.wire.tlex.rest import Session, parse_details, parse_session_request, parse_tlc_request
@@ -94,7 +94,7 @@ class Rest:
             except Closed:
                 # The API port closes a little later than the hub.
                 return _refused(translated(going_down()))
-            except SQLAlchemyError as error:
+            except UNANSWERED as error:
                 log.error("the database does not answer", reason=type(error).__name__)
                 return _refused(RestRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer"))
             except Exception:

@@ -49,6 +49,7 @@ from penstock.wire.fabric.messages import (
 if TYPE_CHECKING:
     from penstock.journal.fence import Fence
     from penstock.services.push.desk import Desk
+    from penstock.store.store import Fence as StoreFence
 
 log = get(__name__)
 
@@ -60,13 +61,15 @@ TICK = 0.25
 @dataclass(frozen=True, slots=True)
 class HubPart:
     """What makes a server a hub. `stream` are the listeners that its edges have; None: it has a streaming port of its
-    own. `epoch` is larger than that of every hub before it. `fence` keeps a hub that is replaced out of the journal.
+    own. `epoch` is larger than that of every hub before it. `fence` keeps a hub that is replaced out of the journal,
+    `store_fence` out of the databases.
     """
 
     fabric: HubFabric
     epoch: int
     stream: list[Listening] | None = None
     fence: Fence | None = None
+    store_fence: StoreFence | None = None
 
 
 class HubService(Service):

@@ -29,7 +29,7 @@ from penstock.services.push.flights import Flights
 from penstock.services.push.memory import PushMemory, changes_of
 from penstock.services.push.records import SentRecords
 from penstock.services.push.watches import Watches
-from penstock.store.errors import AlreadyExists, Closed, Deposed, NoSuchRecord, NotOwner, StoreError
+from penstock.store.errors import AlreadyExists, Closed, Deposed, NoSuchRecord, NotOwner, Ousted, StoreError
 from penstock.store.push import ADOPT_LIMIT, LoadedDevices, PushStore
 from penstock.store.thread import StoreThread
 
@@ -47,7 +47,7 @@ RELEASE_SECONDS = 1.0
 RELEASE_PAUSE = 0.05
 # Seconds without anything to send after which it is looked at all the same, because clocks can be set.
 LONGEST_NAP = 60.0
-AWAY = (SQLAlchemyError, OSError, Closed)
+AWAY = (SQLAlchemyError, OSError, Closed, Ousted)
 
 T = TypeVar("T")
 

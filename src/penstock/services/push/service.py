@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.services.push.desk import Desk
     from penstock.services.push.engine import PushEngine
     from penstock.store.push import PushStore
-    from penstock.store.store import Store
+    from penstock.store.store import Fence, Store
     from penstock.store.thread import StoreThread
 
 log = get(__name__)
@@ -66,9 +66,12 @@ class PushService(Service):
         kernel: Kernel,
         journal: JournalService,
         authority_of: Callable[[str], SetAuthority | None],
+        fence: Fence | None = None,
         clock: Callable[[], int] = wall_millis,
     ) -> None:
+        """`fence`: see `Store.open`."""
         self._config = config
+        self._fence = fence
         self._data_dir = data_dir
         self._kernel = kernel
         self._journal = journal
@@ -184,7 +187,7 @@ class PushService(Service):
         from penstock.store.opening import open_store
 
         try:
-            return open_store(self._config.push.store, self._data_dir), node_name(self._data_dir)
+            return open_store(self._config.push.store, self._data_dir, self._fence), node_name(self._data_dir)
         except (StoreError, OSError) as error:
             raise _unopened(error) from error
 
