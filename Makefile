@@ -34,7 +34,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup compiled demo test test-fast test-spark test-interop-long test-prometheus lint bench bench-smoke fuzz mutants lock page interop-setup system-setup clean
+.PHONY: help setup compiled demo test test-fast test-spark test-interop-long test-cluster-long test-prometheus lint bench bench-smoke fuzz mutants lock page interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -110,7 +110,7 @@ WORKERS ?= 3
 test: setup compiled interop-setup system-setup ## all tests but the long ones, with the published clients and a browser; PROFILE=long searches longer
 	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted scripts/tests.sh -n $(WORKERS) --dist loadfile tests/kernel tests/wire)
 	@PENSTOCK_PROFILE=$(PROFILE) scripts/tests.sh -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	    -m "not spark_long and not interop_long and not prometheus_long" --durations 30 --durations-min 5 $(ARGS)
+	    -m "not spark_long and not interop_long and not cluster_long and not prometheus_long" --durations 30 --durations-min 5 $(ARGS)
 
 # Interpreted: what was edited need not be compiled first. What is left out is listed in tests/fast.py.
 test-fast: setup ## the tests without a JVM, a browser, published clients and long searches; two minutes
@@ -121,6 +121,9 @@ test-spark: setup $(INTEROP)/kafka/.stamp ## the long Spark tests: Spark Connect
 
 test-interop-long: setup compiled interop-setup system-setup ## all that the published clients of Java and of the previous generation can do, and all clients behind balancers
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m interop_long tests/interop $(ARGS)
+
+test-cluster-long: setup compiled system-setup ## pairs of kills and freezes in a cluster of processes, each part frozen for a minute, clusters of other shapes
+	@$(BIN)/python -m pytest -m cluster_long tests/e2e $(ARGS)
 
 test-prometheus: setup compiled system-setup ## a real Prometheus scrapes a server for a minute
 	@$(BIN)/python -m pytest -m prometheus_long tests/e2e $(ARGS)

@@ -138,7 +138,7 @@ class HubTerm:
         if tenure is None:
             return HubPart(NatsHub(self._section, node, self._run, superseded=superseded), epoch, stream)
         is_owner = tenure.is_owner
-        fabric = NatsHub(self._section, node, self._run, is_owner=is_owner, superseded=superseded)
+        fabric = NatsHub(self._section, node, self._run, is_owner=is_owner, superseded=superseded, is_leased=True)
         return HubPart(fabric, epoch, stream, Fence(epoch, is_owner), tenure.lease)
 
 

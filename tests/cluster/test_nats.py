@@ -459,6 +459,28 @@ def test_a_hub_without_a_server_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     run(scenario())
 
 
+def test_a_hub_with_a_lease_waits_for_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nats, "OPEN_SECONDS", 0.3)
+    server = NatsServer(tmp_path)
+
+    async def scenario() -> None:
+        fabric = NatsHub(section_of(server.url), "hub", "run", is_leased=True)
+        opening = asyncio.ensure_future(fabric.open(Hub(), 1))
+        done, _ = await asyncio.wait([opening], timeout=1.0)
+        assert not done
+        await asyncio.to_thread(server.start)
+        await opening
+        await fabric.close()
+        # One that has lost its lease meanwhile is told to stop, and does.
+        await asyncio.to_thread(server.kill)
+        other = NatsHub(section_of(server.url), "hub", "run", is_leased=True)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await other.open(Hub(), 1)
+
+    run(scenario())
+
+
 def test_without_the_extra_one_sentence_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "penstock.cluster.nats_client", None)
     with pytest.raises(OSError, match=r"needs the extra: pip install penstock\[cluster\]"):

@@ -86,7 +86,7 @@ class ClusterNode:
 
     @property
     def log(self) -> str:
-        return self._log.read_text()
+        return self._log.read_text() if self._log.exists() else ""
 
     @property
     def ports(self) -> dict[str, int]:

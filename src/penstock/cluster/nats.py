@@ -44,7 +44,7 @@ NEWS_SECONDS = 1.0
 # A hub that has said nothing for this long is not there.
 SILENCE_SECONDS = 5.0
 
-# Seconds for the first connection to NATS; a hub without one does not start.
+# Seconds for the first connection to NATS; a hub without one does not start, unless it has a lease.
 OPEN_SECONDS = 10.0
 
 
@@ -63,8 +63,12 @@ class NatsHub:
         *,
         is_owner: Callable[[], bool] = _always,
         superseded: Callable[[str, int], None] | None = None,
+        is_leased: bool = False,
     ) -> None:
         """`run` is different for each process. While `is_owner` says no, nothing is sent and nothing is heard.
+
+        With a lease it waits for NATS as long as it takes: a standby has waited for this moment, perhaps for days, and
+        must not be gone when NATS is back.
 
         `superseded` is told once of another hub, by its node and epoch, that has come after this one: there can be only
         one, and this one has to stop.
@@ -72,6 +76,7 @@ class NatsHub:
         self._news = HubNews(VERSION, __version__, node, run)
         self._is_owner = is_owner
         self._superseded = superseded
+        self._is_leased = is_leased
         self._base = f"{section.prefix}.{section.name}"
         self._edge_base = f"{self._base}.edge."
         self._link = NatsLink(section, f"penstock hub {node}", self)
@@ -105,11 +110,13 @@ class NatsHub:
         self._link.subscribe(f"{self._base}.news")
         self._link.open()
         try:
-            async with asyncio.timeout(OPEN_SECONDS):
+            async with asyncio.timeout(None if self._is_leased else OPEN_SECONDS):
                 await self._first.wait()
-        except TimeoutError:
+        except BaseException as error:
             await self._link.close()
-            raise OSError(f"no NATS server answers within {OPEN_SECONDS:.0f} s; the log has the reason") from None
+            if isinstance(error, TimeoutError):
+                raise OSError(f"no NATS server answers within {OPEN_SECONDS:.0f} s; the log has the reason") from None
+            raise
         self._tick()
 
     async def close(self) -> None:

@@ -104,9 +104,11 @@ class HubService(Service):
         self._sets.changed = self._sets_changed
         try:
             await self._fabric.open(self, self.epoch)
-        except OSError as error:
+        except BaseException as error:
             self._leave_kernel()
-            raise StartError(f"the fabric between hub and edges cannot be had: {error}") from error
+            if isinstance(error, OSError):
+                raise StartError(f"the fabric between hub and edges cannot be had: {error}") from error
+            raise
         loop = asyncio.get_running_loop()
         self._timers = [loop.call_later(BEAT, self._beat), loop.call_later(TICK, self._tick)]
 

@@ -1,0 +1,106 @@
+"""What a cluster promises when two of its parts fail, or one is frozen: processes, with clients that stay with it.
+
+Hubs, edges, the NATS server and PostgreSQL are killed in pairs, at once and one after another, and are frozen until the
+others have gone on without them. One fault at a time is in test_cluster.py; most of these run by `make
+test-cluster-long`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster_nodes import ClusterOfNodes, wait_until
+from tests.support.trial import NATS, POSTGRES, Trial
+
+pytestmark = pytest.mark.timeout(400)
+
+long = pytest.mark.cluster_long
+
+PAIRS = [
+    ("h1", "e1"),
+    ("h1", "h2"),
+    (NATS, "h1"),
+    (NATS, POSTGRES),
+    ("e1", NATS),
+    (POSTGRES, "h1"),
+]
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Iterator[Trial]:
+    with ClusterOfNodes(tmp_path) as cluster, Trial(cluster) as trial:
+        yield trial
+
+
+def named(pair: tuple[str, str]) -> str:
+    return "-".join(pair)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [pytest.param(each, marks=() if each == ("h1", "h2") else long) for each in PAIRS],
+    ids=named,
+)
+def test_two_parts_are_killed_at_once(trial: Trial, pair: tuple[str, str]) -> None:
+    for part in pair:
+        trial.kill(part)
+    for part in pair:
+        trial.start(part)
+    trial.judge()
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [pytest.param(each, marks=() if each == (NATS, POSTGRES) else long) for each in PAIRS],
+    ids=named,
+)
+def test_two_parts_are_killed_one_after_another(trial: Trial, pair: tuple[str, str]) -> None:
+    first, second = pair
+    trial.kill(first)
+    trial.until_felt(first)
+    # The active one is meant, which may be the other one by now.
+    trial.kill(second)
+    # The last that went is the first that comes back.
+    trial.start(second)
+    trial.start(first)
+    trial.judge()
+
+
+PARTS = ["h1", "e1", NATS, POSTGRES]
+
+
+@pytest.mark.parametrize("part", [pytest.param(each, marks=() if each == POSTGRES else long) for each in PARTS])
+def test_a_part_is_frozen_until_the_others_have_gone_on_without_it(trial: Trial, part: str) -> None:
+    trial.freeze(part)
+    trial.until_felt(part)
+    trial.resume(part)
+    if part == "h1":
+        # It believed that it was the active one.
+        wait_until(lambda: "this hub stands by again" in trial.cluster["h1"].log, "h1 stands by")
+    trial.judge()
+
+
+@long
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_is_frozen_for_a_minute(tmp_path: Path, part: str) -> None:
+    with ClusterOfNodes(tmp_path, lease_millis=10_000) as cluster, Trial(cluster) as trial:
+        trial.freeze(part)
+        time.sleep(60)
+        trial.resume(part)
+        trial.judge()
+
+
+@long
+@pytest.mark.parametrize("pair", [("h1", "e1"), ("h1", NATS), (POSTGRES, NATS)], ids=named)
+def test_two_parts_are_frozen_and_one_wakes_up_before_the_other(trial: Trial, pair: tuple[str, str]) -> None:
+    first, second = pair
+    trial.freeze(first)
+    trial.freeze(second)
+    trial.until_felt(POSTGRES if first == POSTGRES else second)
+    trial.resume(second)
+    trial.resume(first)
+    trial.judge()
