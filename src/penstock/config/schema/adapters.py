@@ -32,24 +32,27 @@ class MetadataSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class JournaledSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the data adapter publishes and the journal keeps. Without this table it is nothing."""
+    """Which events of the data adapter are journaled. Without this table, none are."""
 
     items: Annotated[
         tuple[Line, ...],
         Meta(extra={"allowed": 'a list of item names, with "*" for any characters'}),
         about(
-            "Items that are journaled. One named without `*` is kept subscribed at the adapter from the start, so that"
-            " its history has no gaps; a pattern journals what is published anyway."
+            "Items that are journaled. An item named without `*` is subscribed at the adapter from the start, so "
+            "that its history has no gaps. A pattern with `*` journals what is published anyway."
         ),
     ] = ()
     policy: Annotated[
         Literal["ack", "interval", "off"],
-        about("When events are on the disk: `ack` at once, `interval` soon, `off` when the system likes."),
+        about(
+            "When events are written to the disk: `ack` at once, `interval` soon, `off` when the operating system "
+            "decides."
+        ),
     ] = "interval"
 
 
 class DataSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A data adapter of the set, under the name that clients ask for; those that ask for none get `DEFAULT`."""
+    """A data adapter of the set. Clients ask for it by this name; those that name none get `DEFAULT`."""
 
     adapter: Annotated[AdapterPath, about("The class to import, or the name of a ready-made adapter.")]
     parameters: Annotated[
@@ -58,7 +61,10 @@ class DataSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         about("Keyword arguments of the class."),
     ] = {}
     optional: Annotated[
-        bool, about("Whether the set is served without the adapter when it fails to start; it is then tried again.")
+        bool,
+        about(
+            "Whether the set is served without this adapter if the adapter fails to start; the start is then retried."
+        ),
     ] = False
     journal: JournaledSection = JournaledSection()
 
@@ -70,10 +76,10 @@ class DataSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class AdapterSetSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An adapter set, under the name that clients ask for."""
+    """An adapter set. Clients ask for it by this name."""
 
     timeout_millis: Annotated[
-        Positive, about("Calls of the metadata adapter that take longer are given up, and the client is refused.")
+        Positive, about("Time-out of calls to the metadata adapter; after it, the client's request is refused.")
     ] = 10_000
     metadata: MetadataSection = MetadataSection()
     data: Mapping[Line, DataSection] = {}

@@ -24,20 +24,19 @@ SubjectWord = Annotated[
 
 
 class ClusterTlsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """TLS to the NATS servers. With any of these, or an address that begins with `tls:`, nothing is sent without it."""
+    """TLS to the NATS servers. If any of these keys is set, or an address begins with `tls:`, nothing is sent without TLS."""
 
     trusted_ca: Annotated[
-        OptionalPath, about("File of the authorities that sign the servers' certificates; empty: the system's.")
+        OptionalPath,
+        about("File with the certificate authorities (CAs) for the servers' certificates; empty = the system's."),
     ] = ""
-    certificate: Annotated[
-        OptionalPath, about("File of the certificate chain that this node shows; empty: it shows none.")
-    ] = ""
+    certificate: Annotated[OptionalPath, about("File with the certificate chain of this node; empty = none.")] = ""
     private_key: Annotated[
         OptionalPath,
-        about("File of the certificate's private key, not encrypted; needed when `certificate` is set."),
+        about("File with the certificate's private key, not encrypted; required if `certificate` is set."),
     ] = ""
     server_name: Annotated[
-        OptionalHost, about("Name that the servers' certificates must have; empty: the one of the address.")
+        OptionalHost, about("Name that the servers' certificates must have; empty = the host of the address.")
     ] = ""
 
     @property
@@ -46,37 +45,37 @@ class ClusterTlsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ClusterSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Nodes on many machines, connected by NATS: hubs have the data and decide, edges have the clients."""
+    """Nodes on many machines, connected by NATS: hubs have the data and make decisions, edges serve the clients."""
 
     role: Annotated[
         Literal["none", "hub", "edge", "both"],
-        about("What this node is: `hub`, `edge`, `both` in one process, or `none`, a server by itself."),
+        about("Role of this node: `hub`, `edge`, `both` in one process, or `none` for a single server."),
     ] = "none"
-    name: Annotated[SubjectWord, about("Name of the cluster. Nodes of another name do not see one another.")] = (
+    name: Annotated[SubjectWord, about("Name of the cluster. Nodes with different names ignore each other.")] = (
         "penstock"
     )
     nats: Annotated[tuple[NatsAddress, ...], about("Addresses of the NATS servers; any that answers is used.")] = ()
-    prefix: Annotated[SubjectWord, about("The first word of all subjects that are used at NATS.")] = "penstock"
-    user: Annotated[OptionalLine, about("User at NATS; empty: none.")] = ""
+    prefix: Annotated[SubjectWord, about("The first word of all NATS subjects that are used.")] = "penstock"
+    user: Annotated[OptionalLine, about("User name for NATS; empty = none.")] = ""
     password: Annotated[OptionalLine, SECRET, about("Password of `user`.")] = ""
-    token: Annotated[OptionalLine, SECRET, about("Token to show to NATS instead of a user; empty: none.")] = ""
+    token: Annotated[OptionalLine, SECRET, about("Token for NATS, instead of a user; empty = none.")] = ""
     nkey_file: Annotated[
         OptionalLine,
         Meta(extra={"allowed": "the path of a file, or empty"}),
-        about("File of the seed of an nkey to sign in with; empty: none."),
+        about("File with the seed of an nkey for the login at NATS; empty = none."),
     ] = ""
     credentials_file: Annotated[
         OptionalLine,
         Meta(extra={"allowed": "the path of a file, or empty"}),
-        about("File with JWT and seed of a user of NATS (`.creds`); empty: none."),
+        about("File with JWT and seed of a NATS user (`.creds`); empty = none."),
     ] = ""
     store: Annotated[
         OptionalLine,
         Meta(extra={"allowed": 'the URL of a PostgreSQL database such as "postgresql+psycopg://host/name", or empty'}),
-        about("Database in which hubs agree on who is active. Empty: there is one hub only, and no standby."),
+        about("Database in which hubs agree on which one is active. Empty = only one hub, without a standby."),
     ] = ""
     lease_millis: Annotated[
         Annotated[int, Meta(ge=1_000, le=600_000)],
-        about("A hub that has not renewed its lease in `store` for this long is replaced by a standby."),
+        about("If a hub does not renew its lease in `store` for this long, a standby replaces it."),
     ] = 10_000
     tls: ClusterTlsSection = ClusterTlsSection()

@@ -12,9 +12,9 @@ from penstock.config.schema.values import LARGEST, Positive, ZeroOrMore, about
 
 
 class JournalSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The journal, in `data_dir/journal`: the history of everything that data adapters are told to have journaled."""
+    """The journal, in `data_dir/journal`: the events of all items for which a data adapter has a `journal` table."""
 
-    enabled: Annotated[bool, about("Whether there is a journal at all; without it nothing may be journaled.")] = True
+    enabled: Annotated[bool, about("Whether there is a journal; without it nothing can be journaled.")] = True
     interval_millis: Annotated[
         int,
         Meta(ge=1, le=60_000),
@@ -23,34 +23,47 @@ class JournalSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     segment_bytes: Annotated[
         int,
         Meta(ge=65_536, le=LARGEST),
-        about("A file of the journal this large is closed and another begun; start-up reads at most one."),
+        about(
+            "A file of the journal that reaches this size is closed and a new one is started. At start-up at most "
+            "one file is read."
+        ),
     ] = 134_217_728
     segment_seconds: Annotated[
-        Positive, about("A file of the journal this old is closed and another begun; whole files are dropped.")
+        Positive,
+        about(
+            "A file of the journal that reaches this age is closed and a new one is started. Only whole "
+            "files are deleted."
+        ),
     ] = 3600
     queue_bytes: Annotated[
         int,
         Meta(ge=1_048_576, le=LARGEST),
-        about("Bytes that may wait for the disk; beyond it events are not journaled, which is counted and logged."),
+        about(
+            "Bytes that may wait for the disk; beyond this, events are not journaled, and their number is counted "
+            "and logged."
+        ),
     ] = 67_108_864
     max_age_hours: Annotated[
         ZeroOrMore,
-        about("Closed files older than this are dropped, see `keep_until_in_lake`. 0 = never for their age."),
+        about("Closed files older than this are deleted (see `keep_until_in_lake`). 0 = no limit of age."),
     ] = 168
     max_bytes: Annotated[
         int,
         Meta(ge=0, le=2**53),
-        about("Size of all files above which the oldest are dropped, see `keep_until_in_lake`. 0 = unlimited."),
+        about(
+            "If all files together are larger than this, the oldest are deleted (see `keep_until_in_lake`). 0 = "
+            "unlimited."
+        ),
     ] = 0
     keep_until_in_lake: Annotated[
         bool,
         about(
-            "Whether no file is dropped before the lake has all of it. Without the `history` job set it to false, or"
-            " nothing is ever dropped; history then reaches back as far as the journal."
+            "Whether files are only deleted once the lake contains them. Set it to false for a server without the"
+            " `history` job, or nothing is ever deleted; history then reaches back as far as the journal."
         ),
     ] = True
     min_free_bytes: Annotated[
         int,
         Meta(ge=0, le=2**53),
-        about("With less room on the disk `/ready` says that it is nearly full. 0 = never."),
+        about("If the disk has less free space than this, `/ready` says that it is nearly full. 0 = never."),
     ] = 268_435_456

@@ -27,15 +27,16 @@ class LimitsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     read_timeout_millis: Annotated[
         Positive,
         about(
-            "A request that began must be complete within this time, or its connection is closed. "
-            "At the API port its head must; its body must bring 500 bytes a second from then on."
+            "A request must be complete within this time after its first byte, or its connection is closed. At the "
+            "API port this applies to the request line and headers; after that the body must arrive at 500 bytes per "
+            "second or faster."
         ),
     ] = 20_000
     idle_timeout_millis: Annotated[
         Positive,
         about(
-            "A connection without a request under way or a session bound is closed after this time. "
-            "A WebSocket of the API port is pinged twice in it, and closed if it does not answer."
+            "A connection with no request in progress and no bound session is closed after this time. A WebSocket of "
+            "the API port is pinged twice within this time, and closed if it does not answer."
         ),
     ] = 60_000
     handshake_timeout_millis: Annotated[
@@ -43,7 +44,10 @@ class LimitsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ] = 4000
     write_timeout_millis: Annotated[
         Positive,
-        about("A connection that takes no bytes for this long while data waits is closed, also one that has vanished."),
+        about(
+            "A connection whose peer accepts no bytes for this long while data waits is closed; this also detects "
+            "peers that have vanished."
+        ),
     ] = 120_000
     connections_per_address: Annotated[
         ZeroOrMore, about("Open connections from one client address; more are refused. 0 = unlimited.")
@@ -52,31 +56,33 @@ class LimitsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         ZeroOrMore, about("Open sessions from one client address; more are refused. 0 = unlimited.")
     ] = 0
     max_sessions: Annotated[
-        ZeroOrMore, about("Open sessions in all; more are refused with error 8. 0 = unlimited.")
+        ZeroOrMore, about("Maximum number of open sessions; more are refused with error 8. 0 = unlimited.")
     ] = 0
     max_lag_millis: Annotated[
         ZeroOrMore,
         about(
-            "While the event loop is later than this, or was within the last second, new sessions are refused with"
-            " error 5. 0 = unlimited."
+            "While the lag of the event loop is, or was within the last second, greater than this, new sessions are "
+            "refused with error 5. 0 = unlimited."
         ),
     ] = 0
     max_memory_bytes: Annotated[
         int,
         Meta(ge=0, le=2**53),
-        about("While the process has more than this in memory, new sessions are refused with error 9. 0 = unlimited."),
+        about("While the process uses more memory than this, new sessions are refused with error 9. 0 = unlimited."),
     ] = 0
     max_unanswered_requests: Annotated[
         Positive,
-        about("Requests of one connection that may wait for their answers; with more, nothing is read from it."),
+        about("Unanswered requests of one connection; at this number the server stops reading from it."),
     ] = 100
     max_pending_messages: Annotated[
         Positive,
-        about("Messages of one session that may wait for their outcome; more are taken in when there is room."),
+        about(
+            "Unprocessed messages of one session; at this number the server accepts no more until some are processed."
+        ),
     ] = 100
     max_subscriptions_per_session: Annotated[
-        Positive, about("Subscriptions one session may hold; more are refused.")
+        Positive, about("Subscriptions that one session may have; more are refused.")
     ] = 10_000
-    max_items_per_subscription: Annotated[Positive, about("Items one subscription may name; more are refused.")] = (
-        10_000
-    )
+    max_items_per_subscription: Annotated[
+        Positive, about("Items that one subscription may have; more are refused.")
+    ] = 10_000

@@ -23,41 +23,49 @@ from penstock.config.schema.values import (
 
 Paths = Annotated[
     tuple[UrlPath, ...],
-    about("Paths that are served here, each with all that is below it; any other is answered with 404."),
+    about("Paths that this listener serves, each with everything below it; other paths are answered with 404."),
 ]
 Doors = Annotated[
     tuple[Literal["tlcp", "text6"], ...],
-    about("Protocols that are served here. A TLCP client is refused with error 71 where its protocol is not."),
+    about("Protocols that this listener serves. Without `tlcp`, TLCP clients are refused with error 71."),
 ]
 NewSessions = Annotated[
     bool,
     about(
-        "Whether sessions can be opened here. If not, that is refused with error 70; rebinds and control are served."
+        "Whether clients can open sessions at this listener. If not, they are refused with error 70; binding and "
+        "controlling open sessions works."
     ),
 ]
 ServerName = Annotated[
-    OptionalLine, about("Name announced to clients that bind a session here (SERVNAME); empty announces `server.name`.")
+    OptionalLine,
+    about("Name announced to clients that bind a session at this listener (SERVNAME); empty = `server.name`."),
 ]
 
 
 class CertificateSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """TLS for this listener, which speaks it and nothing else when `certificate` is set."""
+    """TLS for this listener. If `certificate` is set, it accepts only TLS."""
 
-    certificate: Annotated[OptionalPath, about("File of the certificate chain; empty: no TLS.")] = ""
+    certificate: Annotated[OptionalPath, about("File with the certificate chain; empty = no TLS.")] = ""
     private_key: Annotated[
         OptionalPath,
-        about("File of the certificate's private key, not encrypted; needed when `certificate` is set."),
+        about("File with the certificate's private key, not encrypted; required if `certificate` is set."),
     ] = ""
     ciphers: Annotated[
-        Ciphers, about("Cipher list for TLS 1.2 (1.3 has its own); empty keeps the defaults of Python's ssl.")
+        Ciphers, about("Cipher list for TLS 1.2 (1.3 has its own); empty = the defaults of Python's ssl module.")
     ] = ""
     client_ca: Annotated[
         OptionalPath,
-        about("File of the authorities that sign clients' certificates; empty asks clients for none."),
+        about(
+            "File with the certificate authorities (CAs) for client certificates; empty = clients are not asked "
+            "for certificates."
+        ),
     ] = ""
     client_certificate: Annotated[
         Literal["optional", "required"],
-        about("With `client_ca`: whether a client without a certificate is let in. Adapters are told whom it names."),
+        about(
+            "With `client_ca`: whether a client must have a certificate. Adapters are told the subject of the "
+            "certificate."
+        ),
     ] = "optional"
 
     @property
@@ -66,46 +74,46 @@ class CertificateSection(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class TlsSection(CertificateSection, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The streaming door over TLS, on the same host; it opens when `certificate` is set."""
+    """The streaming port with TLS, on the same host; it is opened if `certificate` is set."""
 
-    port: Annotated[Port, about("Port of the TLS listener; 0 takes any free one.")] = 8443
+    port: Annotated[Port, about("Port of the TLS listener; 0 = any free port.")] = 8443
 
 
 class ProxiesSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The proxies in front of this listener, which say who their clients are; nobody else is believed."""
+    """Trusted proxies in front of this listener, which tell the server the addresses of their clients."""
 
-    addresses: Annotated[tuple[Network, ...], about("Addresses of the proxies, or networks that they are in.")] = ()
+    addresses: Annotated[tuple[Network, ...], about("Addresses of the proxies, or of their networks.")] = ()
     proxy_protocol: Annotated[
         bool,
         about(
-            "Every connection begins with a header of the PROXY protocol, version 1 or 2; one without it, or from an "
-            "address that is not among `addresses`, is refused."
+            "Every connection must begin with a header of the PROXY protocol, version 1 or 2. A connection without "
+            "it, or from an address that is not in `addresses`, is refused."
         ),
     ] = False
     client_header: Annotated[
         OptionalHeaderName,
         about(
-            "Header in which the proxies name the client of a request: `X-Forwarded-For`, `Forwarded`, or one with "
-            "an address such as `X-Real-IP`. From others it is refused. Empty: no header means anything."
+            "Header in which the proxies send the client's address: `X-Forwarded-For`, `Forwarded`, or one with a "
+            "single address such as `X-Real-IP`. From anybody else it is refused. Empty = such headers are ignored."
         ),
     ] = ""
 
 
 class ListenerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A listener beside those of `[stream]` and `[api]`, under a name of letters, digits, `_` and `-`."""
+    """An additional listener beside those of `[stream]` and `[api]`. Its name has letters, digits, `_` and `-`."""
 
-    port: Annotated[Port, about("Port to listen on; 0 takes any free one.")]
+    port: Annotated[Port, about("Port to listen on; 0 = any free port.")]
     host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
     serves: Annotated[
         Literal["stream", "api"],
-        about("What is behind it: that of the streaming port or that of the API port, with the same limits."),
+        about("What it serves: the same as the streaming port or as the API port, with the same limits."),
     ] = "stream"
     paths: Paths = ("/",)
     doors: Doors = ("tlcp", "text6")
     new_sessions: NewSessions = True
     server_name: ServerName = ""
     control_link_address: Annotated[
-        Address, about("The same as `stream.control_link_address`, for clients of this listener; empty: that one.")
+        Address, about("Like `stream.control_link_address`, for clients of this listener; empty = that address.")
     ] = ""
     tls: CertificateSection = CertificateSection()
     proxies: ProxiesSection = ProxiesSection()

@@ -12,17 +12,17 @@ from penstock.config.schema.values import OptionalLine, UrlPath, ZeroOrMore, abo
 
 
 class PagesSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A folder of your own whose files are served at the streaming port."""
+    """Your own files, served by the streaming port."""
 
     directory: Annotated[
         OptionalLine,
         Meta(extra={"allowed": "the path of a directory, or empty"}),
-        about("The folder; empty serves none."),
+        about("Folder with the files; empty = none."),
     ] = ""
     path: Annotated[
         UrlPath,
-        about("Where its files are found: below this path, where the server's own page is not then."),
+        about("Path below which the files are served; it replaces the server's own page there."),
     ] = "/"
     max_age_seconds: Annotated[
-        ZeroOrMore, about("Seconds for which browsers may use a file without asking again; 0 has them ask each time.")
+        ZeroOrMore, about("Seconds for which browsers may use a file without asking again; 0 = they ask each time.")
     ] = 0

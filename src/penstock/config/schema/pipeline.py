@@ -20,7 +20,7 @@ class PipelineSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     master: Annotated[
         Line,
         Meta(extra={"allowed": 'a Spark master such as "local[*,4]" or "spark://host:7077"'}),
-        about("Where it runs."),
+        about("Spark master: where the pipeline runs."),
     ] = "local[*,4]"
     memory: Annotated[
         str,
@@ -33,13 +33,13 @@ class PipelineSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             pattern=r"^(https?://[A-Za-z0-9._:\[\]-]+)?\Z",
             extra={"allowed": 'an address such as "http://127.0.0.1:8081", or empty'},
         ),
-        about("The API port of the server that it publishes to; empty: the one of this configuration."),
+        about("Address of the API port of the server that it publishes to; empty = that of this configuration."),
     ] = ""
-    token: Annotated[OptionalLine, SECRET, about("What it shows at the ingest port; empty: see `token_file`.")] = ""
+    token: Annotated[OptionalLine, SECRET, about("Token for the ingest adapter; empty = the one in `token_file`.")] = ""
     token_file: Annotated[
         OptionalLine,
         Meta(extra={"allowed": "the path of a file, or empty"}),
-        about("File that the token is in; empty: the one that the demo makes, `data_dir/pipeline/token`."),
+        about("File that contains the token; empty = `data_dir/pipeline/token`, which the demo creates."),
     ] = ""
     status: Annotated[
         str,
@@ -47,11 +47,11 @@ class PipelineSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             pattern=r"^([^/\x00-\x1f\x7f]+/[^/\x00-\x1f\x7f]+)?\Z",
             extra={"allowed": 'an adapter set and an ingest adapter such as "WELCOME/PIPELINE", or empty'},
         ),
-        about("Where it publishes how its queries are doing: items `query.NAME` and `queries`; empty: nowhere."),
+        about("Where it publishes the status of its queries, as items `query.NAME` and `queries`; empty = nowhere."),
     ] = "WELCOME/PIPELINE"
     restart: Annotated[
         Literal["always", "never"],
-        about("Whether a query that has failed is started again, after a pause that grows."),
+        about("Whether a failed query is started again, after a pause that grows."),
     ] = "always"
     spark: Annotated[Mapping[Line, Any], Meta(extra={"allowed": "a table"}), about("Settings of Spark, by name.")] = {}
     jobs: Annotated[

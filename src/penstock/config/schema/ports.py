@@ -21,10 +21,10 @@ from penstock.config.schema.values import LARGEST, Address, HeaderName, Host, Or
 
 
 class StreamSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The streaming door: clients over HTTP and WebSocket, and the pages."""
+    """The streaming port: clients over HTTP and WebSocket, and web pages."""
 
     host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
-    port: Annotated[Port, about("Port to listen on; 0 takes any free one.")] = 8080
+    port: Annotated[Port, about("Port to listen on; 0 = any free port.")] = 8080
     backlog: Annotated[
         int,
         Meta(ge=1, le=65_535),
@@ -33,8 +33,9 @@ class StreamSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_connections: Annotated[
         ZeroOrMore,
         about(
-            "Open connections in all; one more closes the one that is idle the longest, or is refused where none is. "
-            "0 = what others leave of the process's descriptors: an eighth is for files, and see `api.max_connections`."
+            "Maximum number of open connections. One more closes the connection that has been idle longest; if none "
+            "is idle, it is refused. 0 = all file descriptors of the process that are not reserved: an eighth is for "
+            "files; see also `api.max_connections`."
         ),
     ] = 0
     control_link_address: Annotated[
@@ -44,7 +45,10 @@ class StreamSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_unsent_bytes: Annotated[
         int,
         Meta(ge=1024, le=LARGEST),
-        about("Bytes of a connection that the system may hold unsent; beyond it, updates are held and merged instead."),
+        about(
+            "Unsent bytes of a connection that may wait in the system's socket buffer; beyond this, the server "
+            "holds and merges updates."
+        ),
     ] = 16_384
     max_outbound_frame_size: Annotated[
         int,
@@ -53,7 +57,7 @@ class StreamSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ] = 16_384
     allow_websocket_origins: Annotated[
         tuple[Origin, ...],
-        about("Origins whose pages may open a WebSocket, others are refused; `*` allows every origin."),
+        about("Origins whose pages may open a WebSocket; others are refused. `*` allows every origin."),
     ] = ("*",)
     paths: Paths = ("/",)
     doors: Doors = ("tlcp", "text6")
@@ -64,7 +68,7 @@ class StreamSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class CorsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which pages from elsewhere may use the HTTP requests of the streaming door."""
+    """Which pages of other origins may send HTTP requests to the streaming port."""
 
     allow_origins: Annotated[
         tuple[Origin, ...],
@@ -80,31 +84,31 @@ class CorsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class ApiCorsSection(CorsSection, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which pages from elsewhere may use the API port: none that is not named here."""
+    """Which pages of other origins may use the API port; by default none."""
 
     allow_origins: Annotated[
         tuple[Origin, ...],
         about("Origins whose pages may read the answers; `*` allows every origin, but not together with credentials."),
     ] = ()
     accept_credentials: Annotated[
-        bool, about("Whether those pages may send cookies and what the browser knows of passwords.")
+        bool, about("Whether those pages may send cookies and passwords that the browser has stored.")
     ] = False
 
 
 class ApiSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The API port: probes, figures, ingest adapters, and the REST doors. `[limits]` holds for its connections, too."""
+    """The API port: health checks, metrics, ingest adapters, and REST APIs. `[limits]` applies to its connections, too."""
 
     host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
-    port: Annotated[Port, about("Port to listen on; 0 takes any free one.")] = 8081
+    port: Annotated[Port, about("Port to listen on; 0 = any free port.")] = 8081
     max_connections: Annotated[
         ZeroOrMore,
         about(
-            "Open connections in all; one more closes the one that is idle the longest, or is refused where none is. "
-            "0 = a quarter of the descriptors that the process may have."
+            "Maximum number of open connections. One more closes the connection that has been idle longest; if none "
+            "is idle, it is refused. 0 = a quarter of the file descriptors that the process may have."
         ),
     ] = 0
     metrics: Annotated[
-        bool, about("Whether `/metrics` shows figures for Prometheus to everybody who can reach the port.")
+        bool, about("Whether `/metrics` shows metrics for Prometheus to everybody who can reach the port.")
     ] = True
     paths: Paths = ("/",)
     tls: CertificateSection = CertificateSection()

@@ -29,15 +29,15 @@ class ServerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     foreign_sessions: Annotated[
         Literal["refused", "lost"],
         about(
-            "Requests for sessions of another `node`: `refused` with errors 21 and 11, after which clients give up, "
-            "because their requests are led to the wrong server; `lost` with error 20, after which they open new "
-            "sessions, because a balancer has led them here from a node that is gone."
+            "How to answer requests for sessions of another `node`. `refused`: with errors 21 and 11, which say that "
+            "requests reach the wrong server; clients give up. `lost`: with error 20; clients open new sessions, as "
+            "they should if a balancer has sent them here because their node is gone."
         ),
     ] = "refused"
     data_dir: Annotated[
         Line,
         Meta(extra={"allowed": "a directory path"}),
-        about("Directory for everything kept on disk; created when missing."),
+        about("Directory for everything that is kept on disk; created if it does not exist."),
     ] = "./penstock-data"
     server_tokens: Annotated[
         Literal["full", "minimal"],
@@ -46,45 +46,50 @@ class ServerSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     workers: Annotated[
         Workers,
         about(
-            "Processes that clients are connected to, on the same ports, beside one for everything else. 0 = one"
-            " process for all."
+            "Number of processes that serve clients, on the same ports, in addition to one process for everything "
+            "else. 0 = one process for all."
         ),
     ] = 0
     stall_millis: Annotated[
         ZeroOrMore,
-        about("An event loop that does not turn for this long is logged, with the adapter and its stack. 0 = never."),
+        about(
+            "If the event loop is blocked for this long, the log says so, with the adapter and its stack. 0 = never."
+        ),
     ] = 1000
 
 
 class LogSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The log, one event a line, on standard error, in a file, or both."""
+    """The log, one line for each event, on standard error, in a file, or both."""
 
-    level: Annotated[Level, about("Events below this level are not written.")] = "info"
-    format: Annotated[Literal["text", "json"], about("`text` to be read by people, `json` for an object a line.")] = (
+    level: Annotated[Level, about("Events below this level are not logged.")] = "info"
+    format: Annotated[Literal["text", "json"], about("`text` for people, `json` for one JSON object per line.")] = (
         "text"
     )
     levels: Annotated[
         Mapping[Line, Level],
         Meta(extra={"allowed": 'a table of categories in quotes and levels, such as { "penstock.doors" = "debug" }'}),
-        about("Other levels for single categories, and for all below them; the longest name that fits counts."),
+        about("Levels for single categories and all categories below them; the longest name that matches applies."),
     ] = {}
     max_repeats: Annotated[
         ZeroOrMore,
-        about("The same warning or error is written this often in 10 s; more are counted in one line. 0 = unlimited."),
+        about(
+            "How often the same warning or error is logged within 10 s; further ones are only counted, in one "
+            "line. 0 = unlimited."
+        ),
     ] = 20
     stderr: Annotated[bool, about("Whether the log goes to standard error; `false` needs a `file`.")] = True
     file: Annotated[
         OptionalLine,
         Meta(extra={"allowed": "the path of a file in a directory that exists, or empty"}),
-        about("File that the log goes to as well. SIGHUP opens it again if it was moved. Empty = none."),
+        about("File to which the log is written, too. SIGHUP opens it again if it was moved. Empty = none."),
     ] = ""
     file_bytes: Annotated[
         ZeroOrMore,
-        about("A file that would get larger is renamed to `FILE.1`, and a new one is begun. 0 = never."),
+        about("Before the file grows beyond this size, it is renamed to `FILE.1` and a new one is started. 0 = never."),
     ] = 10_485_760
     file_count: Annotated[
         Annotated[int, Meta(ge=0, le=1000)],
-        about("Older files that are kept, `FILE.1` the latest. 0 = a file that is full is emptied."),
+        about("Number of older files to keep; `FILE.1` is the latest. 0 = none: a full file is emptied."),
     ] = 5
 
     def __post_init__(self) -> None:
@@ -100,7 +105,7 @@ class DemoSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     enabled: Annotated[
         bool,
-        about("Whether the demo adapter sets are served. With adapter sets of one's own the default is `false`."),
+        about("Whether the demo adapter sets are served. If you configure adapter sets, the default is `false`."),
     ] = True
     pace: Annotated[
         float,

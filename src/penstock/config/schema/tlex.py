@@ -25,18 +25,18 @@ class TlexLimitsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What a session may do before it is ended; clients are told all but the last."""
 
     keep_alive_millis: Annotated[
-        Positive, about("A session that nothing is received from for this long is ended (with 10 % slack).")
+        Positive, about("A session from which nothing is received for this long, plus 10 %, is ended.")
     ] = 5_000
     clock_difference_millis: Annotated[
-        Positive, about("The most that the peer's clock may be off, on average over the next key's time.")
+        Positive, about("Largest deviation of the peer's clock, on average over the time of the next key.")
     ] = 3_000
     clock_difference_seconds: Annotated[Positive, about("The time over which clock differences are averaged.")] = 60
     payloads_per_second: Annotated[
-        Positive, about("Payloads received a second, on average over the next key's time.")
+        Positive, about("Payloads received per second, on average over the time of the next key.")
     ] = 1_200
     payloads_seconds: Annotated[Positive, about("The time over which payloads are averaged.")] = 5
     kilobytes_per_second: Annotated[
-        Positive, about("KB (1024 bytes) of payloads received a second, on average over the next key's time.")
+        Positive, about("KB (1024 bytes) of payloads received per second, on average over the time of the next key.")
     ] = 120
     kilobytes_seconds: Annotated[Positive, about("The time over which KB are averaged.")] = 5
     max_identifiers: Annotated[
@@ -45,13 +45,13 @@ class TlexLimitsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TlexTlcSection(TlexLimitsSection, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits of sessions of type `TLC`: what a session may do before it is ended; clients are told all but the last."""
+    """Limits of sessions of type `TLC`; a session that exceeds them is ended. Clients are told all but the last."""
 
     payloads_per_second: Annotated[
-        Positive, about("Payloads received a second, on average over the next key's time.")
+        Positive, about("Payloads received per second, on average over the time of the next key.")
     ] = 12
     kilobytes_per_second: Annotated[
-        Positive, about("KB (1024 bytes) of payloads received a second, on average over the next key's time.")
+        Positive, about("KB (1024 bytes) of payloads received per second, on average over the time of the next key.")
     ] = 60
     max_identifiers: Annotated[
         Positive, about("Controllers that one session may ask for; a request for more is refused.")
@@ -69,60 +69,64 @@ class TlexMonitorSection(TlexLimitsSection, frozen=True, kw_only=True, forbid_un
 class TlexSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The TLEX door: payloads between traffic-light controllers, brokers and monitors. REST is on the API port."""
 
-    enabled: Annotated[bool, about("Whether the door is open: its TCP ports, and `/api/v1` on the API port.")] = False
+    enabled: Annotated[bool, about("Whether TLEX is enabled: its TCP ports, and `/api/v1` on the API port.")] = False
     host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
-    port: Annotated[Port, about("Port for sessions of security mode `NONE`; 0 takes any free one.")] = 8090
-    tls_port: Annotated[Port, about("Port for sessions of security mode `TLSv1.2`; 0 takes any free one.")] = 8091
-    certificate: Annotated[
-        OptionalPath, about("File of the certificate chain, with an RSA key; empty offers no TLS.")
-    ] = ""
+    port: Annotated[Port, about("Port for sessions of security mode `NONE`; 0 = any free port.")] = 8090
+    tls_port: Annotated[Port, about("Port for sessions of security mode `TLSv1.2`; 0 = any free port.")] = 8091
+    certificate: Annotated[OptionalPath, about("File with the certificate chain, with an RSA key; empty = no TLS.")] = (
+        ""
+    )
     private_key: Annotated[
         OptionalPath,
-        about("File of the certificate's private key, not encrypted; needed when `certificate` is set."),
+        about("File with the certificate's private key, not encrypted; required if `certificate` is set."),
     ] = ""
     announced_host: Annotated[
-        OptionalHost, about("Host that clients are told to connect to; empty: `host`, or the one of their request.")
+        OptionalHost, about("Host that clients are told to connect to; empty = `host`, or the host of their request.")
     ] = ""
     store: Annotated[
         OptionalLine,
         Meta(extra={"allowed": 'a database URL such as "postgresql+psycopg://host/name", or empty'}),
-        about("Database of accounts, tokens, controllers and past sessions; empty: `data_dir/store.db`."),
+        about("Database of accounts, tokens, controllers and past sessions; empty = `data_dir/store.db`."),
     ] = ""
     journal: Annotated[bool, about("Whether all payloads go into the journal.")] = False
     journal_policy: Annotated[
         Literal["ack", "interval", "off"],
-        about("When they are on the disk: `ack` at once, `interval` soon, `off` when the system likes."),
+        about(
+            "When they are written to the disk: `ack` at once, `interval` soon, `off` when the operating system "
+            "decides."
+        ),
     ] = "interval"
     token_millis: Annotated[
-        Positive, about("A session must be connected within this time, or it is gone with its token.")
+        Positive, about("A session whose client does not connect within this time is deleted, with its token.")
     ] = 5_000
     handshake_millis: Annotated[
-        Positive, about("A connection that has not shown a token within this time is closed.")
+        Positive, about("A connection that has not sent a token within this time is closed.")
     ] = 5_000
     timestamps_millis: Annotated[Positive, about("Time between two requests for the timestamps of a peer.")] = 15_000
     reconnect_millis: Annotated[
-        Positive, about("Time that clients have to leave when the server goes down, from Reconnect to Bye.")
+        Positive, about("Time that clients have to disconnect when the server shuts down, from Reconnect to Bye.")
     ] = 2_000
     queue_frames: Annotated[
-        Positive, about("Payloads that may wait for a slow receiver; beyond it the oldest are dropped and counted.")
+        Positive, about("Payloads that may wait for a slow receiver; beyond this, the oldest are dropped and counted.")
     ] = 10_000
     queue_bytes: Annotated[
         int,
         Meta(ge=65_539, le=LARGEST),
-        about("Bytes that may wait for a slow receiver; beyond it the oldest payloads are dropped and counted."),
+        about("Bytes that may wait for a slow receiver; beyond this, the oldest payloads are dropped and counted."),
     ] = 1_048_576
     max_strangers: Annotated[
         Positive,
         about(
-            "Connections that have not shown a token; one more closes the oldest of them. "
-            "Never more than an eighth of the descriptors that the process may have."
+            "Connections that have not sent a token yet; one more closes the oldest of them. Never more than an "
+            "eighth of the file descriptors that the process may have."
         ),
     ] = 1_000
     poll_millis: Annotated[
-        Positive, about("How often the database is looked at for controllers and tokens that others have changed.")
+        Positive,
+        about("How often the database is checked for controllers and tokens that other processes have changed."),
     ] = 2_000
     session_log_days: Annotated[
-        ZeroOrMore, about("Entries of sessions that ended longer ago are deleted. 0 = never.")
+        ZeroOrMore, about("Entries of sessions that ended longer ago than this are deleted. 0 = never.")
     ] = 90
     tlc: TlexTlcSection = TlexTlcSection()
     broker: TlexBrokerSection = TlexBrokerSection()
