@@ -45,13 +45,15 @@ Host = Annotated[str | None, typer.Option("--host", metavar="HOST", help="Addres
 Port = Annotated[str | None, typer.Option("--port", metavar="PORT", help="Streaming port; 0 means any free port.")]
 ApiPort = Annotated[str | None, typer.Option("--api-port", metavar="PORT", help="API port; 0 means any free port.")]
 DataDir = Annotated[
-    str | None, typer.Option("--data-dir", metavar="DIR", help="Directory for everything kept on disk.")
+    str | None, typer.Option("--data-dir", metavar="DIR", help="Directory for everything that is kept on disk.")
 ]
 LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error.")]
 Workers = Annotated[
     str | None,
     typer.Option(
-        "--workers", metavar="N", help="Processes that share the clients, for more than one core; 0 means one for all."
+        "--workers",
+        metavar="N",
+        help="Number of processes that serve clients, to use several cores; 0 means one process for all.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]

@@ -84,7 +84,7 @@ class Launch:
         try:
             self._loaded = self._loaded.again()
         except ConfigError as error:
-            log.warning("the configuration has changed again and is wrong now", reason=str(error))
+            log.warning("the configuration has changed again and is now invalid", reason=str(error))
             return
         change_levels(self._loaded.config.log.level, self._loaded.config.log.levels)
 

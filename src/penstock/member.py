@@ -46,7 +46,7 @@ def join(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = Fal
             while not (term := HubTerm(loaded, Terminal(beside, names_page))).serve():
                 log.info("this hub stands by again")
             if term.rival is not None:
-                raise StartError(f"the hub {term.rival!r} has come after this one, and there can be only one")
+                raise StartError(f"the hub {term.rival!r} was started after this one, and there can be only one")
     except StartError as error:
         log.error("cannot start", reason=str(error))
         return left(1)
@@ -115,7 +115,7 @@ class HubTerm:
             # Whoever wanted to write something at the end could not, because it is another's by now.
             if not self._is_ousted:
                 raise
-            log.warning("this hub did not end in good order", reason=f"{type(error).__name__}: {error}")
+            log.warning("this hub did not shut down properly", reason=f"{type(error).__name__}: {error}")
         finally:
             await tenure.close()
 

@@ -92,7 +92,7 @@ def test_what_the_server_refuses_is_one_line_and_exit_code_1(site: AdminSite) ->
         (["block", "planet"], "scope = 'planet': input should be 'all', 'adapter_set' or 'user'"),
         (["reload"], "this server runs inside another program, which starts and stops it"),
         (["tlex", "sessions"], "TLEX is not served: tlex.enabled is false"),
-        (["level", "penstock", "loud"], "'loud' is no level; expected one of debug, info, warning, error"),
+        (["level", "penstock", "loud"], "'loud' is not a level; expected one of debug, info, warning, error"),
     ):
         result = admin(site, *arguments)
         assert (result.exit_code, result.stdout, result.stderr) == (FAILED, "", f"penstock: {line}\n")
@@ -100,7 +100,7 @@ def test_what_the_server_refuses_is_one_line_and_exit_code_1(site: AdminSite) ->
 
 def test_a_wrong_login_and_a_role_without_the_right_are_told(site: AdminSite) -> None:
     wrong = admin(site, "sessions", password="guess")
-    assert (wrong.exit_code, wrong.stderr) == (FAILED, "penstock: no such user, or another password\n")
+    assert (wrong.exit_code, wrong.stderr) == (FAILED, "penstock: unknown user or wrong password\n")
     viewer = admin(site, "block", "all", user="eve")
     assert (viewer.exit_code, viewer.stderr.count("\n")) == (FAILED, 1)
     assert "this needs admin" in viewer.stderr

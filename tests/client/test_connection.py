@@ -436,7 +436,7 @@ def test_a_reader_that_is_too_slow_loses_the_oldest_and_is_told_how_many() -> No
 def test_names_must_be_names(server: BackgroundServer, items: list[str] | str) -> None:
     async def test() -> None:
         async with client_of(server) as client:
-            with pytest.raises(ValueError, match="is no list of names"):
+            with pytest.raises(ValueError, match="is not a list of names"):
                 client.subscribe(items, "x")
 
     run(test())

@@ -102,7 +102,7 @@ def test_a_server_that_falls_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> 
                 assert (await reports.next()).connected
                 await asyncio.to_thread(proxy.stall)
                 lost = await reports.next()
-                assert lost.reason.startswith("nothing was heard from the server for ")
+                assert lost.reason.startswith("nothing was received from the server for ")
                 # Since it was last heard, not since that was noticed: the keep-alive time and more lie between.
                 assert time.time() - lost.since > 0.2
 

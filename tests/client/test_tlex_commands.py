@@ -307,7 +307,7 @@ def test_a_hub_that_cannot_be_reached_is_told_in_one_line(
 def test_a_token_that_cannot_be_one_is_refused_without_being_shown(place: Place) -> None:
     common = ("--domain", "test", "--api", place.api)
     code, _, err = place.run("tlex", "receive", "NLZH0023", *common, token="sec\nret")
-    assert (code, err) == (2, "penstock: the token has characters that no token has, or is empty\n")
+    assert (code, err) == (2, "penstock: the token is empty, or has characters that are not allowed in tokens\n")
 
 
 def test_whoever_reads_the_payloads_may_leave(place: Place) -> None:

@@ -149,7 +149,9 @@ def test_a_server_that_is_going_down_is_told(secure: BackgroundServer) -> None:
     gate = secure.server.gate
     secure.call(setattr, gate, "draining", True)
     try:
-        assert obstacle(f"http://127.0.0.1:{secure.port}").startswith("it lets nobody in for now (HTTP status 503), ")
+        assert obstacle(f"http://127.0.0.1:{secure.port}").startswith(
+            "it accepts no clients at the moment (HTTP status 503), "
+        )
     finally:
         secure.call(setattr, gate, "draining", False)
 

@@ -37,8 +37,8 @@ def run(*arguments: str) -> Found:
     ("arguments", "code", "words"),
     [
         (["TEST", "a", *FIELDS, "--mode", "FAST"], 2, "--mode is 'FAST'; it must be one of MERGE, DISTINCT, COMMAND"),
-        (["TEST", "a", "--fields", " "], 2, "--fields: ' ' is no list of names"),
-        (["TEST", "a b", *FIELDS], 2, "ITEM: ['a b'] is no list of names"),
+        (["TEST", "a", "--fields", " "], 2, "--fields: ' ' is not a list of names"),
+        (["TEST", "a b", *FIELDS], 2, "ITEM: ['a b'] is not a list of names"),
         (["TEST", "a\udcff", *FIELDS], 2, "ITEM is not UTF-8"),
         (["TEST", "a", *FIELDS, "--count", "0"], 2, "--count is 0; expected 1 or more"),
         (["TEST", "a", *FIELDS, "--max-frequency", "-1"], 2, "--max-frequency is -1; expected a number above 0"),

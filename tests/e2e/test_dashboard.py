@@ -197,11 +197,11 @@ def test_a_listener_with_a_name_serves_the_dashboard_and_its_page_is_known(
 
 def test_a_wrong_login_is_told_and_another_attempt_works(site: AdminSite, watch: Watch) -> None:
     log_in(watch.page, site.api_port, password="wrong")
-    expect(watch.page.locator("#login-problem")).to_contain_text("no such user, or another password")
+    expect(watch.page.locator("#login-problem")).to_contain_text("unknown user or wrong password")
     expect(watch.page.locator("#board")).to_be_hidden()
     expect(watch.page.locator("#password")).to_have_value("")
     fill_in(watch.page, "bob", "bob-secret")
-    expect(watch.page.locator("#login-problem")).to_contain_text("bob has no role here")
+    expect(watch.page.locator("#login-problem")).to_contain_text("bob has no role for administration")
     fill_in(watch.page, "root", "root-secret")
     wait_until_live(watch.page)
     expect(watch.page.locator("#who")).to_have_text("root (admin)")

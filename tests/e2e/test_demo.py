@@ -159,10 +159,10 @@ def test_a_pipeline_that_ends_by_itself_is_started_again_a_few_times(said: Said)
     one = companion(said, "import sys; sys.exit(1)")
     one.start("http://127.0.0.1:1")
     assert said.wait(3) == [
-        "pipeline: has failed; it is started again in 0.01 s. Why: spark.log",
-        "pipeline: has failed; it is started again in 0.02 s. Why: spark.log",
-        "pipeline: has failed, 3 times in a row, and stays stopped; the demo goes on without it: no candles, no movers,"
-        " no history. Why: spark.log. To try again, start the demo again",
+        "pipeline: has failed; it restarts in 0.01 s. Why: spark.log",
+        "pipeline: has failed; it restarts in 0.02 s. Why: spark.log",
+        "pipeline: has failed, 3 times in a row, and stays stopped; the demo continues without it: no candles, no "
+        "movers, no history. Why: spark.log. To try again, start the demo again",
     ]
     one.stop()
     assert len(said.lines) == 3
@@ -174,7 +174,7 @@ def test_a_pipeline_that_was_killed_comes_back(said: Said, tmp_path: Path, capfd
     one = companion(said, die_once + OBEDIENT)
     one.start("http://127.0.0.1:1")
     until_up(capfd)
-    told = "was killed, perhaps because memory ran out; it is started again in 0.01 s. Why: spark.log"
+    told = "was killed, perhaps because memory ran out; it restarts in 0.01 s. Why: spark.log"
     assert said.lines == [f"pipeline: {told}"]
     one.stop()
     assert said.lines[1:] == ["pipeline: stopping…"]
@@ -183,7 +183,7 @@ def test_a_pipeline_that_was_killed_comes_back(said: Said, tmp_path: Path, capfd
 def test_one_that_was_well_for_a_while_has_all_its_tries_again(said: Said) -> None:
     one = companion(said, "import sys; sys.exit(1)", Again(first=0.01, last=0.02, tries=1, well=0.0))
     one.start("http://127.0.0.1:1")
-    assert set(said.wait(5)) == {"pipeline: has failed; it is started again in 0.01 s. Why: spark.log"}
+    assert set(said.wait(5)) == {"pipeline: has failed; it restarts in 0.01 s. Why: spark.log"}
     one.stop()
 
 
@@ -191,13 +191,13 @@ def test_one_that_was_well_for_a_while_has_all_its_tries_again(said: Said) -> No
     ("code", "told"),
     [
         (2, "cannot run as it is configured, as it said above"),
-        (0, "was stopped from outside"),
+        (0, "was stopped by another process"),
     ],
 )
 def test_a_pipeline_that_would_end_again_is_not_started_again(said: Said, code: int, told: str) -> None:
     one = companion(said, f"import sys; sys.exit({code})")
     one.start("http://127.0.0.1:1")
-    assert said.wait() == [f"pipeline: {told}; the demo goes on without it"]
+    assert said.wait() == [f"pipeline: {told}; the demo continues without it"]
     one.stop()
     assert len(said.lines) == 1
 

@@ -179,7 +179,10 @@ WRONG = [
     ('file = "missing/penstock.log"', 'log.file = "missing/penstock.log": expected a file in a directory that exists'),
     ('file = "data"', 'log.file = "data": expected a file, and this is none'),
     ("stderr = false", "log.stderr = false: expected true, or log.file to be set as well"),
-    ('levels = { "penstock.door" = "debug" }', "'penstock.door' is no category; expected penstock, penstock.adapters"),
+    (
+        'levels = { "penstock.door" = "debug" }',
+        "'penstock.door' is not a category; expected penstock, penstock.adapters",
+    ),
     ('levels = { "penstock.doors" = "loud" }', "expected a table of categories in quotes and levels, such as"),
     ('levels = { penstock.doors = "debug" }', "expected a table of categories in quotes and levels, such as"),
     ('levels = { "penstock.library.websockets" = "debug" }', "because it would log passwords"),
@@ -206,7 +209,8 @@ def test_a_file_that_another_server_writes_stops_the_start(logging_server: Loggi
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert (
-        json.loads(line)["reason"] == f"the log file {logging_server.file} cannot be opened: another process writes it"
+        json.loads(line)["reason"]
+        == f"the log file {logging_server.file} cannot be opened: another process is writing it"
     )
 
 

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(3 * PATIENCE)]
             ("backfill", "candles", *RANGE),
             130,
             "",
-            "penstock: stopped; what was not published yet is published by the same command again\n",
+            "penstock: stopped; to publish the rest, run the same command again\n",
         ),
     ],
     ids=["run", "backfill"],

@@ -59,7 +59,7 @@ def test_a_damaged_frame_in_the_middle_stays_is_told_and_costs_nothing_else(disk
     end = disk.size(segment_name(1))
     scribe.append(columns(5))
     disk.flip(segment_name(1), (middle + 100) * 8)
-    damage = Damage(segment_name(1), middle, end - middle, 6, 10, "no whole frame where one must be")
+    damage = Damage(segment_name(1), middle, end - middle, 6, 10, "no complete frame where one is expected")
     found = recover(disk)
     assert (found.next, found.cut_bytes, found.damages) == (16, 0, [damage])
     assert "records 6 to 10 missing" in str(damage)

@@ -39,7 +39,7 @@ def walk(data: bytes, *, expected: int = 1, last: int | None = None, kind: str |
 
 
 def hole(position: int, length: int, first: int, last: int | None) -> Damage:
-    return Damage("s", position, length, first, last, "no whole frame where one must be")
+    return Damage("s", position, length, first, last, "no complete frame where one is expected")
 
 
 def test_whole_frames_come_in_order() -> None:
@@ -102,7 +102,7 @@ def test_beyond_the_last_committed_record_nothing_is_looked_at() -> None:
 
 def test_what_is_missing_up_to_the_last_committed_record_is_told() -> None:
     end = len(frame(1))
-    assert walk(frame(1), last=9) == [(1, 2), Damage("s", end, 0, 3, 9, "the file ends too early")]
+    assert walk(frame(1), last=9) == [(1, 2), Damage("s", end, 0, 3, 9, "the file is truncated")]
     assert walk(frame(1) + b"x", last=9) == [(1, 2), hole(end, 1, 3, 9)]
 
 

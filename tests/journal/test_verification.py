@@ -156,7 +156,7 @@ def test_revisions_that_are_behind_are_told(whole: Path) -> None:
 
 def test_a_missing_mark_is_told(whole: Path) -> None:
     (whole / "mark").unlink()
-    assert [damage.what for damage in look(whole).damages] == ["there are segments and no mark"]
+    assert [damage.what for damage in look(whole).damages] == ["there are segments, but no mark"]
 
 
 def test_a_journal_is_good_while_it_is_written(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_lines_are_whole_in_their_order_and_no_more_files_are_kept_than_asked_fo
 
 def test_a_second_process_does_not_write_the_same_file(path: Path) -> None:
     held = LogFile(path, 0, 5)
-    with pytest.raises(OSError, match="another process writes it"):
+    with pytest.raises(OSError, match="another process is writing it"):
         LogFile(path, 0, 5)
     held.close()
     LogFile(path, 0, 5).close()
@@ -130,11 +130,11 @@ def test_a_folder_that_is_gone_is_told_once_and_lines_go_on_when_it_is_back(path
     folder.rename(tmp_path / "moved")
     for number in range(10):
         logged.write(f"line {number} of those in the old file")
-    assert [told["event"] for told in logged.told()] == ["log file cannot be moved away, it grows on"]
+    assert [told["event"] for told in logged.told()] == ["log file cannot be renamed, it keeps growing"]
     assert logged.told()[0]["reason"] == "No such file or directory"
     assert len(events(tmp_path / "moved" / "penstock.log")) == 11
     logged.writer.reopen()
-    assert logged.told()[-1]["event"] == "log file cannot be opened again, the old one goes on"
+    assert logged.told()[-1]["event"] == "log file cannot be opened again, the old one is still written"
     folder.mkdir()
     logged.writer.reopen()
     logged.write("in the new folder")
@@ -166,7 +166,7 @@ def test_a_rotation_that_fails_half_way_drops_no_file(path: Path, monkeypatch: p
         ["2"],
         ["1"],
     ]
-    assert [told["event"] for told in logged.told()] == ["log file cannot be moved away, it grows on"]
+    assert [told["event"] for told in logged.told()] == ["log file cannot be renamed, it keeps growing"]
     logged.writer.close()
 
 

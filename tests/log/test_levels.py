@@ -94,7 +94,7 @@ def test_a_category_that_does_not_exist_is_refused_with_those_that_do(category: 
     log.configure("info", "text")
     before = log.levels()
     with pytest.raises(
-        LevelError, match=r"is no category; expected penstock, .*penstock\.doors, .*penstock\.kernel"
+        LevelError, match=r"is not a category; expected penstock, .*penstock\.doors, .*penstock\.kernel"
     ) as raised:
         log.set_level(category, "debug")
     assert str(raised.value).isprintable()
@@ -103,7 +103,7 @@ def test_a_category_that_does_not_exist_is_refused_with_those_that_do(category: 
 
 @pytest.mark.parametrize("level", ["", "DEBUG", "trace", "10", "warn\n"])
 def test_a_level_that_does_not_exist_is_refused_with_those_that_do(level: str) -> None:
-    with pytest.raises(LevelError, match="is no level; expected one of debug, info, warning, error"):
+    with pytest.raises(LevelError, match="is not a level; expected one of debug, info, warning, error"):
         log.set_level("penstock.doors", level)
 
 

@@ -106,7 +106,7 @@ def test_status_shows_the_queries_of_a_data_directory(tmp_path: Path) -> None:
         found = json.loads(run("pipeline", "status", "--data-dir", "here", "--json").stdout)
     assert shown[1].split()[:2] == ["candles", "running"]
     assert shown[2].split()[:2] == ["movers", "gone"]
-    assert "the process 1 that ran it is gone; last heard of 2026-01-31T12:00:00.000Z" in shown[3]
+    assert "the process 1 that ran it has ended; last update 2026-01-31T12:00:00.000Z" in shown[3]
     assert [(each["name"], each["batch"], each["lag_events"], each["gone"]) for each in found] == [
         ("candles", 12, 3, False),
         ("movers", None, None, True),

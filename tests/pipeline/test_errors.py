@@ -82,7 +82,7 @@ FULL = ENDED + "java.io.IOException: No space left on device"
         (NOT_FOUND, "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: nix."),
         (COLUMN, "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `nope` cannot be resolved."),
         (MEMORY, "Spark ran out of memory; pipeline.memory gives it more"),
-        (SLOW, "a Python worker did not come up within the 10 seconds that Spark gives it: the machine is too busy"),
+        (SLOW, "a Python worker did not start within Spark's time-out of 10 seconds: the machine is too busy"),
         (DIED, "a Python worker died, perhaps because memory ran out"),
         (FULL, "a disk that Spark writes to is full"),
         ("no more than this", "no more than this"),

@@ -59,7 +59,7 @@ def test_a_query_has_the_name_that_its_checkpoint_has(tmp_path: Path) -> None:
     (tmp_path / "a b" / "metadata").write_text(json.dumps({"id": "some-id"}))
     assert query_id(str(tmp_path / "a b"), None) == "some-id"  # type: ignore[arg-type]  # not asked for
     assert query_id(f"file://{tmp_path}/a%20b", None) == "some-id"  # type: ignore[arg-type]
-    with pytest.raises(PipelineError, match="does not tell the query's id"):
+    with pytest.raises(PipelineError, match="does not contain the query's id"):
         query_id(str(tmp_path), None)  # type: ignore[arg-type]
 
 

@@ -330,7 +330,7 @@ def test_a_query_that_was_cut_off_when_spark_died_is_not_told_apart(
     assert world.result.result(PATIENCE) == SPARK_GONE
     found = world.found("any")
     assert found is not None
-    assert (found.status.state, found.status.reason) == ("failed", "Spark has ended by itself")
+    assert (found.status.state, found.status.reason) == ("failed", "Spark has ended unexpectedly")
     assert "refused" not in caplog.text
 
 

@@ -248,12 +248,12 @@ def test_a_server_that_is_away_is_told_once_and_when_it_is_back(
     give("a-token-that-is-wrong")
     publish_until(REFUSED)
     give(TOKEN)
-    publish_until("server takes figures in again")
+    publish_until("server accepts figures again")
     publisher.close()
     assert [record.message for record in caplog.records if record.name == "penstock.pipeline.progress"] == [
         UNREACHED,
         REFUSED,
-        "server takes figures in again",
+        "server accepts figures again",
     ]
 
 

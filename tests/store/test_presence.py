@@ -57,7 +57,7 @@ def test_a_store_that_has_vanished_stops_the_start_until_the_note_is_deleted(tmp
     (tmp_path / "data" / "store.db").unlink()
     again = Started(tmp_path)
     assert (again.is_ready, again.code) == (False, 1)
-    assert re.search(r"cannot start reason=.*store\.db is missing, though it was made here; put it back", again.log)
+    assert re.search(r"cannot start reason=.*store\.db is missing, although it was created here; restore it", again.log)
     assert not (tmp_path / "data" / "store.db").exists()
     done = run(tmp_path, "tlex", "account", "list", "--data-dir", "data")
     assert done.returncode == 1
@@ -77,7 +77,7 @@ def test_a_store_that_is_damaged_in_the_middle_stops_the_start(tmp_path: Path) -
     before = path.read_bytes()
     found = Started(tmp_path)
     assert (found.is_ready, found.code) == (False, 1)
-    assert re.search(r"cannot start reason=.*store\.db is damaged .*put it back from a backup", found.log)
+    assert re.search(r"cannot start reason=.*store\.db is damaged .*restore it from a backup", found.log)
     assert path.read_bytes() == before
 
 

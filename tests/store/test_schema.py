@@ -33,7 +33,9 @@ def test_a_database_keeps_its_key(connection: Connection) -> None:
 def test_a_database_of_a_newer_version_is_left_alone(store: Store, connection: Connection, url: str) -> None:
     connection.execute(text(f"UPDATE penstock_store SET version = {schema.VERSION + 1}"))
     connection.commit()
-    with pytest.raises(WrongSchema, match=f"has layout {schema.VERSION + 1}; this version knows up to"):
+    with pytest.raises(
+        WrongSchema, match=f"has layout {schema.VERSION + 1}; this version of Penstock knows layouts up to"
+    ):
         Store.open(url)
 
 

@@ -55,7 +55,7 @@ class AdminApi:
             refusal = answer["error"] if status >= http.HTTPStatus.BAD_REQUEST else None
         except (ValueError, KeyError, TypeError):
             raise AdminRefused(
-                status, f"HTTP {status}, which is not the answer of a Penstock server; expected its API port"
+                status, f"HTTP {status}, which is not an answer of a Penstock server; expected its API port"
             ) from None
         if refusal is not None:
             raise AdminRefused(status, str(refusal))

@@ -24,16 +24,16 @@ DEFAULT_API = "http://127.0.0.1:8081"
 
 NO_LIMIT = "unlimited"
 
-Session = Annotated[str, typer.Argument(metavar="SESSION", help="As lists and logs show it.")]
+Session = Annotated[str, typer.Argument(metavar="SESSION", help="Session, as lists and logs show it.")]
 Number = Annotated[int, typer.Argument(metavar="N", help="The number of the subscription.", min=1)]
 Limit = Annotated[str, typer.Argument(metavar="LIMIT", help="A number, `unlimited`, or `reset`.")]
 Scope = Annotated[str, typer.Argument(metavar="SCOPE", help="all, adapter_set or user.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the adapter set or the user.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, as the server has sent it.")]
-Entries = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=500, help="At most so many.")]
-Offset = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Leave out so many at the beginning.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the adapter set or the user.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, as the server sent it.")]
+Entries = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=500, help="Maximum number of entries.")]
+Offset = Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Number of entries to skip.")]
 
-app = typer.Typer(help="Look into a running server and steer it.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Inspect and control a running server.", no_args_is_help=True, rich_markup_mode=None)
 tlex_app = typer.Typer(help="The sessions of the TLEX hub.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(tlex_app, name="tlex")
 
@@ -47,14 +47,14 @@ def login(
         str, typer.Option("--api", envvar="PENSTOCK_ADMIN_API", metavar="URL", help="The server's API port.")
     ] = DEFAULT_API,
     user: Annotated[
-        str, typer.Option("--user", envvar="PENSTOCK_ADMIN_USER", metavar="NAME", help="Who you are.")
+        str, typer.Option("--user", envvar="PENSTOCK_ADMIN_USER", metavar="NAME", help="Your user name.")
     ] = "admin",
     # Not as an option: what is on a command line everybody on the machine can see.
     password_stdin: Annotated[
         bool,
         typer.Option(
             "--password-stdin",
-            help="Read the password from standard input, in place of PENSTOCK_ADMIN_PASSWORD or a prompt.",
+            help="Read the password from standard input instead of PENSTOCK_ADMIN_PASSWORD or a prompt.",
         ),
     ] = False,
     ca: Authorities = None,
@@ -137,8 +137,10 @@ def _cell(value: object) -> str:
 @app.command()
 def sessions(
     context: typer.Context,
-    user: Annotated[str | None, typer.Option("--of", metavar="USER", help="Those of one user.")] = None,
-    adapter_set: Annotated[str | None, typer.Option("--set", metavar="SET", help="Those of one adapter set.")] = None,
+    user: Annotated[str | None, typer.Option("--of", metavar="USER", help="Only those of this user.")] = None,
+    adapter_set: Annotated[
+        str | None, typer.Option("--set", metavar="SET", help="Only those of this adapter set.")
+    ] = None,
     limit: Entries = 100,
     offset: Offset = 0,
     as_json: Json = False,
@@ -179,7 +181,9 @@ def session(context: typer.Context, name: Session, as_json: Json = False) -> Non
 @app.command()
 def items(
     context: typer.Context,
-    adapter_set: Annotated[str | None, typer.Option("--set", metavar="SET", help="Those of one adapter set.")] = None,
+    adapter_set: Annotated[
+        str | None, typer.Option("--set", metavar="SET", help="Only those of this adapter set.")
+    ] = None,
     limit: Entries = 100,
     offset: Offset = 0,
     as_json: Json = False,
@@ -209,8 +213,10 @@ def adapters(context: typer.Context, as_json: Json = False) -> None:
 def end(
     context: typer.Context,
     name: Session,
-    code: Annotated[int | None, typer.Option("--code", metavar="N", help="32, 48, or your own, 0 or below.")] = None,
-    message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="What the client is told.")] = None,
+    code: Annotated[
+        int | None, typer.Option("--code", metavar="N", help="32, 48, or your own code, 0 or below.")
+    ] = None,
+    message: Annotated[str | None, typer.Option("--message", metavar="TEXT", help="Message for the client.")] = None,
 ) -> None:
     """End a session."""
     given = {"code": code, "message": message}
@@ -295,7 +301,7 @@ def drain(
         float | None, typer.Option("--seconds", metavar="N", min=0, help="End sessions evenly within this time.")
     ] = None,
     stop: Annotated[bool, typer.Option("--stop", help="Stop the process when no session is left.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Let clients in again.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the drain.")] = False,
 ) -> None:
     """Let nobody in before a stop; sessions end within a time, or go by themselves."""
     if cancel:
@@ -329,7 +335,7 @@ def levels(context: typer.Context, as_json: Json = False) -> None:
 @app.command()
 def level(
     context: typer.Context,
-    category: Annotated[str, typer.Argument(metavar="CATEGORY", help="Such as penstock.doors.")],
+    category: Annotated[str, typer.Argument(metavar="CATEGORY", help="Category, such as penstock.doors.")],
     wanted: Annotated[str, typer.Argument(metavar="LEVEL", help="debug, info, warning, error, or `reset`.")],
 ) -> None:
     """Set the log level of a category, or reset it to that of the configuration."""

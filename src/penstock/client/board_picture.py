@@ -85,7 +85,7 @@ def _head(board: FigureBoard) -> list[tuple[str, str]]:
             "",
         ),
         (
-            f"process    {get('CPU.PERCENT'):.0f} % of a processor, {size(get('MEMORY.RSS'))}, "
+            f"process    {get('CPU.PERCENT'):.0f} % of a core, {size(get('MEMORY.RSS'))}, "
             f"{count(get('THREADS'))} threads, "
             f"{count(get('DESCRIPTORS.OPEN'))} of {count(get('DESCRIPTORS.LIMIT'))} descriptors",
             "",

@@ -170,7 +170,7 @@ class BoardScreen:
 
     def _picture(self) -> Group:
         width, height = self._console.size
-        title = f"{_title(self._title)}   q leave, s order of sessions, i order of items"
+        title = f"{_title(self._title)}   q quit, s order of sessions, i order of items"
         if not self._report:
             return picture(self._board, title, width, *shares(self._board, height))
         report = Text(f"penstock: {plain(self._report)}", "bold red" if self._is_stale else "green", no_wrap=True)

@@ -12,7 +12,7 @@ import typer
 from penstock.client.admin_commands import Json, ask, login, print_json, print_table
 
 app = typer.Typer(
-    help="Look at the processes of a running server.", no_args_is_help=True, rich_markup_mode=None, callback=login
+    help="Show the processes of a running server.", no_args_is_help=True, rich_markup_mode=None, callback=login
 )
 
 

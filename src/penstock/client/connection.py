@@ -344,7 +344,7 @@ class Client:
                 async with asyncio.timeout(patience):
                     message = await socket.recv()
             except TimeoutError:
-                raise Unreachable(f"nothing was heard from the server for {patience:g} s") from None
+                raise Unreachable(f"nothing was received from the server for {patience:g} s") from None
             self._heard = asyncio.get_running_loop().time()
             if not isinstance(message, str):
                 raise ProtocolError("A binary message")

@@ -25,8 +25,9 @@ def reason(error: Exception, address: str, proxy: Proxy) -> str:
     if isinstance(error, InvalidStatus):
         status = error.response.status_code
         if status == UNAVAILABLE:
-            return f"it lets nobody in for now (HTTP status {status}), because it is going down or has too many clients"
-        return f"it answers with HTTP status {status}; expected a WebSocket, which is at the streaming port of a server"
+            why = "because it is about to stop or has too many clients"
+            return f"it accepts no clients at the moment (HTTP status {status}), {why}"
+        return f"it answers with HTTP status {status}; expected a WebSocket, as the streaming port of a server has"
     if isinstance(error, InvalidMessage):
         if isinstance(error.__cause__, EOFError):
             hint = "" if address.startswith("wss:") else "; a port with TLS needs https:// or wss://"

@@ -20,7 +20,7 @@ def obstacle(error: BaseException) -> str:
         return f"its certificate is not accepted: {error.verify_message.rstrip('.')}"
     if isinstance(error, ssl.SSLError):
         if error.reason in _NO_TLS:
-            return "it does not speak TLS at this port; https:// and wss:// are for ports that do"
+            return "this port does not use TLS; https:// and wss:// are for ports that do"
         return f"TLS has failed: {(error.reason or str(error)).replace('_', ' ').lower()}"
     if isinstance(error, socket.gaierror):
         return f"the host name cannot be resolved: {error.strerror}"

@@ -14,13 +14,13 @@ from penstock.client.admin_commands import Entries, Json, Offset, ask, login, pr
 from penstock.terminal import FAILED, complaint
 
 app = typer.Typer(
-    help="Look at devices and push subscriptions of a running server.",
+    help="Show devices and push subscriptions of a running server.",
     no_args_is_help=True,
     rich_markup_mode=None,
     callback=login,
 )
 
-Device = Annotated[str, typer.Argument(metavar="DEVICE", help="Its id, as `penstock push devices` shows it.")]
+Device = Annotated[str, typer.Argument(metavar="DEVICE", help="Id of the device, as `penstock push devices` shows it.")]
 
 
 @app.command()
@@ -37,10 +37,10 @@ def applications(context: typer.Context, as_json: Json = False) -> None:
 def devices(
     context: typer.Context,
     application: Annotated[
-        str | None, typer.Option("--application", metavar="NAME", help="Those of one application.")
+        str | None, typer.Option("--application", metavar="NAME", help="Only those of this application.")
     ] = None,
     status: Annotated[
-        str | None, typer.Option("--status", metavar="STATUS", help="Those that are ACTIVE, or SUSPENDED.")
+        str | None, typer.Option("--status", metavar="STATUS", help="Only those that are ACTIVE, or SUSPENDED.")
     ] = None,
     limit: Entries = 100,
     offset: Offset = 0,
@@ -55,7 +55,7 @@ def devices(
 @app.command()
 def subscriptions(
     context: typer.Context,
-    device: Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="Those of one device.")] = None,
+    device: Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="Only those of this device.")] = None,
     limit: Entries = 100,
     offset: Offset = 0,
     as_json: Json = False,
@@ -72,7 +72,9 @@ def send_test(
     device: Device,
     payload: Annotated[
         str | None,
-        typer.Option("--payload", metavar="JSON", help="What to send; by default a line of text for its platform."),
+        typer.Option(
+            "--payload", metavar="JSON", help="JSON to send; by default a line of text in the format of its platform."
+        ),
     ] = None,
 ) -> None:
     """Send a notification to a device at once, and say what its provider has answered."""

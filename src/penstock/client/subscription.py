@@ -144,5 +144,5 @@ def names(given: Sequence[str] | str) -> tuple[str, ...]:
     """A list of names, or a text with spaces between them."""
     found = tuple(given.split() if isinstance(given, str) else given)
     if not found or any(not name or " " in name for name in found):
-        raise ValueError(f"{given!r} is no list of names; expected at least one, without spaces in it")
+        raise ValueError(f"{given!r} is not a list of names; expected at least one name, without spaces in it")
     return found

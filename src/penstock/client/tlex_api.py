@@ -50,7 +50,7 @@ class TlexApi:
         self._port = ApiPort(url, BASE, TIMEOUT, TlexUnreachable, context)
         if not (token.isascii() and token.isprintable() and token.strip() == token and token):
             # Which ones is not said: what is wrong with it may be the end of another secret.
-            raise ValueError("the token has characters that no token has, or is empty")
+            raise ValueError("the token is empty, or has characters that are not allowed in tokens")
         self._login = {"X-Authorization": token}
 
     async def create(

@@ -31,7 +31,7 @@ ROWS = 10
 def top(
     adapter_set: Annotated[str, typer.Argument(metavar="SET", help="The adapter set with the monitor adapter.")],
     adapter: Annotated[
-        str, typer.Option("--adapter", metavar="NAME", help="The name of that data adapter in the set.")
+        str, typer.Option("--adapter", metavar="NAME", help="The name of the monitor adapter in the set.")
     ] = "MONITOR",
     url: StreamUrl = STREAM_PORT,
     ca: Authorities = None,
@@ -45,10 +45,10 @@ def top(
         str | None, typer.Option("--sort-items", metavar="ORDER", help="Items by events, total or subscribers.")
     ] = None,
     rows: Annotated[
-        int, typer.Option("--rows", metavar="N", help="Rows of each table, where it is not a terminal.")
+        int, typer.Option("--rows", metavar="N", help="Rows of each table, if the output is not a terminal.")
     ] = ROWS,
-    once: Annotated[bool, typer.Option("--once", help="Print the figures once and leave.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object a line, once a second.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the figures once and exit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line, once a second.")] = False,
 ) -> None:
     """Show the figures of a running server: statistics, the slowest and busiest sessions, the hottest items.
 

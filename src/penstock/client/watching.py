@@ -34,11 +34,12 @@ def watch(
     user: UserName = None,
     password: Password = None,
     max_frequency: Annotated[
-        float | None, typer.Option("--max-frequency", metavar="N", help="At most so many updates a second of an item.")
+        float | None,
+        typer.Option("--max-frequency", metavar="N", help="Maximum number of updates per second of each item."),
     ] = None,
-    snapshot: Annotated[bool, typer.Option("--snapshot/--no-snapshot", help="Begin with what is known.")] = True,
-    count: Annotated[int | None, typer.Option("--count", metavar="N", help="Leave after so many updates.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, an object a line.")] = False,
+    snapshot: Annotated[bool, typer.Option("--snapshot/--no-snapshot", help="Begin with the current values.")] = True,
+    count: Annotated[int | None, typer.Option("--count", metavar="N", help="Exit after this many updates.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
     """Watch items live. On a terminal a table of their values, otherwise a line for each update.
 

@@ -51,7 +51,7 @@ class Fence:
 
     def check(self) -> None:
         if not self.holds():
-            raise Fenced("another process may own the journal by now; whether the last records are in it is not known")
+            raise Fenced("another process may own the journal now; it is not known whether the last records are in it")
 
     def _write(self, disk: Disk, state: str) -> None:
         replace_file(disk, OWNER_NAME, [f"{self.epoch} {state}\n".encode()])
@@ -100,7 +100,7 @@ class FencedDisk:
         except DirectoryInUse:
             if OWNER_NAME not in self._disk.names():
                 raise
-            _log.warning("a process that is not the owner any more still holds the journal", epoch=self._fence.epoch)
+            _log.warning("a process that is no longer the owner still has the journal open", epoch=self._fence.epoch)
             return _NoLock()
 
     def _own(self, name: str) -> str:

@@ -309,7 +309,7 @@ class Journal:
                     self._fence.leave(self._disk)
             self._end("the journal is closed")
         except Fenced as error:
-            _log.error("the journal is another's by now, and nothing more is written", reason=str(error))
+            _log.error("another process owns the journal now; nothing more is written", reason=str(error))
             self._end(str(error), Fenced)
         except OSError as error:
             _log.error("journal not sealed", reason=str(error))
@@ -400,7 +400,7 @@ class Journal:
             with self._change:
                 self._failure = None
                 waiters = self._take_room_waiters()
-            _log.warning("journal goes on", sequence=self._next, lost_records=self.lost_records)
+            _log.warning("journal continues", sequence=self._next, lost_records=self.lost_records)
             for waiter in waiters:
                 waiter.set_result(None)
             return

@@ -75,7 +75,7 @@ def scan(
             if position < end:
                 frame = _frame_at(window, position, end, salt, expected, wanted)
             missing = last if frame is None else frame.header.first - 1
-            yield Damage(name, bad, position - bad, expected, missing, "no whole frame where one must be")
+            yield Damage(name, bad, position - bad, expected, missing, "no complete frame where one is expected")
             if frame is None:
                 return
         elif frame.header.first > expected:
@@ -86,7 +86,7 @@ def scan(
         expected = frame.header.last + 1
         position += frame.header.span
     if last is not None and expected <= last:
-        yield Damage(name, position, 0, expected, last, "the file ends too early")
+        yield Damage(name, position, 0, expected, last, "the file is truncated")
 
 
 def _frame_at(

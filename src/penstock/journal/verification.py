@@ -62,7 +62,7 @@ class _Look:
             if MARK_NAME in self._disk.names():
                 found.damages.append(MARK_DAMAGED)
             elif segments:
-                found.damages.append(Damage(MARK_NAME, 0, 0, 0, -1, "there are segments and no mark"))
+                found.damages.append(Damage(MARK_NAME, 0, 0, 0, -1, "there are segments, but no mark"))
         else:
             segments = [base for base in segments if base <= mark.segment]
             if mark.segment not in segments:

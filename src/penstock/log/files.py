@@ -134,7 +134,9 @@ class SteadyFile:
         try:
             self._file.reopen()
         except OSError as error:
-            self._say(self._made("log file cannot be opened again, the old one goes on", reason=error.strerror))
+            self._say(
+                self._made("log file cannot be opened again, the old one is still written", reason=error.strerror)
+            )
 
     def close(self) -> None:
         self._file.close()
@@ -147,7 +149,7 @@ class SteadyFile:
             self._stuck = False
         except OSError as error:
             if not self._stuck:
-                self._say(self._made("log file cannot be moved away, it grows on", reason=error.strerror))
+                self._say(self._made("log file cannot be renamed, it keeps growing", reason=error.strerror))
             self._stuck = True
 
     def _made(self, event: str, **fields: object) -> str:
@@ -161,7 +163,7 @@ def _opened(path: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise OSError(errno.EBUSY, "another process writes it", str(path)) from None
+        raise OSError(errno.EBUSY, "another process is writing it", str(path)) from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             os.close(descriptor)

@@ -31,7 +31,7 @@ class LevelError(ValueError):
 def check_level(category: str, level: str) -> None:
     """Raise a LevelError unless the category may have the level."""
     if level not in LEVELS:
-        raise LevelError(f"{level!r} is no level; expected one of {', '.join(LEVELS)}")
+        raise LevelError(f"{level!r} is not a level; expected one of {', '.join(LEVELS)}")
     _check_category(category)
     library = category.removeprefix(f"{LIBRARY}.").partition(".")[0]
     if category.startswith(LIBRARY) and library in TALKATIVE and LEVELS[level] < LEVELS[TALKATIVE_LEVEL]:
@@ -51,7 +51,7 @@ def _check_category(category: str) -> None:
             return
     rooms = sorted(path.stem for path in _PACKAGE.iterdir() if (path / "__init__.py").exists() or path.suffix == ".py")
     known = ", ".join(f"{WHOLE}.{room}" for room in rooms if not room.startswith("_"))
-    raise LevelError(f"{category!r} is no category; expected {WHOLE}, {known}, a module of these, or {LIBRARY}.NAME")
+    raise LevelError(f"{category!r} is not a category; expected {WHOLE}, {known}, a module of these, or {LIBRARY}.NAME")
 
 
 class Levels:

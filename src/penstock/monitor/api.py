@@ -31,7 +31,7 @@ def build_api(
         status, body = live()
         return JSONResponse(body, status)
 
-    @app.get("/ready", summary="Whether the server takes clients, and what is wrong")
+    @app.get("/ready", summary="Whether the server accepts clients, and what is wrong")
     async def answer_ready() -> JSONResponse:
         status, body = ready()
         return JSONResponse(body, status)
@@ -44,7 +44,7 @@ def build_api(
 
 
 def _add_metrics(app: FastAPI, figures: Callable[[], Iterable[Family]]) -> None:
-    @app.get("/metrics", summary="All figures, for Prometheus", response_class=PlainTextResponse)
+    @app.get("/metrics", summary="All metrics, for Prometheus", response_class=PlainTextResponse)
     async def answer_metrics(request: Request) -> Response:
         format = chosen_format(request.headers.get("accept"))
         # The format says more than the type of a response class could.

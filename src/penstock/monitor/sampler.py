@@ -74,7 +74,7 @@ class Sampler:
             try:
                 listener(self.latest)
             except Exception:
-                log.exception("a listener to statistics failed")
+                log.exception("a listener for statistics failed")
         return self.latest
 
     # -- what figures say -----------------------------------------------------------------------------------------

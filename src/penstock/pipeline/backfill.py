@@ -85,7 +85,7 @@ def past_events(
         raise BadOption(f"since is {since.isoformat()}, which is not before until, {until.isoformat()}")
     sequence, files = (0, []) if source == "journal" else _lake(place.lake)
     if source == "lake" and not files:
-        raise BadOption(f"there is no lake in {place.lake}; source = journal reads what is not there yet")
+        raise BadOption(f"there is no lake in {place.lake}; source = journal reads events that are not in a lake yet")
     parts = []
     if files:
         lake = spark.read.schema(EVENTS).parquet(*files)

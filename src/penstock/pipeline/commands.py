@@ -46,7 +46,7 @@ app = typer.Typer(help="Run Spark jobs over the journal.", no_args_is_help=True,
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        "--config", metavar="FILE", help="Configuration file (TOML), the server's own. Without it none is read."
+        "--config", metavar="FILE", help="The server's configuration file (TOML). Without this option no file is read."
     ),
 ]
 DataDir = Annotated[str | None, typer.Option("--data-dir", metavar="DIR", help="The server's data directory.")]
@@ -59,8 +59,10 @@ LogLevel = Annotated[str | None, typer.Option("--log-level", metavar="LEVEL", he
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 
 
-Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Events at or after it: 2026-01-31T12:00:00Z.")]
-Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Events before it.")]
+Since = Annotated[
+    str, typer.Option("--since", metavar="TIME", help="Events at or after this time: 2026-01-31T12:00:00Z.")
+]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Events before this time.")]
 
 
 @app.command("list")
@@ -100,7 +102,9 @@ def run(
     config: ConfigFile = None,
     data_dir: DataDir = None,
     api: Api = None,
-    once: Annotated[bool, typer.Option("--once", help="Process what the journal has now, and exit.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process everything that is in the journal now, and exit.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the server has created its journal.")] = False,
     log_level: LogLevel = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
@@ -134,7 +138,7 @@ def backfill(
         bool, typer.Option("--publish/--print", help="Publish the result, or print it: one JSON object per row.")
     ] = True,
     again: Annotated[
-        str, typer.Option("--again", metavar="WORD", help="Publish a range once more; without it that changes nothing.")
+        str, typer.Option("--again", metavar="WORD", help="Publish a range again even if it was published before.")
     ] = "",
     master: Master = None,
     config: ConfigFile = None,
@@ -158,7 +162,7 @@ def backfill(
             lines = _apart(lambda: _backfill(settings, place, chosen, (begin, end), source, publish, again, master))
         except KeyboardInterrupt:
             streams.give_back()
-            complaint("stopped; what was not published yet is published by the same command again", INTERRUPTED)
+            complaint("stopped; to publish the rest, run the same command again", INTERRUPTED)
             # Spark ends with us; nobody needs to wait for its threads.
             os._exit(INTERRUPTED)
         except Exception as error:
@@ -171,7 +175,9 @@ def backfill(
 
 @app.command()
 def replay(
-    patterns: Annotated[list[str], typer.Argument(metavar="ENTITY-PATTERN…", help="Such as 'WELCOME/STOCKS/*'.")],
+    patterns: Annotated[
+        list[str], typer.Argument(metavar="ENTITY-PATTERN…", help="Entities, such as 'WELCOME/STOCKS/*'.")
+    ],
     since: Since,
     until: Until,
     to: Annotated[str, typer.Option("--to", metavar="SET/ADAPTER", help="The ingest adapter to publish to.")],
@@ -394,10 +400,10 @@ def _run(
         return code
     told = log.get(__name__)
     if config.pipeline.restart != "always" or once:
-        told.error("Spark has ended by itself", details=str(place.status_dir / SPARK_LOG))
+        told.error("Spark has ended unexpectedly", details=str(place.status_dir / SPARK_LOG))
         return FAILED
     told.error(
-        "Spark has ended by itself and is started again",
+        "Spark has ended unexpectedly and is started again",
         seconds=REPLACE_AFTER,
         details=str(place.status_dir / SPARK_LOG),
     )

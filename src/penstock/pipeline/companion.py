@@ -27,7 +27,7 @@ GRACE = 12.0
 # Its exit code for an error in the configuration, which a restart does not fix.
 WRONG = 2
 
-WITHOUT = "the demo goes on without it"
+WITHOUT = "the demo continues without it"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Companion:
                 return
             self._clear_away(process)
             if code == 0:
-                self._say(f"pipeline: was stopped from outside; {WITHOUT}")
+                self._say(f"pipeline: was stopped by another process; {WITHOUT}")
                 return
             if code == WRONG:
                 self._say(f"pipeline: cannot run as it is configured, as it said above; {WITHOUT}")
@@ -133,7 +133,7 @@ class Companion:
                     f" Why: {self._spark_log}. To try again, start the demo again"
                 )
                 return
-            self._say(f"{ended}; it is started again in {pause:g} s. Why: {self._spark_log}")
+            self._say(f"{ended}; it restarts in {pause:g} s. Why: {self._spark_log}")
             if self._stopping.wait(pause):
                 return
             pause = min(pause * 2, self._again.last)

@@ -64,7 +64,7 @@ _PLAIN = {
     re.compile(r"OutOfMemoryError|GC overhead limit"): "Spark ran out of memory; pipeline.memory gives it more",
     re.compile(r"No space left on device"): "a disk that Spark writes to is full",
     re.compile(r"Python worker failed to connect back"): (
-        "a Python worker did not come up within the 10 seconds that Spark gives it: the machine is too busy"
+        "a Python worker did not start within Spark's time-out of 10 seconds: the machine is too busy"
     ),
     re.compile(r"Python worker exited unexpectedly"): WORKER_DIED,
 }

@@ -252,7 +252,9 @@ class Lake:
                 actions, "append", _SCHEMA, partition_by=[BUCKET], commit_properties=properties
             )
         except CommitFailedError as error:
-            raise LakeConflict(f"the lake in {self.root} was written by somebody else meanwhile: {error}") from error
+            raise LakeConflict(
+                f"the lake in {self.root} was written by another process in the meantime: {error}"
+            ) from error
         except (OSError, DeltaError) as error:
             raise LakeFailed(
                 f"the lake in {self.root} cannot be written: {error}; nothing of this batch is in it"

@@ -199,7 +199,7 @@ class StatusPublisher:
         if event is not None and event != self._told:
             log.warning(event, api=self._place.api, reason=reason)
         elif event is None and self._told is not None:
-            log.info("server takes figures in again", api=self._place.api)
+            log.info("server accepts figures again", api=self._place.api)
         self._told = event
 
 

@@ -159,12 +159,12 @@ def query_id(checkpoint: str, df: DataFrame) -> str:
         try:
             return str(json.loads((path / "metadata").read_text(encoding="utf-8"))["id"])
         except (OSError, ValueError, KeyError) as error:
-            raise PipelineError(f"the checkpoint {checkpoint} does not tell the query's id: {error}") from None
+            raise PipelineError(f"the checkpoint {checkpoint} does not contain the query's id: {error}") from None
     # Somewhere that only Spark can read. Under Spark Connect there is no such context.
     context = getattr(df.sparkSession, "sparkContext", None)
     found = None if context is None else context.getLocalProperty(QUERY)
     if found is None:
-        raise PipelineError(f"the checkpoint {checkpoint} is not on this machine: the query's id cannot be told")
+        raise PipelineError(f"the checkpoint {checkpoint} is not on this machine, so the query's id cannot be read")
     return str(found)
 
 

@@ -172,7 +172,7 @@ class Runner:
                 break
         if not self._ending.is_set() and not self._engine.is_alive():
             # Whoever called tells it, and what becomes of it.
-            self._fail(SPARK_GONE, "Spark has ended by itself")
+            self._fail(SPARK_GONE, "Spark has ended unexpectedly")
         self._ending.set()
         self._tell_stop()
         self._close()
@@ -266,7 +266,9 @@ class Runner:
         left = [watch.status.name for watch in self._watches if watch.thread.is_alive()]
         if left:
             # Harmless: a batch that was cut off is done again, and counted once.
-            log.warning("queries are cut off in the middle of a batch, which is done again next time", queries=left)
+            log.warning(
+                "queries are stopped in the middle of a batch, which is repeated at the next start", queries=left
+            )
         if left or not self._engine.is_alive() or not self._did(self._engine.close, self._pace.stop_engine):
             self._did(self._engine.kill, 1.0)
 
@@ -426,7 +428,7 @@ class _Watch:
             if not active:
                 error = query.exception()
                 if error is None and not self._once:
-                    return PipelineError("the query ended although nobody stopped it")
+                    return PipelineError("the query ended unexpectedly")
                 if error is None:
                     self._set("stopped", None)
                 return error
@@ -454,7 +456,7 @@ class _Watch:
         self._log_at = time.monotonic() + self._pace.log
         self._logged_batch = status.batch
         log.debug(
-            "query at work",
+            "query running",
             query=status.name,
             rows_per_second=status.rows_per_second,
             lag_events=status.lag_events,

@@ -156,7 +156,7 @@ def table(found: list[Found]) -> str:
     for row, each in zip(rows, [None, *found], strict=True):
         lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
         if each is not None and each.gone:
-            lines.append(f"    the process {each.status.pid} that ran it is gone; last heard of {each.status.updated}")
+            lines.append(f"    the process {each.status.pid} that ran it has ended; last update {each.status.updated}")
         if each is not None and each.status.reason:
             lines.append(f"    {_cut(each.status.reason)}")
     return "\n".join(lines)

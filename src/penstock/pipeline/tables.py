@@ -52,7 +52,7 @@ def command_table(
     if tombstone is not None and not isinstance(df.schema[tombstone].dataType, BooleanType):
         raise BadOption(f"tombstone names the column {tombstone!r}, which is not boolean")
     if expire_after is not None and expire_after <= timedelta(0):
-        raise BadOption(f"expire_after is {expire_after}; it must be more than nothing")
+        raise BadOption(f"expire_after is {expire_after}; it must be greater than 0")
     spark = df.sparkSession
     if spark.conf.get(STATE_STORE, "") != ROCKSDB:
         raise BadOption(f"tables need {STATE_STORE} = {ROCKSDB}: set it in the session, or in [pipeline.spark]")

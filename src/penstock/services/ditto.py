@@ -88,7 +88,11 @@ class DittoService(Service):
             counter(
                 "penstock_ditto_changes_failed", "Changes that could not be written to the disk.", twins.failed_changes
             ),
-            counter("penstock_ditto_events_lost", "Live events that slow clients did not get.", service.losses.events),
+            counter(
+                "penstock_ditto_events_lost",
+                "Live events dropped because a client was too slow.",
+                service.losses.events,
+            ),
             gauge("penstock_ditto_streams", "Streams of live events, over WebSockets and HTTP.", service.listeners),
             gauge("penstock_ditto_websockets", "WebSockets of Ditto clients.", self.door.sockets),
             gauge("penstock_ditto_twins", "Things and policies.", twins.count),

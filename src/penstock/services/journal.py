@@ -83,7 +83,7 @@ class JournalService(Service):
             try:
                 self._size = await asyncio.to_thread(weigh, journal, path)
             except OSError as error:
-                log.warning("the size of the journal cannot be told", reason=str(error))
+                log.warning("the size of the journal cannot be determined", reason=str(error))
             await asyncio.sleep(SIZE_PAUSE)
 
     async def _retain(self, journal: Journal, lake: Path) -> None:
@@ -125,24 +125,34 @@ class JournalService(Service):
         journal, size = self.gatherer.journal, self._size
         return (
             counter("penstock_journal_records", "Records appended.", journal.appended_records),
-            counter("penstock_journal_commits", "Groups of records committed.", journal.committed_groups),
+            counter("penstock_journal_commits", "Commits; one commit can have many records.", journal.committed_groups),
             counter("penstock_journal_written_bytes", "Bytes written for records.", journal.written_bytes),
             counter("penstock_journal_syncs", "Syncs of the disk.", journal.syncs),
-            durations("penstock_journal_sync_seconds", "Time that a sync takes.", self._syncs),
+            durations("penstock_journal_sync_seconds", "Duration of a sync.", self._syncs),
             counter(
                 "penstock_journal_records_lost",
-                "Records that the journal refused, or took and could not write.",
+                "Records lost because the journal refused them or could not write them.",
                 self.gatherer.lost_records,
             ),
-            gauge("penstock_journal_queue_bytes", "Bytes that wait for the disk.", journal.queued_bytes),
-            gauge("penstock_journal_failed", "1 while nothing can be written, else 0.", journal.trouble is not None),
-            gauge("penstock_journal_sequence", "The last record that is committed.", journal.committed),
+            gauge("penstock_journal_queue_bytes", "Bytes waiting to be written.", journal.queued_bytes),
+            gauge(
+                "penstock_journal_failed", "1 while the journal cannot be written, else 0.", journal.trouble is not None
+            ),
+            gauge("penstock_journal_sequence", "Sequence number of the last committed record.", journal.committed),
             gauge("penstock_journal_size_bytes", "Size of all files of the journal.", size.bytes),
             gauge("penstock_journal_segments", "Segments of the journal.", size.segments),
-            gauge("penstock_journal_oldest_time_seconds", "When the oldest segment began, since 1970.", size.oldest),
-            gauge("penstock_disk_free_bytes", "Room left on the disk of the data directory.", size.free),
+            gauge(
+                "penstock_journal_oldest_time_seconds",
+                "Start time of the oldest segment, in seconds since 1970.",
+                size.oldest,
+            ),
+            gauge("penstock_disk_free_bytes", "Free space on the disk of the data directory.", size.free),
             gauge("penstock_disk_size_bytes", "Size of the disk of the data directory.", size.disk),
-            gauge("penstock_lake_sequence", "The last record that the lake has; 0 without a lake.", self._lake),
+            gauge(
+                "penstock_lake_sequence",
+                "Sequence number of the last record in the lake; 0 without a lake.",
+                self._lake,
+            ),
         )
 
 
@@ -162,7 +172,7 @@ def open_journal(path: Path, config: Config, fence: Fence | None = None) -> Jour
         return Journal(path, settings, fence=fence)
     except DirectoryInUse:
         raise StartError(
-            f"the journal {path} is being written by another process; stop that, or use another data_dir"
+            f"the journal {path} is being written by another process; stop that process, or use another data_dir"
         ) from None
     except JournalError as error:
         raise StartError(f"the journal {path} cannot be opened: {error}") from error

@@ -28,7 +28,7 @@ class LoadService(Service):
         self._limits = config.limits
         self._gate = gate
         self._timer: asyncio.TimerHandle | None = None
-        self._crowd = Episode(log, "new sessions are refused because of the load", "new sessions are let in again")
+        self._crowd = Episode(log, "new sessions are refused because of the load", "new sessions are accepted again")
 
     async def check(self) -> list[str]:
         if self._limits.max_memory_bytes and resident() is None:

@@ -92,12 +92,12 @@ class QueriesService(Service):
             labelled(Kind.GAUGE, "penstock_pipeline_queries", "Queries of the pipeline by state.", "state", states),
             gauge(
                 "penstock_pipeline_lag_seconds",
-                "How far that running query is behind the journal which is furthest behind.",
+                "Lag of the slowest running query behind the journal.",
                 max([query.lag_seconds or 0.0 for query in running], default=0.0),
             ),
             gauge(
                 "penstock_pipeline_rows_per_second",
-                "Rows that running queries take in, a second.",
+                "Rows that running queries read per second.",
                 sum([query.rows_per_second or 0.0 for query in running]),
             ),
         )

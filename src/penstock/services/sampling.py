@@ -114,7 +114,7 @@ class SamplingService(Service):
             try:
                 await self.step()
             except Exception:
-                log.exception("no statistics this time")
+                log.exception("a sample of the statistics failed")
             # Not by the time that it took; and never to make up for what was missed.
             due = max(due + SAMPLE_PAUSE, loop.time())
             await asyncio.sleep(due - loop.time())
@@ -147,31 +147,33 @@ class SamplingService(Service):
                 found += service.figures()
             except Exception:
                 self._faults += 1
-                log.exception("a service cannot say its figures", service=service.name)
+                log.exception("a service failed to report its figures", service=service.name)
         return found
 
     def figures(self) -> Iterable[Family]:
         now, people = self._process, self._population
         return (
-            info("penstock_build", "The version that runs, and its build.", build_labels()),
+            info("penstock_build", "Version and build of the server.", build_labels()),
             counter(
-                "penstock_figures_faults", "How often a part of the server could not say its figures.", self._faults
+                "penstock_figures_faults", "How often a part of the server failed to report its figures.", self._faults
             ),
-            gauge("penstock_process_start_time_seconds", "When the server was started, since 1970.", self._started),
-            gauge("penstock_process_resident_memory_bytes", "Memory of the process.", now.resident),
-            gauge("penstock_process_available_memory_bytes", "Memory that the machine can still give.", now.available),
-            counter("penstock_process_cpu_seconds", "Processor time of the process.", now.cpu_seconds),
+            gauge(
+                "penstock_process_start_time_seconds", "Start time of the server, in seconds since 1970.", self._started
+            ),
+            gauge("penstock_process_resident_memory_bytes", "Memory that the process uses.", now.resident),
+            gauge("penstock_process_available_memory_bytes", "Available memory of the machine.", now.available),
+            counter("penstock_process_cpu_seconds", "CPU time of the process.", now.cpu_seconds),
             gauge("penstock_process_threads", "Threads of the process.", now.threads),
             gauge("penstock_process_open_descriptors", "Open file descriptors.", now.descriptors),
             gauge(
                 "penstock_process_max_descriptors", "File descriptors that the process may have.", now.max_descriptors
             ),
-            durations("penstock_loop_lag_seconds", "Time by which timers of the event loop are late.", self._lags),
+            durations("penstock_loop_lag_seconds", "Lag of the event loop: how late its timers are.", self._lags),
             durations("penstock_loop_turn_seconds", "Time from one turn of the event loop to the next.", self._turns),
             labelled(
                 Kind.GAUGE,
                 "penstock_sessions_by_transport",
-                "Sessions in use by how their clients are connected.",
+                "Sessions in use by transport.",
                 "transport",
                 people.transports,
             ),
@@ -191,7 +193,7 @@ class SamplingService(Service):
             ),
             gauge(
                 "penstock_allocated_bandwidth_bytes_per_second",
-                "Sum of the bandwidth limits of those sessions that have one.",
+                "Sum of the bandwidth limits of all sessions that have one.",
                 people.allocated * KILOBITS_TO_BYTES,
             ),
         )

@@ -161,31 +161,36 @@ class SetsService(Service):
         return (
             gauge(
                 "penstock_adapters_troubled",
-                "Adapters that have failed, cannot do their work, or are not up yet.",
+                "Adapters that have failed, cannot work at the moment, or have not started yet.",
                 sum(troubled.values()),
             ),
-            of(Kind.GAUGE, "up", "1 if the adapter does its work, else 0.", {k: not v for k, v in troubled.items()}),
+            of(Kind.GAUGE, "up", "1 if the adapter works, else 0.", {k: not v for k, v in troubled.items()}),
             sum_up(Kind.COUNTER, "calls", "Calls of the adapter's methods."),
-            sum_up(Kind.COUNTER, "call_failures", "Calls that failed or took too long; a refusal is no failure."),
-            sum_up(Kind.COUNTER, "call_seconds", "Time that calls took, all together."),
-            sum_up(Kind.GAUGE, "calls_pending", "Calls under way."),
-            sum_up(Kind.GAUGE, "threads", "Threads that the adapter is called on."),
-            sum_up(Kind.GAUGE, "threads_busy", "Those of them that are in a call."),
-            sum_up(Kind.COUNTER, "thread_calls", "Calls on threads."),
-            sum_up(Kind.COUNTER, "wait_seconds", "Time that calls waited for a thread, all together."),
+            sum_up(Kind.COUNTER, "call_failures", "Calls that failed or timed out; a refusal is not a failure."),
+            sum_up(Kind.COUNTER, "call_seconds", "Total time that calls took."),
+            sum_up(Kind.GAUGE, "calls_pending", "Calls in progress."),
+            sum_up(Kind.GAUGE, "threads", "Threads for calls to the adapter."),
+            sum_up(Kind.GAUGE, "threads_busy", "Threads that are busy with a call to the adapter."),
+            sum_up(Kind.COUNTER, "thread_calls", "Calls that run in threads."),
+            sum_up(Kind.COUNTER, "wait_seconds", "Total time that calls waited for a thread."),
             of(
                 Kind.COUNTER,
                 "events",
-                "Events of a data adapter, whatever became of them.",
+                "Events that a data adapter has published, including dropped ones.",
                 {label: feed.events for label, feed in feeds.items()},
             ),
             of(
                 Kind.GAUGE,
                 "items",
-                "Items of a data adapter that somebody is subscribed to.",
+                "Items of a data adapter that have subscribers.",
                 {label: len(feed.items) for label, feed in feeds.items()},
             ),
-            of(Kind.GAUGE, "events_waiting", "Events of a data adapter's threads, not taken in yet.", waiting),
+            of(
+                Kind.GAUGE,
+                "events_waiting",
+                "Events published by threads of a data adapter that the event loop has not processed yet.",
+                waiting,
+            ),
         )
 
     def certificates(self, config: Config) -> list[Shown]:
@@ -349,4 +354,4 @@ def _demo_token(data_dir: Path) -> str:
     try:
         return kept_token(path)
     except OSError as error:
-        raise StartError(f"the pipeline's token {path} cannot be kept: {error.strerror}") from error
+        raise StartError(f"the pipeline's token cannot be stored in {path}: {error.strerror}") from error

@@ -82,23 +82,30 @@ class TlexService(Service):
         types = Counter([session.type.value for session in hub.sessions.values()])
         return (
             labelled(Kind.GAUGE, "penstock_tlex_sessions", "Sessions of TLEX clients by type.", "type", types),
-            gauge("penstock_tlex_controllers", "Traffic light controllers that are registered.", hub.registry.count),
+            gauge("penstock_tlex_controllers", "Registered traffic light controllers.", hub.registry.count),
             counter("penstock_tlex_payloads", "Payloads that clients have published.", totals.received),
-            counter("penstock_tlex_payload_bytes", "Bytes of these payloads.", totals.received_bytes),
+            counter(
+                "penstock_tlex_payload_bytes", "Bytes of payloads that clients have published.", totals.received_bytes
+            ),
             counter("penstock_tlex_payloads_sent", "Payloads sent to clients.", totals.sent),
             counter(
-                "penstock_tlex_payloads_dropped", "Payloads dropped because their receiver is slow.", totals.dropped
+                "penstock_tlex_payloads_dropped",
+                "Payloads dropped because their receiver was too slow.",
+                totals.dropped,
             ),
-            counter("penstock_tlex_payloads_unrouted", "Payloads for nobody who is connected.", totals.unrouted),
+            counter("penstock_tlex_payloads_unrouted", "Payloads for which no receiver is connected.", totals.unrouted),
             counter(
                 "penstock_tlex_payloads_refused",
-                "Payloads out of their sender's scope, of a reserved type, or too long for their receiver.",
+                "Payloads refused because they are outside their sender's scope, of a reserved type, or too long for "
+                "their receiver.",
                 totals.out_of_scope + totals.reserved + totals.oversized,
             ),
-            counter("penstock_tlex_turned_away", "Peers sent away without a right token.", hub.turned_away),
+            counter(
+                "penstock_tlex_turned_away", "Connections refused because of a missing or wrong token.", hub.turned_away
+            ),
             gauge(
                 "penstock_tlex_clock_error_seconds",
-                "By how much the clock of that peer is off which is off most.",
+                "Largest clock error of any peer.",
                 hub.clock_error() / 1000,
             ),
             gauge(

@@ -75,7 +75,7 @@ def remove_account(name: AccountName, config: ConfigFile = None, data_dir: DataD
 def add_token(
     account: AccountName,
     domain: Domain,
-    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="What it may do, such as BROKER_SYSTEM.")],
+    role: Annotated[str, typer.Option("--role", metavar="ROLE", help="Its role, such as BROKER_SYSTEM.")],
     tlc: Annotated[
         list[str] | None,
         typer.Option("--tlc", metavar="ID", help="Only for this controller; may be repeated. Default: all."),

@@ -92,7 +92,7 @@ class HubLease:
             if not connection.execute(update(hub_leases).where(*self._own()).values(alive_until=until)).rowcount:
                 raise self._ousted("another hub has taken over")
         if self.left() <= 0:
-            raise self._ousted("its lease has run out before it was renewed")
+            raise self._ousted("its lease expired before it was renewed")
         self._extend(started)
 
     def left(self) -> float:
@@ -147,7 +147,7 @@ class HubLease:
 
     def _ousted(self, why: str) -> Ousted:
         self._until = 0.0
-        return Ousted(f"Hub {self._node!r} of cluster {self._cluster!r} is not active any more: {why}")
+        return Ousted(f"Hub {self._node!r} of cluster {self._cluster!r} is no longer active: {why}")
 
     def _late(self) -> Ousted:
         # Not the end of the lease, which is found where that is kept.

@@ -24,6 +24,6 @@ def check_integrity(engine: Engine, file: str) -> None:
         found = [str(error.orig)]
     if found != ["ok"]:
         raise DamagedStore(
-            f"{file} is damaged ({'; '.join(found)}); put it back from a backup, or save what can be read with:"
+            f"{file} is damaged ({'; '.join(found)}); restore it from a backup, or save what can be read with:"
             f" sqlite3 {file} .recover"
         )

@@ -128,4 +128,4 @@ class Lease:
 
     def _deposed(self) -> Deposed:
         self._until = 0.0
-        return Deposed(f"Node {self.node!r} is not what it was: another has taken its devices, or its name")
+        return Deposed(f"Node {self.node!r} has lost its lease: another node has taken its devices, or its name")

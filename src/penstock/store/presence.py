@@ -15,7 +15,9 @@ from penstock.store.errors import Vanished
 log = get(__name__)
 
 NOTE = "store.made"
-_TEXT = f"{FILE} was made here. Without it the server does not start; to begin with an empty one, delete this note.\n"
+_TEXT = (
+    f"{FILE} was created here. Without it the server does not start; to begin with an empty one, delete this file.\n"
+)
 
 
 def check_presence(data_dir: Path) -> None:
@@ -25,12 +27,12 @@ def check_presence(data_dir: Path) -> None:
         return
     if (data_dir / NOTE).exists():
         raise Vanished(
-            f"{path} is missing, though it was made here; put it back from a backup, or delete {data_dir / NOTE}"
+            f"{path} is missing, although it was created here; restore it from a backup, or delete {data_dir / NOTE}"
             " to begin with an empty one, without all accounts, tokens, controllers and devices"
         )
     if any((data_dir / "journal").glob("*.segment")):
         log.warning(
-            "the store is new though there is a journal; if there was a store before, stop and put it back",
+            "the store is new although there is a journal; if there was a store before, stop the server and restore it",
             file=str(path),
         )
 

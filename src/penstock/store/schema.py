@@ -228,4 +228,4 @@ def check(connection: Connection) -> None:
 
 def _check_version(version: int) -> None:
     if version > VERSION:
-        raise WrongSchema(f"The database has layout {version}; this version knows up to {VERSION}")
+        raise WrongSchema(f"The database has layout {version}; this version of Penstock knows layouts up to {VERSION}")

@@ -46,7 +46,7 @@ def test_a_wrong_password_and_an_unknown_user_are_answered_alike_and_logged_with
 ) -> None:
     with caplog.at_level(logging.WARNING):
         answers = [site.ask("GET", "/me", authorization=basic(name, "guess-work")) for name in ("root", "stranger")]
-    assert [(each.status, each.error) for each in answers] == [(401, "no such user, or another password")] * 2
+    assert [(each.status, each.error) for each in answers] == [(401, "unknown user or wrong password")] * 2
     logged = [record.__dict__["fields"] for record in caplog.records if record.message == "administration refused"]
     assert [fields["user"] for fields in logged] == ["root", "stranger"]
     assert "guess-work" not in str(logged)
@@ -58,7 +58,7 @@ def test_who_goes_on_guessing_has_to_wait_and_others_do_not(site: AdminSite) -> 
         assert site.ask("GET", "/me", authorization=basic("root", "wrong")).status == 401
     waits = site.ask("GET", "/me", authorization=basic("root", "wrong"))
     assert waits.status == 429
-    assert waits.error == "too many wrong logins from this address"
+    assert waits.error == "too many failed logins from this address"
     assert int(waits.headers["retry-after"]) >= 1
     # Also with the right password, or the guess would be told by that.
     assert site.ask("GET", "/me").status == 429
@@ -87,7 +87,7 @@ def test_a_viewer_may_look_and_nothing_else(site: AdminSite) -> None:
         for method, path, body in changes:
             answer = site.ask(method, path, body, eve)
             assert answer.status == 403, (method, path)
-            assert answer.error == "user eve has the role viewer and may look; this needs admin"
+            assert answer.error == "user eve has the role viewer and may only look; this needs admin"
         assert not site.server.gate.blocks
         assert not site.server.gate.draining
         assert site.ask("GET", f"/sessions/{name}").body["is_ruled"] is False
@@ -96,7 +96,7 @@ def test_a_viewer_may_look_and_nothing_else(site: AdminSite) -> None:
 def test_a_user_without_a_role_here_may_not_even_look(site: AdminSite) -> None:
     answer = site.ask("GET", "/me", authorization=basic("bob"))
     assert answer.status == 403
-    assert answer.error == "user bob has no role here; expected admin or viewer"
+    assert answer.error == "user bob has no role for administration; expected admin or viewer"
 
 
 def test_a_token_is_as_good_as_the_password_until_it_is_given_back(site: AdminSite) -> None:
@@ -147,7 +147,7 @@ def test_a_body_that_is_too_long_is_refused(site: AdminSite) -> None:
 def test_without_a_file_of_users_nobody_may(site: AdminSite) -> None:
     answer = site.ask("GET", "/me")
     assert answer.status == 401
-    assert answer.error == "nobody may administer this server: admin.users is empty in its configuration"
+    assert answer.error == "administration is disabled: admin.users is empty in the server's configuration"
 
 
 # -- by a clock that the test moves ---------------------------------------------------------------------------------

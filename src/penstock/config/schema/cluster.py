@@ -24,7 +24,7 @@ SubjectWord = Annotated[
 
 
 class ClusterTlsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """TLS to the NATS servers. If any of these keys is set, or an address begins with `tls:`, nothing is sent without TLS."""
+    """TLS to the NATS servers. If one of these keys is set, or an address begins with `tls:`, TLS is always used."""
 
     trusted_ca: Annotated[
         OptionalPath,

@@ -96,7 +96,7 @@ class ApiCorsSection(CorsSection, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ApiSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The API port: health checks, metrics, ingest adapters, and REST APIs. `[limits]` applies to its connections, too."""
+    """The API port: health checks, metrics, ingest adapters, REST APIs. `[limits]` applies to its connections, too."""
 
     host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
     port: Annotated[Port, about("Port to listen on; 0 = any free port.")] = 8081

@@ -40,7 +40,9 @@ class DashboardAccess(MetadataAdapter):
         names = group.split()
         for name in names:
             if not name.startswith(PREFIX):
-                raise Refusal(Reason.GROUP, f"{name[:60]} is no item here; their names begin with {PREFIX}")
+                raise Refusal(
+                    Reason.GROUP, f"{name[:60]} is not an item of this adapter set; their names begin with {PREFIX}"
+                )
         return names
 
     async def snapshot_length(self, data_adapter: str, item: str) -> int:

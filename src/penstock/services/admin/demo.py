@@ -46,7 +46,7 @@ def demo_administrator(data_dir: Path) -> DemoAdministrator:
         make_directory(path.parent)
         editing.add(path, NAME, lambda before: user)
     except OSError as error:
-        raise StartError(f"the demo's administrator cannot be kept in {path}: {error.strerror}") from error
+        raise StartError(f"the demo's administrator cannot be stored in {path}: {error.strerror}") from error
     except AccessError as error:
-        raise StartError(f"the demo's administrator cannot be kept: {error}") from error
+        raise StartError(f"the demo's administrator cannot be stored: {error}") from error
     return DemoAdministrator(path, password)

@@ -67,9 +67,7 @@ class Guard:
             return
         if origin == "null" or urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
             log.warning("administration refused", origin=origin[:200], reason="a page of another origin")
-            raise AdminProblem(
-                403, "pages of another origin may not do this; api.cors.allow_origins names those that may"
-            )
+            raise AdminProblem(403, "pages of this origin may not do this; api.cors.allow_origins lists those that may")
 
 
 def _check_right(who: Administrator, scope: Scope) -> None:
@@ -77,10 +75,14 @@ def _check_right(who: Administrator, scope: Scope) -> None:
     if who.role is AdminRole.ADMIN or scope["method"] in LOOKING or path == LOGIN_PATH:
         return
     log.warning(
-        "administration refused", user=who.name, address=who.address, method=scope["method"], reason="a viewer may look"
+        "administration refused",
+        user=who.name,
+        address=who.address,
+        method=scope["method"],
+        reason="viewers may only look",
     )
     raise AdminProblem(
-        403, f"user {who.name} has the role {who.role.value} and may look; this needs {AdminRole.ADMIN.value}"
+        403, f"user {who.name} has the role {who.role.value} and may only look; this needs {AdminRole.ADMIN.value}"
     )
 
 

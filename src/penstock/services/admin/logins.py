@@ -35,7 +35,7 @@ MAX_TOKENS = 1_000
 TOKEN_BYTES = 32
 
 EXPECTED = "expected the header Authorization with Basic (user and password) or Bearer (a token from POST /login)"
-NOBODY = "nobody may administer this server: admin.users is empty in its configuration"
+NOBODY = "administration is disabled: admin.users is empty in the server's configuration"
 
 
 class AdminRole(Enum):
@@ -102,11 +102,11 @@ class Logins:
                 # Within the lock: many at once are not to get around it.
                 left = self._pauses.left(address, self._clock())
                 if left > 0:
-                    raise AdminProblem(429, "too many wrong logins from this address", retry_after=math.ceil(left))
+                    raise AdminProblem(429, "too many failed logins from this address", retry_after=math.ceil(left))
                 user = await asyncio.to_thread(self._users.check, name, password)
                 if user is None:
                     self._pauses.failed(address, self._clock())
-                    raise self._wrong(name, address, "no such user, or another password")
+                    raise self._wrong(name, address, "unknown user or wrong password")
                 self._pauses.succeeded(address)
                 return self._known(user, address)
         finally:
@@ -122,7 +122,7 @@ class Logins:
             user = await asyncio.to_thread(self._users.find, found.user)
         if found is None or user is None or user.hash != found.hash:
             self._tokens.pop(_digest(token), None)
-            raise self._wrong(None, address, "the token is unknown or has run out")
+            raise self._wrong(None, address, "the token is unknown or has expired")
         return user
 
     def _wrong(self, name: str | None, address: str, reason: str) -> AdminProblem:
@@ -136,15 +136,15 @@ class Logins:
                 return Administrator(user.name, role, address)
         self.refused += 1
         known = " or ".join([role.value for role in AdminRole])
-        log.warning("administration refused", user=user.name, address=address, reason="no role for it")
-        raise AdminProblem(403, f"user {user.name} has no role here; expected {known}")
+        log.warning("administration refused", user=user.name, address=address, reason="no role for administration")
+        raise AdminProblem(403, f"user {user.name} has no role for administration; expected {known}")
 
     async def issue(self, administrator: Administrator) -> str:
         """A new token for somebody who has logged in."""
         assert self._users is not None
         user = await asyncio.to_thread(self._users.find, administrator.name)
         if user is None:
-            raise AdminProblem(401, "the user is gone")
+            raise AdminProblem(401, "the user has been removed")
         now = self._clock()
         self._tokens = {digest: token for digest, token in self._tokens.items() if token.until > now}
         while len(self._tokens) >= MAX_TOKENS:

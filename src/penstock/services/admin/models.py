@@ -29,16 +29,20 @@ class Body(BaseModel):
 
 
 class Bandwidth(Body):
-    max_kbps: Limit | None = Field(description="The most that the session may be sent, in kbit/s; null: no limit.")
+    max_kbps: Limit | None = Field(description="Maximum bandwidth of the session, in kbit/s; null: no limit.")
 
 
 class Frequency(Body):
-    max_per_second: Limit | None = Field(description="The most updates a second for each item; null: no limit.")
+    max_per_second: Limit | None = Field(
+        description="Maximum number of updates per second for each item; null: no limit."
+    )
 
 
 class StreamInfo(BaseModel):
-    address: str = Field(description="Of the streaming port for browsers of administrators; empty: not configured.")
-    port: int = Field(description="Of the streaming port, on the host of the API port.")
+    address: str = Field(
+        description="Address of the streaming port for browsers of administrators; empty: not configured."
+    )
+    port: int = Field(description="The streaming port, on the host of the API port.")
     tls_port: int | None = Field(description="The same with TLS; null: there is none.")
 
 
@@ -48,7 +52,8 @@ class Ending(Body):
         Field(
             ge=-2_147_483_648,
             le=48,
-            description="32, or 48 to have the client open another session at once, or a code of your own, 0 or below.",
+            description="32; or 48, so that the client opens a new session at once; or your own code, which is 0 or "
+            "below.",
         ),
     ] = 32
     message: Text = "The session was closed by an administrator"
@@ -56,13 +61,13 @@ class Ending(Body):
 
 class Blocking(Body):
     scope: Annotated[BlockScope, Field(strict=False)]
-    name: Annotated[Text, Field(description="Of the adapter set or the user; empty for the scope `all`.")] = ""
+    name: Annotated[Text, Field(description="Name of the adapter set or the user; empty for the scope `all`.")] = ""
 
 
 class Draining(Body):
     seconds: Annotated[
         Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] | None,
-        Field(description="SessionList are ended evenly within this time; null: they go by themselves."),
+        Field(description="Sessions are ended evenly within this time; null: they are not ended."),
     ] = None
     stop: Annotated[bool, Field(description="Whether the process stops when no session is left.")] = False
 
@@ -72,7 +77,7 @@ class LevelSetting(Body):
         description="A category of the log, such as `penstock.doors`."
     )
     level: Annotated[str, Field(max_length=20)] | None = Field(
-        description="debug, info, warning or error; null: what the configuration says."
+        description="debug, info, warning or error; null: the level of the configuration."
     )
 
 
@@ -91,17 +96,17 @@ class Who(BaseModel):
 
 class LoginInfo(Who):
     token: str = Field(description="For the header `Authorization: Bearer`.")
-    seconds: float = Field(description="How long it is good.")
+    seconds: float = Field(description="How long the token is valid.")
 
 
 class SessionInfo(BaseModel):
-    session: str = Field(description="What logs show of its identifier; nobody can use the session with it.")
+    session: str = Field(description="The part of its identifier that logs show; it is not enough to join the session.")
     user: str | None
     adapter_set: str
     address: str
     transport: str = Field(description="websocket, websocket-polling, http-streaming, http-polling or none.")
-    library: str | None = Field(description="The client library, as it calls itself.")
-    seconds: float = Field(description="How long it has been open.")
+    library: str | None = Field(description="The client library, as it identifies itself.")
+    seconds: float = Field(description="Time since it was opened.")
     max_kbps: float | None
     is_ruled: bool = Field(description="Whether an administrator has set the bandwidth.")
     subscriptions: int
@@ -129,7 +134,7 @@ class SessionDetail(SessionInfo):
 
 
 class SessionList(BaseModel):
-    total: int = Field(description="How many there are that fit; the list has a part of them.")
+    total: int = Field(description="Number of all that match; the list has only a part of them.")
     sessions: list[SessionInfo]
 
 
@@ -169,24 +174,26 @@ class DrainInfo(BaseModel):
 
 
 class NodeInfo(BaseModel):
-    name: str = Field(description="As logs and figures call it: `hub`, `w1`, or the name of a node.")
+    name: str = Field(description="Its name in logs and metrics: `hub`, `w1`, or the name of a node.")
     node: str = Field(description="What the identifiers of its sessions end with.")
-    role: str = Field(description="single, hub, edge, or both for a hub that has clients of its own.")
+    role: str = Field(description="single, hub, edge, or both for a hub that also serves clients.")
     version: str
-    since_ms: int = Field(description="Since when the hub has it, or has been there; in milliseconds since 1970.")
-    answers: bool = Field(description="Whether it has answered in the last seconds.")
+    since_ms: int = Field(
+        description="When an edge connected to the hub, or the hub started; in milliseconds since 1970."
+    )
+    answers: bool = Field(description="Whether it has answered within the last seconds.")
     sessions: int
     items: int
-    lag_millis: float | None = Field(description="Between the hub's last question and its answer; null: none yet.")
+    lag_millis: float | None = Field(description="Round-trip time of the hub's last request; null: no answer yet.")
 
 
 class ClusterInfo(BaseModel):
-    epoch: str | None = Field(description="A number that grows with every hub that is active; null: there is no hub.")
+    epoch: str | None = Field(description="A number that increases with every new active hub; null: there is no hub.")
     nodes: list[NodeInfo]
 
 
 class ReloadInfo(BaseModel):
-    new: list[str] = Field(description="Adapter sets that are started.")
+    new: list[str] = Field(description="Adapter sets that are being started.")
     changed: list[str]
     gone: list[str]
     needs_restart: list[str] = Field(description="Keys whose change has no effect before a restart.")
@@ -216,8 +223,10 @@ class TlexSessionList(BaseModel):
 class PushApplicationInfo(BaseModel):
     platform: str
     application: str
-    held_back: str | None = Field(description="Why nothing is sent to its devices: its credentials are not accepted.")
-    public_key: str | None = Field(description="What pages give to the browser, for Web Push.")
+    held_back: str | None = Field(
+        description="Why nothing is sent to its devices: the provider does not accept its credentials."
+    )
+    public_key: str | None = Field(description="Public key that pages pass to the browser, for Web Push.")
 
 
 class PushDeviceInfo(BaseModel):

@@ -59,22 +59,22 @@ from penstock.services.admin.steering import Steering
 
 PREFIX = "/api/admin"
 
-DESCRIPTION = "Look into a running Penstock server and steer it. Every request needs a login."
+DESCRIPTION = "Inspect and control a running Penstock server. Every request needs a login."
 
 # Entries of a list in one answer, so that making it does not hold up the event loop.
 MAX_ENTRIES = 500
 
 # What any request may be answered with, beside what it is for.
 REFUSALS = {
-    400: "The request is not HTTP as it should be.",
+    400: "The request is not valid HTTP.",
     401: "The login is missing or wrong.",
-    403: "The user's role does not allow this, or it comes from a page of another origin.",
+    403: "The user's role does not allow this, or the request comes from a page of another origin.",
     413: "The body is too long.",
     422: "A value is not allowed; the text names it.",
     429: "Too many wrong logins; try again later.",
 }
-NOT_FOUND = {404: "There is no such thing."}
-CONFLICT = {409: "It cannot be done as things are."}
+NOT_FOUND = {404: "It does not exist."}
+CONFLICT = {409: "It is not possible in the current state."}
 
 
 # Named and not given as a model: FastAPI would make a validator of each, two hundred at every start, and use none.
@@ -100,7 +100,7 @@ async def _part(
 By = Annotated[Administrator, Depends(_who)]
 InPart = Annotated[ListPart, Depends(_part)]
 Filter = Annotated[str | None, Query(max_length=1_000)]
-SessionName = Annotated[str, Path(description="What logs and lists show of the session's identifier.")]
+SessionName = Annotated[str, Path(description="The part of the session's identifier that logs and lists show.")]
 Number = Annotated[int, Path(ge=1, le=2**31, description="The number of the subscription.")]
 
 
@@ -163,15 +163,15 @@ def _add_login(app: FastAPI, logins: Logins) -> None:
     async def me(who: By) -> Who:
         return Who(user=who.name, role=who.role)
 
-    @app.post(LOGIN_PATH, summary="Get a token in place of the password")
+    @app.post(LOGIN_PATH, summary="Get a token to use instead of the password")
     async def login(who: By) -> LoginInfo:
         token = await logins.issue(who)
         return LoginInfo(user=who.name, role=who.role, token=token, seconds=logins.token_seconds)
 
-    @app.delete(LOGIN_PATH, summary="Give the token back", status_code=204, responses=_documented(CONFLICT))
+    @app.delete(LOGIN_PATH, summary="Revoke the token", status_code=204, responses=_documented(CONFLICT))
     async def logout(request: Request) -> None:
         if not logins.forget(request.headers.get("authorization")):
-            raise AdminProblem(409, "the request was made with a password; there is no token to give back")
+            raise AdminProblem(409, "the request was made with a password; there is no token to revoke")
 
 
 def _add_sessions(app: FastAPI, steering: Steering) -> None:
@@ -194,7 +194,7 @@ def _add_sessions(app: FastAPI, steering: Steering) -> None:
 
     @app.delete(
         "/sessions/{session}/bandwidth",
-        summary="Have the metadata adapter decide about a session's bandwidth again",
+        summary="Reset a session's bandwidth to what the metadata adapter allows",
         responses=_documented(NOT_FOUND),
     )
     async def reset_bandwidth(who: By, session: SessionName) -> SessionInfo:
@@ -214,7 +214,7 @@ def _add_subscriptions(app: FastAPI, steering: Steering) -> None:
 
     @app.delete(
         f"{path}/frequency",
-        summary="Have the metadata adapter decide about a subscription's frequency again",
+        summary="Reset a subscription's frequency to what the metadata adapter allows",
         responses=_documented(NOT_FOUND, CONFLICT),
     )
     async def reset_frequency(who: By, session: SessionName, number: Number) -> SubscriptionInfo:
@@ -222,11 +222,11 @@ def _add_subscriptions(app: FastAPI, steering: Steering) -> None:
 
 
 def _add_lists(app: FastAPI, steering: Steering) -> None:
-    @app.get("/items", summary="The items that somebody is subscribed to, or that are journaled")
+    @app.get("/items", summary="The items that have subscribers or are journaled")
     async def items(part: InPart, adapter_set: Filter = None, data_adapter: Filter = None) -> ItemList:
         return await steering.clients.items(part, adapter_set, data_adapter)
 
-    @app.get("/adapters", summary="The adapters, and how they are")
+    @app.get("/adapters", summary="The adapters and their state")
     async def adapters() -> list[AdapterInfo]:
         return lists.adapters(steering.roster)
 
@@ -255,7 +255,7 @@ def _add_blocks(app: FastAPI, steering: Steering) -> None:
         steering.block(who, blocking.scope, blocking.name)
         return found()
 
-    @app.delete("/blocks", summary="Let them in again", responses=_documented(NOT_FOUND))
+    @app.delete("/blocks", summary="Remove a block", responses=_documented(NOT_FOUND))
     async def unblock(who: By, scope: BlockScope, name: Annotated[Text, Query()] = "") -> list[BlockInfo]:
         steering.unblock(who, scope, name)
         return found()
@@ -275,18 +275,22 @@ def _add_server(app: FastAPI, steering: Steering) -> None:
     async def draining() -> DrainInfo:
         return state()
 
-    @app.post("/drain", summary="Let nobody in, end sessions, and stop if asked to", responses=_documented(CONFLICT))
+    @app.post(
+        "/drain",
+        summary="Refuse new sessions, end open ones, and stop the server if asked to",
+        responses=_documented(CONFLICT),
+    )
     async def drain(who: By, draining: Annotated[Draining | None, Body()] = None) -> DrainInfo:
         draining = draining or Draining()
         steering.begin_drain(who, draining.seconds, draining.stop)
         return state()
 
-    @app.delete("/drain", summary="Let clients in again", responses=_documented(CONFLICT))
+    @app.delete("/drain", summary="Cancel the drain", responses=_documented(CONFLICT))
     async def cancel(who: By) -> DrainInfo:
         steering.cancel_drain(who)
         return state()
 
-    @app.get("/levels", summary="The categories of the log, each with the level from which on it is written")
+    @app.get("/levels", summary="The categories of the log and their levels")
     async def levels() -> dict[str, str]:
         return log.levels()
 
@@ -301,13 +305,13 @@ def _add_server(app: FastAPI, steering: Steering) -> None:
 
 
 def _add_stream(app: FastAPI, where: Callable[[], StreamInfo]) -> None:
-    @app.get("/stream", summary="Where the dashboard finds the streaming port")
+    @app.get("/stream", summary="The address of the streaming port, for the dashboard")
     async def stream() -> StreamInfo:
         return where()
 
 
 def _add_cluster(app: FastAPI, look: Callable[[], ClusterInfo]) -> None:
-    @app.get("/cluster", summary="The processes of the server, and how they are")
+    @app.get("/cluster", summary="The processes of the server and their state")
     async def cluster() -> ClusterInfo:
         return look()
 
@@ -328,7 +332,7 @@ def _add_tlex(app: FastAPI, steering: Steering) -> None:
 
     @app.post(
         "/tlex/sessions/{id}/reconnect",
-        summary="Ask the peer of a TLEX session to come again with a new session",
+        summary="Ask the peer of a TLEX session to reconnect with a new session",
         responses=_documented(NOT_FOUND, CONFLICT),
     )
     async def reconnect(who: By, id: str) -> TlexSessionInfo:

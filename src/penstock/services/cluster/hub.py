@@ -94,7 +94,7 @@ class HubService(Service):
         self.gate: Callable[[], GateBody] | None = None
         self._welcome_due = False
         self._timers: list[asyncio.TimerHandle] = []
-        self._nonsense = Episode(log, "an edge says what is no message", "no longer an edge that says what is none")
+        self._nonsense = Episode(log, "an edge sends invalid messages", "edges no longer send invalid messages")
 
     # -- its life cycle -------------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class HubService(Service):
         except BaseException as error:
             self._leave_kernel()
             if isinstance(error, OSError):
-                raise StartError(f"the fabric between hub and edges cannot be had: {error}") from error
+                raise StartError(f"the fabric between hub and edges cannot be opened: {error}") from error
             raise
         loop = asyncio.get_running_loop()
         self._timers = [loop.call_later(BEAT, self._beat), loop.call_later(TICK, self._tick)]
@@ -139,7 +139,7 @@ class HubService(Service):
         self._timers[0] = asyncio.get_running_loop().call_later(BEAT, self._beat)
         self.owner.beat()
         for edge in self.roll.entries.keys() - self.owner.edges.keys():
-            log.warning("edge says nothing any more", edge=edge)
+            log.warning("edge does not answer any more", edge=edge)
             self._forget(edge)
 
     def _tick(self) -> None:
@@ -239,13 +239,15 @@ class HubService(Service):
     def figures(self) -> Iterable[Family]:
         owner = self.owner
         return (
-            gauge("penstock_hub_edges", "Edges that this hub has.", len(self.roll.entries)),
-            gauge("penstock_hub_sessions", "Sessions of edges.", len(self.guests.guests)),
-            gauge("penstock_hub_items", "Items that edges have of this hub.", owner.items),
-            counter("penstock_hub_happenings", "What happened to them and was sent to edges.", owner.happenings),
+            gauge("penstock_hub_edges", "Edges connected to this hub.", len(self.roll.entries)),
+            gauge("penstock_hub_sessions", "Sessions on edges.", len(self.guests.guests)),
+            gauge("penstock_hub_items", "Items that edges get from this hub.", owner.items),
+            counter("penstock_hub_happenings", "Events of items that were sent to edges.", owner.happenings),
             counter(
-                "penstock_hub_pictures", "Items sent as a whole, because an edge had not got them yet.", owner.pictures
+                "penstock_hub_pictures",
+                "Complete states of items, sent because an edge did not have them yet.",
+                owner.pictures,
             ),
-            durations("penstock_hub_lag_seconds", "Time between a question to an edge and its answer.", self.roll.lags),
+            durations("penstock_hub_lag_seconds", "Round-trip time of requests to edges.", self.roll.lags),
             *self._fabric.figures(),
         )

@@ -85,7 +85,7 @@ class HubLinkService(Service):
         self.has_hub = False
         self._welcomed = asyncio.Event()
         self._timers: list[asyncio.TimerHandle] = []
-        self._nonsense = Episode(log, "the hub says what is no message", "no longer a hub that says what is none")
+        self._nonsense = Episode(log, "the hub sends invalid messages", "the hub no longer sends invalid messages")
 
     # -- its life cycle -------------------------------------------------------------------------------------------
 
@@ -216,10 +216,22 @@ class HubLinkService(Service):
         reader = self.reader
         return (
             gauge("penstock_edge_hub_up", "1 if this edge has a hub, else 0.", self.has_hub),
-            gauge("penstock_edge_items", "Items that this edge has of the hub.", reader.items),
-            gauge("penstock_edge_items_unanswered", "Those of them that wait for the hub.", reader.unanswered),
-            counter("penstock_edge_dropped", "What came from the hub and was of no use.", reader.dropped),
-            counter("penstock_edge_repairs", "Items brought up to date because something was missing.", reader.repairs),
+            gauge("penstock_edge_items", "Items that this edge gets from the hub.", reader.items),
+            gauge(
+                "penstock_edge_items_unanswered",
+                "Items of this edge for which the hub has not answered yet.",
+                reader.unanswered,
+            ),
+            counter(
+                "penstock_edge_dropped",
+                "Messages from the hub that were dropped, such as late ones of a hub that has been replaced.",
+                reader.dropped,
+            ),
+            counter(
+                "penstock_edge_repairs",
+                "Items updated with their complete state because a message was missing.",
+                reader.repairs,
+            ),
             *self._fabric.figures(),
         )
 

@@ -61,7 +61,7 @@ class EdgeRoll:
         self._guests = guests
         self._clock = clock
         self._wall = wall
-        self._silent = Episode(log, "an edge does not say its figures", "edges say their figures again")
+        self._silent = Episode(log, "an edge does not report its figures", "edges report their figures again")
 
     def came(self, edge: str, hello: Hello) -> None:
         found = self.entries.get(edge)

@@ -127,7 +127,7 @@ class PushEngine:
             if self._store is not None:
                 await self._thread.call(self._store.leave)
         except (StoreError, *AWAY) as error:
-            log.warning("the database of push notifications was not left in good order", reason=_reason(error))
+            log.warning("the database of push notifications was not closed properly", reason=_reason(error))
 
     async def settled(self) -> None:
         """Until all that has been decided and fired so far is persisted, or cannot be now."""
@@ -173,7 +173,7 @@ class PushEngine:
 
     @property
     def lost(self) -> int:
-        """Notifications that were given up."""
+        """Notifications that were dropped without being delivered."""
         return self._past_lost + sum(self.memory.sender.lost.values())
 
     # -- what others ask for --------------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ class PushEngine:
         if part.job is None:
             self._agenda.fire_again(part.fired)
         else:
-            text = "another server has registered the device meanwhile; try again"
+            text = "another server has registered the device in the meantime; try again"
             part.job.refuse(_unavailable(text if isinstance(error, AlreadyExists | NotOwner) else str(error)))
 
     async def _make_sure(self) -> bool:
@@ -355,7 +355,7 @@ class PushEngine:
 
     async def _begin_again(self) -> None:
         """Others have taken the devices of this node: start as a new one."""
-        log.warning("another server has taken the devices of this one over; all are read again")
+        log.warning("another server has taken over the devices of this one; all are read again")
         while True:
             try:
                 await self._load()

@@ -271,28 +271,38 @@ class PushService(Service):
         losses = {loss.value: count for loss, count in memory.sender.lost.items()}
         return (
             gauge("penstock_push_devices", "Devices that this server serves.", memory.registry.device_count),
-            gauge("penstock_push_devices_most", "The most devices so far.", engine.most_devices),
+            gauge("penstock_push_devices_most", "Maximum number of devices so far.", engine.most_devices),
             gauge("penstock_push_subscriptions", "Subscriptions of devices.", memory.registry.subscription_count),
-            gauge("penstock_push_flows", "Different things that subscriptions follow.", engine.watches.count),
+            gauge(
+                "penstock_push_flows",
+                "Different combinations of adapter, items, fields and mode that subscriptions follow.",
+                engine.watches.count,
+            ),
             gauge(
                 "penstock_push_flows_waiting",
-                "Those that cannot be followed now, because their data adapter is not there or their items are in use"
-                " in another mode.",
+                "Those of them that cannot be followed now, because their data adapter is missing or their items are "
+                "in use in another mode.",
                 engine.watches.waiting,
             ),
-            counter("penstock_push_fired", "Updates that have fired a subscription.", memory.book.fired),
+            counter("penstock_push_fired", "Updates that triggered a notification.", memory.book.fired),
             counter("penstock_push_notifications", "Notifications that providers have accepted.", engine.sent),
-            counter("penstock_push_notification_bytes", "Bytes of these notifications.", engine.sent_bytes),
-            counter("penstock_push_retries", "Attempts that failed and were tried again.", memory.sender.retried),
+            counter(
+                "penstock_push_notification_bytes",
+                "Bytes of notifications that providers have accepted.",
+                engine.sent_bytes,
+            ),
+            counter("penstock_push_retries", "Failed attempts that were repeated.", memory.sender.retried),
             labelled(
-                Kind.COUNTER, "penstock_push_notifications_lost", "Notifications that were given up.", "loss", losses
+                Kind.COUNTER,
+                "penstock_push_notifications_lost",
+                "Notifications that were dropped without being delivered.",
+                "loss",
+                losses,
             ),
-            gauge(
-                "penstock_push_waiting", "Notifications that wait, or are on their way.", memory.sender.waiting_count
-            ),
+            gauge("penstock_push_waiting", "Notifications that wait or are being sent.", memory.sender.waiting_count),
             gauge(
                 "penstock_push_applications_held",
-                "Applications whose credentials are not accepted.",
+                "Applications that are on hold because their provider does not accept their credentials.",
                 len(memory.sender.held),
             ),
             gauge(
