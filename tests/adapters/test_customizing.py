@@ -105,7 +105,7 @@ def test_an_event_that_it_fails_on_is_dropped_and_told(
     assert GuardedCustomizer("SET", "gold", mode, customizer)(given) is None
     assert given == {"key": "k", "command": "ADD", "x": "secret"}
     (record,) = caplog.records
-    assert record.getMessage() in ("customizer failed", "customizer made a bad event")
+    assert record.getMessage() in ("customizer failed", "customizer returned an invalid event")
     assert record.fields["item"] == "gold"  # type: ignore[attr-defined]
 
 

@@ -182,9 +182,9 @@ def test_what_does_not_exist_cannot_be_limited_and_what_makes_no_sense_is_told(r
     assert not running.handle.set_bandwidth("Snobody", 1.0)
     assert not running.handle.set_frequency(running.id, 7, 1.0)
     for wrong in (0, -1, True, float("nan"), float("inf"), "5"):
-        with pytest.raises(ValueError, match="is no limit; expected a number above 0, or None"):
+        with pytest.raises(ValueError, match="is not a limit; expected a number above 0, or None"):
             running.handle.set_bandwidth(running.id, wrong)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="is no limit; expected a number above 0, or None"):
+        with pytest.raises(ValueError, match="is not a limit; expected a number above 0, or None"):
             running.handle.set_frequency(running.id, 1, wrong)  # type: ignore[arg-type]
     assert running.server.subscribe(running.stream, "c", "x", "RAW", 2) == ["REQOK,2"]
     with pytest.raises(ValueError, match="Subscription 2 is unfiltered; its frequency cannot be limited"):

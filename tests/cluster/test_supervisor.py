@@ -70,7 +70,7 @@ def test_an_edge_that_cannot_be_started_is_given_up_and_the_others_go_on(tmp_pat
     (tmp_path / "die").touch()
     while "given up" not in run.log():
         assert run.process.poll() is None
-    assert "worker cannot be started and is given up worker=w1 starts=5 " in run.log()
+    assert "worker cannot be started, no further attempts worker=w1 starts=5 " in run.log()
     assert 'worker ended and is replaced worker=w1 reason="it is Monday"' in run.log()
     assert run.stop() == (0, "before stop\n")
     assert run.log().count("begun worker=w1") == 6
@@ -81,7 +81,7 @@ def test_a_hub_that_cannot_be_replaced_ends_the_server(tmp_path: Path) -> None:
     assert run.line() == "ready"
     (tmp_path / "die").touch()
     assert run.end() == (1, "before stop\n")
-    assert "worker cannot be started and is given up worker=hub starts=5 " in run.log()
+    assert "worker cannot be started, no further attempts worker=hub starts=5 " in run.log()
 
 
 @pytest.mark.parametrize("name", ["hub", "w1"])

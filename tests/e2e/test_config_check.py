@@ -99,7 +99,7 @@ CASES: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "credentials of NATS that are none": (
         '[cluster]\nrole = "edge"\nnats = ["nats://127.0.0.1:4222"]\ncredentials_file = "tokens"\n',
         short_token,
-        "tokens is no credentials file of NATS",
+        "tokens is not a NATS credentials file",
     ),
     "a database that nobody knows": (
         '[tlex]\nenabled = true\nport = 0\nstore = "nosuch://host/name"\n',

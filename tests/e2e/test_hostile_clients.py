@@ -32,7 +32,7 @@ TLEX = "[tlex]\nenabled = true\nport = 0\ntls_port = 0\n"
 
 # With the end of the logger's name: when it is over, the log says "no longer" in between.
 CROWDED = "transport.port too many connections"
-SHORTAGE = "no descriptors left, new connections have to wait"
+SHORTAGE = "no file descriptors left, new connections have to wait"
 OVER = "connections are accepted again"
 
 

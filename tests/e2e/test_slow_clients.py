@@ -96,4 +96,4 @@ def flooded(directory: Path, settings: str) -> tuple[int, str]:
 def test_memory_stays_bounded_when_many_clients_do_not_read(tmp_path: Path) -> None:
     growth, log = flooded(tmp_path, f"session.max_waiting_bytes = {LIMIT}\n")
     assert growth < MAX_GROWTH
-    assert "too much waits for slow clients" in log
+    assert "too many bytes wait for slow clients" in log

@@ -40,7 +40,9 @@ class GuardedCustomizer:
             if self._is_table:
                 _check_row(sound)
         except BadEvent as bad:
-            log.error("customizer made a bad event", adapter_set=self._adapter_set, item=self._item, reason=str(bad))
+            log.error(
+                "customizer returned an invalid event", adapter_set=self._adapter_set, item=self._item, reason=str(bad)
+            )
             return None
         except Exception:
             log.exception("customizer failed", adapter_set=self._adapter_set, item=self._item)

@@ -104,7 +104,7 @@ class ServerHandle:
 
 def _check_limit(limit: float | None) -> None:
     if limit is not None and not is_limit(limit):
-        raise ValueError(f"{limit!r} is no limit; expected a number above 0, or None for no limit")
+        raise ValueError(f"{limit!r} is not a limit; expected a number above 0, or None for no limit")
 
 
 def is_limit(value: object) -> bool:

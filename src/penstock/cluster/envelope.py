@@ -84,7 +84,7 @@ def decode_envelope(data: bytes) -> tuple[Sort, int]:
         kind, epoch = _HEAD.unpack_from(data)
         return Sort(kind), epoch
     except (struct.error, ValueError):
-        raise EnvelopeError(f"{len(data)} bytes that are no envelope") from None
+        raise EnvelopeError(f"{len(data)} bytes that are not an envelope") from None
 
 
 def decode_audience(data: bytes) -> int:

@@ -351,7 +351,7 @@ class Guests:
         for edge in self.edges.values():
             edge.caller.tick(now)
             if edge.lost_at is not None and now - edge.lost_at >= GRACE and edge.guests:
-                log.warning("an edge is lost: its sessions are over", edge=edge.name, sessions=len(edge.guests))
+                log.warning("an edge is lost: its sessions have ended", edge=edge.name, sessions=len(edge.guests))
                 edge.end_all()
             if edge.lost_at is not None and now - edge.lost_at >= FORSAKEN and not edge.forsaken:
                 edge.forsake()

@@ -89,8 +89,8 @@ class _Frames(asyncio.Protocol):
 
 def _figures(unsent: int, cuts: int) -> Iterable[Family]:
     return (
-        gauge("penstock_fabric_unsent_bytes", "Bytes between hub and edges that wait to be sent.", unsent),
-        counter("penstock_fabric_cuts", "Connections cut because the other side did not read.", cuts),
+        gauge("penstock_fabric_unsent_bytes", "Bytes waiting to be sent between hub and edges.", unsent),
+        counter("penstock_fabric_cuts", "Connections closed because the other side did not read.", cuts),
     )
 
 
@@ -143,7 +143,9 @@ class LocalHub:
         found = self._edges.get(edge)
         if found is not None and not found.send(payload):
             self._cuts += 1
-            log.warning("edge cut off because it does not read", edge=edge, unsent_bytes=MAX_UNSENT)
+            log.warning(
+                "connection to an edge closed because the edge does not read", edge=edge, unsent_bytes=MAX_UNSENT
+            )
 
     def spread(self, edges: frozenset[str], payload: bytes) -> None:
         for edge in edges:
@@ -223,7 +225,7 @@ class LocalEdge:
     def send(self, payload: bytes) -> None:
         if self._connection is not None and not self._connection.send(payload):
             self._cuts += 1
-            log.warning("the hub does not read; the connection to it is cut", unsent_bytes=MAX_UNSENT)
+            log.warning("connection to the hub closed because the hub does not read", unsent_bytes=MAX_UNSENT)
 
     def figures(self) -> Iterable[Family]:
         return _figures(0 if self._connection is None else self._connection.unsent, self._cuts)

@@ -36,7 +36,7 @@ from penstock.wire.fabric.messages import VERSION
 
 log = get(__name__)
 
-MALFORMED = "What came over NATS and could not be understood."
+MALFORMED = "Invalid messages received over NATS."
 
 # How often a hub says that it is there, and looks after its audiences; how often an edge asks whether one is.
 NEWS_SECONDS = 1.0
@@ -219,7 +219,7 @@ class NatsHub:
                 raise EnvelopeError("an edge without a subject")
         except EnvelopeError as error:
             self.malformed += 1
-            log.warning("an edge or a hub says what cannot be understood", reason=str(error))
+            log.warning("an edge or a hub sends invalid messages", reason=str(error))
 
     def _heard_of_edge(self, listener: HubListener, edge: str, kind: Sort, epoch: int, data: bytes) -> None:
         if kind is Sort.ASK:
@@ -253,11 +253,11 @@ class NatsHub:
         self._rivals.add(rival)
         # The same epoch twice is next to impossible; one of them goes even so, and both know which.
         if (epoch, news.run) > (self._epoch, self._news.run):
-            log.error("another hub of this cluster has come after this one", node=news.node, release=news.release)
+            log.error("another hub of this cluster was started after this one", node=news.node, release=news.release)
             if self._superseded is not None:
                 self._superseded(news.node, epoch)
         else:
-            log.warning("another hub of this cluster was there before, and has to stop", node=news.node)
+            log.warning("another hub of this cluster was active before, and has to stop", node=news.node)
 
     @staticmethod
     def _now() -> float:
@@ -348,7 +348,7 @@ class NatsEdge:
             if (epoch, news.run) not in self._foreign:
                 self._foreign.add((epoch, news.run))
                 log.error(
-                    "a hub of another version is there, which this edge does not understand",
+                    "there is a hub of another version, which this edge cannot use",
                     node=news.node,
                     release=news.release,
                     version=news.version,
@@ -364,7 +364,7 @@ class NatsEdge:
             self._epoch = epoch
         if not self._is_connected and self._listener is not None:
             self._is_connected = True
-            log.info("a hub is there", node=news.node, release=news.release)
+            log.info("there is a hub", node=news.node, release=news.release)
             self._listener.connected()
 
     # -- what comes ------------------------------------------------------------------------------------------------
@@ -383,7 +383,7 @@ class NatsEdge:
             # Else: a hub that this edge has not heard of yet, and will in a second.
         except EnvelopeError as error:
             self.malformed += 1
-            log.warning("a hub says what cannot be understood", reason=str(error))
+            log.warning("a hub sends invalid messages", reason=str(error))
 
     def _heard_of_hub(self, listener: EdgeListener, kind: Sort, data: bytes) -> None:
         if kind is Sort.WHOLE:

@@ -32,7 +32,7 @@ class OrderedClient(Client):
         # The original goes on without TLS, and sends its password, if the server does not insist.
         if initial_connection and self._needs_tls and not info.get("tls_required"):
             if not info.get("tls_available"):
-                raise Error("the server offers no TLS")
+                raise Error("the server does not support TLS")
             info["tls_required"] = True
         await super()._process_info(info, initial_connection)
 

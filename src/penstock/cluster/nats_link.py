@@ -103,11 +103,11 @@ class NatsLink:
     def figures(self) -> Iterable[Family]:
         return (
             gauge("penstock_fabric_up", "1 if there is a connection to NATS, else 0.", self._linked),
-            gauge(
-                "penstock_fabric_unsent_bytes", "Bytes between hub and edges that wait to be sent.", self.unsent_bytes
+            gauge("penstock_fabric_unsent_bytes", "Bytes waiting to be sent between hub and edges.", self.unsent_bytes),
+            counter("penstock_fabric_connections", "Connections to NATS that were established.", self.connections),
+            counter(
+                "penstock_fabric_dropped", "Payloads dropped because NATS was unreachable or too slow.", self.dropped
             ),
-            counter("penstock_fabric_connections", "Connections to NATS that were made.", self.connections),
-            counter("penstock_fabric_dropped", "Payloads dropped because NATS was away or too slow.", self.dropped),
         )
 
     def open(self) -> None:
@@ -135,7 +135,7 @@ class NatsLink:
         if self._queued_bytes + len(data) > MAX_UNSENT:
             kept = [each for each in self._queue if not isinstance(each, _Outgoing)]
             self.dropped += len(self._queue) - len(kept) + 1
-            log.warning("NATS is too slow, what waited for it is dropped", bytes=self._queued_bytes)
+            log.warning("NATS is too slow, waiting payloads are dropped", bytes=self._queued_bytes)
             self._queue = deque(kept)
             self._queued_bytes = 0
             return
@@ -300,7 +300,7 @@ async def _drop(client: OrderedClient) -> None:
         async with asyncio.timeout(CLOSE_SECONDS):
             await client.close()
     except Exception as error:
-        log.debug("a connection to NATS did not end in good order", reason=explain(error))
+        log.debug("a connection to NATS was not closed properly", reason=explain(error))
     finally:
         client.abort()
 
@@ -324,11 +324,11 @@ def check_access(section: ClusterSection) -> None:
     if section.credentials_file:
         found = Path(section.credentials_file).read_bytes()
         if not all(each in found for each in _CREDENTIALS):
-            raise OSError(f"{section.credentials_file} is no credentials file of NATS")
+            raise OSError(f"{section.credentials_file} is not a NATS credentials file")
     if section.nkey_file:
         seed = Path(section.nkey_file).read_bytes().strip()
         if not seed.startswith(b"SU") or not seed.isalnum():
-            raise OSError(f"{section.nkey_file} has no seed of a user's nkey, which begins with SU")
+            raise OSError(f"{section.nkey_file} does not contain the seed of a user nkey, which begins with SU")
 
 
 def tls_context(section: ClusterSection) -> ssl.SSLContext:

@@ -326,7 +326,9 @@ class Supervisor:
         if worker.ready is None:
             worker.failures += 1
         if worker.failures >= MAX_STARTS:
-            log.error("worker cannot be started and is given up", worker=worker.name, starts=worker.failures, **why)
+            log.error(
+                "worker cannot be started, no further attempts", worker=worker.name, starts=worker.failures, **why
+            )
             if worker.is_hub or not self._said_ready:
                 self._stop(1)
             return

@@ -131,7 +131,7 @@ class Tenure:
             left = max(self._lease.left(), 0.0)
             self._timer = asyncio.get_running_loop().call_later(left, self._watch)
         else:
-            self._end("the lease has run out before it was renewed")
+            self._end("the lease expired before it was renewed")
 
     def _end(self, why: str) -> None:
         if self._timer is None:
@@ -139,7 +139,7 @@ class Tenure:
         self._timer.cancel()
         self._timer = None
         self._is_over = True
-        log.error("this hub is not active any more", reason=why)
+        log.error("this hub is no longer active", reason=why)
         self._ended(why)
 
     async def _call(self, function: Callable[[], HubHolder | None]) -> HubHolder | None:

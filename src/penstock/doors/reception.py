@@ -67,7 +67,7 @@ class Reception:
         self._census = Census(config.limits.sessions_per_address)
         self._backlog = Backlog(config.limits.max_pending_messages)
         self._strays = Episode(
-            log, "sessions of another node are asked for here", "no longer sessions of another node asked for here"
+            log, "sessions of another node are asked for here", "sessions of another node are no longer asked for here"
         )
         kernel.observer = self
 

@@ -25,9 +25,7 @@ class Greeting:
     def __init__(self, listener: str, proxies: Proxies, seconds: float) -> None:
         self._proxies = proxies
         self._seconds = seconds
-        self._refused = Episode(
-            log, "PROXY header refused", "no longer a PROXY header that is refused", listener=listener
-        )
+        self._refused = Episode(log, "PROXY header refused", "PROXY headers are no longer refused", listener=listener)
 
     async def read(self, accepted: socket.socket) -> NamedClient | None:
         """The client; None if the proxy speaks for itself. Raises HttpError with what is wrong, and OSError."""

@@ -77,7 +77,10 @@ class Listener:
         self._coming: dict[asyncio.Task[None], None] = {}
         self._pauses: dict[int, asyncio.TimerHandle] = {}
         self._shortage = Episode(
-            log, "no descriptors left, new connections have to wait", "connections are accepted again", port=self.port
+            log,
+            "no file descriptors left, new connections have to wait",
+            "connections are accepted again",
+            port=self.port,
         )
         for each in sockets:
             self._loop.add_reader(each.fileno(), self._accept, each)

@@ -232,7 +232,7 @@ class Neighbours:
             raise
 
     def _does_not_react(self, name: str) -> None:
-        log.warning("a neighbour does not react", worker=name, seconds=self._seconds)
+        log.warning("a neighbour does not answer", worker=name, seconds=self._seconds)
         self._silent[name] = asyncio.get_running_loop().time() + self._seconds
 
     def _path(self, name: str) -> Path:
@@ -265,15 +265,15 @@ async def _read(neighbour: socket.socket) -> tuple[socket.socket, Parcel, bytes]
             if not piece:
                 raise BadParcel(f"closed after {len(data)} bytes")
             if flags & socket.MSG_CTRUNC:
-                raise BadParcel("too many descriptors, or none left here")
+                raise BadParcel("too many file descriptors, or none left in this process")
             data += piece
         if len(descriptors) != 1:
-            raise BadParcel(f"{len(descriptors)} descriptors, where one belongs")
+            raise BadParcel(f"{len(descriptors)} descriptors, expected one")
         parcel, unanswered = unpacked(data)
         connection = socket.socket(fileno=descriptors[0])
         if connection.type != socket.SOCK_STREAM:
             connection.detach()
-            raise BadParcel("a descriptor that is no connection")
+            raise BadParcel("a descriptor that is not a connection")
     except BaseException:
         for each in descriptors:
             with contextlib.suppress(OSError):

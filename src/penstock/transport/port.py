@@ -93,7 +93,7 @@ class HttpPort:
             log, "too many connections", "no longer too many connections", door=name, limit=max_connections
         )
         self._forgeries = Episode(
-            log, "forwarding header refused", "no longer a forwarding header that is refused", door=name
+            log, "forwarding header refused", "forwarding headers are no longer refused", door=name
         )
         server = config.server.name.encode("ascii", "replace").decode()
         self._server_header = server if config.server.server_tokens == "minimal" else f"{server}/{__version__}"

@@ -23,13 +23,13 @@ FAILED = 1
 # Shorter ones can be guessed; those longer than users.MAX_PASSWORD_CHARACTERS are never accepted.
 LEAST_PASSWORD_CHARACTERS = 8
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="File of users.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Password file.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.")]
 PasswordStdin = Annotated[
     bool, typer.Option("--password-stdin", help="Read the password from the first line of standard input.")
 ]
 
-app = typer.Typer(help="Manage a file of users.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Manage a password file.", no_args_is_help=True, rich_markup_mode=None)
 
 # Imports are inside the commands, so that no other command has to wait for them.
 

@@ -43,7 +43,7 @@ class MonitorAdapter(DataAdapter):
 
     def _server(self) -> Overview:
         if self.overview is None:
-            raise RuntimeError("there is no server to be looked at: this adapter works only inside of one")
+            raise RuntimeError("there is no server to monitor: this adapter works only inside a server")
         return self.overview
 
     def stop(self) -> None:

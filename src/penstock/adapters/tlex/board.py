@@ -108,7 +108,7 @@ class Board:
             try:
                 what(adapter)
             except Exception:
-                log.exception("the adapter of the TLEX hub fails")
+                log.exception("the data adapter of the TLEX hub has failed")
 
 
 def _publish(adapter: TlexAdapter, batch: PayloadBatch) -> None:

@@ -82,7 +82,7 @@ class StreamDoor(HttpPort):
         self._answers: set[asyncio.Task[None]] = set()
         # With the administration that it needs; None where it is not served.
         self.dashboard: Application | None = None
-        self._trespasses = Episode(log, "page refused", "no longer a page that is refused")
+        self._trespasses = Episode(log, "page refused", "pages are no longer refused")
         self._ready = ready
 
     async def listen(self, shared: bool = False) -> None:

@@ -136,7 +136,7 @@ class Turns:
     def _tell_relief(self, ledger: Ledger) -> None:
         self._reliefs = ledger.reliefs
         log.warning(
-            "too much waits for slow clients",
+            "too many bytes wait for slow clients",
             max_waiting_bytes=ledger.limit,
             waiting_bytes=ledger.waiting,
             recovery_bytes=ledger.logged,
