@@ -192,7 +192,7 @@ def test_a_set_cannot_have_the_name_of_a_demo_set_that_is_served(tmp_path: Path,
 
 
 def test_a_set_cannot_have_the_name_of_the_set_of_the_dashboard(tmp_path: Path) -> None:
-    problem = "adapters.DASHBOARD: expected another name: it is that of the dashboard's own adapter set"
+    problem = "adapters.DASHBOARD: expected another name: the dashboard's own adapter set has it"
     assert complaint(write(tmp_path, "[adapters.DASHBOARD]")) == f"the configuration: {problem}"
     named = '[adapters.DASHBOARD.data.MONITOR]\nadapter = "monitor"'
     assert complaint(write(tmp_path, named)) == f"penstock.toml: {problem}"

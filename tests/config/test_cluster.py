@@ -56,19 +56,18 @@ def test_a_hub_an_edge_and_both(tmp_path: Path) -> None:
         ('[cluster]\nname = "a.b"', 'cluster.name = "a.b": expected 1 to 32 letters, digits, "_" or "-"'),
         (
             HUB + 'store = "sqlite:///file"',
-            'cluster.store = "sqlite:///file": expected the URL of a PostgreSQL database; without PostgreSQL there is '
-            "no standby, and it is to be empty",
+            'cluster.store = "sqlite:///file": expected the URL of a PostgreSQL database, or empty for no standby',
         ),
         (
             HUB + POSTGRES + "[tlex]\nenabled = true",
-            'tlex.store = "": expected the URL of a PostgreSQL database, because a standby cannot have a file of '
-            "SQLite, and cluster.store is set",
+            'tlex.store = "": expected the URL of a PostgreSQL database, because a standby cannot use an '
+            "SQLite file, and cluster.store is set",
         ),
         (HUB + 'user = "me"', "cluster.user: expected cluster.password to be set as well"),
         (HUB + 'password = "s3cret"', "cluster.password: expected cluster.user to be set as well"),
         (
             HUB + 'user = "me"\npassword = "s3cret"\ntoken = "s3cret"',
-            "cluster.token: expected one way to sign in, and cluster.user is set, too",
+            "cluster.token: expected only one way to log in; cluster.user is also set",
         ),
         (HUB + "token = 3", 'cluster.token = "***": expected text on one line, or empty'),
         (

@@ -55,7 +55,7 @@ def test_applications_are_tables_of_their_platforms(tmp_path: Path) -> None:
         (
             '[push.apple."web.x"]\nservice_level = "production"\ncertificate = "/dev/null"\nprivate_key = "/dev/null"',
             'push.apple."web.x".push_package_file',
-            "the id is that of a site",
+            "the id is that of a website",
         ),
         ('[push.google.app]\nservice_level = "dry_run"', "push.google.app.service_json_file", '"dry_run"'),
         ('[push.web.app]\nservice_level = "production"', "push.web.app.contact", '"production"'),
@@ -79,11 +79,11 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 def test_a_trigger_pattern_that_is_none_is_named_by_its_number(tmp_path: Path) -> None:
     found = complaint(tmp_path, "[push.apple.app]\ntriggers = ['a+', 'a(']")
     assert "push.apple.app.triggers" in found
-    assert "number 2 is none (character 2: an opening ( has no closing one)" in found
+    assert "number 2 is not (character 2: an opening ( has no closing one)" in found
 
 
 def test_a_pattern_that_only_other_engines_understand_is_refused_with_the_configuration(tmp_path: Path) -> None:
-    assert "number 1 is none (character " in complaint(tmp_path, "[push.apple.app]\ntriggers = ['(a)\\1']")
+    assert "number 1 is not (character " in complaint(tmp_path, "[push.apple.app]\ntriggers = ['(a)\\1']")
 
 
 def test_a_data_adapter_cannot_have_the_name_of_the_internal_one(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_a_full_file_is_moved_away_while_the_server_runs(tmp_path: Path) -> None
 
 
 WRONG = [
-    ('file = "missing/penstock.log"', 'log.file = "missing/penstock.log": expected a file in a directory that exists'),
+    ('file = "missing/penstock.log"', 'log.file = "missing/penstock.log": expected a file in an existing directory'),
     ('file = "data"', 'log.file = "data": expected a file, and this is none'),
     ("stderr = false", "log.stderr = false: expected true, or log.file to be set as well"),
     (

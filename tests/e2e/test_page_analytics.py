@@ -25,7 +25,7 @@ from tests.support.process import ServerProcess
 pytestmark = pytest.mark.browser
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-OFF = "The pipeline is off. “penstock demo” starts it when Spark is installed."
+OFF = "The pipeline is off. “penstock demo” starts it if Spark is installed."
 PHONE = 375  # pixels across a small one
 
 

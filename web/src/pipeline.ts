@@ -18,7 +18,7 @@ type Tone = "live" | "wait" | "off";
 /** Milliseconds without a word after which the pipeline is taken for stopped. It speaks every second; a busy machine may take longer. */
 const SILENCE = 8000;
 
-const OFF = "The pipeline is off. “penstock demo” starts it when Spark is installed.";
+const OFF = "The pipeline is off. “penstock demo” starts it if Spark is installed.";
 
 export class PipelineLine {
   private readonly queries = new Map<string, QueryStatus>();

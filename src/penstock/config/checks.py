@@ -104,7 +104,7 @@ def _check_log(config: Config, places: Places) -> None:
         return
     path = Path(section.file)
     if not path.parent.is_dir():
-        raise _wrong(config, places, "log.file", f"a file in a directory that exists, and {path.parent} does not")
+        raise _wrong(config, places, "log.file", f"a file in an existing directory; {path.parent} does not exist")
     if path.exists() and not path.is_file():
         raise _wrong(config, places, "log.file", "a file, and this is none")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
@@ -271,7 +271,7 @@ def _check_set_names(config: Config, places: Places) -> None:
         key = dotted(("adapters", DASHBOARD_SET))
         # A table without keys has no place.
         place = next((where for name, where in places.items() if name.startswith(key)), "the configuration")
-        raise ConfigError(place, "expected another name: it is that of the dashboard's own adapter set", key=key)
+        raise ConfigError(place, "expected another name: the dashboard's own adapter set has it", key=key)
 
 
 def _check_journal(config: Config, places: Places) -> None:
@@ -358,7 +358,7 @@ def _check_application(path: tuple[str, ...], section: Application, places: Plac
             name = dotted((*path, "triggers"))
             reason = f"character {wrong.place + 1}: {wrong.text}"
             raise ConfigError(
-                places[name], f"expected regular expressions, and number {number} is none ({reason})", key=name
+                places[name], f"expected valid regular expressions; number {number} is not ({reason})", key=name
             ) from None
 
 
@@ -377,7 +377,7 @@ def _needed_by(application: str, section: Application) -> dict[str, str]:
     if section.certificate:
         needed["private_key"] = "certificate is set"
     if real and application.startswith("web."):
-        needed["push_package_file"] = f"{real} and the id is that of a site"
+        needed["push_package_file"] = f"{real} and the id is that of a website"
     return needed
 
 
@@ -396,7 +396,7 @@ def _check_cluster(config: Config, places: Places) -> None:
     _check_nats_credentials(config, places)
     _check_cluster_tls(config, places)
     if cluster.store and not cluster.store.startswith(POSTGRES):
-        allowed = "the URL of a PostgreSQL database; without PostgreSQL there is no standby, and it is to be empty"
+        allowed = "the URL of a PostgreSQL database, or empty for no standby"
         raise _wrong(config, places, "cluster.store", allowed)
     if cluster.store and cluster.role != "edge":
         for key, enabled, store in (
@@ -405,7 +405,7 @@ def _check_cluster(config: Config, places: Places) -> None:
         ):
             if enabled and not store.startswith(POSTGRES):
                 place = places.get(key, places["cluster.store"])
-                problem = "expected the URL of a PostgreSQL database, because a standby cannot have a file of SQLite"
+                problem = "expected the URL of a PostgreSQL database, because a standby cannot use an SQLite file"
                 raise ConfigError(place, f"{problem}, and cluster.store is set", key=key, value=store)
 
 
@@ -416,7 +416,7 @@ def _check_nats_credentials(config: Config, places: Places) -> None:
         raise ConfigError(places[f"cluster.{key}"], f"expected cluster.{other} to be set as well", key=f"cluster.{key}")
     given = [key for key in WAYS_INTO_NATS if getattr(cluster, key)]
     if len(given) > 1:
-        problem = f"expected one way to sign in, and cluster.{given[0]} is set, too"
+        problem = f"expected only one way to log in; cluster.{given[0]} is also set"
         raise ConfigError(places[f"cluster.{given[1]}"], problem, key=f"cluster.{given[1]}")
     for key in ("nkey_file", "credentials_file"):
         if file := getattr(cluster, key):

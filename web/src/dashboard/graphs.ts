@@ -23,10 +23,10 @@ const PLANS: readonly Plan[] = [
   { title: "Filtered and lost updates", format: rate, lines: [{ label: "filtered", field: "UPDATES.FILTERED_SEC" }, { label: "lost", field: "UPDATES.LOST_SEC" }] },
   { title: "Loop lag", format: millis, lines: [{ label: "p50", field: "LOOP.LAG_P50" }, { label: "p99", field: "LOOP.LAG_P99" }] },
   { title: "Age of data when written", format: millis, lines: [{ label: "p50", field: "AGE.P50" }, { label: "p99", field: "AGE.P99" }] },
-  { title: "Processor", format: percent, lines: [{ label: "of one processor", field: "CPU.PERCENT" }] },
+  { title: "CPU", format: percent, lines: [{ label: "of one core", field: "CPU.PERCENT" }] },
   { title: "Memory", format: bytes, lines: [{ label: "of the process", field: "MEMORY.RSS" }] },
   { title: "Journal", format: rate, lines: [{ label: "appends", field: "JOURNAL.APPENDS_SEC" }, { label: "syncs", field: "JOURNAL.SYNCS_SEC" }] },
-  { title: "Bytes that wait for clients", format: bytes, lines: [{ label: "waiting", field: "WAITING.BYTES" }, { label: "unsent", field: "UNSENT.BYTES" }] },
+  { title: "Bytes waiting for clients", format: bytes, lines: [{ label: "waiting", field: "WAITING.BYTES" }, { label: "unsent", field: "UNSENT.BYTES" }] },
 ];
 
 export const GRAPH_FIELDS: readonly string[] = PLANS.flatMap((plan) => plan.lines.map((line) => line.field));

@@ -104,7 +104,7 @@ async function again(api: Api, stream: Stream, message: string): Promise<void> {
     stream.connect();
   } catch (error) {
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
-      notice.textContent = `Your login is not good any more: ${error.message}. Log out, and log in again.`;
+      notice.textContent = `Your login is no longer valid: ${error.message}. Log out, and log in again.`;
       return;
     }
     void again(api, stream, message);

@@ -82,7 +82,7 @@ export class Sessions {
         run: () =>
           askFirst({
             title: "End the session?",
-            text: `The session ${key} of ${who} is closed, and its client is told that an administrator did it.`,
+            text: `The session ${key} of ${who} will be closed. Its client is told that an administrator closed it.`,
             verb: "End session",
             run: async () => void (await this.api.ask("DELETE", path)),
           }),
@@ -92,7 +92,7 @@ export class Sessions {
         run: () =>
           askFirst({
             title: "Set the bandwidth?",
-            text: `The session ${key} of ${who} is sent no more than this. Empty: no limit.`,
+            text: `The session ${key} of ${who} gets at most this bandwidth. Empty: no limit.`,
             verb: "Set bandwidth",
             number: "kbit/s",
             run: async (typed) => void (await this.api.ask("PUT", `${path}/bandwidth`, { max_kbps: typed === "" ? null : Number(typed) })),
@@ -106,7 +106,7 @@ export class Sessions {
         run: () =>
           askFirst({
             title: "Block the user?",
-            text: `New sessions of ${user} are refused until somebody unblocks the user or the server is restarted. Open sessions go on.`,
+            text: `New sessions of ${user} are refused until somebody unblocks the user or the server restarts. Open sessions continue.`,
             verb: "Block user",
             run: async () => this.showBlocks(await this.api.ask("PUT", "/blocks", { scope: "user", name: user })),
           }),
@@ -128,7 +128,7 @@ export class Sessions {
     button.addEventListener("click", () =>
       askFirst({
         title: "Unblock?",
-        text: `${what} are let in again.`,
+        text: `${what} are accepted again.`,
         verb: "Unblock",
         run: async () => this.showBlocks(await this.api.ask("DELETE", `/blocks?${new URLSearchParams({ scope: block.scope, name: block.name })}`)),
       }),

@@ -32,7 +32,7 @@ export function streamAddress(info: StreamInfo, page: Location = location): stri
   if (info.address !== "") return info.address;
   if (page.protocol !== "https:") return `http://${page.hostname}:${info.port}/`;
   if (info.tls_port !== null) return `https://${page.hostname}:${info.tls_port}/`;
-  throw new Error("This page came by TLS, and the streaming port has none: set admin.stream_address or stream.tls.");
+  throw new Error("This page came over TLS, but the streaming port has no TLS: set admin.stream_address or stream.tls.");
 }
 
 export class Stream {

@@ -24,7 +24,7 @@ const ITEMS: Shown = {
   item: "monitor_items",
   title: "items",
   one: "Item",
-  empty: "No items: nobody is subscribed to anything.",
+  empty: "No items: there are no subscriptions.",
   sort: "events_sec",
   descending: true,
   columns: [
@@ -63,7 +63,7 @@ const QUERIES: Shown = {
   item: "monitor_queries",
   title: "pipeline queries",
   one: "Query",
-  empty: "No queries: the pipeline does not run, or shares no data directory with this server.",
+  empty: "No queries: the pipeline is not running, or uses another data directory than this server.",
   sort: "key",
   columns: [
     { field: "key", title: "Query", width: "minmax(8rem, 1.5fr)", narrow: true },
@@ -80,7 +80,7 @@ const NODES: Shown = {
   item: "monitor_nodes",
   title: "processes of the server",
   one: "Node",
-  empty: "No processes have come yet.",
+  empty: "No processes received yet.",
   sort: "key",
   columns: [
     { field: "key", title: "Name", width: "minmax(6rem, 1fr)", narrow: true },
@@ -100,7 +100,7 @@ const CONFIGURATION: Shown = {
   item: "monitor_configuration",
   title: "keys of the configuration",
   one: "Key",
-  empty: "No configuration has come yet.",
+  empty: "No configuration received yet.",
   sort: "key",
   columns: [
     { field: "key", title: "Key", width: "minmax(12rem, 1.4fr)", narrow: true },

@@ -36,7 +36,7 @@ export class Alarms {
     const [, direction, price] = TRIGGER.exec(trigger ?? "") ?? [];
     const what = price === undefined ? (trigger ?? "each update") : `${this.stock} ${direction === ">" ? "above" : "below"} ${price}`;
     const when = new Date(Number(millis)).toLocaleTimeString();
-    const state = status === "TRIGGERED" ? `it has been, at ${when}; a notification was sent` : "waiting";
+    const state = status === "TRIGGERED" ? `reached at ${when}; a notification was sent` : "waiting";
     (row.firstElementChild as HTMLSpanElement).textContent = `${what}: ${state}`;
     this.count();
   }

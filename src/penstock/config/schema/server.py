@@ -80,7 +80,7 @@ class LogSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stderr: Annotated[bool, about("Whether the log goes to standard error; `false` needs a `file`.")] = True
     file: Annotated[
         OptionalLine,
-        Meta(extra={"allowed": "the path of a file in a directory that exists, or empty"}),
+        Meta(extra={"allowed": "the path of a file in an existing directory, or empty"}),
         about("File to which the log is written, too. SIGHUP opens it again if it was moved. Empty = none."),
     ] = ""
     file_bytes: Annotated[
