@@ -35,7 +35,7 @@ class Process(NamedTuple):
 
 
 def look() -> Process:
-    """As it is now. Takes a tenth of a millisecond."""
+    """As it is now. Cheap enough for once a second."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return Process(

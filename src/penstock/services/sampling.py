@@ -23,11 +23,11 @@ from penstock.services.service import Service
 log = get(__name__)
 
 # Seconds between two samples, and between two looks at how late the event loop's timers are. Each look wakes a process
-# that may have nothing else to do: fifty a second cost as much as the keep-alives of a thousand sessions.
+# that may have nothing else to do, so there are few of them. What monitoring costs: docs/performance.md.
 SAMPLE_PAUSE = 1.0
 LAG_PAUSE = 0.1
 
-# Sessions counted in one go: less than a millisecond, then others have their turn.
+# Sessions counted at a time; then the event loop does other work, so that clients do not wait.
 SLICE = 1_000
 
 KILOBITS_TO_BYTES = 125

@@ -37,7 +37,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 class JournalPayloadRecorder:
-    """A `PayloadRecorder`: gathers for a few milliseconds, because one append costs as much as one of a hundred."""
+    """A `PayloadRecorder`: gathers for a few milliseconds, because one append of many records is cheaper."""
 
     def __init__(self, gatherer: Gatherer, policy: str, later: Callable[[Callable[[], None]], object]) -> None:
         """`later` calls a function a few milliseconds later."""

@@ -35,7 +35,7 @@ def demo_users(data_dir: Path) -> Path:
 
 
 def demo_administrator(data_dir: Path) -> DemoAdministrator:
-    """Raises StartError. Takes a tenth of a second: not for a loop."""
+    """Raises StartError. Slow, because of argon2: not for the event loop."""
     from penstock.adapters.access import editing  # takes its time to load, and not all need it
     from penstock.adapters.access.users import User, hashed
 

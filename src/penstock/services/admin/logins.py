@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 log = get(__name__)
 
-# Logins that may wait while one is checked, which takes a tenth of a second and much memory on purpose.
+# Logins that may wait while one is checked; argon2 needs much time and memory on purpose.
 MAX_WAITING = 20
 
-# Tokens that are good at a time; beyond it the oldest is not good any more.
+# Tokens that are valid at a time; beyond this, the oldest becomes invalid.
 MAX_TOKENS = 1_000
 
 TOKEN_BYTES = 32
