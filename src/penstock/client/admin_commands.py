@@ -188,7 +188,7 @@ def items(
     offset: Offset = 0,
     as_json: Json = False,
 ) -> None:
-    """List the items that somebody is subscribed to, or that are journaled."""
+    """List the items that have subscribers or are journaled."""
     found = ask(context, "GET", "/items", adapter_set=adapter_set, limit=limit, offset=offset)
     if as_json:
         print_json(found)
@@ -198,7 +198,7 @@ def items(
 
 @app.command()
 def adapters(context: typer.Context, as_json: Json = False) -> None:
-    """List the adapters, and how they are."""
+    """List the adapters and their state."""
     found = ask(context, "GET", "/adapters")
     if as_json:
         print_json(found)
@@ -227,7 +227,7 @@ def end(
 
 @app.command()
 def bandwidth(context: typer.Context, name: Session, limit: Limit) -> None:
-    """Set a session's bandwidth in kbit/s, or have the metadata adapter decide about it again."""
+    """Set a session's bandwidth in kbit/s, or reset it to what the metadata adapter allows."""
     path = f"/sessions/{quote(name, safe='')}/bandwidth"
     found = _set(context, path, "max_kbps", limit)
     typer.echo(f"penstock: session {name}: {_limit_in_words(found['max_kbps'], 'kbit/s')}")
@@ -235,7 +235,7 @@ def bandwidth(context: typer.Context, name: Session, limit: Limit) -> None:
 
 @app.command()
 def frequency(context: typer.Context, name: Session, number: Number, limit: Limit) -> None:
-    """Set a subscription's updates a second, or have the metadata adapter decide about them again."""
+    """Set a subscription's updates per second, or reset them to what the metadata adapter allows."""
     path = f"/sessions/{quote(name, safe='')}/subscriptions/{number}/frequency"
     found = _set(context, path, "max_per_second", limit)
     words = _limit_in_words(found["max_per_second"], "updates/s")
@@ -268,19 +268,19 @@ def unsubscribe(context: typer.Context, name: Session, number: Number) -> None:
 
 @app.command()
 def blocks(context: typer.Context, as_json: Json = False) -> None:
-    """List who may not open new sessions."""
+    """List the blocks: who may not open new sessions."""
     _print_blocks(ask(context, "GET", "/blocks"), as_json)
 
 
 @app.command()
 def block(context: typer.Context, scope: Scope, name: Name = "") -> None:
-    """Block new sessions: all, of an adapter set or of a user. Clients are told error 10; open sessions go on."""
+    """Block new sessions: all, of an adapter set or of a user. They are refused with error 10; open ones continue."""
     _print_blocks(ask(context, "PUT", "/blocks", {"scope": scope, "name": name}), False)
 
 
 @app.command()
 def unblock(context: typer.Context, scope: Scope, name: Name = "") -> None:
-    """Let them in again."""
+    """Remove a block."""
     _print_blocks(ask(context, "DELETE", "/blocks", scope=scope, name=name or None), False)
 
 
@@ -303,7 +303,7 @@ def drain(
     stop: Annotated[bool, typer.Option("--stop", help="Stop the process when no session is left.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the drain.")] = False,
 ) -> None:
-    """Let nobody in before a stop; sessions end within a time, or go by themselves."""
+    """Refuse new sessions before a stop; with --seconds, end open ones evenly over that time."""
     if cancel:
         found = ask(context, "DELETE", "/drain")
     else:
@@ -314,7 +314,7 @@ def drain(
 
 @app.command()
 def reload(context: typer.Context) -> None:
-    """Have the server read its configuration again, as SIGHUP does."""
+    """Make the server read its configuration again, like SIGHUP."""
     found = ask(context, "POST", "/reload")
     words = [f"{key} {', '.join(found[key])}" for key in ("new", "changed", "gone") if found[key]]
     typer.echo(f"penstock: reloaded: {'; '.join(words) or 'no adapter set has changed'}")
@@ -349,7 +349,7 @@ def clear_failure(
     context: typer.Context,
     adapter: Annotated[str, typer.Argument(metavar="ADAPTER", help="SET/NAME, or SET for a metadata adapter.")],
 ) -> None:
-    """Forget that an adapter has failed, because what was wrong has been put right."""
+    """Mark a failed adapter as working again, after the cause has been fixed."""
     ask(context, "POST", "/adapters/clear", {"adapter": adapter})
     typer.echo(f"penstock: adapter {adapter}: failure cleared")
 
@@ -359,7 +359,7 @@ def clear_failure(
 
 @tlex_app.command("sessions")
 def tlex_sessions(context: typer.Context, limit: Entries = 100, offset: Offset = 0, as_json: Json = False) -> None:
-    """List the sessions of the hub."""
+    """List the sessions of the TLEX hub."""
     found = ask(context, "GET", "/tlex/sessions", limit=limit, offset=offset)
     if as_json:
         print_json(found)
@@ -370,13 +370,13 @@ def tlex_sessions(context: typer.Context, limit: Entries = 100, offset: Offset =
 
 @tlex_app.command("end")
 def tlex_end(context: typer.Context, session_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
-    """End a session of the hub."""
+    """End a session of the TLEX hub."""
     ask(context, "DELETE", f"/tlex/sessions/{quote(session_id, safe='')}")
     typer.echo(f"penstock: TLEX session {session_id} ended")
 
 
 @tlex_app.command("reconnect")
 def tlex_reconnect(context: typer.Context, session_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
-    """Ask the peer of a session to come again with a new session."""
+    """Ask the peer of a TLEX session to reconnect with a new session."""
     ask(context, "POST", f"/tlex/sessions/{quote(session_id, safe='')}/reconnect")
     typer.echo(f"penstock: TLEX session {session_id} asked to reconnect")

@@ -18,7 +18,7 @@ app = typer.Typer(
 
 @app.command()
 def status(context: typer.Context, as_json: Json = False) -> None:
-    """List the hub and its edges, with their sessions and items, and how far apart they are."""
+    """List the hub and its edges, with their sessions, items and round-trip times."""
     found = ask(context, "GET", "/cluster")
     if as_json:
         print_json(found)

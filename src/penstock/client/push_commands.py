@@ -25,7 +25,7 @@ Device = Annotated[str, typer.Argument(metavar="DEVICE", help="Id of the device,
 
 @app.command()
 def applications(context: typer.Context, as_json: Json = False) -> None:
-    """List the applications, with the public keys of sites, and which are held back."""
+    """List the applications, with the public keys of sites, and those that are on hold."""
     found = ask(context, "GET", "/push/applications")
     if as_json:
         print_json(found)
@@ -77,7 +77,7 @@ def send_test(
         ),
     ] = None,
 ) -> None:
-    """Send a notification to a device at once, and say what its provider has answered."""
+    """Send a notification to a device at once, and print the answer of its provider."""
     body = {} if payload is None else {"payload": payload}
     found = ask(context, "POST", f"/push/devices/{quote(device, safe='')}/test", body)
     words = f"{found['verdict']}{': ' if found['reason'] else ''}{found['reason']}"

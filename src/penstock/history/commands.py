@@ -58,7 +58,7 @@ def tail(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Print the records of the journal, also while it is written."""
+    """Print the records of the journal, even while it is being written."""
     # Imported here, so that no other command has to wait for it.
     from penstock.journal.errors import Expired
     from penstock.journal.reader import JournalReader

@@ -42,7 +42,7 @@ def verify(
 ) -> None:
     """Check every file of a journal. The exit code is 0 if all are intact, 1 if any is damaged, 2 without a journal.
 
-    Nothing is changed. A server may be running: what it commits meanwhile is not checked.
+    Nothing is changed. A server may be running; records that it commits in the meantime are not checked.
     """
     from penstock.journal.disk import DirectoryDisk  # Arrow takes its time to load
     from penstock.journal.errors import JournalError

@@ -67,7 +67,7 @@ Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Events befo
 
 @app.command("list")
 def list_jobs(as_json: Json = False) -> None:
-    """Print the jobs there are."""
+    """Print the available jobs."""
     if as_json:
         typer.echo(json.dumps([{"name": job.name, "about": job.about} for job in JOBS.values()]))
         return
@@ -78,7 +78,7 @@ def list_jobs(as_json: Json = False) -> None:
 
 @app.command()
 def status(config: ConfigFile = None, data_dir: DataDir = None, as_json: Json = False) -> None:
-    """Print how the queries are doing: rates, lag behind the journal, last batch, state."""
+    """Print the status of the queries: rates, lag behind the journal, last batch, state."""
     from penstock.pipeline.reports import told
     from penstock.pipeline.status import damage_lines, read, table
 

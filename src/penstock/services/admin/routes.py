@@ -232,7 +232,7 @@ def _add_lists(app: FastAPI, steering: Steering) -> None:
 
     @app.post(
         "/adapters/clear",
-        summary="Forget that an adapter has failed",
+        summary="Mark a failed adapter as working again",
         status_code=204,
         responses=_documented(NOT_FOUND, CONFLICT),
     )
