@@ -51,5 +51,5 @@ def test_a_ledger_that_is_not_whole_is_named_and_nothing_is_guessed(tmp_path: Pa
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-20] if damage == "cut" else b"")
-    with pytest.raises(LedgerLost, match=f"{path}.* is not whole: delete it to begin anew"):
+    with pytest.raises(LedgerLost, match=f"{path}.* is incomplete: delete it to start over"):
         ledger.before(5)

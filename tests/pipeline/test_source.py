@@ -164,7 +164,7 @@ def test_a_path_may_be_an_address_of_a_file(ten: Path, tmp_path: Path) -> None:
         ({"partitions": "1.5"}, "option partitions is '1.5'"),
         ({"onExpired": "ignore"}, "option onExpired is 'ignore'; allowed: stop and earliest"),
         ({"pushFilters": "yes"}, "option pushFilters is 'yes'; allowed: true and false"),
-        ({"entities": '["a"'}, "begins like a JSON array and is none"),
+        ({"entities": '["a"'}, "begins like a JSON array, but is not one"),
         ({"kinds": "[1]"}, "must hold strings"),
     ],
 )
@@ -180,7 +180,7 @@ def test_a_wrong_option_is_refused_by_name_and_value(
 
 
 def test_a_directory_without_a_journal_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadOption, match=r"the directory holds no journal: no file is named \*.segment"):
+    with pytest.raises(BadOption, match=r"the directory has no journal: no file is named \*.segment"):
         batch(tmp_path)
 
 

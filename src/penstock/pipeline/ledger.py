@@ -37,8 +37,8 @@ class BatchLedger:
                 return pa.ipc.open_file(file).read_all()
         except (OSError, pa.ArrowException) as error:
             raise LedgerLost(
-                f"{path} cannot be read ({error}); the checkpoint {self._directory.parent} is not whole: "
-                "delete it to begin anew"
+                f"{path} cannot be read ({error}); the checkpoint {self._directory.parent} is incomplete: "
+                "delete it to start over"
             ) from None
 
     def leave(self, batch: int, table: pa.Table) -> None:

@@ -127,7 +127,7 @@ def _journal(given: str) -> Path:
     if not path.is_dir():
         raise BadOption(f"option path is {given}; there is no such directory")
     if not any(path.glob(f"*{SEGMENT_SUFFIX}")):
-        raise BadOption(f"option path is {given}; the directory holds no journal: no file is named *{SEGMENT_SUFFIX}")
+        raise BadOption(f"option path is {given}; the directory has no journal: no file is named *{SEGMENT_SUFFIX}")
     return path
 
 
@@ -153,7 +153,7 @@ def _words(name: str, value: str) -> tuple[str, ...]:
     try:
         words = json.loads(value)
     except ValueError as error:
-        raise BadOption(f"option {name} is {value!r}; it begins like a JSON array and is none: {error}") from None
+        raise BadOption(f"option {name} is {value!r}; it begins like a JSON array, but is not one: {error}") from None
     if not all(isinstance(word, str) and word for word in words):
         raise BadOption(f"option {name} is {value!r}; a JSON array there must hold strings that are not empty")
     return tuple(words)
