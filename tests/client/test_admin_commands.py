@@ -128,7 +128,7 @@ def test_another_server_is_not_taken_for_ours(site: AdminSite) -> None:
     runner = CliRunner(env={"PENSTOCK_ADMIN_PASSWORD": "x"})
     result = runner.invoke(app, ["admin", "--api", f"http://127.0.0.1:{site.port}", "sessions"])
     assert result.exit_code == FAILED
-    assert "which is not the answer of a Penstock server" in result.stderr
+    assert "which is not an answer of a Penstock server" in result.stderr
 
 
 def test_the_password_may_come_from_standard_input(site: AdminSite) -> None:

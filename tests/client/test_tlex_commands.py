@@ -288,7 +288,7 @@ def test_a_hub_that_is_not_there_is_not_waited_for(empty: Place) -> None:
         ("http://localhost:port", (), 2, "is not a server address"),
         ("https://localhost:8081", ("--ca", "missing.pem"), 2, "missing.pem cannot be read: No such file or directory"),
         ("http://nowhere.invalid:8081", (), 3, "the host name cannot be resolved"),
-        ("https://127.0.0.1:{port}", (), 3, "it does not speak TLS at this port"),
+        ("https://127.0.0.1:{port}", (), 3, "this port does not use TLS"),
         ("http://127.0.0.1:{port}/elsewhere", (), 1, "HTTP 404"),
     ],
     ids=["scheme", "port", "ca", "host", "no tls", "path"],

@@ -137,7 +137,7 @@ def test_the_server_is_told_which_host_is_meant() -> None:
 
 
 def test_a_port_without_tls_is_told(secure: BackgroundServer) -> None:
-    assert obstacle(f"https://localhost:{secure.port}").startswith("it does not speak TLS at this port; ")
+    assert obstacle(f"https://localhost:{secure.port}").startswith("this port does not use TLS; ")
 
 
 def test_a_port_with_tls_is_told(secure: BackgroundServer) -> None:

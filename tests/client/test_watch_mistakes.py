@@ -85,7 +85,7 @@ def test_what_is_no_address_is_a_wrong_option(url: str, words: str) -> None:
         ("http://127.0.0.1:9", "nothing listens there (connection refused)"),
         ("http://nowhere.invalid:8080", "the host name cannot be resolved"),
         ("http://127.0.0.1:{api}", "it answers with HTTP status 404; expected a WebSocket"),
-        ("https://127.0.0.1:{stream}", "it does not speak TLS at this port"),
+        ("https://127.0.0.1:{stream}", "this port does not use TLS"),
         ("http://127.0.0.1:{tls}", "a port with TLS needs https:// or wss://"),
         ("https://127.0.0.1:{tls}", "self-signed certificate; --ca FILE trusts the certificates in a file"),
     ],

@@ -566,7 +566,7 @@ def test_a_file_that_has_no_credentials_is_refused_at_once(tmp_path: Path) -> No
     file = tmp_path / "node.creds"
     file.write_text("nothing of the kind")
     section = section_of("nats://127.0.0.1:1", credentials_file=str(file))
-    with pytest.raises(OSError, match="no credentials file"):
+    with pytest.raises(OSError, match="not a NATS credentials file"):
         run(NatsEdge(section, "one", "run").open(Edge()))
 
 
@@ -594,7 +594,7 @@ def test_a_server_that_does_not_insist_on_tls_is_spoken_to_with_it(tmp_path: Pat
 def test_no_password_goes_to_a_server_without_tls_if_tls_is_wanted(
     server: NatsServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    is_refused(section_of(server.url, user="node", password="s3cret", tls=TRUSTED), "offers no TLS", caplog)
+    is_refused(section_of(server.url, user="node", password="s3cret", tls=TRUSTED), "does not support TLS", caplog)
 
 
 _UNLIMITED = {

@@ -140,7 +140,7 @@ def test_a_server_without_a_demo_command_has_no_administrator(tmp_path: Path) ->
         ready = READY.fullmatch(command.line())
         assert ready is not None
         answer = ask(int(ready[4]), "GET", "/me", authorization=basic("admin", "admin"))
-        assert (answer.status, answer.error.partition(":")[0]) == (401, "nobody may administer this server")
+        assert (answer.status, answer.error.partition(":")[0]) == (401, "administration is disabled")
         assert command.stop() == (0, "")
 
 

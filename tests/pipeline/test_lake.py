@@ -120,7 +120,7 @@ def test_two_writers_that_know_nothing_of_each_other_do_not_write_twice(world: W
     told = [written(write_task(str(world.root), 0)(JournalReader(world.path).read())) for _ in range(2)]
     assert other.sequence() == 0
     world.lake.adopt(world.path, 0, told[0])
-    with pytest.raises(LakeConflict, match=r"written by somebody else"):
+    with pytest.raises(LakeConflict, match=r"written by another process"):
         other.adopt(world.path, 0, told[1])
     assert whole_lake(world.lake) == world.events
 

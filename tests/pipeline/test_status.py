@@ -154,7 +154,7 @@ def test_a_status_whose_process_was_killed_says_that_it_is_gone(tmp_path: Path) 
         process.wait(PATIENCE)
         (found,) = read(tmp_path)
         assert found.gone
-        assert f"the process {process.pid} that ran it is gone" in table([found])
+        assert f"the process {process.pid} that ran it has ended" in table([found])
 
 
 def test_a_query_that_was_stopped_is_not_called_gone(tmp_path: Path) -> None:

@@ -324,7 +324,7 @@ def test_a_node_whose_devices_were_taken_can_do_nothing_until_it_joins_again(
         lambda: one.write(everything(device("d3"))),
     ]
     for call in calls:
-        with pytest.raises(Deposed, match="another has taken its devices, or its name"):
+        with pytest.raises(Deposed, match="another node has taken its devices, or its name"):
             call()
     again = join("one")
     # The other one is still its own: nobody had taken it.

@@ -48,7 +48,7 @@ const PARTS: readonly Part[] = [
       f("items", "ITEMS.TOTAL", number),
       f("subscribed", "CLIENTS.ITEM_SUBSCR", number),
       f("loop lag p99", "LOOP.LAG_P99", millis),
-      f("processor", "CPU.PERCENT", percent),
+      f("CPU", "CPU.PERCENT", percent),
       f("memory", "MEMORY.RSS", bytes),
     ],
   },
