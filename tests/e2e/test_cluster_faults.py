@@ -62,7 +62,6 @@ def test_two_parts_are_killed_one_after_another(trial: Trial, pair: tuple[str, s
     first, second = pair
     trial.kill(first)
     trial.until_felt(first)
-    # The active one is meant, which may be the other one by now.
     trial.kill(second)
     # The last that went is the first that comes back.
     trial.start(second)

@@ -150,7 +150,8 @@ def test_a_session_that_a_node_does_not_have_is_refused_at_every_node(tmp_path: 
             assert cluster[name].exchange.control(client.session, reqId=1, op="destroy") == ["REQOK,1"]
         for at in nodes:
             exchange = cluster[at].exchange
-            foreign = [clients[name].session for name in nodes if name != at] + ["S0123456789abcdefTelsewhere"]
+            foreign = [clients[name].session for name in nodes if name != at]
+            foreign.append(clients[at].session.removesuffix(at) + "elsewhere")
             unknown = [ended[at].session, "", "S", "S" * 500, "S0123456789abcdefT" + at, "☃", "'; DROP TABLE"]
             for session, codes in [*[(each, {"21", "11"}) for each in foreign], *[(each, None) for each in unknown]]:
                 (answer,) = exchange.control(session, reqId=1, op="force_rebind")

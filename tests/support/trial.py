@@ -118,7 +118,8 @@ class Trial:
         )
         self.publisher.stop()
         # Who comes now is told what is right; everybody else holds the same.
-        nodes = [node for node in self.cluster.nodes.values() if node.has_clients and node.is_running]
+        there = [*self.cluster.edges, self.cluster.active]
+        nodes = [node for name, node in self.cluster.nodes.items() if name in there and node.has_clients]
         self._fresh = [Follower([node], self.publisher) for node in nodes]
         for each in self._fresh:
             each.start()
