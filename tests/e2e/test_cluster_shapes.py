@@ -20,6 +20,7 @@ from tests.support.cluster_nodes import PATIENCE, ClusterOfNodes, wait_until
 from tests.support.nats_server import joined_servers
 from tests.support.raw import params
 from tests.support.trial import Trial
+from tests.support.worker_processes import subscribe
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -65,6 +66,23 @@ def test_nodes_that_all_have_the_same_name_are_told_apart(tmp_path: Path) -> Non
         cluster["h1"].send(signal.SIGCONT)
         cluster["e1"].start()
         trial.judge()
+
+
+def test_of_two_hubs_of_one_name_without_a_lease_the_later_one_stays(tmp_path: Path) -> None:
+    names = {"h1": "same", "h2": "same"}
+    with ClusterOfNodes(tmp_path, edges=["e1"], named=names, lease_millis=None) as cluster:
+        assert cluster["h1"].publish("price", last="1")
+        client = cluster["e1"].client()
+        subscribe(client, "price", "last", data_adapter="HAND")
+        assert client.read_until("U")[-1] == "U,1,1,1"
+        cluster["h2"].start()
+        assert cluster["h1"].wait_until_ended() == 1
+        assert "there can be only one" in cluster["h1"].log
+        cluster["h2"].wait_until_ready()
+        assert cluster["h2"].publish("price", last="2")
+        while (line := client.read_until("U")[-1]) != "U,1,1,2":
+            # It has no journal of the other's.
+            assert line == "U,1,1,#", line
 
 
 # -- other versions -------------------------------------------------------------------------------------------------

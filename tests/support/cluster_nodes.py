@@ -106,9 +106,13 @@ class ClusterNode:
 
     def end(self, number: signal.Signals) -> int:
         """Its exit code."""
+        self.send(number)
+        return self.wait_until_ended()
+
+    def wait_until_ended(self) -> int:
+        """By itself. Its exit code."""
         assert self._process is not None
         process, self._process = self._process, None
-        process.send_signal(number)
         code = process.wait(PATIENCE)
         self._thread.join(PATIENCE)
         process.close()
@@ -156,7 +160,7 @@ class ClusterOfNodes:
         hubs: Sequence[str] = ("h1", "h2"),
         edges: Sequence[str] = ("e1", "e2"),
         *,
-        lease_millis: int = LEASE_MILLIS,
+        lease_millis: int | None = LEASE_MILLIS,
         role: str = "hub",
         named: Mapping[str, str] = NOTHING,
         servers: Sequence[NatsServer] = (),
@@ -165,7 +169,7 @@ class ClusterOfNodes:
     ) -> None:
         """`role` is that of hubs; `named` are nodes with another name than their key, `ports` those with streaming
         ports of the test's choice; `servers` are those of NATS, if there are several; `more` makes the beginning of all
-        configurations.
+        configurations. Without a lease the test starts the other hubs, and each has its own data.
         """
         self._stack = ExitStack()
         self.servers = [self._stack.enter_context(each) for each in servers or [NatsServer(directory)]]
@@ -173,6 +177,7 @@ class ClusterOfNodes:
         beginning = more(self.postgres)
         self.data_dir = directory / "data"
         self.hubs, self.edges = list(hubs), list(edges)
+        self._has_lease = lease_millis is not None
         self.nodes: dict[str, ClusterNode] = {}
         for number, name in enumerate((*hubs, *edges)):
             # Each begins with another server.
@@ -180,11 +185,11 @@ class ClusterOfNodes:
             configuration = CONFIGURATION.format(
                 node=named.get(name, name),
                 role=role if name in hubs else "edge",
-                data_dir=self.data_dir if name in hubs else directory / name,
+                data_dir=self.data_dir if name in hubs and lease_millis else directory / name,
                 stream_port=ports.get(name, 0),
                 nats=json.dumps(urls),
-                store=self.postgres.url,
-                lease_millis=lease_millis,
+                store=self.postgres.url if lease_millis else "",
+                lease_millis=lease_millis or LEASE_MILLIS,
                 token=INGEST_TOKEN,
             )
             self.nodes[name] = ClusterNode(name, directory, beginning + configuration)
@@ -204,7 +209,7 @@ class ClusterOfNodes:
 
     def __enter__(self) -> Self:
         try:
-            first, *others = self.hubs
+            first, *others = self.hubs if self._has_lease else self.hubs[:1]
             self[first].start()
             self[first].wait_until_ready()
             for name in (*others, *self.edges):
