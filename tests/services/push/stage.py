@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 from penstock.adapters.api import AdapterSet
@@ -83,7 +83,7 @@ class PushServer(BackgroundServer):
         sets = [AdapterSet("TEST", self.metadata, self.adapters())]
         return Server(self.config, sets, data_dir=self._data_dir)
 
-    def __enter__(self) -> PushServer:
+    def __enter__(self) -> Self:
         super().__enter__()
         self.call(self._take_provider)
         return self

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from penstock.push.registry import Decision
-from penstock.services.push.engine import PushEngine
 from penstock.store.push import FoundDevice, PushStore
 from tests.services.push.stage import PushServer
 
@@ -64,7 +63,7 @@ def test_a_client_that_comes_back_while_its_device_is_given_up_does_not_keep_it(
 
         def count(store: PushStore, wanted: object) -> FoundDevice | None:
             found = find(store, key)
-            if store is engine._store:
+            if store is engine.store:
                 asked.append(found)
             return found
 
@@ -72,7 +71,7 @@ def test_a_client_that_comes_back_while_its_device_is_given_up_does_not_keep_it(
         monkeypatch.setattr(PushStore, "find", count)
         moved = elsewhere.submit(_register, two)
         one.wait(lambda: engine.memory.registry.device_count == 0)
-        back = one.call(lambda: asyncio.get_running_loop().create_task(PushEngine.find(engine, key)))
+        back = one.call(lambda: asyncio.get_running_loop().create_task(engine.lease.find(key)))
         # Either it has the device, which is wrong, or it has looked twice and is still waiting.
         one.wait(lambda: back.done() or len(asked) > 1)
         one.call(go_on.set)

@@ -26,7 +26,7 @@ class Broken:
     """Stands before the store's `write`, and fails as long as it is told to."""
 
     def __init__(self, server: PushServer) -> None:
-        store = server.engine._store
+        store = server.engine.store
         assert store is not None
         self._write = store.write
         self.away = True

@@ -132,7 +132,7 @@ class Desk:
         subjects: list[object] = []
         engine = self._engine
         for each in _keys(key, new_token):
-            await engine.find(each)
+            await engine.lease.find(each)
             known = engine.memory.registry.find(each)
             subjects += [each] if known is None else [each, known.id]
         device = await engine.decide(

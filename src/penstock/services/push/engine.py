@@ -1,53 +1,43 @@
 """The engine of push notifications: decisions are made, persisted together, then applied; what is due is sent.
 
-One task commits, one sends, one renews the lease. Nothing is in memory that is not in the database, except
+One task commits, one sends, one renews the lease (`lease`). Nothing is in memory that is not in the database, except
 notifications without a trigger. What is decided is in `penstock.push`; who asks is in `desk` and `watches`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
-
-from sqlalchemy.exc import SQLAlchemyError
 
 from penstock.kernel.ports import State
 from penstock.log import get
 from penstock.push.flows import Fired
 from penstock.push.ports import Handover, Provider, Verdict
-from penstock.push.records import Change, Device, DeviceKey, DropDevice, Flow, Notification
-from penstock.push.refusals import PushReason, PushRefusal
+from penstock.push.records import Change, Device, DropDevice, Flow, Notification
+from penstock.push.refusals import PushRefusal
 from penstock.push.registry import Decision
 from penstock.push.sending import Application, Gone, Outcome
 from penstock.push.settings import PushSettings
 from penstock.services.push.agenda import Agenda, PushPart
+from penstock.services.push.away import AWAY, AWAY_PAUSE, first_line, unanswered, unavailable
 from penstock.services.push.flights import Flights
+from penstock.services.push.lease import PushLease
 from penstock.services.push.memory import PushMemory, changes_of
 from penstock.services.push.records import SentRecords
 from penstock.services.push.watches import Watches
-from penstock.store.errors import AlreadyExists, Closed, Deposed, NoSuchRecord, NotOwner, Ousted, StoreError
-from penstock.store.push import ADOPT_LIMIT, LoadedDevices, PushStore
+from penstock.store.errors import AlreadyExists, Deposed, NoSuchRecord, NotOwner, StoreError
+from penstock.store.push import LoadedDevices, PushStore
 from penstock.store.thread import StoreThread
 
 log = get(__name__)
 
 # Changes that are applied before everybody else has a turn, where very many come at once.
 APPLIED_PER_TURN = 1_000
-# Seconds until a database that is away is asked again.
-AWAY_PAUSE = 1.0
-# Seconds that a request waits for another node to release a device.
-CLAIM_SECONDS = 15.0
-CLAIM_PAUSE = 0.5
-# Seconds that a device has for its last notification to arrive before it is released, or stays until the next renewal.
-RELEASE_SECONDS = 1.0
-RELEASE_PAUSE = 0.05
 # Seconds without anything to send after which it is looked at all the same, because clocks can be set.
 LONGEST_NAP = 60.0
-AWAY = (SQLAlchemyError, OSError, Closed, Ousted)
 
 T = TypeVar("T")
 
@@ -80,17 +70,16 @@ class PushEngine:
         self._new_id = new_id
         self._join = join
         self._thread = thread
-        self._store: PushStore | None = None
+        # None until it is opened.
+        self.store: PushStore | None = None
+        self.lease = PushLease(self, thread, renew_seconds)
         self._records = records
         self._max_sends = max_sends
-        self._renew_seconds = renew_seconds
         self._agenda = Agenda()
         # Of notifications that were sent; whenever something is written these are too.
         self._drops: list[Change] = []
         # Devices of which it is not known whether the last changes were written.
         self._unsure: set[str] = set()
-        # Devices that are forgotten here while the database still has them for this node.
-        self._leaving: set[str] = set()
         self._to_commit = asyncio.Event()
         self._to_send = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -109,7 +98,7 @@ class PushEngine:
         """Read everything, and begin; raises what the store raises."""
         await self._load()
         loop = asyncio.get_running_loop()
-        for work in (self._commit_forever, self._send_forever, self._renew_forever):
+        for work in (self._commit_forever, self._send_forever, self.lease.renew_forever):
             self._tasks.append(loop.create_task(_guarded(work)))
 
     async def close(self) -> None:
@@ -122,12 +111,12 @@ class PushEngine:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        self._agenda.refuse(_unanswered())
+        self._agenda.refuse(unanswered())
         try:
-            if self._store is not None:
-                await self._thread.call(self._store.leave)
+            if self.store is not None:
+                await self._thread.call(self.store.leave)
         except (StoreError, *AWAY) as error:
-            log.warning("the database of push notifications was not closed properly", reason=_reason(error))
+            log.warning("the database of push notifications was not closed properly", reason=first_line(error))
 
     async def settled(self) -> None:
         """Until all that has been decided and fired so far is persisted, or cannot be now."""
@@ -144,19 +133,12 @@ class PushEngine:
         self._past_sent, self._past_lost = self.sent, self.lost
         self.memory = PushMemory(self.settings, self._new_id)
         self._unsure.clear()
-        self._store = await self._thread.call(self._join)
-        await self._take_over(await self._thread.call(self._store.load))
-        await self._adopt(self._store)
+        self.store = await self._thread.call(self._join)
+        await self.take_over(await self._thread.call(self.store.load))
+        await self.lease.adopt(self.store)
 
-    async def _adopt(self, store: PushStore) -> None:
-        while True:
-            found = await self._thread.call(store.adopt, ADOPT_LIMIT)
-            await self._take_over(found)
-            if len(found.devices) < ADOPT_LIMIT:
-                return
-            log.info("devices of another server have been taken over", devices=len(found.devices))
-
-    async def _take_over(self, loaded: LoadedDevices) -> None:
+    async def take_over(self, loaded: LoadedDevices) -> None:
+        """Have devices in memory that are this node's."""
         changes = changes_of(loaded)
         while part := list(islice(changes, APPLIED_PER_TURN)):
             self._apply(part)
@@ -164,7 +146,7 @@ class PushEngine:
 
     def serving(self) -> bool:
         """Whether this node may send: another may have its devices otherwise."""
-        return self._store is not None and self._store.lease_left() > 0 and not self._stopping
+        return self.store is not None and self.store.lease_left() > 0 and not self._stopping
 
     @property
     def sent(self) -> int:
@@ -199,38 +181,21 @@ class PushEngine:
             self._agenda.fire(fired)
             self._to_commit.set()
 
-    async def find(self, key: DeviceKey) -> None:
-        """Have a device in memory, if there is one of this token: of whichever node it is.
-
-        Raises PushRefusal if another node does not release it in time.
-        """
-        store = self._store
-        if self.memory.registry.find(key) is not None or store is None:
-            return
-        deadline = asyncio.get_running_loop().time() + CLAIM_SECONDS
-        while True:
-            try:
-                found = await self._thread.call(store.find, key)
-                loaded = None
-                if found is not None and found.id not in self._leaving:
-                    loaded = await self._thread.call(store.claim, found.id)
-            except NoSuchRecord:
-                return
-            except (NotOwner, *AWAY) as error:
-                raise self._away(error) from None
-            if found is None:
-                return
-            if loaded is not None:
-                if self.memory.registry.find(key) is None:
-                    await self._take_over(loaded)
-                return
-            if asyncio.get_running_loop().time() > deadline:
-                raise _unavailable("another server has the device and has not released it in time; try again")
-            await asyncio.sleep(CLAIM_PAUSE)
-
     def wake(self) -> None:
         """The clock has been set, or something may be due for another reason."""
         self._to_send.set()
+
+    def busy(self) -> set[str]:
+        """Devices with a notification on its way, or a trigger that has fired: others would not know of it."""
+        return self._agenda.triggered() | self.flights.devices()
+
+    def renewed(self) -> None:
+        """The lease goes on, and the database answers."""
+        self.away = False
+        self._to_send.set()
+        self.tidy()
+        if self.watches is not None:
+            self.watches.retry()
 
     def mended(self, applications: Iterable[Application]) -> None:
         """Credentials have been read again: what was held back is tried."""
@@ -251,7 +216,7 @@ class PushEngine:
     async def _commit(self) -> bool:
         """One transaction; False if the database is away."""
         if self._unsure and not await self._make_sure():
-            self._agenda.refuse(_unanswered())
+            self._agenda.refuse(unanswered())
             return False
         return await self._persist(self._agenda.take(self.memory.book))
 
@@ -265,11 +230,11 @@ class PushEngine:
         except AWAY as error:
             self._drops = [*drops, *self._drops]
             self._unsure |= self.memory.devices_of(changes)
-            self._not_written(parts, self._away(error))
+            self._not_written(parts, self.not_answering(error))
             return False
         except Deposed:
-            self._not_written(parts, _unavailable("another server has taken over; register the device again"))
-            await self._begin_again()
+            self._not_written(parts, unavailable("another server has taken over; register the device again"))
+            await self.begin_again()
             return True
         except StoreError as error:
             return await self._persist_alone(parts, drops, error)
@@ -287,19 +252,19 @@ class PushEngine:
         if len(parts) == 1 and not drops:
             self._refused(parts[0], error)
             return True
-        store = self._store
+        store = self.store
         self._drops = [*drops, *self._drops]
         is_there = await self._persist(())
         for part in parts:
-            if self._store is store:
+            if self.store is store:
                 is_there = await self._persist((part,)) and is_there
             else:
-                self._not_written((part,), _unavailable("another server has taken over; register the device again"))
+                self._not_written((part,), unavailable("another server has taken over; register the device again"))
         return is_there
 
     async def _write(self, changes: Sequence[Change]) -> None:
-        assert self._store is not None
-        await self._thread.call(self._store.write, changes)
+        assert self.store is not None
+        await self._thread.call(self.store.write, changes)
 
     def _done(self, part: PushPart) -> None:
         """It is in the database."""
@@ -324,36 +289,36 @@ class PushEngine:
     def _refused(self, part: PushPart, error: StoreError) -> None:
         """The database does not take it: another node has the device, or the token was taken at the same moment."""
         if isinstance(error, NotOwner):
-            self._forget(error.devices)
+            self.forget(error.devices)
         if part.job is None:
             self._agenda.fire_again(part.fired)
         else:
             text = "another server has registered the device in the meantime; try again"
-            part.job.refuse(_unavailable(text if isinstance(error, AlreadyExists | NotOwner) else str(error)))
+            part.job.refuse(unavailable(text if isinstance(error, AlreadyExists | NotOwner) else str(error)))
 
     async def _make_sure(self) -> bool:
         """Read devices again of which it is not known what was written; False if the database is still away."""
-        assert self._store is not None
+        assert self.store is not None
         for device in sorted(self._unsure):
             try:
-                loaded = await self._thread.call(self._store.claim, device)
+                loaded = await self._thread.call(self.store.claim, device)
             except NoSuchRecord:
                 loaded = None
             except Deposed:
-                await self._begin_again()
+                await self.begin_again()
                 return True
             except AWAY as error:
-                self._away(error)
+                self.not_answering(error)
                 return False
-            self._forget((device,))
+            self.forget((device,))
             if loaded is not None:
-                await self._take_over(loaded)
+                await self.take_over(loaded)
             self._unsure.discard(device)
         self._agenda.renew(self.memory.registry)
         self.away = False
         return True
 
-    async def _begin_again(self) -> None:
+    async def begin_again(self) -> None:
         """Others have taken the devices of this node: start as a new one."""
         log.warning("another server has taken over the devices of this one; all are read again")
         while True:
@@ -361,14 +326,14 @@ class PushEngine:
                 await self._load()
                 return
             except (StoreError, *AWAY) as error:
-                self._away(error)
+                self.not_answering(error)
                 await asyncio.sleep(AWAY_PAUSE)
 
-    def _away(self, error: Exception) -> PushRefusal:
+    def not_answering(self, error: Exception) -> PushRefusal:
         if not self.away:
-            log.error("the database of push notifications does not answer", reason=_reason(error))
+            log.error("the database of push notifications does not answer", reason=first_line(error))
         self.away = True
-        return _unanswered()
+        return unanswered()
 
     # -- memory ---------------------------------------------------------------------------------------------------
 
@@ -388,7 +353,7 @@ class PushEngine:
         self.tell(changes)
         self._to_send.set()
 
-    def _forget(self, devices: Iterable[str]) -> None:
+    def forget(self, devices: Iterable[str]) -> None:
         """Devices that are another's now, or are to be read again; their sessions are told nothing."""
         applied, _ = self.memory.apply([DropDevice(device) for device in devices], self.clock())
         if self.watches is not None:
@@ -457,61 +422,6 @@ class PushEngine:
         notification = Notification(self._new_id(), device.id, "test", payload, now, now + 60_000, lasting=False)
         return await self.flights.hand_over(notification, device)
 
-    # -- the lease ------------------------------------------------------------------------------------------------
-
-    async def _renew_forever(self) -> None:
-        while True:
-            await asyncio.sleep(self._renew_seconds)
-            store = self._store
-            assert store is not None
-            try:
-                wanted = await self._thread.call(store.renew)
-                await self._release(store, wanted)
-                await self._adopt(store)
-            except Deposed:
-                await self._begin_again()
-            except PushRefusal:
-                # The database went away just now: what was to be released is asked for again.
-                continue
-            except (StoreError, *AWAY) as error:
-                self._away(error)
-                continue
-            self.away = False
-            self._to_send.set()
-            self.tidy()
-            if self.watches is not None:
-                self.watches.retry()
-
-    async def _release(self, store: PushStore, wanted: Sequence[str]) -> None:
-        """Devices that others ask for: not served any more, then given up. Those that are busy stay for another time.
-
-        Nothing new is sent to them from now on: one with many notifications would be busy for ever.
-        """
-        self.memory.sender.pause(wanted, self.clock())
-        deadline = asyncio.get_running_loop().time() + RELEASE_SECONDS
-        waiting = set(wanted)
-        while waiting:
-            released = await self.decide(waiting, partial(self._let_go, frozenset(waiting)))
-            try:
-                if released:
-                    await self._thread.call(store.release, released)
-            finally:
-                self._leaving.difference_update(released)
-            waiting.difference_update(released)
-            if asyncio.get_running_loop().time() > deadline:
-                return
-            await asyncio.sleep(RELEASE_PAUSE)
-
-    def _let_go(self, devices: Collection[str]) -> Decision[list[str]]:
-        """Forget those about which everything is known, and is persisted with this decision.
-
-        Not those with a notification on its way, or a trigger that has fired: others would not know of it.
-        """
-        free = sorted(set(devices) - self._agenda.triggered() - self.flights.devices())
-        self._forget(free)
-        self._leaving.update(free)
-        return Decision((), free)
-
 
 def _nobody(changes: Sequence[Change]) -> None:
     """Nobody is told."""
@@ -529,15 +439,3 @@ async def _guarded(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         except Exception:
             log.exception("push notifications: a task has failed and is started again")
             await asyncio.sleep(AWAY_PAUSE)
-
-
-def _unavailable(text: str) -> PushRefusal:
-    return PushRefusal(PushReason.UNAVAILABLE, text)
-
-
-def _unanswered() -> PushRefusal:
-    return _unavailable("the database of push notifications does not answer")
-
-
-def _reason(error: Exception) -> str:
-    return (str(error).splitlines() or [""])[0] or type(error).__name__
