@@ -36,7 +36,7 @@ from tests.support.tls_front import TlsFront
 
 pytestmark = pytest.mark.browser
 
-TABS = ("picture", "graphs", "sessions", "items", "adapters", "nodes", "log", "configuration")
+TABS = ("picture", "graphs", "sessions", "items", "adapters", "nodes", "log", "control", "configuration")
 PHONE = 375
 HOSTILE = "<img src=x onerror=alert(1)>\"'&{}"
 
@@ -314,7 +314,7 @@ def act(page: Page, user: str, action: str) -> Locator:
     search(page, "sessions", user)
     expect(rows(page, "sessions")).to_have_count(1, timeout=PATIENCE)
     rows(page, "sessions").click()
-    page.get_by_role("button", name=f"{action}…").click()
+    page.get_by_role("button", name=f"{action}…", exact=True).click()
     return page.get_by_role("dialog")
 
 
@@ -356,12 +356,12 @@ def test_an_administrator_blocks_and_unblocks_a_user(site: AdminSite, watch: Wat
     page = opened(watch, site.api_port, "sessions")
     with subscribed(site, "ann"):
         act(page, "ann", "Block user").get_by_role("button", name="Block user").click()
-        expect(page.locator(".blocks")).to_contain_text("New sessions of user ann are blocked by root")
+        expect(page.locator("#sessions .blocks")).to_contain_text("New sessions of user ann are blocked by root")
         with site.exchange.stream(user="ann") as refused:
             assert refused.head[0].startswith("CONERR,10,")
-        page.locator(".blocks button").click()
+        page.locator("#sessions .blocks button").click()
         page.get_by_role("dialog").get_by_role("button", name="Unblock").click()
-        expect(page.locator(".blocks")).to_be_hidden()
+        expect(page.locator("#sessions .blocks")).to_be_hidden()
     with site.exchange.stream(user="ann") as stream:
         assert stream.head[0].startswith("CONOK")
     assert watch.complaints() == []
@@ -469,7 +469,7 @@ def test_the_dashboard_comes_back_after_a_restart_of_the_server(
     expect(rows(page, "sessions")).not_to_have_attribute("data-key", before or "", timeout=PATIENCE)
     # Actions work as well, although the server knows no token of before.
     act(page, "root", "Block user").get_by_role("button", name="Block user").click()
-    expect(page.locator(".blocks")).to_contain_text("New sessions of user root are blocked by root")
+    expect(page.locator("#sessions .blocks")).to_contain_text("New sessions of user root are blocked by root")
     assert page.evaluate("window.loadedOnce"), "the page has been loaded again"
     assert [each for each in watch.complaints(server_was_away=True) if "401" not in each] == []
 
@@ -482,7 +482,7 @@ def test_hostile_names_are_text_and_nothing_else(site: AdminSite, watch: Watch) 
         search(page, "sessions", "onerror")
         expect(cell(rows(page, "sessions"), "user")).to_have_text(HOSTILE, timeout=PATIENCE)
         act(page, "onerror", "Block user").get_by_role("button", name="Block user").click()
-        expect(page.locator(".blocks")).to_contain_text(HOSTILE)
+        expect(page.locator("#sessions .blocks")).to_contain_text(HOSTILE)
         page.locator("#tab-items").click()
         search(page, "items", "onerror")
         expect(cell(rows(page, "items"), "item")).to_have_text(item, timeout=PATIENCE)

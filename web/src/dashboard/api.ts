@@ -20,6 +20,44 @@ export interface Block {
   readonly by: string;
 }
 
+export interface SubscriptionInfo {
+  readonly number: number;
+  readonly data_adapter: string;
+  readonly mode: string;
+  readonly items: number;
+  readonly names: readonly string[];
+  readonly fields: readonly string[];
+  readonly unfiltered: boolean;
+  readonly max_per_second: number | null;
+  /** Whether an administrator has set the frequency. */
+  readonly is_ruled: boolean;
+}
+
+export interface SessionDetail {
+  readonly is_ruled: boolean;
+  readonly subscribed: readonly SubscriptionInfo[];
+}
+
+export interface DrainInfo {
+  readonly draining: boolean;
+  readonly seconds_left: number | null;
+  readonly stop: boolean;
+  readonly sessions: number;
+}
+
+export interface ReloadInfo {
+  readonly new: readonly string[];
+  readonly changed: readonly string[];
+  readonly gone: readonly string[];
+  readonly needs_restart: readonly string[];
+}
+
+export interface TlexSession {
+  readonly id: string;
+  readonly names: readonly string[];
+  readonly [field: string]: unknown;
+}
+
 /** The server has answered no. `status` is that of HTTP, 0 if no answer has come. */
 export class Refused extends Error {
   constructor(

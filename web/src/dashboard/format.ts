@@ -35,3 +35,13 @@ export const clock: Format = (value) =>
   figure(value, (found) => new Date(found).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }));
 
 export const moment: Format = (value) => figure(value, (found) => new Date(found).toLocaleString());
+
+const DAY = 86_400_000;
+
+/** The time if it was within a day, else the date. */
+export const when: Format = (value) => (Date.now() - Number(value) < DAY ? clock(value) : figure(value, (found) => new Date(found).toLocaleDateString()));
+
+/** Values of a row as people read them, by the formats that there are. */
+export function formatted(row: Readonly<Record<string, string | null>>, formats: Readonly<Record<string, Format>>): Record<string, string | null> {
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, formats[name]?.(value) ?? value]));
+}

@@ -114,6 +114,10 @@ export class Grid {
     return this.entries.size;
   }
 
+  keys(): readonly string[] {
+    return [...this.entries.keys()];
+  }
+
   get firstKey(): string | undefined {
     return this.entries.keys().next().value;
   }

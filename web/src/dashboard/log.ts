@@ -2,7 +2,7 @@
 // Not here: the table (grid.ts).
 
 import { showDetails } from "./dialog";
-import { clock } from "./format";
+import { clock, formatted, moment } from "./format";
 import { Grid } from "./grid";
 import { make } from "./make";
 import type { Stream } from "./stream";
@@ -35,7 +35,7 @@ export class Log {
         { field: "number", title: "Line", width: "4rem", numeric: true },
       ],
       accepts: (row) => LEVELS.indexOf(row["LEVEL"] ?? "") >= this.level.selectedIndex,
-      open: (_key, row) => showDetails("Line of the log", row),
+      open: (_key, row) => showDetails("Line of the log", formatted(row, { TIME_MS: moment })),
     });
     for (const level of LEVELS) this.level.add(new Option(`from ${level.toLowerCase()}`, level));
     this.level.addEventListener("change", () => this.grid.look());

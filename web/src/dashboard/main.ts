@@ -5,6 +5,7 @@
 import { element } from "../element";
 import { showStatus } from "../status";
 import { Api, Refused, type StreamInfo } from "./api";
+import { Control } from "./control";
 import { GRAPH_FIELDS, Graphs } from "./graphs";
 import { Log } from "./log";
 import { Picture, PICTURE_FIELDS } from "./picture";
@@ -60,9 +61,10 @@ function open(api: Api, address: string): void {
     graphs: new Graphs(panel("graphs"), statistics),
     sessions: new Sessions(panel("sessions"), stream, api),
     items: itemsTable(panel("items"), stream),
-    adapters: new AdaptersAndQueries(panel("adapters"), stream),
+    adapters: new AdaptersAndQueries(panel("adapters"), stream, api),
     nodes: nodesTable(panel("nodes"), stream),
     log: new Log(panel("log"), stream),
+    control: new Control(panel("control"), statistics, api),
     configuration: configurationTable(panel("configuration"), stream),
   });
   stream.watch({

@@ -1,13 +1,14 @@
 // The tab of sessions: who is connected, and what an administrator can do about it.
-// Not here: the table (grid.ts), the questions (dialog.ts).
+// Not here: the table (grid.ts), the questions (dialog.ts), subscriptions of a session (subscriptions.ts).
 // Read next: docs/administration.md.
 
-import type { Api, Block } from "./api";
+import type { Api } from "./api";
+import { Blocks } from "./blocks";
 import { askFirst, showDetails, type Action } from "./dialog";
-import { bytes, kbits, moment, number } from "./format";
+import { bytes, formatted, kbits, moment, number, when, type Format } from "./format";
 import type { Column, Row } from "./grid";
-import { make } from "./make";
 import type { Stream } from "./stream";
+import { subscriptionsOf } from "./subscriptions";
 import { LiveTable } from "./table";
 
 const FIELDS = [
@@ -30,22 +31,33 @@ const FIELDS = [
 ];
 
 const COLUMNS: readonly Column[] = [
-  { field: "user", title: "User", width: "minmax(6rem, 1.4fr)", narrow: true },
-  { field: "address", title: "Address", width: "minmax(6rem, 1.2fr)" },
-  { field: "adapter_set", title: "Set", width: "minmax(5rem, 1fr)" },
-  { field: "library", title: "Library", width: "minmax(5rem, 1fr)" },
-  { field: "transport", title: "Transport", width: "minmax(6rem, 1fr)", narrow: true },
-  { field: "opened_ms", title: "Opened", width: "minmax(10rem, 1.4fr)", format: moment, numeric: true },
-  { field: "bandwidth", title: "Bandwidth", width: "minmax(6rem, 1fr)", format: kbits, numeric: true },
-  { field: "updates_sec", title: "Updates/s", width: "minmax(7rem, 0.9fr)", format: number, numeric: true, narrow: true },
-  { field: "lost", title: "Lost", width: "minmax(4rem, 0.6fr)", format: number, numeric: true },
-  { field: "unsent_bytes", title: "Unsent", width: "minmax(5rem, 0.7fr)", format: bytes, numeric: true },
-  { field: "items", title: "Items", width: "minmax(4rem, 0.6fr)", format: number, numeric: true },
+  { field: "user", title: "User", width: "minmax(6rem, 1fr)", narrow: true },
+  { field: "address", title: "Address", width: "minmax(6.5rem, 1fr)" },
+  { field: "adapter_set", title: "Set", width: "minmax(8rem, 1fr)" },
+  { field: "library", title: "Library", width: "minmax(9.5rem, 1fr)" },
+  { field: "transport", title: "Transport", width: "minmax(8rem, 0.6fr)", narrow: true },
+  { field: "opened_ms", title: "Opened", width: "minmax(6.5rem, 0.6fr)", format: when, numeric: true },
+  { field: "bandwidth", title: "Bandwidth", width: "minmax(7rem, 0.6fr)", format: kbits, numeric: true },
+  { field: "updates_sec", title: "Updates/s", width: "minmax(8rem, 0.6fr)", format: number, numeric: true, narrow: true },
+  { field: "lost", title: "Lost", width: "minmax(4.5rem, 0.4fr)", format: number, numeric: true },
+  { field: "unsent_bytes", title: "Unsent", width: "minmax(5.5rem, 0.4fr)", format: bytes, numeric: true },
+  { field: "items", title: "Items", width: "minmax(5rem, 0.4fr)", format: number, numeric: true },
 ];
+
+/** How values are shown in the details of a row, where there is room for more of them. */
+const FORMATS: Readonly<Record<string, Format>> = {
+  opened_ms: moment,
+  bandwidth: kbits,
+  max_bandwidth: kbits,
+  updates_sec: number,
+  updates: number,
+  bytes,
+  unsent_bytes: bytes,
+};
 
 export class Sessions {
   private readonly table: LiveTable;
-  private readonly blocks = make("ul", { class: "blocks", "aria-label": "Blocked", hidden: true });
+  private readonly blocks: Blocks;
 
   constructor(
     box: HTMLElement,
@@ -58,17 +70,15 @@ export class Sessions {
       sort: "updates_sec",
       descending: true,
       empty: "No sessions.",
-      open: (key, row) => showDetails(`Session ${key}`, { ...row, opened_ms: moment(row["opened_ms"] ?? null) }, this.actions(key, row)),
+      open: (key, row) =>
+        showDetails(`Session ${key}`, formatted(row, FORMATS), this.actions(key, row), subscriptionsOf(key, this.api)),
     });
-    box.prepend(this.blocks);
+    this.blocks = new Blocks(api);
+    box.prepend(this.blocks.list);
   }
 
   show(): () => void {
-    // A server that does not answer is no reason to complain here: the status says so.
-    this.api.ask("GET", "/blocks").then(
-      (found) => this.showBlocks(found),
-      () => undefined,
-    );
+    this.blocks.refresh();
     return this.table.show();
   }
 
@@ -94,8 +104,18 @@ export class Sessions {
             title: "Set the bandwidth?",
             text: `The session ${key} of ${who} gets at most this bandwidth. Empty: no limit.`,
             verb: "Set bandwidth",
-            number: "kbit/s",
-            run: async (typed) => void (await this.api.ask("PUT", `${path}/bandwidth`, { max_kbps: typed === "" ? null : Number(typed) })),
+            fields: [{ name: "limit", label: "kbit/s", kind: "number", least: 0.001 }],
+            run: async ({ limit = "" }) => void (await this.api.ask("PUT", `${path}/bandwidth`, { max_kbps: limit === "" ? null : Number(limit) })),
+          }),
+      },
+      {
+        label: "Reset bandwidth…",
+        run: () =>
+          askFirst({
+            title: "Reset the bandwidth?",
+            text: `For the session ${key} of ${who}, what the metadata adapter allows holds again.`,
+            verb: "Reset bandwidth",
+            run: async () => void (await this.api.ask("DELETE", `${path}/bandwidth`)),
           }),
       },
     ];
@@ -108,32 +128,9 @@ export class Sessions {
             title: "Block the user?",
             text: `New sessions of ${user} are refused until somebody unblocks the user or the server restarts. Open sessions continue.`,
             verb: "Block user",
-            run: async () => this.showBlocks(await this.api.ask("PUT", "/blocks", { scope: "user", name: user })),
+            run: () => this.blocks.block("user", user),
           }),
       });
     return found;
-  }
-
-  private showBlocks(found: unknown): void {
-    const blocks = found as readonly Block[];
-    this.blocks.hidden = blocks.length === 0;
-    this.blocks.replaceChildren(...blocks.map((block) => this.block(block)));
-  }
-
-  private block(block: Block): HTMLElement {
-    const what = block.scope === "all" ? "All new sessions" : `New sessions of ${block.scope} ${block.name}`;
-    const entry = make("li", {}, `${what} are blocked by ${block.by} `);
-    if (this.api.role !== "admin") return entry;
-    const button = make("button", { type: "button" }, "Unblock…");
-    button.addEventListener("click", () =>
-      askFirst({
-        title: "Unblock?",
-        text: `${what} are accepted again.`,
-        verb: "Unblock",
-        run: async () => this.showBlocks(await this.api.ask("DELETE", `/blocks?${new URLSearchParams({ scope: block.scope, name: block.name })}`)),
-      }),
-    );
-    entry.append(button);
-    return entry;
   }
 }

@@ -1,10 +1,11 @@
 // The tabs that are tables and nothing else: items, adapters with queries, nodes, the configuration.
-// Not here: sessions, which can be acted upon (sessions.ts).
+// Not here: sessions (sessions.ts), and what is done with the whole server (control.ts).
 // Read next: docs/monitor.md, which names the fields.
 
-import { showDetails } from "./dialog";
+import type { Api } from "./api";
+import { askFirst, showDetails, type Action } from "./dialog";
 import { millis, number } from "./format";
-import type { Column } from "./grid";
+import type { Column, Row } from "./grid";
 import { make } from "./make";
 import type { Stream } from "./stream";
 import { LiveTable } from "./table";
@@ -89,10 +90,10 @@ const NODES: Shown = {
     { field: "sessions", title: "Sessions", width: "minmax(5rem, 0.8fr)", format: number, numeric: true },
     { field: "items", title: "Items", width: "minmax(5rem, 0.8fr)", format: number, numeric: true },
     { field: "lag_millis", title: "Lag", width: "minmax(5rem, 0.8fr)", format: millis, numeric: true },
-    { field: "since", title: "Since", width: "minmax(10rem, 1.2fr)" },
-    { field: "version", title: "Version", width: "minmax(5rem, 0.8fr)" },
+    { field: "since", title: "Since", width: "minmax(13rem, 1.2fr)" },
+    { field: "version", title: "Version", width: "minmax(5rem, 0.6fr)" },
     { field: "node", title: "Node", width: "minmax(8rem, 1fr)" },
-    { field: "epoch", title: "Epoch", width: "minmax(8rem, 1fr)" },
+    { field: "epoch", title: "Epoch", width: "minmax(12rem, 1fr)" },
   ],
 };
 
@@ -109,7 +110,7 @@ const CONFIGURATION: Shown = {
   ],
 };
 
-function liveTable(box: HTMLElement, stream: Stream, shown: Shown): LiveTable {
+function liveTable(box: HTMLElement, stream: Stream, shown: Shown, actions: (key: string, row: Row) => readonly Action[] = () => []): LiveTable {
   const fields = shown.columns.map((column) => column.field).filter((field) => field !== "key");
   // The key is a column as well where it is a name.
   const all = shown.columns.some((column) => column.field === "key") ? [...fields, "key"] : fields;
@@ -119,7 +120,7 @@ function liveTable(box: HTMLElement, stream: Stream, shown: Shown): LiveTable {
     sort: shown.sort,
     descending: shown.descending ?? false,
     empty: shown.empty,
-    open: (key, row) => showDetails(`${shown.one} ${key}`, row),
+    open: (key, row) => showDetails(`${shown.one} ${key}`, row, actions(key, row)),
   });
 }
 
@@ -139,12 +140,32 @@ export function configurationTable(box: HTMLElement, stream: Stream): LiveTable 
 export class AdaptersAndQueries {
   private readonly tables: readonly LiveTable[];
 
-  constructor(box: HTMLElement, stream: Stream) {
+  constructor(
+    box: HTMLElement,
+    stream: Stream,
+    private readonly api: Api,
+  ) {
     this.tables = [ADAPTERS, QUERIES].map((shown) => {
       const part = make("section", { class: "half", "data-table": shown.item }, make("h2", {}, shown.title));
       box.append(part);
-      return liveTable(part, stream, shown);
+      return liveTable(part, stream, shown, shown === ADAPTERS ? (key, row) => this.actions(key, row) : undefined);
     });
+  }
+
+  private actions(adapter: string, row: Row): readonly Action[] {
+    if (this.api.role !== "admin" || row["state"] !== "failed") return [];
+    return [
+      {
+        label: "Clear failure…",
+        run: () =>
+          askFirst({
+            title: "Clear the failure?",
+            text: `The server forgets that ${adapter} has failed, because what was wrong has been put right.`,
+            verb: "Clear failure",
+            run: async () => void (await this.api.ask("POST", "/adapters/clear", { adapter })),
+          }),
+      },
+    ];
   }
 
   show(): () => void {
