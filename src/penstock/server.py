@@ -424,7 +424,7 @@ class Server:
                 [sampling],
                 [self._journal],
                 [self._ditto],
-                [WatchdogService(config, roster)],
+                [WatchdogService(config, roster, sampling.lag_due)],
                 [self.sets],
                 [ThingsService(config, self._ditto, self.sets)],
                 [core],

@@ -1,24 +1,26 @@
 """The watchdog: a thread that notices when the event loop is blocked, and whose code blocks it.
 
-An async or `quick` adapter that blocks or computes for long stalls every client; nothing else would show why. Calls are
-not slowed down by it: it sends the loop a callback from time to time, and inspects its stack only if that does not run.
+An async or `quick` adapter that blocks or computes for long stalls every client; nothing else would show why. Neither
+calls nor the loop are slowed down by it: it looks at a timer that the loop has anyway, and inspects the loop's stack
+only if that is late.
 """
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 
 from penstock.adapters.roster import Roster, labels
 from penstock.log import get
 
 log = get(__name__)
 
-# Callbacks are sent this many times within the time that counts as a stall.
-SIGNS_PER_STALL = 4
+# How often it looks within the time that counts as a stall, and how much more often for the end of one.
+LOOKS_PER_STALL = 4
+HASTE = 10
 
 # Frames of the stack that are logged, the innermost ones.
 MAX_FRAMES = 20
@@ -27,12 +29,14 @@ MAX_FRAMES = 20
 class Watchdog:
     """Made and started on the event loop that it watches; stopped there as well."""
 
-    def __init__(self, roster: Roster, stall_seconds: float) -> None:
+    def __init__(self, roster: Roster, stall_seconds: float, due: Callable[[], float]) -> None:
+        """`due` is when the loop's timer should run next, in seconds of `time.perf_counter`: what it says changes as
+        long as the loop turns.
+        """
         self._roster = roster
         self._stall = stall_seconds
-        self._loop = asyncio.get_running_loop()
+        self._due = due
         self._watched = threading.get_ident()
-        self._sign = threading.Event()
         self._stopped = threading.Event()
         # How often the loop has been blocked for too long.
         self.stalls = 0
@@ -44,30 +48,30 @@ class Watchdog:
     def stop(self) -> None:
         """It ends soon; nobody need wait for it."""
         self._stopped.set()
-        self._sign.set()
 
     def _watch(self) -> None:
-        while not self._stopped.wait(self._stall / SIGNS_PER_STALL):
-            self._sign.clear()
-            asked = time.monotonic()
-            try:
-                self._loop.call_soon_threadsafe(self._sign.set)
-            except RuntimeError:
-                # The loop is closed.
-                return
-            if not self._sign.wait(self._stall):
-                self._tell(asked)
-                self._sign.wait()
-                if not self._stopped.is_set():
-                    log.warning("event loop runs again", stalled_seconds=round(time.monotonic() - asked, 3))
+        pause = self._stall / LOOKS_PER_STALL
+        due, missed, is_told = self._due(), 0, False
+        while not self._stopped.wait(pause / HASTE if is_told else pause):
+            late, found = time.perf_counter() - due, self._due()
+            if found != due:
+                if is_told:
+                    log.warning("event loop runs again", stalled_seconds=round(late, 3))
+                due, missed, is_told = found, 0, False
+                continue
+            # Looks are counted as well, because no thread runs while a process is suspended.
+            missed += 1
+            if not is_told and missed >= LOOKS_PER_STALL and late >= self._stall:
+                is_told = True
+                self._tell(late)
 
-    def _tell(self, since: float) -> None:
+    def _tell(self, late: float) -> None:
         self.stalls += 1
         frame = sys._current_frames().get(self._watched)
         stack = traceback.format_list(traceback.extract_stack(frame)[-MAX_FRAMES:]) if frame is not None else []
         log.warning(
             "event loop is stalled",
             adapter=labels(self._roster.running(frame)),
-            seconds=round(time.monotonic() - since, 3),
+            seconds=round(late, 3),
             stack="".join(stack).rstrip(),
         )

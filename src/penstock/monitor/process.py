@@ -10,14 +10,15 @@ import os
 import resource
 import sys
 import threading
-from pathlib import Path
 from typing import NamedTuple
 
-_PROC = Path("/proc/self")
-_OPEN = _PROC / "fd"
+_OPEN = "/proc/self/fd"
 
 # What a group of processes may have together, where the system limits that, such as for a container.
-_GROUP = Path("/sys/fs/cgroup")
+_GROUP = "/sys/fs/cgroup"
+
+# Bytes of the longest of these files that are read: what is looked for comes before that.
+_MOST = 4096
 
 # In fields of /proc/self/stat, counted after the name of the program: that may hold blanks and brackets.
 _THREADS = 17
@@ -51,7 +52,7 @@ def look() -> Process:
 def resident() -> int | None:
     """Bytes that the process has in memory now; None where the system does not say."""
     with contextlib.suppress(OSError):
-        return int((_PROC / "statm").read_bytes().split()[1]) * resource.getpagesize()
+        return int(_read("/proc/self/statm").split()[1]) * resource.getpagesize()
     return None
 
 
@@ -62,7 +63,7 @@ def _highest(usage: resource.struct_rusage) -> int:
 
 def _threads() -> int:
     with contextlib.suppress(OSError):
-        return int((_PROC / "stat").read_bytes().rpartition(b")")[2].split()[_THREADS])
+        return int(_read("/proc/self/stat").rpartition(b")")[2].split()[_THREADS])
     return threading.active_count()
 
 
@@ -79,12 +80,19 @@ def _available() -> int:
     """What the machine has left, and the limit of the group if that is nearer."""
     left = 0
     with contextlib.suppress(OSError):
-        for line in Path("/proc/meminfo").read_bytes().splitlines():
-            if line.startswith(b"MemAvailable:"):
-                left = int(line.split()[1]) * 1024
-                break
+        found = _read("/proc/meminfo").partition(b"\nMemAvailable:")[2].split(None, 1)
+        left = int(found[0]) * 1024 if found else 0
     with contextlib.suppress(OSError, ValueError):
         # Without a limit it says "max".
-        group = int((_GROUP / "memory.max").read_bytes()) - int((_GROUP / "memory.current").read_bytes())
+        group = int(_read(f"{_GROUP}/memory.max")) - int(_read(f"{_GROUP}/memory.current"))
         left = min(left, max(0, group))
     return left
+
+
+def _read(path: str) -> bytes:
+    """Without what Python puts around a file: this happens several times a second, on an idle server as well."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(file, _MOST)
+    finally:
+        os.close(file)

@@ -33,14 +33,22 @@ class Readings:
             now = self._samples[name] = {}
             grown = self._grown[name] = {}
             for value, labels in samples:
-                worker = _worker(labels)
-                self._known.add(worker)
-                # A process that is met later may have counted for long: it counts from now on.
-                before = last.get(labels, 0.0 if is_first or worker in known else value)
+                now[labels] = value
+                before = last.get(labels)
+                if before is None:
+                    worker = _worker(labels)
+                    self._known.add(worker)
+                    # A process that is met later may have counted for long: it counts from now on.
+                    before = 0.0 if is_first or worker in known else value
+                elif before == value:
+                    # Most of them, most of the time.
+                    grown[labels] = 0.0
+                    continue
                 if value < before:
                     self._replaced[name] = self._replaced.get(name, 0.0) + before
-                grown[labels] = max(0.0, value - before)
-                now[labels] = last[labels] = value
+                    before = value
+                grown[labels] = value - before
+                last[labels] = value
 
     @property
     def processes(self) -> int:

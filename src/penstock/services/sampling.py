@@ -98,6 +98,10 @@ class SamplingService(Service):
             await asyncio.wait([self._task])
             self._task = None
 
+    def lag_due(self) -> float:
+        """When the next look at the event loop's lag is due, in seconds of `time.perf_counter`; any thread may ask."""
+        return self._due
+
     async def step(self) -> None:
         """Count, look, and take one sample."""
         self._population = await take_census(self._kernel, self._population)

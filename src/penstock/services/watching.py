@@ -5,6 +5,8 @@ How it finds out who does is in `penstock.adapters.watchdog`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.adapters.roster import Roster
 from penstock.adapters.watchdog import Watchdog
 from penstock.config import Config
@@ -16,14 +18,16 @@ class WatchdogService(Service):
 
     name = "watchdog"
 
-    def __init__(self, config: Config, roster: Roster) -> None:
+    def __init__(self, config: Config, roster: Roster, due: Callable[[], float]) -> None:
+        """`due` is when the next look at the event loop's lag is due, as `Watchdog` wants it."""
         self._stall_millis = config.server.stall_millis
         self._roster = roster
+        self._due = due
         self._watchdog: Watchdog | None = None
 
     async def open(self) -> None:
         if self._stall_millis:
-            self._watchdog = Watchdog(self._roster, self._stall_millis / 1000)
+            self._watchdog = Watchdog(self._roster, self._stall_millis / 1000, self._due)
             self._watchdog.start()
 
     async def close(self) -> None:
