@@ -13,7 +13,7 @@ from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns, arrays, numbered
 from penstock.journal.recovery import Recovery, recover
 from penstock.journal.selection import EVERYTHING, EventSelection
-from penstock.journal.writer import SegmentWriter, group_of
+from penstock.journal.writer import SegmentWriter, group_of, group_of_batch
 
 # A moment in microseconds; each record comes one second after the one before.
 NOON = 1_700_000_000_000_000
@@ -85,6 +85,21 @@ class Scribe:
         self.tried += rows_of([batch])
         self.next += len(given)
         self.writer.append(group_of(batch, given, self.next - len(given)), sync=sync)
+        return self.next - 1
+
+    def append_long(self, pieces: list[Columns]) -> int:
+        """Returns the last sequence."""
+        groups = []
+        for given in pieces:
+            revisions = []
+            for entity in given.entities:
+                self.revisions[entity] = self.revisions.get(entity, 0) + 1
+                revisions.append(self.revisions[entity])
+            batch = numbered(arrays(given), self.next, revisions)
+            self.tried += rows_of([batch])
+            self.next += len(given)
+            groups.append(group_of_batch(batch))
+        self.writer.append_long(iter(groups), groups[0].first, self.next - 1)
         return self.next - 1
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from penstock.journal.errors import (
     Overload,
 )
 from penstock.journal.fence import SKIPPED, Fence, leave_to_lock
+from penstock.journal.long import LongAppend, LongReceipt, numbered_groups
 from penstock.journal.record import Columns, arrays, numbered
 from penstock.journal.recovery import Recovery, recover
 from penstock.journal.retention import Retention, drop_expired
@@ -93,6 +94,8 @@ class _Pending:
     size: int
     sync: bool
     done: Future[None] | None
+    # Written alone, and read from somewhere meanwhile.
+    long: tuple[LongAppend, LongReceipt] | None = None
 
 
 class Journal:
@@ -235,6 +238,23 @@ class Journal:
             self._enqueue(pending, urgent=done is not None)
         return Receipt(first, revisions, done)
 
+    def append_long(self, records: LongAppend) -> LongReceipt:
+        """Number records that are too many for one append; they are read and written one piece at a time, as ACK.
+
+        All of them are committed or none. What is appended later waits for them. Raises what `append` raises.
+        """
+        done = _future()
+        with self._change:
+            self._check_open()
+            before = {entity: self._revisions.get(entity, 0) for entity in records.counts}
+            for entity, count in records.counts.items():
+                self._revisions[entity] = before[entity] + count
+            receipt = LongReceipt(self._next, before, done)
+            self._next += records.count
+            self.appended_records += records.count
+            self._enqueue(_Pending(None, records.count, 0, True, done, (records, receipt)), urgent=True)
+        return receipt
+
     def flush(self) -> Future[None]:
         """Resolves when everything appended so far is on the disk, whatever its policy."""
         done = _future()
@@ -334,9 +354,13 @@ class Journal:
             taken = self._taken
             size = 0
             while self._queue and (not taken or size + self._queue[0].size <= self.settings.group_bytes):
+                if taken and self._queue[0].long is not None:
+                    break
                 pending = self._queue.popleft()
                 taken.append(pending)
                 size += pending.size
+                if pending.long is not None:
+                    break
             if not self._queue:
                 self._urgent = False
             return True
@@ -360,6 +384,11 @@ class Journal:
             for other in groups[1:]:
                 whole.extend(other)
             self._writer.append(whole, sync=sync)
+            self.committed_groups += 1
+        if taken and taken[0].long is not None:
+            records, receipt = taken[0].long
+            last = receipt.first + records.count - 1
+            self._writer.append_long(numbered_groups(records, receipt), receipt.first, last)
             self.committed_groups += 1
         if sync:
             self._writer.sync()

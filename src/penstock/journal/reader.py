@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from penstock.journal.scan import Frame, scan
 from penstock.journal.segment import DATA_START, FrameHeader, SegmentHeader, decode_payload, segment_name
 from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.journal.sidecar import SidecarDamaged
+from penstock.journal.unfinished import NoteDamaged, read_note
 
 # Small frames are joined until a batch has this many records, or bytes: what one step of a consumer is made for.
 BATCH_ROWS = 16_384
@@ -322,9 +324,13 @@ class JournalReader:
                 if isinstance(entry, Damage):
                     break
                 position, sequence = entry.position + entry.header.span, entry.header.last
-            return Mark(base, position, sequence, sequence)
         finally:
             file.close()
+        with suppress(NoteDamaged):
+            note = read_note(self._disk)
+            if note is not None and sequence < note.last:
+                return Mark(note.segment, note.position, note.previous, note.previous)
+        return Mark(base, position, sequence, sequence)
 
     def _segments(self) -> list[_Segment]:
         mark = self._mark()

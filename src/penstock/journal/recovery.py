@@ -1,7 +1,7 @@
 """What happens at the start: the last segment is read, a torn tail is cut, sequences and revisions go on from there.
 
 Bounded by one segment, unless the saved revisions are damaged; then those written since the ones before are read too.
-A cut tail was never acknowledged; a damaged place stays where it is, and readers step over it as well.
+A long append that is not there to its end is taken away. A cut tail was never acknowledged; a damaged place stays where it is, and readers step over it as well.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from penstock.journal.segment import (
     segment_name,
 )
 from penstock.journal.sidecar import SidecarDamaged
+from penstock.journal.unfinished import NOTE_DAMAGED, NoteDamaged, end, read_note, take_back
 
 
 @dataclass(slots=True)
@@ -68,6 +69,7 @@ def recover(disk: Disk) -> Recovery:
     mark = read_mark(disk)
     if mark is None and MARK_NAME in disk.names():
         found.damages.append(MARK_DAMAGED)
+    _settle_long(disk, mark, found)
     segments = bases(disk)
     saved_after, found.revisions, damaged = load_revisions(disk)
     found.damages += [Damage(name, 0, 0, 0, -1, "saved revisions cannot be read") for name in damaged]
@@ -89,6 +91,41 @@ def recover(disk: Disk) -> Recovery:
         if name.endswith(BLOCKS_SUFFIX):
             disk.remove(name)
     return found
+
+
+def _settle_long(disk: Disk, mark: Mark | None, found: Recovery) -> None:
+    """A long append that was being written is there to its end, or it goes."""
+    try:
+        note = read_note(disk)
+    except NoteDamaged:
+        found.damages.append(NOTE_DAMAGED)
+        end(disk)
+        return
+    if note is None:
+        return
+    if (mark is not None and mark.sequence >= note.last) or _is_whole(disk, bases(disk)[-1], note.last):
+        end(disk)
+    else:
+        take_back(disk, note)
+
+
+def _is_whole(disk: Disk, base: int, last: int) -> bool:
+    """Whether the frames of the last segment reach a sequence without a gap; those before it were synced earlier."""
+    name = segment_name(base)
+    file = disk.view(name)
+    try:
+        header, _ = read_header(file, name)
+        if header is None:
+            # No crash leaves that behind: it was damaged later, and nothing is removed on a guess.
+            return True
+        reached = header.previous
+        for entry in scan(file, name, header.salt, DATA_START, file.size(), base):
+            if isinstance(entry, Damage) or reached >= last:
+                break
+            reached = entry.header.last
+        return reached >= last
+    finally:
+        file.close()
 
 
 def _recover_last(disk: Disk, base: int, mark: Mark | None, saved_after: int, found: Recovery) -> None:
