@@ -33,6 +33,7 @@ class SinkServer:
         self.stages: dict[tuple[str, int], dict[str, list[dict[str, Any]]]] = {}
         self.asked: list[tuple[str, str]] = []
         self.connections = 0
+        self.max_body_bytes = 1 << 30
         self.faults = faults
         self.lock = threading.Lock()
         outer = self
@@ -96,6 +97,8 @@ class SinkServer:
     def _do(self, handler: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, Any]]:
         if handler.headers.get("Authorization") != f"Bearer {TOKEN}":
             return 401, _error("Expected a header Authorization: Bearer with a token of this adapter")
+        if len(body) > self.max_body_bytes:
+            return 413, _error(f"The body is larger than max_body_bytes = {self.max_body_bytes}: send fewer rows")
         parts = urlsplit(handler.path)
         words = [unquote(word) for word in parts.path.split("/")[3:]]
         asked = parse_qs(parts.query)
@@ -110,8 +113,13 @@ class SinkServer:
                 return self._publish(query, int(batch), asked["mode"][0], lambda: _rows(body))
             case ("PUT", [_, _, "queries", query, "batches", batch, "stages", stage]):
                 rows = _rows(body)
-                self.stages.setdefault((query, int(batch)), {})[stage] = rows
-                return 200, {"rows": len(rows)}
+                last = self._last(query)
+                if last is not None and int(batch) <= last:
+                    return 200, {"rows": len(rows), "repeated": True}
+                held = self.stages.setdefault((query, int(batch)), {})
+                if held.setdefault(stage, rows) != rows:
+                    return 409, _error(f"stage {stage} is there with other rows")
+                return 200, {"rows": len(rows), "repeated": False}
             case ("POST", [_, _, "queries", query, "batches", batch, "commit"]):
                 names = json.loads(body)["stages"]
                 held = self.stages.get((query, int(batch)), {})

@@ -82,11 +82,11 @@ def test_the_adapter_says_what_it_takes(sink: SinkServer) -> None:
 
 def test_stages_are_published_when_they_are_committed_in_the_order_given(sink: SinkServer) -> None:
     with outlet(sink) as out:
-        assert out.stage("q", 0, "1-0", table(3)) == 1
-        out.stage("q", 0, "0-0", table(9))
+        assert out.stage("q", 0, "1-0", table(3)) == (["1-0"], False)
         out.stage("q", 0, "0-0", table(1, 2))
         assert sink.rows() == []
         assert out.commit("q", 0, ["0-0", "1-0"], "DISTINCT") == Delivery(3)
+        assert out.stage("q", 0, "2-0", table(4)) == (["2-0"], True), "it was committed before"
     assert [row["price"] for row in sink.rows()] == [1, 2, 3]
 
 
@@ -100,7 +100,7 @@ def test_stages_that_are_abandoned_are_gone(sink: SinkServer) -> None:
 
 
 def test_a_very_large_batch_goes_in_pieces_and_still_at_once(sink: SinkServer) -> None:
-    with outlet(sink, piece_bytes=100) as out:
+    with outlet(sink, part_bytes=100) as out:
         assert out.put_batch("q", 0, table(*range(50)), "MERGE") == Delivery(50)
     assert len([path for method, path in sink.asked if "/stages/" in path]) > 3
     assert list(sink.published) == [("q", 0)]
@@ -109,15 +109,50 @@ def test_a_very_large_batch_goes_in_pieces_and_still_at_once(sink: SinkServer) -
 
 def test_pieces_that_a_restart_lost_are_staged_again(sink: SinkServer) -> None:
     sink.faults = iter(["", "", "restart"])
-    with outlet(sink, piece_bytes=10_000_000) as out:
-        pieces = Outlet(sink.url, "SET", "OUT", TOKEN, piece_bytes=table(*range(8)).nbytes // 2 + 1)
+    with outlet(sink, part_bytes=10_000_000) as out:
+        pieces = Outlet(sink.url, "SET", "OUT", TOKEN, part_bytes=table(*range(8)).nbytes // 2 + 1)
         assert pieces.put_batch("q", 0, table(*range(8)), "MERGE") == Delivery(8)
         pieces.close()
         assert out.last_batch("q") == 0
-    assert [path.rpartition("/")[2] for _, path in sink.asked[:6]] == [
+    assert [path.rpartition("/")[2].rpartition("-")[2] for _, path in sink.asked[:6]] == [
         "0", "1", "commit?mode=MERGE", "0", "1", "commit?mode=MERGE",
     ]  # fmt: skip
+    assert len({path for _, path in sink.asked[:6] if "/stages/" in path}) == 4, "each attempt has names of its own"
     assert [row["price"] for row in sink.rows()] == list(range(8))
+
+
+def test_a_batch_that_was_committed_before_is_not_sent_to_its_end(sink: SinkServer) -> None:
+    with outlet(sink, part_bytes=100) as out:
+        out.put_batch("q", 0, table(*range(50)), "MERGE")
+        before = len(sink.asked)
+        assert out.put_batch("q", 0, table(*range(50)), "MERGE") == Delivery(0, repeated=True)
+        assert len(sink.asked) == before + 1
+
+
+@pytest.mark.parametrize("parts", [100_000, 500])
+def test_a_server_that_accepts_small_bodies_only_gets_smaller_parts(sink: SinkServer, parts: int) -> None:
+    sink.max_body_bytes = 800
+    with outlet(sink, part_bytes=parts) as out:
+        assert out.put_batch("q", 0, table(*range(50)), "MERGE") == Delivery(50)
+        wide = pa.table({"item": ["a"], "price": ["x" * 1_000]})
+        with pytest.raises(BatchRefused, match="answered 413: The body is larger than max_body_bytes = 800"):
+            out.put_batch("q", 1, wide, "MERGE")
+    assert [row["price"] for row in sink.rows()] == list(range(50))
+
+
+def test_parts_are_made_one_after_the_other(sink: SinkServer) -> None:
+    made: list[int] = []
+
+    def parts() -> Iterator[pa.Table]:
+        for number in range(5):
+            made.append(len([path for _, path in sink.asked if "/stages/" in path]))
+            yield table(number)
+
+    with outlet(sink) as out:
+        assert out.put_parts("q", 0, parts, "MERGE") == Delivery(5)
+    # Two to see whether there is more than one; then each when the one before was sent.
+    assert made == [0, 0, 0, 1, 2, 3, 4]
+    assert [row["price"] for row in sink.rows()] == list(range(5))
 
 
 def test_when_every_first_answer_is_lost_each_batch_is_still_published_once(sink: SinkServer) -> None:

@@ -149,3 +149,41 @@ def test_wrong_columns_are_named_before_the_query_starts(spark: SparkSession, tm
     with pytest.raises(BadOption, match="server and place: exactly one is needed"):
         start(server=None)
     assert not spark.streams.active
+
+
+def test_a_batch_that_the_driver_may_not_collect_is_sent_by_the_tasks_in_order_and_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One micro-batch of 140 MB; small ones follow."""
+    count, width = 1_400, 100_000
+    assert spark.conf.get("spark.driver.maxResultSize") == "128m", "so that Spark refuses to collect it"
+    with RealServer(tmp_path / "server") as server:
+        folder = tmp_path / "in"
+        folder.mkdir()
+        numbers = spark.readStream.schema("n long").csv(str(folder))
+        (folder / "0.csv").write_text("\n".join(map(str, reversed(range(count)))))
+        rows = numbers.selectExpr("n", f"repeat(cast(n as string), {width} div length(cast(n as string))) as wide")
+
+        def run() -> None:
+            publish_stream(
+                rows,
+                server=server.api,
+                token=TOKEN,
+                adapter_set="SET",
+                adapter="OUT",
+                item_template="d.{n}",
+                mode="DISTINCT",
+                order_by=["n"],
+                checkpoint=tmp_path / "check",
+                output_mode="append",
+                trigger="once",
+            ).awaitTermination()
+
+        run()
+        for number in (1, 2):
+            (folder / f"{number}.csv").write_text(f"{count + number}\n")
+            run()
+        published = server.published()
+        assert [int(fields["n"]) for _, fields in published] == [*range(count), count + 1, count + 2]
+        assert {len(fields["wide"]) // 1_000 for _, fields in published} <= {99, 100}
+        assert list((tmp_path / "server" / "data").glob("*/*.stages/*")) == []

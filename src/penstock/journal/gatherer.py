@@ -15,6 +15,7 @@ import msgspec
 from penstock import log
 from penstock.journal.errors import BadRecord, DiskFailed, JournalError
 from penstock.journal.journal import Journal, Policy, Receipt
+from penstock.journal.long import LongAppend, LongReceipt
 from penstock.journal.record import Columns
 
 _log = log.get(__name__)
@@ -80,11 +81,21 @@ class Gatherer:
         self._latest = receipt.done
         return receipt
 
+    def append_long(self, records: LongAppend) -> LongReceipt:
+        """The same for records that are too many for one append. Whoever appends them calls `tell` for each piece."""
+        self.flush()
+        receipt = self.journal.append_long(records)
+        self._latest = receipt.done
+        return receipt
+
     def _append(self, columns: Columns, policy: Policy) -> Receipt:
         receipt = self.journal.append(columns, policy)
+        self.tell(columns, receipt)
+        return receipt
+
+    def tell(self, columns: Columns, receipt: Receipt) -> None:
         for listener in self.listeners:
             listener(columns, receipt)
-        return receipt
 
     async def committed(self, lost: int | None = None) -> None:
         """Returns when everything recorded so far is on the disk.

@@ -1,7 +1,8 @@
 """What happens at the start: the last segment is read, a torn tail is cut, sequences and revisions go on from there.
 
 Bounded by one segment, unless the saved revisions are damaged; then those written since the ones before are read too.
-A long append that is not there to its end is taken away. A cut tail was never acknowledged; a damaged place stays where it is, and readers step over it as well.
+A long append that is not there to its end is taken away. A cut tail was never acknowledged; a damaged place stays where
+it is, and readers step over it as well.
 """
 
 from __future__ import annotations

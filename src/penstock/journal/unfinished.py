@@ -90,7 +90,7 @@ def take_back(disk: Disk, note: Unfinished) -> None:
 
 
 def end(disk: Disk) -> None:
-    """The append is finished, or taken back. The caller may sync the directory: a note that comes back is still right."""
+    """The append is finished, or taken back. A note that comes back after a power cut is still right."""
     _remove(disk, UNFINISHED_NAME)
 
 

@@ -310,7 +310,11 @@ class SegmentWriter:
     def _is_due(self) -> bool:
         if self._position == DATA_START:
             return False
-        return self._overdue or self._position >= self._segment_bytes or self._now() - self._created >= self._segment_micros
+        return (
+            self._overdue
+            or self._position >= self._segment_bytes
+            or self._now() - self._created >= self._segment_micros
+        )
 
     def _open_file(self) -> WritableFile:
         if self._file is None:

@@ -301,7 +301,8 @@ def _backfill(
         place.cache,
         master=master or config.pipeline.master,
         memory=config.pipeline.memory,
-        settings=options,
+        # The result is collected as a whole, whatever a batch of a stream may have: Spark's own default.
+        settings={"spark.driver.maxResultSize": "1g", **options},
     )
     spark.open()
     try:

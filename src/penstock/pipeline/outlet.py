@@ -11,7 +11,8 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -30,16 +31,20 @@ MODES = ("MERGE", "DISTINCT", "COMMAND")
 # Between two tries, in seconds: doubled from the first to the last.
 FIRST_PAUSE = 0.1
 LAST_PAUSE = 5.0
-# The timeout of a request, which is then sent again.
+# The timeout of a request, which is then sent again; a commit may be of very many rows.
 ANSWER_SECONDS = 60.0
+COMMIT_SECONDS = 600.0
 # What may go away by itself: too busy, the journal's disk is full, a proxy before a server that starts.
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
-# A larger batch is staged in pieces and committed as one, to stay below the server's max_body_bytes.
-PIECE_BYTES = 16 * 1024 * 1024
+# A larger batch is staged in parts and committed as one: each is encoded, sent and kept by the server alone, and so
+# bounds the memory of both.
+PART_BYTES = 8 * 1024 * 1024
+# What a server says of a body that is larger than it accepts: half of the rows may do.
+_LARGE_BODY = "max_body_bytes"
 # How much of an answer that is not ours (a proxy's page) a message repeats.
 _MAX_ECHO = 300
 # Whoever staged still has the rows, and stages them again after a restart of the server; not for ever.
-_STAGINGS = 5
+STAGINGS = 5
 
 
 class OutletError(PipelineError):
@@ -94,7 +99,7 @@ class Outlet:
         token: str | None = None,
         *,
         retry_timeout: float | None = None,
-        piece_bytes: int = PIECE_BYTES,
+        part_bytes: int = PART_BYTES,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -122,7 +127,7 @@ class Outlet:
         self._base = f"{parts.path.rstrip('/')}/api/ingest/{quote(adapter_set, safe='')}/{quote(adapter, safe='')}"
         self._token = token
         self._retry_timeout = retry_timeout
-        self._piece_bytes = piece_bytes
+        self._part_bytes = part_bytes
         self._clock = clock
         self._sleep = sleep
 
@@ -142,22 +147,61 @@ class Outlet:
 
     def put_batch(self, query: str, batch: int, table: pa.Table, mode: str) -> Delivery:
         """All rows of a batch, published together and in order; in several requests if there are very many."""
-        if table.nbytes > self._piece_bytes and table.num_rows > 1:
-            return self._put_pieces(query, batch, table, mode)
-        path = f"{_batch(query, batch)}?{urlencode({'mode': mode})}"
-        return _outcome(self._ask("PUT", path, encode(table), ARROW))
+        return self.put_parts(query, batch, lambda: cut(table, self._part_bytes), mode)
 
-    def stage(self, query: str, batch: int, stage: str, table: pa.Table) -> int:
-        """Rows that are kept aside until the batch is committed; put again, they replace those of the same stage."""
+    def put_parts(self, query: str, batch: int, parts: Callable[[], Iterable[pa.Table]], mode: str) -> Delivery:
+        """The same for rows that are made part by part; `parts` may be called again, and gives the same then."""
+        waiting = iter(parts())
+        first = next(waiting)
+        second = next(waiting, None)
+        if second is None:
+            try:
+                path = f"{_batch(query, batch)}?{urlencode({'mode': mode})}"
+                return _outcome(self._ask("PUT", path, encode(first), ARROW))
+            except BatchRefused as refused:
+                if not _may_be_cut(refused, first):
+                    raise
+        for left in range(STAGINGS, -1, -1):
+            # Of its own, because stages of an attempt before may be there, with other rows.
+            attempt = uuid.uuid4().hex[:12]
+            names: list[str] = []
+            for number, part in enumerate(parts()):
+                staged, repeated = self.stage(query, batch, f"{attempt}-{number}", part)
+                if repeated:
+                    return Delivery(0, repeated=True)
+                names += staged
+            try:
+                return self.commit(query, batch, names, mode)
+            except StageLost:
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    def stage(self, query: str, batch: int, stage: str, table: pa.Table) -> tuple[list[str], bool]:
+        """Rows that are kept aside until the batch is committed: the name that they have, or several if the server
+        accepts no body as large; and whether they are superfluous, because the batch was committed before.
+        """
         path = f"{_batch(query, batch)}/stages/{quote(stage, safe='')}"
-        return int(self._ask("PUT", path, encode(table), ARROW).get("rows", 0))
+        try:
+            answer = self._ask("PUT", path, encode(table), ARROW)
+        except BatchRefused as refused:
+            if not _may_be_cut(refused, table):
+                raise
+        else:
+            return [stage], bool(answer.get("repeated", False))
+        names: list[str] = []
+        repeated = False
+        for half, rows in zip("ab", halves(table), strict=True):
+            staged, repeated = self.stage(query, batch, f"{stage}{half}", rows)
+            names += staged
+        return names, repeated
 
     def commit(self, query: str, batch: int, stages: Sequence[str], mode: str) -> Delivery:
         """Publish what these stages hold, in their order. Raises StageLost if the server has one of them no more."""
         body = json.dumps({"stages": list(stages)}).encode()
         path = f"{_batch(query, batch)}/commit?{urlencode({'mode': mode})}"
         try:
-            return _outcome(self._ask("POST", path, body, "application/json"))
+            return _outcome(self._ask("POST", path, body, "application/json", COMMIT_SECONDS))
         except BatchRefused as refused:
             if refused.status == http.client.CONFLICT:
                 raise StageLost(str(refused), refused.status) from None
@@ -167,24 +211,17 @@ class Outlet:
         """Drop the batch's stages."""
         self._ask("DELETE", _batch(query, batch))
 
-    def _put_pieces(self, query: str, batch: int, table: pa.Table, mode: str) -> Delivery:
-        pieces = -(-table.nbytes // self._piece_bytes)
-        rows = max(1, -(-table.num_rows // pieces))
-        starts = range(0, table.num_rows, rows)
-        for left in range(_STAGINGS, -1, -1):
-            for number, start in enumerate(starts):
-                self.stage(query, batch, str(number), table.slice(start, rows))
-            try:
-                return self.commit(query, batch, [str(number) for number in range(len(starts))], mode)
-            except StageLost:
-                if not left:
-                    raise
-        raise AssertionError("unreachable")
-
     # -- one request ----------------------------------------------------------------------------------------------
 
-    def _ask(self, method: str, path: str, body: bytes | None = None, kind: str | None = None) -> dict[str, Any]:
-        """The answer's JSON object."""
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        kind: str | None = None,
+        patience: float = ANSWER_SECONDS,
+    ) -> dict[str, Any]:
+        """The answer's JSON object, for each of which it waits so many seconds."""
         headers = {"Accept": "application/json"}
         if kind is not None:
             headers["Content-Type"] = kind
@@ -195,7 +232,7 @@ class Outlet:
         while True:
             wait = pause
             try:
-                status, after, text = self._send(method, path, body, headers)
+                status, after, text = self._send(method, path, body, headers, patience)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 problem = f"cannot be reached: {_cause(error)}"
@@ -215,11 +252,16 @@ class Outlet:
             self._sleep(wait)
             pause = min(pause * 2, LAST_PAUSE)
 
-    def _send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, float, bytes]:
+    def _send(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], patience: float
+    ) -> tuple[int, float, bytes]:
         """Status, Retry-After in seconds, body."""
         connection = self._connection
         if connection is None:
             connection = self._connection = self._connect()
+        connection.timeout = patience
+        if connection.sock is not None:
+            connection.sock.settimeout(patience)
         cut = False
         try:
             connection.request(method, self._base + path, body, dict(headers))
@@ -289,6 +331,25 @@ def encode(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
+
+
+def cut(table: pa.Table, most: int) -> Iterator[pa.Table]:
+    """The same rows in parts of at most so many bytes, or of one row."""
+    if table.nbytes <= most or table.num_rows <= 1:
+        yield table
+    else:
+        for half in halves(table):
+            yield from cut(half, most)
+
+
+def halves(table: pa.Table) -> tuple[pa.Table, pa.Table]:
+    middle = table.num_rows // 2
+    return table.slice(0, middle), table.slice(middle)
+
+
+def _may_be_cut(refused: BatchRefused, table: pa.Table) -> bool:
+    too_large = refused.status == http.client.REQUEST_ENTITY_TOO_LARGE and _LARGE_BODY in str(refused)
+    return too_large and table.num_rows > 1
 
 
 def _query(query: str) -> str:

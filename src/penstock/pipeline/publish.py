@@ -1,31 +1,44 @@
 """`publish_stream`: each batch of a streaming DataFrame goes to the server in one request, from the driver.
 
-The quick way for results that fit one machine's memory; no stages, so a restart of the server is not noticed. The
-function that Spark calls is plain data: it runs as well in Spark Connect's server. Not here: the distributed way
-(`sink`). Read next: docs/pipeline.md, "Items from a DataFrame".
+The quick way for small batches. One that is larger than Spark lets a driver collect is staged by its tasks, as `sink`
+does it, so that the driver never holds it. The function that Spark calls is plain data: it runs as well in Spark
+Connect's server. Read next: docs/pipeline.md, "Items from a DataFrame".
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.log import get
 from penstock.pipeline.errors import BadOption, PipelineError
-from penstock.pipeline.outlet import Delivery, Outlet
+from penstock.pipeline.outlet import PART_BYTES, STAGINGS, Delivery, Outlet, StageLost, cut
 from penstock.pipeline.place import Place
+from penstock.pipeline.sink import stage
 from penstock.pipeline.target import Target
 from penstock.pipeline.token import read_token
 
+log = get(__name__)
+
 QUERY = "sql.streaming.queryId"
 ONCE = "once"
+
+# Spark's setting for how much a driver may collect. A message that names it says that a batch is larger.
+MAX_RESULT = "spark.driver.maxResultSize"
+
+# What a task that has staged its rows returns.
+STAGED = "partition int, stages array<string>, rows long"
 
 
 def publish_stream(
@@ -129,12 +142,25 @@ class BatchPublisher:
     order_by: tuple[str, ...] = ()
     _outlet: Outlet | None = field(default=None, init=False, repr=False)
     _query: str | None = field(default=None, init=False, repr=False)
+    # The batch before was sent by the tasks, and was large indeed.
+    _large: bool = field(default=False, init=False, repr=False)
 
     def __call__(self, df: DataFrame, batch: int) -> None:
-        table = df.toArrow()
         if self._query is None:
             self._query = query_id(self.checkpoint, df)
-        self.send(self._query, batch, table)
+        if not self._large:
+            try:
+                table = df.toArrow()
+            except Exception as error:
+                if MAX_RESULT not in str(error):
+                    raise
+                log.info(
+                    "a batch is too large for the driver, and is sent by the tasks", query=self._query, batch=batch
+                )
+            else:
+                self.send(self._query, batch, table)
+                return
+        self.stage(self._query, batch, df)
 
     def send(self, query: str, batch: int, table: pa.Table) -> Delivery | None:
         """The rows of one batch; None: there were none, so there is nothing to remember either."""
@@ -142,14 +168,59 @@ class BatchPublisher:
             return None
         if self.order_by:
             table = table.sort_by([(name, "ascending") for name in self.order_by])
-        rows = self.target.rows(table)
+
+        def parts() -> Iterator[pa.Table]:
+            before = 0
+            for part in cut(table, PART_BYTES):
+                yield self.target.rows(part, before)
+                before += part.num_rows
+
+        return self._connection().put_parts(query, batch, parts, self.target.mode)
+
+    def stage(self, query: str, batch: int, df: DataFrame) -> Delivery | None:
+        """The same for a batch that nobody can hold: its tasks send their rows, and the driver commits."""
+        outlet = self._connection()
+        last = outlet.last_batch(query)
+        if last is not None and batch <= last:
+            return Delivery(0, repeated=True)
+        if self.order_by:
+            df = df.orderBy(*(fn.col(name).asc_nulls_last() for name in self.order_by))
+        # What an attempt before has left behind, before a crash, takes room and is of no use.
+        outlet.abandon(query, batch)
+        for left in range(STAGINGS, -1, -1):
+            done = df.mapInArrow(partial(_stage_rows, self.target, query, batch), STAGED).collect()
+            done.sort(key=lambda row: row.partition)
+            # The next one may well be as large: to find out costs running it twice.
+            self._large = any(len(row.stages) > 1 for row in done)
+            names = [name for row in done for name in row.stages]
+            if not names:
+                return None
+            try:
+                return outlet.commit(query, batch, names, self.target.mode)
+            except StageLost:
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _connection(self) -> Outlet:
         if self._outlet is None:
             # Kept from batch to batch, and so its connection.
             self._outlet = self.target.outlet()
-        return self._outlet.put_batch(query, batch, rows, self.target.mode)
+        return self._outlet
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_outlet": None}
+
+
+def _stage_rows(target: Target, query: str, batch: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a task does with its rows."""
+    task = TaskContext.get()
+    assert task is not None
+    with target.outlet() as outlet:
+        staged = stage(outlet, target, query, batch, task.partitionId(), batches)
+    row = {"partition": staged.partition, "stages": staged.stages, "rows": staged.rows}
+    types = [("partition", pa.int32()), ("stages", pa.list_(pa.string())), ("rows", pa.int64())]
+    yield pa.RecordBatch.from_pylist([row], pa.schema(types))
 
 
 def query_id(checkpoint: str, df: DataFrame) -> str:

@@ -32,6 +32,8 @@ SETTINGS: dict[str, str] = {
     "spark.sql.python.filterPushdown.enabled": "true",
     # The journal's batches are no larger; with Spark's 10,000 each would be cut in two.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+    # What a driver collects of one batch, before `publish_stream` has the tasks send it: Python holds it three times.
+    "spark.driver.maxResultSize": "128m",
     # Progress is shown by `penstock pipeline status`.
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -1,8 +1,9 @@
 """`format("penstock")` for writing: rows of a batch or streaming DataFrame become items, exactly once.
 
-Tasks stage their rows at the server, the driver commits all of them at once. A server that was restarted in between has
-lost the stages: the commit fails, and the query with it; Spark runs the batch again when the query is started again,
-under the same number. `publish` has no such gap, and is quicker where one machine can hold a batch.
+Tasks stage their rows at the server, in parts, the driver commits all of them at once. Stages outlive a restart of the
+server. If they are gone nevertheless (they were waiting for too long, or a disk was lost), the commit fails, and the
+query with it; Spark runs the batch again when the query is started again, under the same number. `publish` is quicker
+for small batches, and does the same as this with large ones.
 Read next: docs/pipeline.md, "Exactly once".
 """
 
@@ -19,7 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from penstock.pipeline.errors import BadOption
-from penstock.pipeline.outlet import PIECE_BYTES, Outlet, OutletError, StageLost
+from penstock.pipeline.outlet import PART_BYTES, Outlet, OutletError, StageLost, cut
 from penstock.pipeline.target import Target
 
 # What Spark tells its tasks of the query they work for.
@@ -102,31 +103,35 @@ class BatchWriter(DataSourceArrowWriter):
 def stage(
     outlet: Outlet, target: Target, query: str, batch: int, partition: int, batches: Iterable[pa.RecordBatch]
 ) -> Staged:
-    """What a task does: its rows, put aside in pieces that the server takes."""
+    """What a task does: its rows, put aside in parts, of which it holds one at a time."""
     # Unique, so that a task which Spark gave up and which is still at work cannot replace what another one staged.
     attempt = uuid.uuid4().hex[:12]
     staged = Staged(query, partition, [], 0)
+    for number, part in enumerate(_parts(target, batches)):
+        names, repeated = outlet.stage(query, batch, f"{partition}-{attempt}-{number}", part)
+        staged.stages += names
+        staged.rows += part.num_rows
+        if repeated:
+            # It was committed before; the commit will say so.
+            break
+    return staged
+
+
+def _parts(target: Target, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Rows as they are sent, together up to the size of a part."""
     waiting: list[pa.Table] = []
     size = 0
-
-    def flush() -> None:
-        name = f"{partition}-{attempt}-{len(staged.stages)}"
-        staged.rows += outlet.stage(query, batch, name, pa.concat_tables(waiting))
-        staged.stages.append(name)
-        waiting.clear()
-
     for each in batches:
         if each.num_rows == 0:
             continue
-        rows = target.rows(each)
-        if waiting and size + rows.nbytes > PIECE_BYTES:
-            flush()
-            size = 0
-        waiting.append(rows)
-        size += rows.nbytes
+        for rows in cut(target.rows(each), PART_BYTES):
+            if waiting and size + rows.nbytes > PART_BYTES:
+                yield pa.concat_tables(waiting)
+                waiting, size = [], 0
+            waiting.append(rows)
+            size += rows.nbytes
     if waiting:
-        flush()
-    return staged
+        yield pa.concat_tables(waiting)
 
 
 def commit(target: Target, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:

@@ -123,16 +123,16 @@ class Target:
         """Raises BadOption for a column that is named and not there."""
         self._fields(names)
 
-    def rows(self, table: pa.Table | pa.RecordBatch) -> pa.Table:
-        """What is sent; raises BadRow for the first row that has no item or key."""
+    def rows(self, table: pa.Table | pa.RecordBatch, before: int = 0) -> pa.Table:
+        """What is sent; raises BadRow for the first row that has no item or key. `before` are rows of other parts."""
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
         fields = self._fields(table.column_names)
-        columns: dict[str, Any] = {ITEM: self._items(table)}
+        columns: dict[str, Any] = {ITEM: self._items(table, before)}
         if self.key is not None:
-            columns[KEY] = _named(table, self.key, "the key")
+            columns[KEY] = _named(table, self.key, "the key", before)
         if self.command is not None:
-            columns[COMMAND] = _commands(table, self.command)
+            columns[COMMAND] = _commands(table, self.command, before)
         for name in fields:
             columns[name] = table.column(name)
         return pa.table(columns)
@@ -159,16 +159,16 @@ class Target:
             raise BadOption(f"fields: no column is left to be published; {there}")
         return fields
 
-    def _items(self, table: pa.Table) -> Any:
+    def _items(self, table: pa.Table, before: int) -> Any:
         if self.item is not None:
-            return _named(table, self.item, "the item")
+            return _named(table, self.item, "the item", before)
         assert self.item_template is not None
         parts: list[Any] = []
         for text, column in _template_parts(self.item_template):
             if text:
                 parts.append(pa.scalar(text))
             if column is not None:
-                parts.append(_named(table, column, "the item's name"))
+                parts.append(_named(table, column, "the item's name", before))
         if not any(isinstance(part, pa.ChunkedArray) for part in parts):
             return pa.chunked_array([pa.repeat(pa.scalar(self.item_template), table.num_rows)])
         return pc.binary_join_element_wise(*parts, pa.scalar(""))
@@ -190,7 +190,7 @@ def _placeholders(template: str) -> list[str]:
     return [column for _, column in _template_parts(template) if column is not None]
 
 
-def _named(table: pa.Table, column: str, what: str) -> Any:
+def _named(table: pa.Table, column: str, what: str, before: int) -> Any:
     """A column as text without nulls or empty names."""
     values = table.column(column)
     if not pa.types.is_string(values.type):
@@ -201,13 +201,12 @@ def _named(table: pa.Table, column: str, what: str) -> Any:
     missing = pc.index(pc.fill_null(pc.equal(values, ""), True), pa.scalar(True)).as_py()
     if missing >= 0:
         value = values[missing].as_py()
-        raise BadRow(
-            f"the column {column!r} is {'null' if value is None else 'empty'} in row {missing + 1}; it is {what}"
-        )
+        fault, row = "null" if value is None else "empty", before + missing + 1
+        raise BadRow(f"the column {column!r} is {fault} in row {row}; it is {what}")
     return values
 
 
-def _commands(table: pa.Table, column: str) -> Any:
+def _commands(table: pa.Table, column: str, before: int) -> Any:
     """Null: the server finds out whether it is ADD or UPDATE."""
     values = table.column(column)
     if not pa.types.is_string(values.type) and not pa.types.is_null(values.type):
@@ -216,7 +215,8 @@ def _commands(table: pa.Table, column: str) -> Any:
     wrong = pc.index(pc.or_(pc.is_null(values), pc.is_in(values, pa.array(COMMANDS))), pa.scalar(False)).as_py()
     if wrong >= 0:
         given = str(values[wrong].as_py())[:60]
-        raise BadRow(f"the column {column!r} is {given!r} in row {wrong + 1}; allowed: {', '.join(COMMANDS)} and null")
+        row = before + wrong + 1
+        raise BadRow(f"the column {column!r} is {given!r} in row {row}; allowed: {', '.join(COMMANDS)} and null")
     return values
 
 

@@ -141,28 +141,29 @@ def test_others_have_their_turn_while_a_large_batch_is_looked_at(tmp_path: Path)
     run(play)
 
 
-def test_stages_are_forgotten_after_ten_minutes_and_when_a_later_batch_is_committed(tmp_path: Path) -> None:
+def test_stages_are_forgotten_after_an_hour_and_when_a_later_batch_is_committed(tmp_path: Path) -> None:
     async def play() -> None:
-        life = Life(FakeDisk(), tmp_path, max_staged_bytes=4_000)
+        life = Life(FakeDisk(), tmp_path, max_staged_bytes=6_000)
         clock = Clock()
         life.adapter.clock = clock
         async with life:
             rows = [table([{"item": "m", "x": "y" * 900}])]
-            life.batches.stage("q", 1, "old", rows)
-            life.batches.stage("q", 3, "later", rows)
-            with pytest.raises(Busy, match="max_staged_bytes = 4000"):
-                life.batches.stage("other", 2, "more", rows)
-            clock.move_to(clock.now + 599)
-            life.batches.stage("q", 3, "later", rows)
+            await life.batches.stage("q", 1, "old", rows)
+            await life.batches.stage("q", 3, "later", rows)
+            with pytest.raises(Busy, match="max_staged_bytes = 6000"):
+                await life.batches.stage("other", 2, "more", rows)
+            clock.move_to(clock.now + 3_599)
+            await life.batches.stage("q", 3, "later", rows)
             clock.move_to(clock.now + 2)
-            life.batches.stage("other", 2, "more", rows)
+            await life.batches.stage("other", 2, "more", rows)
             with pytest.raises(UnknownStage, match="stage 'old' of batch 1"):
                 await life.batches.commit("q", 1, "MERGE", ["old"])
             assert (await life.batches.commit("q", 4, "MERGE", [])).rows == 0
             with pytest.raises(UnknownStage, match="stage 'later' of batch 5"):
                 await life.batches.commit("q", 5, "MERGE", ["later"])
             assert (await life.batches.commit("other", 2, "MERGE", ["more"])).rows == 1
-            assert life.batches.staged_bytes == 0
+            assert life.batches.stages.staged_bytes == 0
+            assert list(life.batches.stages.directory.iterdir()) == []
 
     run(play)
 

@@ -79,7 +79,8 @@ class IngestAdapter(InsideAdapter):
         max_rows: int = 10_000,
         max_body_bytes: int = 67_108_864,
         max_line_bytes: int = 262_144,
-        max_staged_bytes: int = 268_435_456,
+        max_staged_bytes: int = 17_179_869_184,
+        max_staged_seconds: float = 3_600.0,
     ) -> None:
         if isinstance(items, str) or not items:
             raise ValueError(f"items = {items!r}: expected a list of names, or a table of names and modes")
@@ -93,9 +94,12 @@ class IngestAdapter(InsideAdapter):
                 raise ValueError(f"max_{name} = {getattr(self.limits, name)!r}: expected 1 or more")
         if max_staged_bytes < 1:
             raise ValueError(f"max_staged_bytes = {max_staged_bytes!r}: expected 1 or more")
+        if not max_staged_seconds > 0:
+            raise ValueError(f"max_staged_seconds = {max_staged_seconds!r}: expected more than 0")
         # As they were declared.
         self.modes = modes
         self._max_staged_bytes = max_staged_bytes
+        self._max_staged_seconds = max_staged_seconds
         self._patterns = [(re.compile(translate(pattern)), STATES[mode]) for pattern, mode in modes.items()]
         self._tokens = [_token(token, "tokens") for token in tokens]
         self._token_file = None if token_file is None else str(token_file)
@@ -132,11 +136,20 @@ class IngestAdapter(InsideAdapter):
         recorder = self.recorder
         if recorder is None or self._directory is None:
             return
-        from penstock.adapters.ingest.batches import Batches
+        from penstock.adapters.ingest.batches import Batches, Publishing
+        from penstock.adapters.ingest.memory import stages_of
 
         self._stopping = asyncio.Event()
         self.batches = Batches(
-            recorder, self._states, self.fresh, self._take_batch, self.lock, self._max_staged_bytes, self.clock
+            recorder,
+            self._states,
+            self.fresh,
+            Publishing(self._take_batch, self._take_some, self._settle),
+            self.lock,
+            stages_of(self._directory, recorder.adapter_set, recorder.adapter),
+            self._max_staged_bytes,
+            self._max_staged_seconds,
+            self.clock,
         )
         await self._recall(recorder, self.batches)
         self._saving = asyncio.create_task(self._keep_saving())
@@ -182,7 +195,7 @@ class IngestAdapter(InsideAdapter):
         disk = recorder.gatherer.journal.disk
         memory = await asyncio.to_thread(recall, path, disk, recorder.adapter_set, recorder.adapter, self.fresh)
         self._states.update(memory.states)
-        batches.queries.update(memory.queries)
+        await batches.recall(memory.queries)
         self._changed = True
         # At once: if the journal is not the one that the file was written with, its numbers would be wrong.
         await self.save()
@@ -194,7 +207,7 @@ class IngestAdapter(InsideAdapter):
                     await self._stopping.wait()
                 return
             if self.batches is not None:
-                self.batches.expire()
+                self.batches.stages.expire()
             self._idle_looks += 1
             if self._changed or self._idle_looks >= IDLE_LOOKS:
                 await self.save()
@@ -230,6 +243,21 @@ class IngestAdapter(InsideAdapter):
         self._changed = True
         self._states.update(states)
         self.feed.publish_checked_by_name([(item, event, False) for item, event in events], recorded=True)
+
+    def _take_some(self, events: list[tuple[str, CheckedEvent]]) -> None:
+        """More of a large batch that is on the disk. Who subscribes in between gets the items as they are then."""
+        for item, event in events:
+            state = self._states.get(item)
+            if state is None:
+                state = self._states[item] = self.fresh(item, 0)
+            state.apply(event)
+            state.complete = True
+        self.feed.publish_checked_by_name([(item, event, False) for item, event in events], recorded=True)
+
+    def _settle(self, states: dict[str, ItemState]) -> None:
+        """All of it was published, or as much as can be."""
+        self._changed = True
+        self._states.update(states)
 
     # -- from the door --------------------------------------------------------------------------------------------
 

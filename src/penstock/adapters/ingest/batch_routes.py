@@ -78,8 +78,8 @@ def batch_routes(finder: Finder) -> APIRouter:
             kind_of(request, ARROW)
             names = _name("query", query), _number(batch), _name("stage", stage)
             rows = await read_arrow(found, request)
-            batches.stage(*names, rows)
-            return {"rows": sum(one.num_rows for one in rows)}
+            repeated = await batches.stage(*names, rows)
+            return {"rows": sum(one.num_rows for one in rows), "repeated": repeated}
 
         return await _answer(work)
 

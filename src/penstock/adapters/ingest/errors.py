@@ -3,18 +3,13 @@
 BatchError
 ├── RowsRefused    422  invalid rows; sending them again does not help
 ├── UnknownStage   409  a commit names an unknown stage: stage again
-├── TooLarge       413  it will never fit: use smaller batches, for which Spark needs a new checkpoint
+├── StageConflict  409  a stage is there already, with other rows: use another name
+├── TooLarge       413  above a limit that the text names; once it is raised, the same batch is accepted
 ├── Busy           429  there is no room at present: try again
 └── Unavailable    503  the journal refuses, or the server is shutting down: try again
 """
 
 from __future__ import annotations
-
-# What to do about a batch that is too large for any setting. Spark fixes the rows of a batch before it runs it.
-SMALLER = (
-    "use fewer rows per batch. A Spark query that has begun a batch keeps its rows: delete its checkpoint, and start"
-    " it with a lower maxEventsPerTrigger (max_events of a job); it publishes again what it has published before"
-)
 
 
 class BatchError(Exception):
@@ -34,6 +29,12 @@ class RowsRefused(BatchError):
 
 
 class UnknownStage(BatchError):
+    """The text names it."""
+
+    status = 409
+
+
+class StageConflict(BatchError):
     """The text names it."""
 
     status = 409

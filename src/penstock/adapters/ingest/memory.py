@@ -85,6 +85,11 @@ def file_of(directory: Path, adapter_set: str, adapter: str) -> Path:
     return directory / f"{_quoted(adapter_set)}.{_quoted(adapter)}.jsonl"
 
 
+def stages_of(directory: Path, adapter_set: str, adapter: str) -> Path:
+    """The directory of its stages."""
+    return directory / f"{_quoted(adapter_set)}.{_quoted(adapter)}.stages"
+
+
 def _quoted(name: str) -> str:
     return quote(name, safe="").replace(".", "%2E")
 
