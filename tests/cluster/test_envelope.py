@@ -36,7 +36,7 @@ def test_what_is_encoded_is_decoded() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\x01", b"\x00" * HEAD_SIZE, b"\xff" + b"\x00" * 8])
 def test_bytes_that_are_no_envelope_are_refused(data: bytes) -> None:
-    with pytest.raises(EnvelopeError, match="no envelope"):
+    with pytest.raises(EnvelopeError, match="not an envelope"):
         decode_envelope(data)
 
 

@@ -60,7 +60,7 @@ def test_a_worker_that_dies_is_replaced_as_often_as_it_is_ready_before(tmp_path:
     while run.log().count("begun worker=w1") < 9 or run.log().count("begun worker=hub") < 3:
         assert run.process.poll() is None
     assert run.stop()[0] == 0
-    assert "given up" not in run.log()
+    assert "no further attempts" not in run.log()
     assert run.log().count('worker ended and is replaced worker=w1 ended="exit code 3"') == 8
 
 
@@ -68,7 +68,7 @@ def test_an_edge_that_cannot_be_started_is_given_up_and_the_others_go_on(tmp_pat
     run = Supervised(tmp_path, edges=2, w1="ready-wait die die die fail die die")
     assert run.line() == "ready"
     (tmp_path / "die").touch()
-    while "given up" not in run.log():
+    while "no further attempts" not in run.log():
         assert run.process.poll() is None
     assert "worker cannot be started, no further attempts worker=w1 starts=5 " in run.log()
     assert 'worker ended and is replaced worker=w1 reason="it is Monday"' in run.log()
