@@ -13,23 +13,42 @@ from penstock.adapters.roster import Roster
 from penstock.adapters.watchdog import LOOKS_PER_STALL, Watchdog
 
 STALL = 0.2
+# Seconds; nothing here takes longer, unless it is broken.
+PATIENCE = 30
 TOLD = ["event loop is stalled", "event loop runs again"]
 
 
 class Timer:
-    """The timer of a loop: when it should run next."""
+    """The timer of a loop. At its third turn it blocks the loop until the watchdog has said so, because a thread that is
+    not given the processor can look only later."""
 
     def __init__(self, pause: float) -> None:
         self._pause = pause
-        self._loop = asyncio.get_running_loop()
         self.due = 0.0
-        self.runs = 0
-        self.run()
+        self.turns = 0
+        self.watchdog = Watchdog(Roster(), STALL, lambda: self.due)
 
-    def run(self) -> None:
-        self.runs += 1
+    def turn(self) -> None:
+        self.turns += 1
+        if self.turns == 3:
+            end = time.monotonic() + PATIENCE
+            while not self.watchdog.stalls and time.monotonic() < end:
+                time.sleep(0.01)
         self.due = time.perf_counter() + self._pause
-        self._loop.call_later(self._pause, self.run)
+        asyncio.get_running_loop().call_later(self._pause, self.turn)
+
+
+class Told(logging.Handler):
+    """Ends a wait when the last of the messages has come, from whatever thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self.last = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.getMessage() == TOLD[-1]:
+            self._loop.call_soon_threadsafe(self.last.set)
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -38,25 +57,22 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_a_loop_that_is_blocked_is_told_once_and_so_is_the_end(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        stalls = asyncio.run(blocked(caplog))
+        stalls = asyncio.run(blocked())
     assert stalls == 1
     assert messages(caplog) == TOLD
 
 
-async def blocked(caplog: pytest.LogCaptureFixture) -> int:
-    """Block the loop until the watchdog says so: a thread that is not given the processor can look only later."""
-    timer = Timer(STALL / 2)
-    watchdog = Watchdog(Roster(), STALL, lambda: timer.due)
-    watchdog.start()
-    while timer.runs < 3:
-        await asyncio.sleep(0.01)
-    end = time.monotonic() + 30
-    while not watchdog.stalls and time.monotonic() < end:
-        time.sleep(0.01)
-    while messages(caplog) != TOLD and time.monotonic() < end:
-        await asyncio.sleep(0.01)
-    watchdog.stop()
-    return watchdog.stalls
+async def blocked() -> int:
+    timer, told = Timer(STALL / 2), Told()
+    logging.getLogger("penstock.adapters.watchdog").addHandler(told)
+    timer.turn()
+    timer.watchdog.start()
+    try:
+        await asyncio.wait_for(told.last.wait(), 2 * PATIENCE)
+    finally:
+        timer.watchdog.stop()
+        logging.getLogger("penstock.adapters.watchdog").removeHandler(told)
+    return timer.watchdog.stalls
 
 
 def test_a_process_that_was_suspended_is_not_taken_for_a_loop_that_is_blocked() -> None:
@@ -75,6 +91,6 @@ def test_a_process_that_was_suspended_is_not_taken_for_a_loop_that_is_blocked() 
 
     watchdog = Watchdog(Roster(), STALL / 10, due)
     watchdog.start()
-    assert enough.wait(30)
+    assert enough.wait(PATIENCE)
     watchdog.stop()
     assert watchdog.stalls == 0

@@ -1,5 +1,5 @@
-"""What an administrator does from the dashboard beyond single sessions' ends: subscriptions, blocks, drain, reload, levels,
-adapters that have failed, and the TLEX hub. Each is asked about first, and a viewer is offered none.
+"""What an administrator does from the dashboard: subscriptions, blocks, drain, reload, levels of the log, adapters that
+have failed, and the TLEX hub. Each is asked about first, and a viewer is offered none.
 
 Not here: who gets in, and what the tabs show (test_dashboard.py); the rules of each action (tests/services/admin).
 """
