@@ -19,7 +19,7 @@ TOLD = ["event loop is stalled", "event loop runs again"]
 
 
 class Timer:
-    """The timer of a loop. At its third turn it blocks the loop until the watchdog has said so, because a thread that is
+    """The timer of a loop. At its third turn it blocks the loop until the watchdog has said so: a thread that is
     not given the processor can look only later."""
 
     def __init__(self, pause: float) -> None:
