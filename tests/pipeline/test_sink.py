@@ -134,6 +134,23 @@ def test_with_lost_answers_and_restarts_every_batch_is_published_once(seed: int)
         assert [row["value"] for row in server.rows()] == wanted
 
 
+def test_a_real_server_that_is_killed_before_the_commit_still_has_the_stages(tmp_path: Path) -> None:
+    with RealServer(tmp_path) as server:
+        target = Target(server.api, "SET", "OUT", TOKEN, item_template="d.all", mode="DISTINCT")
+        with quick(target) as outlet:
+            late = sinks.stage(outlet, target, "q", 0, 1, [batch(3, 4)])
+            sinks.stage(outlet, target, "q", 0, 0, [batch(99)])
+            early = sinks.stage(outlet, target, "q", 0, 0, [batch(1, 2)])
+            server.kill()
+            server.start()
+            sinks.commit(target, [late, early], 0)
+            server.kill()
+            server.start()
+            assert outlet.last_batch("q") == 0
+            sinks.commit(target, [late, early], 0)
+        assert [int(fields["value"]) for _, fields in server.published()] == [1, 2, 3, 4]
+
+
 # -- under Spark, with a real server ------------------------------------------------------------------------------
 
 
