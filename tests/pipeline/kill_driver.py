@@ -6,6 +6,7 @@ distributed sink as COMMAND. Everything else is the command itself. Read next: `
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ from penstock.pipeline.place import Place
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+# In the environment: how many characters each row has besides its number, so that a backlog is a large batch.
+WIDE = "PENSTOCK_TEST_WIDE"
 
 # Rows of the table that `rows` keeps: one for each remainder.
 KEYS = 7
@@ -42,7 +46,9 @@ def numbers(spark: SparkSession, place: Place) -> DataFrame:
         .option("kinds", "update")
         .load(str(place.journal))
     )
-    return events.selectExpr("sequence", "CAST(get_json_object(value, '$.n') AS BIGINT) AS n")
+    wide = int(os.environ.get(WIDE, "1"))
+    number = "CAST(get_json_object(value, '$.n') AS BIGINT) AS n"
+    return events.selectExpr("sequence", number, f"repeat('x', {wide}) AS wide")
 
 
 def copy(spark: SparkSession, place: Place, settings: Settings, *, once: bool = False) -> StreamingQuery:
@@ -55,7 +61,7 @@ def copy(spark: SparkSession, place: Place, settings: Settings, *, once: bool = 
         adapter="OUT",
         item_template="d.all",
         mode="DISTINCT",
-        fields=["n"],
+        fields=["n", "wide"],
         order_by=["sequence"],
         checkpoint=place.checkpoints("copy"),
         output_mode="append",
@@ -73,9 +79,9 @@ def rows(spark: SparkSession, place: Place, settings: Settings, *, once: bool = 
         "itemTemplate": "c.rows",
         "mode": "COMMAND",
         "key": "remainder",
-        "fields": "n",
+        "fields": "n,wide",
     }
-    frame = numbers(spark, place).selectExpr("n", f"n % {KEYS} AS remainder")
+    frame = numbers(spark, place).selectExpr("n", "wide", f"n % {KEYS} AS remainder")
     stream = frame.writeStream.format("penstock").queryName("rows").options(**target)
     return stream.option("checkpointLocation", str(place.checkpoints("rows"))).start()
 

@@ -110,5 +110,5 @@ def test_a_backlog_drains_once_and_in_order(spark: SparkSession, tmp_path: Path,
             driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             print(
                 f"\n{EVENTS} events as {batches} batches: {took:.0f} s, {EVENTS / took:.0f} events/s;"
-                f" server {before / 1e6:.0f} MB before, {peak / 1e6:.0f} MB at most; driver {driver / 1e6:.0f} MB at most"
+                f" server {before / 1e6:.0f} MB before, {peak / 1e6:.0f} at most; driver {driver / 1e6:.0f} MB at most"
             )

@@ -17,25 +17,29 @@ from penstock.history.reader import History
 from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA
 from tests.history.world import rows
-from tests.pipeline.kill_driver import KEYS
+from tests.pipeline.kill_driver import KEYS, WIDE
 from tests.pipeline.kill_world import ITEMS, KillWorld, Viewer
 
 # A new driver costs a new JVM: one in the short run.
 SHORT = {"server": 1, "worker": 1, "driver": 1}
+LARGE = {"server": 4, "worker": 2, "driver": 4}
 LONG = {"server": 13, "worker": 13, "driver": 6}
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "kills",
+    ("kills", "wide"),
     [
-        pytest.param(SHORT, marks=pytest.mark.timeout(400), id="3"),
-        pytest.param(LONG, marks=[pytest.mark.timeout(3_600), pytest.mark.spark_long], id="32"),
+        pytest.param(SHORT, 1, marks=pytest.mark.timeout(400), id="3"),
+        pytest.param(LONG, 1, marks=[pytest.mark.timeout(3_600), pytest.mark.spark_long], id="32"),
+        # What has gathered when a driver is back is a large batch, of many parts.
+        pytest.param(LARGE, 5_000, marks=[pytest.mark.timeout(3_600), pytest.mark.spark_long], id="large"),
     ],
 )
 def test_journal_lake_and_what_was_sent_agree_after_kills_at_random_points(
-    kills: dict[str, int], tmp_path: Path
+    kills: dict[str, int], wide: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(WIDE, str(wide))
     with KillWorld(tmp_path, seed=sum(kills.values())) as world:
         order = [victim for victim, count in kills.items() for _ in range(count)]
         world.chance.shuffle(order)

@@ -30,7 +30,7 @@ NOTE_DAMAGED = Damage(UNFINISHED_NAME, 0, 0, 0, -1, "the note about a long appen
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished:
+class UnfinishedAppend:
     """Before the append, `segment` was committed up to byte `position`, and `previous` was the last sequence.
 
     `last` is the last sequence of the append: once it is there, the append is finished.
@@ -46,14 +46,14 @@ class NoteDamaged(Exception):
     """Never leaves the journal: recovery tells it as damage."""
 
 
-def begin(disk: Disk, note: Unfinished) -> None:
+def begin(disk: Disk, note: UnfinishedAppend) -> None:
     """On the disk when this returns. Raises OSError."""
     body = _NOTE.pack(_MAGIC, note.segment, note.position, note.previous, note.last)
     replace_file(disk, UNFINISHED_NAME, [body + _CRC.pack(crc32(body))])
     disk.sync_directory()
 
 
-def read_note(disk: Disk) -> Unfinished | None:
+def read_note(disk: Disk) -> UnfinishedAppend | None:
     """None if there is none. Raises NoteDamaged."""
     try:
         file = disk.view(UNFINISHED_NAME)
@@ -68,10 +68,10 @@ def read_note(disk: Disk) -> Unfinished | None:
     magic, segment, position, previous, last = _NOTE.unpack_from(data)
     if magic != _MAGIC:
         raise NoteDamaged
-    return Unfinished(segment, position, previous, last)
+    return UnfinishedAppend(segment, position, previous, last)
 
 
-def take_back(disk: Disk, note: Unfinished) -> None:
+def take_back(disk: Disk, note: UnfinishedAppend) -> None:
     """Remove everything of the append; the note goes last, so that this can be done again. Raises OSError."""
     later = sorted(base for name in disk.names() if (base := base_of(name)) is not None and base > note.segment)
     for base in reversed(later):

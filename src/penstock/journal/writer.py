@@ -37,7 +37,7 @@ from penstock.journal.segment import (
     segment_name,
 )
 from penstock.journal.sidecar import replace_file
-from penstock.journal.unfinished import Unfinished
+from penstock.journal.unfinished import UnfinishedAppend
 
 # Bytes of a long append after which it is synced, so that the last sync does not have to write all of it.
 SYNC_BYTES = 32 * 1024 * 1024
@@ -123,7 +123,7 @@ class SegmentWriter:
         self._file: WritableFile | None = None
         self._mark: WritableFile | None = None
         # The long append that is being written or has failed, and frames of it that the index does not have yet.
-        self._unfinished: Unfinished | None = None
+        self._unfinished: UnfinishedAppend | None = None
         self._waiting: list[tuple[int, FrameHeader, set[str]]] = []
         # The segment is to be sealed before anything is added to it.
         self._overdue = False
@@ -169,7 +169,7 @@ class SegmentWriter:
             self.seal()
             self.start(first, self.committed)
         begun = self.segment
-        self._unfinished = Unfinished(begun, self._position, self.committed, last)
+        self._unfinished = UnfinishedAppend(begun, self._position, self.committed, last)
         unfinished.begin(self._disk, self._unfinished)
         position, unsynced, written = self._position, 0, self.committed
         for group in groups:
@@ -283,7 +283,7 @@ class SegmentWriter:
                     self._file.sync()
             self._close_file()
 
-    def _take_back(self, note: Unfinished) -> None:
+    def _take_back(self, note: UnfinishedAppend) -> None:
         self._drop_log()
         unfinished.take_back(self._disk, note)
         self._unfinished, self._waiting = None, []

@@ -1,4 +1,4 @@
-"""kill -9 of a real server around large batches: while parts come in, while they are journaled, when they are published.
+"""kill -9 of a real server around large batches: while parts come in, are journaled, are published.
 
 At any moment, also while the server is dead, the journal holds whole batches; in the end each is there once.
 """

@@ -182,8 +182,10 @@ def test_a_batch_that_is_being_committed_keeps_its_stages(tmp_path: Path) -> Non
         async with Life(FakeDisk(), tmp_path, max_staged_seconds=0.000_001) as life:
             await life.batches.stage("q", 0, "0", [table(rows(50))])
             work = asyncio.create_task(life.batches.commit("q", 0, "DISTINCT", ["0"]))
-            while not life.batches.stages.held:
+            while True:
                 await asyncio.sleep(0)
+                if life.batches.stages.held:
+                    break
             life.batches.stages.expire()
             with pytest.raises(Busy, match="batch 0 is being committed"):
                 life.batches.drop("q", 0)
