@@ -37,7 +37,7 @@ MAX_HEAD = 1_024
 # Bytes that are counted for a stage in addition to its rows, so that empty ones are not free.
 STAGE_BYTES = 1_024
 
-# Stages whose rows are being written at the same time; others wait. Each holds a body in memory, so this bounds it.
+# Stages whose rows are being written at the same time; others wait. Each holds a second copy of its rows meanwhile.
 WRITERS = 2
 
 
