@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.cluster.control import WorkerReady, WorkerTask
 from penstock.cluster.supervisor import Supervisor
-from penstock.config import ConfigError, Loaded
+from penstock.config import Config, ConfigError, Loaded
+from penstock.config.schema.tlex import TLEX_PORT, TLEX_TLS_PORT
 from penstock.durable import keep_to_owner
 from penstock.log import change_levels, get
 from penstock.services.errors import StartError, start_errors
 from penstock.services.listening import page_line
 from penstock.services.log import open_log
 from penstock.transport.entrance import api_entrances, stream_entrances
-from penstock.transport.reservation import Reservation
+from penstock.transport.reservation import Reservation, SharedListener
 
 if TYPE_CHECKING:
     from penstock.server import Beside
@@ -34,7 +35,7 @@ def launch(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = F
     try:
         open_log(loaded.config)
         with start_errors():
-            reservation = Reservation(stream_entrances(loaded.config))
+            reservation = Reservation(shared_listeners(loaded.config))
     except StartError as error:
         log.error("cannot start", reason=str(error))
         return 1
@@ -45,6 +46,25 @@ def launch(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = F
             return run.supervisor.run()
         finally:
             reservation.release()
+
+
+class SharedPort(NamedTuple):
+    """A listener that is not for HTTP."""
+
+    name: str
+    host: str
+    port: int
+
+
+def shared_listeners(config: Config) -> list[SharedListener]:
+    """Those that workers have together: of the streaming port, and of TLEX."""
+    found: list[SharedListener] = [*stream_entrances(config)]
+    tlex = config.tlex
+    if tlex.enabled:
+        found.append(SharedPort(TLEX_PORT, tlex.host, tlex.port))
+        if tlex.certificate:
+            found.append(SharedPort(TLEX_TLS_PORT, tlex.host, tlex.tls_port))
+    return found
 
 
 class Launch:

@@ -410,6 +410,7 @@ class Server:
         if hub is not None:
             self.hub = HubService(hub, config.server.node, core.kernel, self.sets, self._push.desk)
             self.hub.gate = self.steering.gate_body
+            self._tlex.serve_edges(self.hub)
             status.hub = self.hub
             sampling.workers = self.hub.roll
             clients = AllClients(OwnClients(core.kernel), self.hub.guests, self.hub.roll)

@@ -51,3 +51,18 @@ def test_ports_that_are_the_same_are_refused_if_the_door_is_open() -> None:
     load(None, {"tlex.port": 8080})
     expected = "override: tlex.port = 8080: expected a port other than stream.port = 8080 (default)"
     assert complaint(enabled=True, port=8080) == expected
+
+
+@pytest.mark.parametrize("role", ["edge", "both"])
+def test_a_node_that_listens_everywhere_has_to_say_where_clients_reach_it(role: str) -> None:
+    cluster: dict[str, object] = {"cluster.role": role, "cluster.nats": ("nats://127.0.0.1:4222",)}
+    settings = {**cluster, "tlex.enabled": True, "tlex.host": "0.0.0.0"}
+    with pytest.raises(ConfigError, match=r"tlex\.announced_host to be set as well, or the address of one interface"):
+        load(None, settings)
+    assert load(None, {**settings, "tlex.announced_host": "n1.example"}).config.tlex.announced_host == "n1.example"
+    assert load(None, {**settings, "tlex.enabled": False}).config.tlex.host == "0.0.0.0"
+
+
+def test_workers_have_the_ports_that_were_taken_for_them() -> None:
+    tlex = load(None, {}, ports={"tlex.port": 1, "tlex.tls_port": 2}).config.tlex
+    assert (tlex.port, tlex.tls_port) == (1, 2)

@@ -120,7 +120,7 @@ class Peer:
 
     @property
     def session(self) -> HubSession:
-        assert self.conversation.session is not None
+        assert isinstance(self.conversation.session, HubSession)
         return self.conversation.session
 
     def send(self, *datagrams: Datagram) -> None:

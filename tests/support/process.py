@@ -40,7 +40,7 @@ class ServerProcess:
     def start(self) -> None:
         """Start and wait for the ready line; after the first start the ports stay the same."""
         configuration = self.directory / "penstock.toml"
-        configuration.write_text(_toml(self._settings))
+        configuration.write_text(toml_of(self._settings))
         self.log_file = self.directory / "server.log"
         arguments = ["serve", "--config", str(configuration), "--data-dir", str(self.directory / "data")]
         with self.log_file.open("a") as log:
@@ -106,7 +106,7 @@ class ServerProcess:
             self.stop()
 
 
-def _toml(settings: Mapping[str, object]) -> str:
+def toml_of(settings: Mapping[str, object]) -> str:
     lines = []
     for key, value in settings.items():
         if isinstance(value, bool):

@@ -374,11 +374,14 @@ class Guests:
             raise answered
         return answered
 
-    def tell(self, edge: str, method: str, body: object) -> None:
-        """Have an edge do something that it may do twice; what it is told by one method, it does in order."""
+    def tell(self, edge: str, method: str, body: object, known: Callable[[str], None] | None = None) -> None:
+        """Have an edge do something; what it is told by one method, it does in order and once.
+
+        `known` is called with the method when the edge has heard it.
+        """
         found = self.edges.get(edge)
         if found is not None:
-            found.tell(method, body, method)
+            found.tell(method, body, method, known)
 
     async def close(self) -> None:
         """Nothing is asked or answered any more."""

@@ -289,6 +289,11 @@ def _check_journal(config: Config, places: Places) -> None:
 
 def _check_tlex(config: Config, places: Places) -> None:
     tlex = config.tlex
+    is_node = config.cluster.role in ("edge", "both")
+    if tlex.enabled and is_node and tlex.host in EVERY_INTERFACE and not tlex.announced_host:
+        # Clients ask at another node than they connect to.
+        allowed = "tlex.announced_host to be set as well, or the address of one interface"
+        raise _wrong(config, places, "tlex.host", allowed)
     if tlex.journal and not config.journal.enabled:
         raise _wrong(config, places, "tlex.journal", "false, because journal.enabled is false")
     for key, value, partner in (

@@ -19,6 +19,7 @@ from penstock.config.checks import check
 from penstock.config.errors import ConfigError
 from penstock.config.keys import ConfigKey, KeyPath, Section, all_keys, dotted, sections_of, whole
 from penstock.config.schema.config import Config
+from penstock.config.schema.tlex import TLEX_PORT, TLEX_TLS_PORT
 from penstock.config.schema.values import Line
 from penstock.config.secret import MASK
 
@@ -137,12 +138,13 @@ def load(
 
 def _with_ports(config: Config, ports: Mapping[str, int]) -> Config:
     """The same with other ports; those of listeners that there are not mean nothing."""
-    stream, api = config.stream, config.api
+    stream, api, tlex = config.stream, config.api, config.tlex
     tls = replace(stream.tls, port=ports.get("stream.tls", stream.tls.port))
     return replace(
         config,
         stream=replace(stream, port=ports.get("stream", stream.port), tls=tls),
         api=replace(api, port=ports.get("api", api.port)),
+        tlex=replace(tlex, port=ports.get(TLEX_PORT, tlex.port), tls_port=ports.get(TLEX_TLS_PORT, tlex.tls_port)),
         listeners={name: replace(each, port=ports.get(name, each.port)) for name, each in config.listeners.items()},
     )
 

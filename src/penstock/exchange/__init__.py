@@ -5,5 +5,6 @@ datagrams, no HTTP: the outside is behind `ports`, and the door (`doors.tlex`) t
 
 Payloads are opaque bytes with a given `Layout`, so that none is copied to be parsed. The terms of the specification
 (types, protocols, security modes) come from `wire.tlex.vocabulary`: plain values, which would otherwise be defined
-twice.
+twice. So do the words between the hub and other nodes (`wire.fabric.tlex`), where peers may be connected as well: those
+begin at `outpost` and `outposts`.
 """

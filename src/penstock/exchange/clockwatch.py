@@ -15,18 +15,27 @@ LATEST = 2**64 - 1
 MAX_UNANSWERED = 8
 
 
-class ClockWatch:
-    """Of one peer. Milliseconds; None before the first answer."""
+class ClockReading:
+    """What is known of a peer's clock. Milliseconds; None before the first answer."""
 
-    __slots__ = ("_asked", "_errors", "average", "difference", "latency")
+    __slots__ = ("average", "difference", "latency")
 
-    def __init__(self, window_seconds: float) -> None:
+    def __init__(self) -> None:
         # Round-trip time, without the time the peer took.
         self.latency: float | None = None
         # By how much the peer's clock is ahead.
         self.difference: float | None = None
         # The average difference beyond what the latency can explain: this is what is limited.
         self.average: float | None = None
+
+
+class ClockWatch(ClockReading):
+    """Of one peer."""
+
+    __slots__ = ("_asked", "_errors")
+
+    def __init__(self, window_seconds: float) -> None:
+        super().__init__()
         self._errors = Average(window_seconds)
         self._asked: dict[int, float] = {}
 

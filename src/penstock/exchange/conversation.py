@@ -7,6 +7,7 @@ Specification: 6.2, 6.3.4.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
@@ -15,8 +16,7 @@ from penstock.exchange.farewells import ENDS, Farewell
 from penstock.exchange.instant import Instant
 from penstock.exchange.ports import Forms, HubMessages, PeerChannel
 from penstock.exchange.receiver import Receiver, Turn
-from penstock.exchange.relay import relay
-from penstock.exchange.session import HubSession, SessionState
+from penstock.exchange.session import PeerSession, SessionState
 from penstock.exchange.settings import KILOBYTE, HubSettings
 from penstock.exchange.window import Window
 from penstock.kernel.ledger import Ledger
@@ -27,7 +27,7 @@ KEEP_ALIVES_A_TIMEOUT = 2
 
 
 class Doorkeeper(Protocol):
-    """What a conversation needs from the hub."""
+    """What a conversation needs: from the hub, or from the part of it that is at its node (`outpost`)."""
 
     turn: Turn
     settings: HubSettings
@@ -35,8 +35,11 @@ class Doorkeeper(Protocol):
     messages: HubMessages
     ledger: Ledger
 
-    def admit(self, conversation: Conversation, token: str, now: Instant) -> HubSession | None:
-        """The session that has waited for this peer."""
+    def admit(self, conversation: Conversation, token: str, now: Instant) -> None:
+        """Have it `attach` the session that has waited for this peer, or `refuse` it; at once or later."""
+
+    def publish(self, conversation: Conversation, frames: list[bytes], now: Instant) -> None:
+        """Relay payloads of its session that are within the limits."""
 
     def ended(self, conversation: Conversation, end: EndReason, now: Instant) -> None:
         """The conversation is over, and with it its session, if it had one."""
@@ -58,12 +61,14 @@ class Conversation:
         "_silence",
         "_writable",
         "accepted_at",
+        "awaiting",
         "clock",
         "due",
         "last_heard",
         "leave_at",
         "open",
         "receiver",
+        "resumed",
         "security",
         "session",
     )
@@ -77,7 +82,11 @@ class Conversation:
         # When a session that was told to reconnect is disconnected.
         self.leave_at = inf
         self._farewell = Farewell.SHUTDOWN
-        self.session: HubSession | None = None
+        self.session: PeerSession | None = None
+        # A token was presented, and it is not known yet whether it is right: nothing else is to be understood before.
+        self.awaiting = False
+        # Called when it was, if that was not at once.
+        self.resumed: Callable[[Instant], None] | None = None
         self.receiver: Receiver | None = None
         self.clock = ClockWatch(1.0)
         # When the peer's last byte came.
@@ -124,12 +133,22 @@ class Conversation:
 
     def show(self, token: str, now: Instant) -> None:
         """It presents a token, which may be invalid."""
-        if self._doorkeeper.admit(self, token, now) is None:
-            self._end(EndReason.PROTOCOL_ERROR, now)
+        self.awaiting = True
+        self._doorkeeper.admit(self, token, now)
 
-    def attach(self, session: HubSession, now: Instant) -> Receiver:
-        """This is the session's conversation from now on: called by the hub, from `admit`."""
+    def refuse(self, now: Instant) -> None:
+        """The token is not right: called by the doorkeeper."""
+        self._end(EndReason.PROTOCOL_ERROR, now)
+
+    def resume(self, now: Instant) -> None:
+        """The session is there, later than its peer may have gone on: called by the doorkeeper."""
+        if self.resumed is not None:
+            self.resumed(now)
+
+    def attach(self, session: PeerSession, now: Instant) -> Receiver:
+        """This is the session's conversation from now on: called by the doorkeeper."""
         doorkeeper = self._doorkeeper
+        self.awaiting = False
         settings = doorkeeper.settings
         limits = session.limits
         self.session = session
@@ -186,7 +205,7 @@ class Conversation:
         session.counters.received += count
         session.counters.received_bytes += size
         if frames:
-            relay(session, frames, self._doorkeeper.forms, self._doorkeeper.turn, now)
+            self._doorkeeper.publish(self, frames, now)
         if over is not None:
             self.say_bye(over, now, self._limit(over))
         return self.open
@@ -271,6 +290,12 @@ class Conversation:
         self.leave_at = now.elapsed + self._doorkeeper.settings.reconnect_grace_seconds
         self.due = min(self.due, self.leave_at)
         self.receiver.send(self._doorkeeper.messages.reconnect)
+
+    def cut_off(self, now: Instant) -> None:
+        """The node cannot reach the hub: the peer is to come again, here or elsewhere, and is disconnected at once."""
+        assert self.receiver is not None
+        self.receiver.send(self._doorkeeper.messages.reconnect)
+        self.say_bye(Farewell.CUT_OFF, now)
 
     def say_bye(self, farewell: Farewell, now: Instant, details: str = "") -> None:
         """The last message, to a peer that has presented a token."""

@@ -22,6 +22,8 @@ class Farewell(Enum):
     CLOCK_DIFFERENCE = auto()
     PAYLOAD_RATE = auto()
     PAYLOAD_THROUGHPUT = auto()
+    # The node of the connection does not hear of the hub any more, or the hub was replaced.
+    CUT_OFF = auto()
 
 
 # How a session that ends like this is recorded.
@@ -36,4 +38,5 @@ ENDS: dict[Farewell, EndReason] = {
     Farewell.CLOCK_DIFFERENCE: EndReason.PROTOCOL_ERROR,
     Farewell.PAYLOAD_RATE: EndReason.PROTOCOL_ERROR,
     Farewell.PAYLOAD_THROUGHPUT: EndReason.PROTOCOL_ERROR,
+    Farewell.CUT_OFF: EndReason.CONNECTION_ERROR,
 }

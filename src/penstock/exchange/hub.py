@@ -15,10 +15,13 @@ from penstock.exchange.conversation import Conversation
 from penstock.exchange.counters import Counters
 from penstock.exchange.farewells import ENDS, Farewell
 from penstock.exchange.instant import Instant
+from penstock.exchange.places import TlexPlace
 from penstock.exchange.ports import Chance, Forms, HubMessages, PayloadRecorder, PeerChannel, Watcher
 from penstock.exchange.receiver import Turn
 from penstock.exchange.refusals import HubReason, HubRefusal, going_down, unknown
 from penstock.exchange.registry import Controller, Registry
+from penstock.exchange.relay import relay
+from penstock.exchange.remote import NodeWay, RemoteConversation, RemoteReceiver
 from penstock.exchange.rights import Right, covers, may_see, require, require_domain, require_type, sees_account
 from penstock.exchange.session import HubSession, SessionOrder, SessionState
 from penstock.exchange.settings import HubSettings
@@ -30,6 +33,9 @@ TICK_SECONDS = 0.25
 
 # Rates of controllers are those of the last second.
 MEASURE_SECONDS = 1.0
+
+# Seconds that a token shown to another node in time may take to get here.
+LATE_TOKENS = 1.0
 
 
 class Hub:
@@ -65,14 +71,18 @@ class Hub:
         self._pending: dict[str, HubSession] = {}
         # In the order in which they were accepted.
         self._strangers: dict[Conversation, None] = {}
-        self._conversations: dict[Conversation, None] = {}
+        self._conversations: dict[Conversation | RemoteConversation, HubSession] = {}
+        # Whether peers may be connected to other nodes.
+        self.has_nodes = False
         self._measured_at = 0.0
         self._going_down = False
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    def create(self, authorization: Authorization, order: SessionOrder, now: Instant) -> HubSession:
-        """A new session, whose peer is awaited."""
+    def create(
+        self, authorization: Authorization, order: SessionOrder, now: Instant, place: TlexPlace | None = None
+    ) -> HubSession:
+        """A new session, whose peer is awaited. It will be told to connect at this place."""
         self._expire(now)
         require(authorization, Right.USE_SESSIONS)
         require_type(authorization, order.type)
@@ -89,6 +99,7 @@ class Hub:
             self.forms.singleplex if is_singleplex else self.forms.multiplex,
             now,
             self.settings.token_seconds,
+            place,
         )
         claims.take(session, claims.find(self.registry, authorization, session, order.identifiers))
         self.sessions[session.token] = session
@@ -230,45 +241,78 @@ class Hub:
         self._strangers[conversation] = None
         return conversation
 
-    def admit(self, conversation: Conversation, token: str, now: Instant) -> HubSession | None:
+    def admit(self, conversation: Conversation, token: str, now: Instant) -> None:
         """For `Conversation`: its session, if the token belongs to one that waits for its peer, and it came in time."""
+        session = self._claim(token, conversation.security, conversation.accepted_at)
+        if session is None:
+            conversation.refuse(now)
+            return
+        del self._strangers[conversation]
+        self._conversations[conversation] = session
+        session.conversation = conversation
+        self._connect(session, now)
+        session.receiver = conversation.attach(session, now)
+        self._join(session)
+
+    def admit_remote(
+        self, way: NodeWay, token: str, security: SecurityMode, accepted_at: float, now: Instant
+    ) -> HubSession | None:
+        """For a peer of another node: its session, whose conversation is held there. None: as with `refuse`."""
+        session = self._claim(token, security, accepted_at)
+        if session is None:
+            return None
+        conversation = RemoteConversation(self, way, session, now)
+        self._conversations[conversation] = session
+        session.conversation = conversation
+        self._connect(session, now)
+        session.receiver = RemoteReceiver(way, session)
+        self._join(session)
+        return session
+
+    def _claim(self, token: str, security: SecurityMode, accepted_at: float) -> HubSession | None:
+        """The session of a token; it cannot be had again."""
         session = self._pending.get(token)
-        if (
-            session is None
-            or session.security is not conversation.security
-            or conversation.accepted_at >= session.expires_at
-        ):
+        if session is None or session.security is not security or accepted_at >= session.expires_at:
             return None
         del self._pending[token]
-        del self._strangers[conversation]
-        self._conversations[conversation] = None
-        session.conversation = conversation
+        return session
+
+    def _connect(self, session: HubSession, now: Instant) -> None:
         session.connected = now.utc
         session.become(SessionState.LIVE)
-        session.receiver = conversation.attach(session, now)
+
+    def _join(self, session: HubSession) -> None:
         claims.join(session)
         for watcher in self._watchers:
             watcher.connected(session)
-        return session
 
-    def ended(self, conversation: Conversation, end: EndReason, now: Instant) -> None:
-        """For `Conversation`: it is over."""
-        session = conversation.session
-        if session is None:
+    def publish(self, conversation: Conversation, frames: list[bytes], now: Instant) -> None:
+        """For `Conversation`: payloads within the limits of its session."""
+        relay(self._conversations[conversation], frames, self.forms, self.turn, now)
+
+    def publish_remote(self, session: HubSession, frames: list[bytes], now: Instant) -> None:
+        """Payloads of a peer of another node, which has found them to be within the limits."""
+        session.counters.received += len(frames)
+        session.counters.received_bytes += sum(map(len, frames)) - len(frames) * session.layout.head
+        relay(session, frames, self.forms, self.turn, now)
+
+    def ended(self, conversation: Conversation | RemoteConversation, end: EndReason, now: Instant) -> None:
+        """For conversations: it is over."""
+        session = self._conversations.pop(conversation, None)
+        if session is not None:
+            self._end(session, end, now)
+        elif isinstance(conversation, Conversation):
             del self._strangers[conversation]
             self.turned_away += 1
-        else:
-            del self._conversations[conversation]
-            self._end(session, end, now)
 
     # -- time -----------------------------------------------------------------------------------------------------
 
     def tick(self, now: Instant) -> None:
         """Do what is due by now."""
         elapsed = now.elapsed
-        for conversations in (self._strangers, self._conversations):
-            for conversation in [each for each in conversations if each.due <= elapsed]:
-                conversation.run(now)
+        due = [each for each in (*self._strangers, *self._conversations) if each.due <= elapsed]
+        for conversation in due:
+            conversation.run(now)
         self._expire(now)
         if elapsed >= self._measured_at + MEASURE_SECONDS:
             self._measured_at = elapsed
@@ -279,7 +323,7 @@ class Hub:
         """End the sessions whose peers did not come; a peer that connected before may still present the token."""
         first = next(iter(self._strangers), None)
         at_the_door = now.elapsed if first is None else first.accepted_at
-        before = min(now.elapsed, at_the_door)
+        before = min(now.elapsed - LATE_TOKENS if self.has_nodes else now.elapsed, at_the_door)
         while self._pending:
             session = next(iter(self._pending.values()))
             if session.expires_at > before:
@@ -298,9 +342,9 @@ class Hub:
         self._going_down = True
         for session in list(self._pending.values()):
             self._dismiss(session, Farewell.SHUTDOWN, now)
-        for conversation in list(self._conversations):
-            if conversation.session is not None and conversation.session.state is SessionState.LIVE:
-                self.reconnect(conversation.session, now, Farewell.SHUTDOWN)
+        for session in list(self._conversations.values()):
+            if session.state is SessionState.LIVE:
+                self.reconnect(session, now, Farewell.SHUTDOWN)
 
     def shut(self, now: Instant) -> None:
         """Disconnect everybody, at once."""
@@ -315,6 +359,17 @@ class Hub:
         assert session.conversation is not None
         session.conversation.reconnect(farewell, now)
         claims.release(session)
+
+    def left(self, session: HubSession) -> None:
+        """The node of a connected session has asked its peer to reconnect: its controllers are available."""
+        if session.state is SessionState.LIVE:
+            session.become(SessionState.LEAVING)
+            claims.release(session)
+
+    def abandon(self, place: TlexPlace, now: Instant) -> None:
+        """Nobody can connect there any more: sessions that wait for their peers are over, and can be had again."""
+        for session in [each for each in self._pending.values() if each.place == place]:
+            self._dismiss(session, None, now)
 
     def _dismiss(self, session: HubSession, farewell: Farewell | None, now: Instant) -> None:
         """End a session, connected or not; None: it has expired."""

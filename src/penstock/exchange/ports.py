@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from penstock.exchange.farewells import Farewell
+    from penstock.exchange.instant import Instant
     from penstock.exchange.registry import Registry
     from penstock.exchange.session import HubSession
 
@@ -23,6 +24,20 @@ class PeerChannel(Protocol):
 
     def close(self) -> None:
         """Nothing more is written; what was written is still sent, if the peer reads it in a reasonable time."""
+
+
+class PayloadReceiver(Protocol):
+    """Who gets payloads: the queue of a connection here, or the way to the node where it is."""
+
+    @property
+    def is_singleplex(self) -> bool:
+        """The form in which it gets payloads."""
+
+    def put(self, frames: list[bytes], size: int, now: Instant) -> None:
+        """Payloads in this receiver's form, `size` bytes in all. The list is not changed by anybody after that."""
+
+    def refuse(self, count: int) -> None:
+        """Payloads for it that are too long in its form."""
 
 
 class Layout(Protocol):

@@ -130,6 +130,10 @@ class Receiver:
         if not self._marked:
             self._mark()
 
+    def restamp(self) -> None:
+        """What waits was made a while ago: the time of sending in what monitors get is to be corrected."""
+        self._late = True
+
     def set_writable(self, writable: bool) -> None:
         """Whether the channel takes more; what waits leaves at the end of the turn."""
         self.writable = writable

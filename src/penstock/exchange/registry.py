@@ -13,8 +13,8 @@ from penstock.exchange.counters import Traffic
 from penstock.wire.tlex.vocabulary import SessionType, Tlc
 
 if TYPE_CHECKING:
-    from penstock.exchange.clockwatch import ClockWatch
-    from penstock.exchange.receiver import Receiver
+    from penstock.exchange.clockwatch import ClockReading
+    from penstock.exchange.ports import PayloadReceiver
     from penstock.exchange.session import ClaimKey, HubSession
 
 
@@ -31,9 +31,9 @@ class Controller:
         self.claims: dict[ClaimKey, HubSession] = {}
         self.live: dict[ClaimKey, HubSession] = {}
         # The controller's own session: none or one.
-        self.owners: tuple[Receiver, ...] = ()
-        self.brokers: tuple[Receiver, ...] = ()
-        self.monitors: tuple[Receiver, ...] = ()
+        self.owners: tuple[PayloadReceiver, ...] = ()
+        self.brokers: tuple[PayloadReceiver, ...] = ()
+        self.monitors: tuple[PayloadReceiver, ...] = ()
         # From the controller, and from brokers for it.
         self.up = Traffic()
         self.down = Traffic()
@@ -44,7 +44,7 @@ class Controller:
         return next((each for each in self.live.values() if each.type is SessionType.TLC), None)
 
     @property
-    def clock(self) -> ClockWatch | None:
+    def clock(self) -> ClockReading | None:
         """Latency and clock difference of the controller's own session, if it is connected."""
         owner = self.owner
         return None if owner is None or owner.conversation is None else owner.conversation.clock
@@ -80,7 +80,7 @@ class Controller:
         self.brokers = self._receivers(SessionType.BROKER)
         self.monitors = self._receivers(SessionType.MONITOR)
 
-    def _receivers(self, type: SessionType) -> tuple[Receiver, ...]:
+    def _receivers(self, type: SessionType) -> tuple[PayloadReceiver, ...]:
         return tuple([each.receiver for each in self.live.values() if each.type is type and each.receiver is not None])
 
 

@@ -7,8 +7,8 @@ to be long enough for the session's layout. Specification: 6.3.3.
 from __future__ import annotations
 
 from penstock.exchange.instant import Instant
-from penstock.exchange.ports import Forms, PayloadBatch
-from penstock.exchange.receiver import Receiver, Turn
+from penstock.exchange.ports import Forms, PayloadBatch, PayloadReceiver
+from penstock.exchange.receiver import Turn
 from penstock.exchange.registry import Controller
 from penstock.exchange.session import HubSession
 from penstock.wire.tlex.vocabulary import SessionType
@@ -92,7 +92,7 @@ def _deliver(
         _put(controller.monitors, monitored, now)
 
 
-def _put(receivers: tuple[Receiver, ...], forms: list[bytes | None], now: Instant) -> None:
+def _put(receivers: tuple[PayloadReceiver, ...], forms: list[bytes | None], now: Instant) -> None:
     """None replaces a payload that is too long for a frame in this form."""
     frames = [form for form in forms if form is not None]
     size = sum(map(len, frames))

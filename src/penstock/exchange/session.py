@@ -1,6 +1,7 @@
 """A session: who requested it, for which controllers, and its state. Its life cycle is a table, `NEXT`.
 
-Sessions are made and ended by `hub`; what its peer does is in `conversation`. How clients see it is up to the door.
+Sessions are made and ended by `hub`; what its peer does is in `conversation`, which needs no more than a `PeerSession`:
+that is what a node knows of a session whose hub is another process. How clients see it is up to the door.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     from penstock.exchange.authorization import Authorization
     from penstock.exchange.conversation import Conversation
     from penstock.exchange.instant import Instant
-    from penstock.exchange.ports import Layout
-    from penstock.exchange.receiver import Receiver
+    from penstock.exchange.places import TlexPlace
+    from penstock.exchange.ports import Layout, PayloadReceiver
     from penstock.exchange.registry import Controller
+    from penstock.exchange.remote import RemoteConversation
     from penstock.exchange.settings import HubLimits
     from penstock.wire.tlex.vocabulary import EndReason
 
@@ -54,15 +56,41 @@ NEXT: dict[SessionState, frozenset[SessionState]] = {
 }
 
 
-class HubSession:
-    """Hot: `scope`, `counters` and `receiver` are used for every payload."""
+class PeerSession:
+    """What a conversation has to know. Hot: `counters` are used for every payload."""
+
+    __slots__ = ("counters", "id", "is_singleplex", "layout", "limits", "protocol", "state", "type")
+
+    def __init__(self, id: str, type: SessionType, protocol: Protocol, limits: HubLimits, layout: Layout) -> None:
+        # Public, unlike the token, by which a connection is made.
+        self.id = id
+        self.type = type
+        self.protocol = protocol
+        self.is_singleplex = protocol is Protocol.SINGLEPLEX
+        self.limits = limits
+        # Of the payloads that it sends.
+        self.layout = layout
+        self.state = SessionState.PENDING
+        self.counters = Counters()
+
+    @property
+    def may_publish(self) -> bool:
+        """Monitors only look."""
+        return self.type is not SessionType.MONITOR
+
+    def become(self, state: SessionState) -> None:
+        assert state in NEXT[self.state], f"{self!r} cannot become {state.value}"
+        self.state = state
+
+
+class HubSession(PeerSession):
+    """Hot: `scope` and `receiver` are used for every payload."""
 
     __slots__ = (
         "account",
         "claim_key",
         "connected",
         "conversation",
-        "counters",
         "created",
         "credential",
         "domain",
@@ -70,19 +98,13 @@ class HubSession:
         "ended",
         "expires",
         "expires_at",
-        "id",
         "identifiers",
-        "is_singleplex",
-        "layout",
-        "limits",
-        "protocol",
+        "place",
         "receiver",
         "scope",
         "security",
-        "state",
         "token",
         "token_bytes",
-        "type",
     )
 
     def __init__(
@@ -95,31 +117,25 @@ class HubSession:
         layout: Layout,
         now: Instant,
         seconds: float,
+        place: TlexPlace | None = None,
     ) -> None:
-        # Public, unlike the token, by which a connection is made.
-        self.id = id
+        super().__init__(id, order.type, order.protocol, limits, layout)
         self.token = token
         self.token_bytes = token.encode()
         self.account = authorization.account
         # The authorization token that it was asked for with.
         self.credential = authorization.token
         self.domain = order.domain
-        self.type = order.type
-        self.protocol = order.protocol
-        self.is_singleplex = order.protocol is Protocol.SINGLEPLEX
         self.security = order.security
-        self.limits = limits
-        # Of the payloads that it sends.
-        self.layout = layout
+        # Where its peer was told to connect; None: at the only place that there is.
+        self.place = place
         self.claim_key: ClaimKey = (self.type, "" if self.type is SessionType.TLC else self.account)
         # What was asked for last, and of that what it has: a successor may have taken it over.
         self.identifiers: tuple[str, ...] = ()
         self.scope: dict[bytes, Controller] = {}
-        self.state = SessionState.PENDING
-        self.counters = Counters()
         # Both are there while it is connected.
-        self.conversation: Conversation | None = None
-        self.receiver: Receiver | None = None
+        self.conversation: Conversation | RemoteConversation | None = None
+        self.receiver: PayloadReceiver | None = None
         # The deadline for its peer: by the monotonic clock, and as clients are told.
         self.expires_at = now.elapsed + seconds
         self.expires = now.utc + round(seconds * 1000)
@@ -131,12 +147,3 @@ class HubSession:
 
     def __repr__(self) -> str:
         return f"HubSession({self.id}, {self.type.value}, {self.domain!r}, {self.state.value})"
-
-    @property
-    def may_publish(self) -> bool:
-        """Monitors only look."""
-        return self.type is not SessionType.MONITOR
-
-    def become(self, state: SessionState) -> None:
-        assert state in NEXT[self.state], f"{self!r} cannot become {state.value}"
-        self.state = state

@@ -1,14 +1,17 @@
-"""The TLEX door as a service, if it is enabled.
+"""The TLEX door as a service, if it is enabled; at a hub, connections are at its edges.
 
-What it does is in `penstock.doors.tlex`, which takes its time to load: imported only where it is wanted.
+What it does is in `penstock.doors.tlex`, which takes its time to load: imported only where it is wanted. The part of an
+edge is in `penstock.services.cluster.tlex`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Raw
 
 from penstock.adapters.tlex import Board
 from penstock.config import Config
@@ -17,12 +20,17 @@ from penstock.kernel.ledger import Ledger
 from penstock.monitor.figures import Family, Kind, counter, gauge, labelled
 from penstock.services.journal import JournalService
 from penstock.services.service import Service, Shown
+from penstock.wire.fabric.calls import encode_body
+from penstock.wire.fabric.tlex import TLEX
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from penstock.doors.tlex.door import TlexDoor
+    from penstock.services.cluster.hub import HubService
     from penstock.store.store import Fence
+
+NOTHING = encode_body(None)
 
 
 class TlexService(Service):
@@ -51,6 +59,15 @@ class TlexService(Service):
         self._fence = fence
         # There once it is open, if it is enabled.
         self.door: TlexDoor | None = None
+        self._hub: HubService | None = None
+        # What edges have said before it was open.
+        self._early: list[tuple[str, bytes]] = []
+
+    def serve_edges(self, hub: HubService) -> None:
+        """Peers are connected to edges as well, or alone; called before anything is opened."""
+        if self._config.tlex.enabled:
+            self._hub = hub
+            hub.guests.methods[TLEX] = self._hear
 
     async def open(self) -> None:
         if not self._config.tlex.enabled:
@@ -65,11 +82,44 @@ class TlexService(Service):
             self._max_strangers,
             self._ledger,
             self._fence,
+            self._hub is None or self._hub.has_clients,
+            None if self._hub is None else self._tell,
         )
+        if self._hub is not None:
+            self._hub.edge_observer = self
+            for edge, entry in self._hub.roll.entries.items():
+                self.edge_came(edge, entry.hello.run)
+            early, self._early = self._early, []
+            for edge, body in early:
+                await self._hear(edge, Raw(body))
 
     async def drain(self) -> None:
         if self.door is not None:
             await self.door.stop()
+
+    # -- edges ----------------------------------------------------------------------------------------------------
+
+    def edge_came(self, edge: str, run: str) -> None:
+        if self.door is not None and self.door.nodes is not None:
+            self.door.nodes.came(edge, run)
+
+    def edge_lost(self, edge: str) -> None:
+        if self.door is not None and self.door.nodes is not None:
+            self.door.nodes.lost(edge)
+
+    async def _hear(self, edge: str, body: Raw) -> bytes:
+        """Never waits, because what an edge says is done in order."""
+        if self.door is None:
+            self._early.append((edge, bytes(body)))
+        elif self.door.nodes is not None:
+            self.door.nodes.hear(edge, bytes(body))
+        return NOTHING
+
+    def _tell(self, edge: str, words: bytes, confirmed: Callable[[], None]) -> None:
+        assert self._hub is not None
+        self._hub.guests.tell(edge, TLEX, Raw(words), lambda _: confirmed())
+
+    # -- its part in the server -----------------------------------------------------------------------------------
 
     def degradations(self) -> list[str]:
         return ["tlex database"] if self.door is not None and self.door.is_database_away else []
@@ -116,14 +166,16 @@ class TlexService(Service):
         )
 
     def addresses(self) -> list[str]:
-        return [] if self.door is None else [f"tlex={address_of(self._config.tlex.host, self.door.port)}"]
+        if self.door is None or not self.door.ports.port:
+            return []
+        return [f"tlex={address_of(self._config.tlex.host, self.door.ports.port)}"]
 
     def certificates(self, config: Config) -> list[Shown]:
-        if self.door is None or self.door.certificate is None or not config.tlex.certificate:
+        if self.door is None or self.door.ports.certificate is None or not config.tlex.certificate:
             return []
-        from penstock.doors.tlex.door import certificate_files  # loaded by the door already
+        from penstock.doors.tlex.ports import certificate_files  # loaded by the door already
 
-        return [Shown("tlex", self.door.certificate, certificate_files(config.tlex))]
+        return [Shown("tlex", self.door.ports.certificate, certificate_files(config.tlex))]
 
     def mount(self, application: FastAPI) -> None:
         if self.door is not None:

@@ -47,12 +47,17 @@ class Shares:
     @classmethod
     def of(cls, config: Config, descriptors: int) -> Shares:
         api = config.api.max_connections or max(1, descriptors // API_PART)
-        strangers = min(config.tlex.max_strangers, max(1, descriptors // TLEX_PART)) if config.tlex.enabled else 0
+        strangers = _strangers(config, descriptors)
         left = max(1, descriptors - api - strangers - descriptors // FILES_PART)
         return cls(config.stream.max_connections or left, api, strangers)
 
     @classmethod
     def of_edge(cls, config: Config, descriptors: int) -> Shares:
-        """Of a process that has a streaming port and nothing else."""
-        left = max(1, descriptors - descriptors // FILES_PART)
-        return cls(config.stream.max_connections or left, 0, 0)
+        """Of a process that has no API port."""
+        strangers = _strangers(config, descriptors)
+        left = max(1, descriptors - strangers - descriptors // FILES_PART)
+        return cls(config.stream.max_connections or left, 0, strangers)
+
+
+def _strangers(config: Config, descriptors: int) -> int:
+    return min(config.tlex.max_strangers, max(1, descriptors // TLEX_PART)) if config.tlex.enabled else 0

@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
+from typing import Protocol
 
-from penstock.transport.entrance import Entrance
 from penstock.transport.listener import ListenError, bind
+
+
+class SharedListener(Protocol):
+    """A listener that processes share: an `Entrance`, or one that is not for HTTP."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
 
 
 class Reservation:
     """`release` when all of them have ended."""
 
-    def __init__(self, entrances: Iterable[Entrance]) -> None:
+    def __init__(self, entrances: Iterable[SharedListener]) -> None:
         """Raises ListenError."""
         if not hasattr(socket, "SO_REUSEPORT"):
             raise ListenError("this system cannot share a port among processes; expected server.workers = 0")
@@ -30,7 +41,7 @@ class Reservation:
             self.release()
             raise
 
-    def _take(self, entrance: Entrance) -> None:
+    def _take(self, entrance: SharedListener) -> None:
         if entrance.port:
             # Alone first: another server of the same user that shares its port would share it with this one too.
             for each in bind(entrance.host, entrance.port):

@@ -31,7 +31,7 @@ def test_a_session_with_tls_is_served_on_the_tls_port_with_a_certificate_that_ca
 ) -> None:
     (a,) = site.tlcs(1)
     session = site.session("Broker", a, security="TLSv1.2")
-    assert session["details"]["listener"]["port"] == site.door.tls_port
+    assert session["details"]["listener"]["port"] == site.door.ports.tls_port
     broker, controller = site.connect(session, trusting(certificates)), site.controller(a)
     controller.send(plain("hello"))
     assert broker.payload() == named(a, "hello")
@@ -40,7 +40,7 @@ def test_a_session_with_tls_is_served_on_the_tls_port_with_a_certificate_that_ca
 def s_client(site: Site, *options: str) -> str:
     program = shutil.which("openssl")
     assert program is not None, "openssl is needed for this test"
-    command = [program, "s_client", "-connect", f"127.0.0.1:{site.door.tls_port}", *options]
+    command = [program, "s_client", "-connect", f"127.0.0.1:{site.door.ports.tls_port}", *options]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
     return (done.stdout + done.stderr).decode("utf-8", "replace")
 
@@ -93,8 +93,8 @@ def test_a_token_is_of_no_use_at_the_port_of_the_other_security_mode(site: Site,
     a, b = site.tlcs(2)
     plain_session, tls_session = site.session("Broker", a), site.session("Broker", b, security="TLSv1.2")
     for session, peer in (
-        (plain_session, site.dial(site.door.tls_port, trusting(certificates))),
-        (tls_session, site.dial(site.door.port)),
+        (plain_session, site.dial(site.door.ports.tls_port, trusting(certificates))),
+        (tls_session, site.dial(site.door.ports.port)),
     ):
         peer.send_bytes(PREAMBLE + Token(session["token"]).encode())
         assert peer.rest() == []

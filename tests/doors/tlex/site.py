@@ -143,7 +143,7 @@ class Site:
 
     def dial(self, port: int | None = None, context: ssl.SSLContext | None = None) -> Peer:
         """A connection on which nothing has been said."""
-        plain = socket.create_connection(("127.0.0.1", port or self.door.port), PATIENCE)
+        plain = socket.create_connection(("127.0.0.1", port or self.door.ports.port), PATIENCE)
         peer = Peer(plain if context is None else context.wrap_socket(plain, server_hostname="localhost"))
         self._peers.append(peer)
         return peer

@@ -54,8 +54,8 @@ class Typist:
         process.communicate(timeout=30)
 
 
-@pytest.fixture(scope="module")
-def typist(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
+@pytest.fixture(scope="module", params=["one process", "workers"])
+def typist(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
     directory = tmp_path_factory.mktemp("example")
     configuration = directory / "penstock.toml"
     # As on the page, but for the ports: those may be taken on the machine that runs the tests.
@@ -65,7 +65,8 @@ def typist(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Typist]:
     out, err = preparing.communicate(timeout=50)
     assert (preparing.returncode, err) == (0, ""), out
     # The data directory is the default one for both.
-    server = found.start(f"exec penstock serve --config {configuration}")
+    command = "penstock serve --config penstock.toml" if request.param == "one process" else block("sh workers")
+    server = found.start(f"exec {command}")
     assert server.stdout is not None
     try:
         ready = READY.match(server.stdout.readline())

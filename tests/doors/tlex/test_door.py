@@ -10,7 +10,8 @@ import pytest
 
 from penstock.config import load
 from penstock.doors.errors import DoorError
-from penstock.doors.tlex.door import TlexDoor, settings_of
+from penstock.doors.tlex.door import TlexDoor
+from penstock.doors.tlex.settings import settings_of
 from penstock.exchange.authorization import Role
 from penstock.exchange.settings import HubSettings
 from penstock.server import Server
@@ -18,6 +19,7 @@ from penstock.services.errors import StartError
 from penstock.wire.tlex.datagrams import Bye, Unknown
 from penstock.wire.tlex.vocabulary import TlcType
 from tests.doors.tlex.site import Site, named
+from tests.exchange.world import TLC, A, World
 
 
 def test_the_defaults_of_the_configuration_are_those_of_the_hub() -> None:
@@ -129,8 +131,12 @@ def test_clients_are_told_a_host_that_they_can_reach(
 ) -> None:
     config = load(None, {"tlex.host": host, "tlex.announced_host": announced}).config
 
+    world = World()
+    world.register(A)
+    session = world.open(TLC, A)
+
     async def host_for() -> str:
-        return TlexDoor(config, site.door.store).host_for(asked)
+        return TlexDoor(config, site.door.store).address_of(session, asked)[0]
 
     assert asyncio.run(host_for()) == told
 
@@ -151,10 +157,10 @@ def test_a_database_that_cannot_be_opened_stops_the_start(tmp_path: Path) -> Non
 
 def test_a_port_that_is_taken_stops_the_start_and_leaves_nothing_open(site: Site, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'store.db'}"
-    config = load(None, {"tlex.enabled": True, "tlex.port": site.door.port, "tlex.store": url}).config
+    config = load(None, {"tlex.enabled": True, "tlex.port": site.door.ports.port, "tlex.store": url}).config
 
     async def start() -> None:
         await TlexDoor.open(config, None)
 
-    with pytest.raises(DoorError, match=rf"cannot listen on 127\.0\.0\.1:{site.door.port}"):
+    with pytest.raises(DoorError, match=rf"cannot listen on 127\.0\.0\.1:{site.door.ports.port}"):
         asyncio.run(start())

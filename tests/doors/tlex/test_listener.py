@@ -7,6 +7,7 @@ import time
 import pytest
 
 from penstock.doors.tlex import listener
+from penstock.exchange.receiver import Receiver
 from penstock.wire.tlex.datagrams import IdentifiedPayload, Token
 from penstock.wire.tlex.frames import PREAMBLE
 from tests.doors.tlex.site import PATIENCE, Site, named, plain
@@ -77,7 +78,7 @@ def test_a_peer_that_does_not_take_its_bye_is_broken_off(site: Site, monkeypatch
     (a,) = site.tlcs(1)
     stuck, controller = site.join("Broker", a), site.controller(a)
     receiver = site.door.hub.sessions[stuck.token].receiver
-    assert receiver is not None
+    assert isinstance(receiver, Receiver)
     while receiver.writable:
         controller.send(*[plain("x" * 10_000)] * 10)
         controller.synchronize()
@@ -134,9 +135,9 @@ def test_listeners_of_addresses_that_cannot_be_had_are_named(site: Site) -> None
     from penstock.transport.listener import ListenError
 
     async def listen() -> None:
-        await Listeners(site.door.hub, 10, 1.0).listen("127.0.0.1", site.door.port, None)
+        await Listeners(site.door.hub, 10, 1.0).listen("127.0.0.1", site.door.ports.port, None)
 
-    with pytest.raises(ListenError, match=rf"cannot listen on 127\.0\.0\.1:{site.door.port}: "):
+    with pytest.raises(ListenError, match=rf"cannot listen on 127\.0\.0\.1:{site.door.ports.port}: "):
         asyncio.run(listen())
 
 

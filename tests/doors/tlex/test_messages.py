@@ -20,6 +20,7 @@ TEXTS = [
     (Farewell.CLOCK_DIFFERENCE, "time sync failure"),
     (Farewell.PAYLOAD_RATE, "payload rate limit exceeded"),
     (Farewell.PAYLOAD_THROUGHPUT, "payload throughput limit exceeded"),
+    (Farewell.CUT_OFF, "node cut off"),
 ]
 
 

@@ -22,6 +22,7 @@ import pytest
 
 from penstock.doors.tlex.messages import BYES
 from penstock.exchange.farewells import Farewell
+from penstock.exchange.receiver import Receiver
 from penstock.exchange.settings import KILOBYTE, HubLimits
 from penstock.wire.tlex.datagrams import (
     Bye,
@@ -292,7 +293,7 @@ class Crowd:
 
     def read_again(self, member: Member) -> None:
         receiver = member.session.receiver
-        assert receiver is not None
+        assert isinstance(receiver, Receiver)
         before = member.dropped
         member.check_resumed(self.site.background.call(lambda: receiver.waiting))
         self.done["resume after drops" if member.dropped > before else "resume"] += 1

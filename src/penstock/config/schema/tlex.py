@@ -20,6 +20,10 @@ from penstock.config.schema.values import (
     about,
 )
 
+# How the ports are called where processes share them.
+TLEX_PORT = "tlex.port"
+TLEX_TLS_PORT = "tlex.tls_port"
+
 
 class TlexLimitsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a session may do before it is ended; clients are told all but the last."""
@@ -69,7 +73,13 @@ class TlexMonitorSection(TlexLimitsSection, frozen=True, kw_only=True, forbid_un
 class TlexSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The TLEX door: payloads between traffic-light controllers, brokers and monitors. REST is on the API port."""
 
-    enabled: Annotated[bool, about("Whether TLEX is enabled: its TCP ports, and `/api/v1` on the API port.")] = False
+    enabled: Annotated[
+        bool,
+        about(
+            "Whether TLEX is enabled: its TCP ports, and `/api/v1` on the API port. "
+            "With workers and in a cluster the edges have the TCP ports, and the hub has the API."
+        ),
+    ] = False
     host: Annotated[Host, about("Address to listen on; `0.0.0.0` or `::` for every interface.")] = "127.0.0.1"
     port: Annotated[Port, about("Port for sessions of security mode `NONE`; 0 = any free port.")] = 8090
     tls_port: Annotated[Port, about("Port for sessions of security mode `TLSv1.2`; 0 = any free port.")] = 8091
@@ -83,6 +93,12 @@ class TlexSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     announced_host: Annotated[
         OptionalHost, about("Host that clients are told to connect to; empty = `host`, or the host of their request.")
     ] = ""
+    announced_port: Annotated[
+        Port, about("Port that clients of security mode `NONE` are told to connect to; 0 = the actual port.")
+    ] = 0
+    announced_tls_port: Annotated[
+        Port, about("Port that clients of security mode `TLSv1.2` are told to connect to; 0 = the actual port.")
+    ] = 0
     store: Annotated[
         OptionalLine,
         Meta(extra={"allowed": 'a database URL such as "postgresql+psycopg://host/name", or empty'}),

@@ -14,18 +14,19 @@ from uuid import uuid4
 
 from starlette.types import ASGIApp
 
-from penstock.certificates import Certificate, CertificateFiles
-from penstock.config import Config, TlexLimitsSection, TlexSection
-from penstock.config.checks import EVERY_INTERFACE
+from penstock.config import Config
 from penstock.doors.errors import DoorError
-from penstock.doors.tlex.listener import Listeners, instant, tls_context
+from penstock.doors.tlex.listener import Listeners, instant
 from penstock.doors.tlex.messages import TlexMessages
+from penstock.doors.tlex.nodes import Tell, TlexNodes
+from penstock.doors.tlex.ports import TlexPorts, announced_host
 from penstock.doors.tlex.rest import Rest
 from penstock.doors.tlex.session_log import SessionLogWriter
+from penstock.doors.tlex.settings import settings_of
 from penstock.exchange.hub import MEASURE_SECONDS, TICK_SECONDS, Hub
-from penstock.exchange.ports import Display, PayloadRecorder
+from penstock.exchange.places import Places, TlexPlace
+from penstock.exchange.ports import Display, PayloadRecorder, Watcher
 from penstock.exchange.session import HubSession, SessionState
-from penstock.exchange.settings import HubLimits, HubSettings
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.store.errors import CannotOpen
@@ -34,7 +35,6 @@ from penstock.store.store import TOKEN_BYTES, Fence
 from penstock.store.thread import StoreThread
 from penstock.transport.listener import ListenError
 from penstock.wire.tlex.forms import PayloadForms
-from penstock.wire.tlex.vocabulary import SecurityMode
 
 if TYPE_CHECKING:
     from penstock.doors.tlex.payload_recorder import JournalPayloadRecorder
@@ -50,6 +50,9 @@ FORGET_PAUSE = 3_600.0
 
 # Seconds that the last connections have to read Bye when the server shuts down.
 LAST_BYES = 1.0
+
+# The place that is this process's own, among those of nodes.
+OWN = ""
 
 
 class _Chance:
@@ -79,21 +82,26 @@ class TlexDoor:
         self._payload_recorder = self._recorder_with(gatherer)
         self.store = store
         self.session_log = SessionLogWriter(store, tlex.session_log_days)
-        watchers = [self.session_log] if display is None else [self.session_log, display]
+        # Where clients are told to connect.
+        self.places = Places()
+        watchers: list[Watcher] = [self.session_log, self.places]
+        if display is not None:
+            watchers.append(display)
         recorders: list[PayloadRecorder] = [each for each in (self._payload_recorder, display) if each is not None]
         settings = settings_of(tlex)
         self.hub = Hub(settings, _Chance(), PayloadForms(), TlexMessages(), self._wake, watchers, recorders, ledger)
-        strangers = tlex.max_strangers if max_strangers is None else max_strangers
-        self.listeners = Listeners(self.hub, strangers, tlex.handshake_millis / 1000)
-        self.port = 0
-        # Both are None without a certificate.
-        self.certificate: Certificate | None = None
-        self.tls_port: int | None = None
+        self.ports = TlexPorts(self.hub, tlex, max_strangers)
+        # Other processes that peers are connected to; None if there are none.
+        self.nodes: TlexNodes | None = None
         self.rest: ASGIApp = Rest(self).application
         self._tasks: list[asyncio.Task[None]] = []
         self._ticks: asyncio.TimerHandle | None = None
         self._refreshed_at = 0.0
         self._trouble = False
+
+    @property
+    def listeners(self) -> Listeners:
+        return self.ports.listeners
 
     @property
     def is_database_away(self) -> bool:
@@ -110,8 +118,13 @@ class TlexDoor:
         max_strangers: int | None = None,
         ledger: Ledger | None = None,
         fence: Fence | None = None,
+        listens: bool = True,
+        tell: Tell | None = None,
     ) -> TlexDoor:
-        """Open the database and the ports; raises DoorError. `max_strangers` overrides the configuration."""
+        """Open the database and the ports; raises DoorError. `max_strangers` overrides the configuration.
+
+        With `tell` peers may be connected to nodes, which are told by it; without `listens` to no others.
+        """
         try:
             store = StoreThread(await asyncio.to_thread(open_store, config.tlex.store, data_dir, fence))
         except CannotOpen as error:
@@ -119,13 +132,16 @@ class TlexDoor:
         door = cls(config, store, display, gatherer, max_strangers, ledger)
         try:
             await door.synchronize()
-            await door._listen()
+            if listens:
+                door.places.offer(OWN, await door.ports.listen())
         except (ListenError, *UNANSWERED) as error:
             await door._abandon()
             raise DoorError(reason(error)) from error
         except BaseException:
             await door._abandon()
             raise
+        if tell is not None:
+            door.nodes = TlexNodes(door.hub, door.places, tell)
         door._begin()
         return door
 
@@ -139,28 +155,16 @@ class TlexDoor:
         later = functools.partial(self._loop.call_later, GATHERING)
         return JournalPayloadRecorder(gatherer, self._tlex.journal_policy, later)
 
-    async def _listen(self) -> None:
-        tlex = self._tlex
-        self.port = await self.listeners.listen(tlex.host, tlex.port, None)
-        if tlex.certificate:
-            self.certificate = Certificate(certificate_files(tlex), tls_context)
-            self.tls_port = await self.listeners.listen(tlex.host, tlex.tls_port, self.certificate.context)
-        log.info("TLEX listens", host=tlex.host, port=self.port, tls_port=self.tls_port)
-
     def _begin(self) -> None:
         self._tick()
         self._tasks = [self._loop.create_task(self._poll()), self._loop.create_task(self._forget())]
 
     # -- where clients are sent -----------------------------------------------------------------------------------
 
-    def host_for(self, asked: str | None) -> str:
-        """The address that a client is told to connect to, given the host it has asked at."""
-        if self._tlex.announced_host:
-            return self._tlex.announced_host
-        return asked if asked and self._tlex.host in EVERY_INTERFACE else self._tlex.host
-
-    def port_for(self, security: SecurityMode) -> int:
-        return self.tls_port or 0 if security is SecurityMode.TLS else self.port
+    def address_of(self, session: HubSession, asked: str | None) -> tuple[str, int]:
+        """Where its client is told to connect to, given the host it has asked at."""
+        place = session.place or TlexPlace(announced_host(self._tlex), self.ports.port, self.ports.tls_port)
+        return place.host or asked or self._tlex.host, place.port_for(session.security) or 0
 
     # -- time -----------------------------------------------------------------------------------------------------
 
@@ -238,9 +242,12 @@ class TlexDoor:
         """Ask all peers to reconnect, wait for a while, and disconnect the rest."""
         self.listeners.close()
         self.hub.go_down(instant())
-        await self.listeners.wait(self._tlex.reconnect_millis / 1000)
+        await self._wait_for_peers(self._tlex.reconnect_millis / 1000)
         self.hub.shut(instant())
         await self.listeners.wait(LAST_BYES)
+        if self.nodes is not None:
+            self.nodes.flush()
+            self.nodes = None
         self.listeners.abort()
         for task in self._tasks:
             task.cancel()
@@ -253,40 +260,15 @@ class TlexDoor:
             log.error("the last session log entries are lost", reason=reason(error))
         await self._abandon()
 
+    async def _wait_for_peers(self, seconds: float) -> None:
+        """Until all are gone, here and at nodes, but not longer than this."""
+        if self.nodes is None:
+            await self.listeners.wait(seconds)
+        else:
+            await asyncio.gather(self.listeners.wait(seconds), self.nodes.wait(seconds))
+
     async def _abandon(self) -> None:
         if self._ticks is not None:
             self._ticks.cancel()
         self.listeners.close()
         await self.store.close()
-
-
-def certificate_files(tlex: TlexSection) -> CertificateFiles:
-    return CertificateFiles(tlex.certificate, tlex.private_key)
-
-
-def settings_of(tlex: TlexSection) -> HubSettings:
-    """The hub's settings, in its units."""
-    return HubSettings(
-        tlc=_limits(tlex.tlc),
-        broker=_limits(tlex.broker),
-        monitor=_limits(tlex.monitor),
-        token_seconds=tlex.token_millis / 1000,
-        handshake_seconds=tlex.handshake_millis / 1000,
-        timestamps_seconds=tlex.timestamps_millis / 1000,
-        reconnect_grace_seconds=tlex.reconnect_millis / 1000,
-        queue_frames=tlex.queue_frames,
-        queue_bytes=tlex.queue_bytes,
-    )
-
-
-def _limits(limits: TlexLimitsSection) -> HubLimits:
-    return HubLimits(
-        keep_alive_seconds=limits.keep_alive_millis / 1000,
-        clock_difference_millis=limits.clock_difference_millis,
-        clock_difference_window_seconds=limits.clock_difference_seconds,
-        payloads_per_second=limits.payloads_per_second,
-        payloads_window_seconds=limits.payloads_seconds,
-        kilobytes_per_second=limits.kilobytes_per_second,
-        kilobytes_window_seconds=limits.kilobytes_seconds,
-        max_identifiers=limits.max_identifiers,
-    )

@@ -7,7 +7,7 @@ rules: what follows is decided in `exchange`. Specification: 6.2, 6.3.4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.wire.tlex.datagrams import (
     DatagramKind,
@@ -22,23 +22,32 @@ from penstock.wire.tlex.frames import MAX_SIZE, PREAMBLE, TlexFrameReader
 from penstock.wire.tlex.payloads import KIND_AT
 
 if TYPE_CHECKING:
-    from penstock.exchange.hub import Hub
+    from penstock.exchange.conversation import Conversation
     from penstock.exchange.instant import Instant
     from penstock.exchange.ports import PeerChannel
-    from penstock.exchange.session import HubSession
+    from penstock.exchange.session import PeerSession
     from penstock.wire.tlex.vocabulary import SecurityMode
 
 # The payload datagram of sessions that must not send any.
 _NO_KIND = -1
 
 
-class Interpreter:
-    """For one peer: pass what comes in to `received`. Everything else goes to its `conversation`."""
+class TlexReception(Protocol):
+    """Who peers are received by: the hub, or the part of it that is at this node."""
 
-    __slots__ = ("_head", "_kind", "_reader", "conversation")
+    def accept(self, channel: PeerChannel, security: SecurityMode, now: Instant) -> Conversation: ...
+
+
+class Interpreter:
+    """For one peer: pass what comes in to `received`. Everything else goes to its `conversation`.
+
+    While that is awaiting its session, what follows the token is kept: call `resume` when it is there.
+    """
+
+    __slots__ = ("_head", "_kept", "_kind", "_reader", "conversation")
 
     def __init__(
-        self, hub: Hub, channel: PeerChannel, security: SecurityMode, now: Instant, max_frame: int = MAX_SIZE
+        self, hub: TlexReception, channel: PeerChannel, security: SecurityMode, now: Instant, max_frame: int = MAX_SIZE
     ) -> None:
         """`max_frame` is the most data of a frame; a longer one ends the conversation."""
         self.conversation = hub.accept(channel, security, now)
@@ -46,6 +55,8 @@ class Interpreter:
         # The kind of payload datagram that it may send, and how many bytes come before the payload.
         self._kind = _NO_KIND
         self._head = 0
+        # Frames that came after a token that nobody has decided about yet.
+        self._kept: list[bytes] = []
         # Sent at once, because clients wait for it before they send their token.
         channel.write(PREAMBLE)
 
@@ -55,9 +66,23 @@ class Interpreter:
         if not conversation.open:
             return
         conversation.last_heard = now
+        frames = self._reader.feed(data)
+        if conversation.awaiting:
+            self._kept += frames
+        else:
+            self._interpret(frames, now)
+
+    def resume(self, now: Instant) -> None:
+        """The session is there: what the peer has sent since it showed its token is understood now."""
+        frames, self._kept = self._kept, []
+        self._begin()
+        self._interpret(frames, now)
+
+    def _interpret(self, frames: list[bytes], now: Instant) -> None:
+        conversation = self.conversation
         kind, head = self._kind, self._head
         payloads: list[bytes] = []
-        for frame in self._reader.feed(data):
+        for position, frame in enumerate(frames):
             if frame[KIND_AT] == kind and len(frame) >= head:
                 payloads.append(frame)
                 continue
@@ -66,6 +91,9 @@ class Interpreter:
                     return
                 payloads = []
             if not self._understand(frame, now):
+                return
+            if conversation.awaiting:
+                self._kept = frames[position + 1 :]
                 return
             # The first of them may have connected a session.
             kind, head = self._kind, self._head
@@ -97,6 +125,10 @@ class Interpreter:
         datagram = decode(frame)
         assert isinstance(datagram, Token)
         self.conversation.show(datagram.token, now)
+        self._begin()
+
+    def _begin(self) -> None:
+        """What the session may send, if there is one."""
         session = self.conversation.session
         if session is not None and session.may_publish:
             self._kind = int(DatagramKind.PAYLOAD if session.is_singleplex else DatagramKind.IDENTIFIED_PAYLOAD)
@@ -104,28 +136,28 @@ class Interpreter:
 
     # -- datagrams after a valid token ----------------------------------------------------------------------------
 
-    def _ignore(self, session: HubSession, frame: bytes, now: Instant) -> None:
+    def _ignore(self, session: PeerSession, frame: bytes, now: Instant) -> None:
         """Its arrival is all that matters."""
 
-    def _refuse(self, session: HubSession, frame: bytes, now: Instant) -> None:
+    def _refuse(self, session: PeerSession, frame: bytes, now: Instant) -> None:
         who = f"a {session.type.value} session with {session.protocol.value}"
         raise BadDatagram(DatagramKind(frame[KIND_AT]).label, f"not allowed here, in {who}")
 
-    def _leave(self, session: HubSession, frame: bytes, now: Instant) -> None:
+    def _leave(self, session: PeerSession, frame: bytes, now: Instant) -> None:
         self.conversation.leave(now)
 
-    def _answer(self, session: HubSession, frame: bytes, now: Instant) -> None:
+    def _answer(self, session: PeerSession, frame: bytes, now: Instant) -> None:
         request = decode(frame)
         assert isinstance(request, TimestampsRequest)
         self.conversation.answer(request.sent, now)
 
-    def _compare(self, session: HubSession, frame: bytes, now: Instant) -> None:
+    def _compare(self, session: PeerSession, frame: bytes, now: Instant) -> None:
         answer = decode(frame)
         assert isinstance(answer, TimestampsResponse)
         self.conversation.compare(answer.request_sent, answer.request_received, answer.response_sent, now)
 
 
-_MEANINGS: dict[DatagramKind, Callable[[Interpreter, HubSession, bytes, Instant], None]] = {
+_MEANINGS: dict[DatagramKind, Callable[[Interpreter, PeerSession, bytes, Instant], None]] = {
     DatagramKind.KEEP_ALIVE: Interpreter._ignore,
     DatagramKind.TOKEN: Interpreter._refuse,
     DatagramKind.BYE: Interpreter._leave,

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, cast
 
 from penstock.certificates import CertificateFiles
-from penstock.doors.tlex.interpreter import Interpreter
+from penstock.doors.tlex.interpreter import Interpreter, TlexReception
 from penstock.exchange.instant import Instant
 from penstock.transport.closing import close_gently
 from penstock.transport.listener import Listener, room_of
@@ -21,7 +21,6 @@ from penstock.wire.tlex.vocabulary import SecurityMode
 
 if TYPE_CHECKING:
     from penstock.exchange.conversation import Conversation
-    from penstock.exchange.hub import Hub
 
 # The only cipher suite of the specification; it belongs to TLS 1.2.
 CIPHERS = "ECDHE-RSA-AES128-GCM-SHA256"
@@ -42,7 +41,7 @@ def instant() -> Instant:
 class Listeners:
     """Opened by `listen`; `close` refuses newcomers, `wait` lets the others leave, `abort` breaks the rest."""
 
-    def __init__(self, hub: Hub, max_strangers: int, handshake_seconds: float) -> None:
+    def __init__(self, hub: TlexReception, max_strangers: int, handshake_seconds: float) -> None:
         self.hub = hub
         # Connections closed to make room for others before they had presented a token.
         self.crowded_out = 0
@@ -54,8 +53,8 @@ class Listeners:
         self._strangers: dict[TlexLink, None] = {}
         self._all_gone = asyncio.Event()
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
-        """Open a port, and return which one it is; raises ListenError."""
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None, shared: bool = False) -> int:
+        """Open a port, and return which one it is; raises ListenError. `shared`: with other processes."""
         security = SecurityMode.NONE if tls is None else SecurityMode.TLS
         listener = await Listener.listen(
             lambda: TlexLink(self, security),
@@ -64,6 +63,7 @@ class Listeners:
             tls=tls,
             handshake_seconds=self._handshake_seconds,
             room=room_of(self._max_strangers, tls is not None),
+            shared=shared,
         )
         self._listeners.append(listener)
         return listener.port
@@ -127,6 +127,7 @@ class TlexLink(asyncio.Protocol):
         self._transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
         self._interpreter = Interpreter(self._listeners.hub, self, self._security, instant())
         self._conversation = self._interpreter.conversation
+        self._conversation.resumed = self._resumed
         self._listeners.joined(self)
 
     def data_received(self, data: bytes) -> None:
@@ -135,6 +136,9 @@ class TlexLink(asyncio.Protocol):
         self._interpreter.received(data, instant())
         if was_stranger and conversation.session is not None:
             self._listeners.known(self)
+        elif conversation.awaiting and conversation.open:
+            # One piece is kept for the session, and no more.
+            self._transport.pause_reading()
 
     def pause_writing(self) -> None:
         self._conversation.set_writable(False)
@@ -161,6 +165,13 @@ class TlexLink(asyncio.Protocol):
             self._patience = asyncio.get_running_loop().call_later(CLOSE_PATIENCE, self.abort)
         else:
             self._patience = close_gently(self._transport, CLOSE_PATIENCE)
+
+    def _resumed(self, now: Instant) -> None:
+        """The hub is another process, and has found the session."""
+        self._listeners.known(self)
+        self._interpreter.resume(now)
+        if self._conversation.open:
+            self._transport.resume_reading()
 
     # -- what the listeners call ----------------------------------------------------------------------------------
 

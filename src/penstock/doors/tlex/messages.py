@@ -29,6 +29,7 @@ BYES: dict[Farewell, str] = {
     Farewell.CLOCK_DIFFERENCE: "time sync failure",
     Farewell.PAYLOAD_RATE: "payload rate limit exceeded",
     Farewell.PAYLOAD_THROUGHPUT: "payload throughput limit exceeded",
+    Farewell.CUT_OFF: "node cut off",
 }
 
 

@@ -110,9 +110,12 @@ class Rest:
     async def create(self, request: Request) -> Response:
         authorization = await self._authorization(request)
         wanted = parse_session_request(await _body(request), self._most)
-        if wanted.details.security_mode is SecurityMode.TLS and self._door.tls_port is None:
+        place = self._door.places.choose(wanted.details.security_mode)
+        if place is None:
             # After the rights: a client that may not have a session is told that first.
             require(authorization, Right.USE_SESSIONS)
+            if self._door.places.are_none:
+                raise RestRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "No node takes connections; try again in a moment")
             raise bad_request(
                 f"details.securityMode: {SecurityMode.TLS.value!r} is not offered by this server; "
                 f"allowed: {SecurityMode.NONE.value!r}"
@@ -122,7 +125,7 @@ class Rest:
         )
         field = "details.tlcIdentifier" if wanted.protocol is Protocol.SINGLEPLEX else "details.tlcIdentifiers"
         with _identifiers_in(field):
-            session = self._hub.create(authorization, order, instant())
+            session = self._hub.create(authorization, order, instant(), place)
         log.info("tlex session created", session=session.id, type=session.type.value, domain=session.domain)
         return _answer(self._described(session, request))
 
@@ -152,7 +155,7 @@ class Rest:
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     def _described(self, session: HubSession, request: Request) -> Session:
-        return described(session, self._door.host_for(request.url.hostname), self._door.port_for(session.security))
+        return described(session, *self._door.address_of(session, request.url.hostname))
 
     # -- controllers ----------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from penstock.monitor.health import Answer, ServerPhase, ready
 from penstock.services.cluster.administration import EdgeAdministration
 from penstock.services.cluster.link import HubLinkService
 from penstock.services.cluster.roll import FIGURES
+from penstock.services.cluster.tlex import TlexAnnexService
 from penstock.services.kernel import KernelService
 from penstock.services.load import LoadService
 from penstock.services.renewal import RenewalService, renew
@@ -53,15 +54,19 @@ class EdgeServer:
         self.link = HubLinkService(node, core.kernel, fabric)
         self.link.calls.methods[FIGURES] = self._figures
         self._administration = EdgeAdministration(core.kernel, self.gate, self.link.calls)
+        shares = Shares.of_edge(config, limit())
+        is_shared = hand_directory is not None
+        ledger = core.kernel.ledger
+        self.tlex = TlexAnnexService(config, self.link, shares.tlex_strangers, ledger, is_shared=is_shared)
         self._stream = StreamService(
             config,
             core,
             self.link.open_sets,
             self.readiness,
-            Shares.of_edge(config, limit()).stream,
+            shares.stream,
             self.gate,
             self.link.desk,
-            Listens.ALONE if hand_directory is None else Listens.TOGETHER,
+            Listens.TOGETHER if is_shared else Listens.ALONE,
             hand_directory,
         )
         self._stream.door.origins.neighbour_ports = neighbour_ports
@@ -71,7 +76,7 @@ class EdgeServer:
                 [core],
                 [self.link],
                 [LoadService(config, self.gate)],
-                [self._stream],
+                [self.tlex, self._stream],
                 [TidyingService(core.kernel), RenewalService(config, lambda: self._stack.services)],
             ]
         )
@@ -121,4 +126,6 @@ class EdgeServer:
         return self._stream.addresses()
 
     def named_addresses(self) -> list[str]:
-        return [f"{each.name}={each.url}" for each in self._stream.listeners() if each.name in self.config.listeners]
+        """What comes after the addresses of the hub, in the line that names all."""
+        listeners = [each for each in self._stream.listeners() if each.name in self.config.listeners]
+        return [*self.tlex.addresses(), *[f"{each.name}={each.url}" for each in listeners]]

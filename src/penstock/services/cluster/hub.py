@@ -11,7 +11,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from penstock import __version__
 from penstock.cluster.derived import DerivedItems
@@ -72,6 +72,15 @@ class HubPart:
     store_fence: StoreFence | None = None
 
 
+class EdgeObserver(Protocol):
+    """Who is told of edges by the name that the fabric knows them by. `run` is another one for each process."""
+
+    def edge_came(self, edge: str, run: str) -> None:
+        """Also one that was there already."""
+
+    def edge_lost(self, edge: str) -> None: ...
+
+
 class HubService(Service):
     """Opened when adapters and push notifications are there; edges find it from then on."""
 
@@ -92,6 +101,7 @@ class HubService(Service):
         self.roll = EdgeRoll(node, self.guests, time.monotonic)
         # Who is let in, at edges as well; None: everybody.
         self.gate: Callable[[], GateBody] | None = None
+        self.edge_observer: EdgeObserver | None = None
         self._welcome_due = False
         self._timers: list[asyncio.TimerHandle] = []
         self._nonsense = Episode(log, "an edge sends invalid messages", "edges no longer send invalid messages")
@@ -170,6 +180,8 @@ class HubService(Service):
     def _forget(self, edge: str) -> None:
         self.roll.lost(edge)
         self.guests.lost(edge)
+        if self.edge_observer is not None:
+            self.edge_observer.edge_lost(edge)
 
     def _greet(self, edge: str, hello: Hello) -> None:
         if hello.version != VERSION:
@@ -188,6 +200,8 @@ class HubService(Service):
         self.roll.came(edge, hello)
         self.owner.greeted(edge, hello.run)
         self.guests.came(edge, hello.run)
+        if self.edge_observer is not None:
+            self.edge_observer.edge_came(edge, hello.run)
         self._fabric.send(edge, encode(self._welcome()))
         self._tell_gate(edge)
 

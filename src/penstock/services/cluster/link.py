@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from penstock import __version__
 from penstock.cluster.authority import EdgeAuthority
@@ -83,6 +83,10 @@ class HubLinkService(Service):
         self.epoch = 0
         # Whether there is a hub now, as far as is known.
         self.has_hub = False
+        # When the hub has said anything last.
+        self.heard = time.monotonic()
+        # Called with every Welcome; says whether it is that of another hub than before.
+        self.when_welcomed: Callable[[bool], None] | None = None
         self._welcomed = asyncio.Event()
         self._timers: list[asyncio.TimerHandle] = []
         self._nonsense = Episode(log, "the hub sends invalid messages", "the hub no longer sends invalid messages")
@@ -139,6 +143,7 @@ class HubLinkService(Service):
         except FabricError as error:
             self._nonsense.occurred(reason=str(error))
             return
+        self.heard = time.monotonic()
         if isinstance(message, Happened | Picture | HubBeat | NoItem):
             self.reader.received(message)
         elif isinstance(message, Call | CallDone | CallRefused | CallNoted):
@@ -163,10 +168,13 @@ class HubLinkService(Service):
         if welcome.epoch < self.epoch:
             # An old hub that does not know yet that it is none any more.
             return
+        is_new = welcome.epoch > self.epoch
         self.epoch = welcome.epoch
         self._take_sets(welcome.sets)
         self.reader.welcomed(welcome.epoch)
         self.calls.welcomed(welcome.epoch)
+        if self.when_welcomed is not None:
+            self.when_welcomed(is_new)
         if not self.has_hub:
             self.has_hub = True
             log.info("there is a hub", hub=welcome.node, epoch=welcome.epoch, release=welcome.release)

@@ -1,7 +1,7 @@
 """The terms of the specification as plain values: types and ends of sessions, protocols, security modes, controllers.
 
 The values of the enumerations are those of the specification, in JSON, in the database and in texts. How JSON is made
-of them is in `rest`. This is the only module of `wire` that the rules (`exchange`) import. Specification: 5.2.
+of them is in `rest`. The rules (`exchange`) import no other module of `wire.tlex`. Specification: 5.2.
 """
 
 from __future__ import annotations
