@@ -84,7 +84,7 @@ def test_a_hub_that_comes_too_late_has_lost_even_if_nobody_else_was_there(
     first = make("1")
     first.take(store.engine)
     time.seconds += 9.5
-    with pytest.raises(Ousted, match="run out"):
+    with pytest.raises(Ousted, match="lease expired"):
         first.renew(store.engine)
     assert first.left() <= 0
 

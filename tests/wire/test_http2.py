@@ -41,9 +41,9 @@ from penstock.wire.http2 import (
     SETTINGS,
     SHORTEST_MAX_FRAME,
     WINDOW_UPDATE,
-    Body,
+    AnswerBody,
+    AnswerHead,
     GoAway,
-    Head,
     Http2Client,
     Http2Event,
     Ready,
@@ -87,8 +87,8 @@ def described(events: Iterable[Http2Event]) -> list[tuple[object, ...]]:
 
 def _names(event: Http2Event) -> tuple[str, ...]:
     for kind, names in (
-        (Head, ("stream", "block", "is_last")),
-        (Body, ("stream", "data", "is_last")),
+        (AnswerHead, ("stream", "block", "is_last")),
+        (AnswerBody, ("stream", "data", "is_last")),
         (Reset, ("stream", "code")),
         (GoAway, ("last", "code")),
     ):
@@ -163,11 +163,11 @@ def test_h2_gets_every_request_and_every_answer_comes_back(
                         server.send_data(event.stream_id, content, end_stream=True, pad_length=5)
         for piece in pieces(to_client, 1 if is_dripping else size):
             for told in client.receive(piece):
-                if isinstance(told, Head):
+                if isinstance(told, AnswerHead):
                     replies[told.stream] = [told.block]
-                elif isinstance(told, Body):
+                elif isinstance(told, AnswerBody):
                     replies[told.stream].append(told.data)
-                if isinstance(told, Head | Body) and told.is_last:
+                if isinstance(told, AnswerHead | AnswerBody) and told.is_last:
                     block, *parts = replies[told.stream]
                     head = {str(name): str(value) for name, value in hpack.Decoder().decode(block)}
                     answers[wanted[told.stream]] = int(head[":status"]), b"".join(parts)
@@ -268,7 +268,7 @@ def test_what_is_cancelled_is_reset_and_what_still_comes_is_not_told() -> None:
 def test_an_answer_before_the_end_of_its_request_ends_the_request() -> None:
     client = ready(setting(INITIAL_WINDOW_SIZE, 1), requests=1, body=b"long")
     events = client.receive(frame(HEADERS, END_HEADERS | END_STREAM, 1, OK))
-    assert described(events) == [("Head", 1, OK, True)]
+    assert described(events) == [("AnswerHead", 1, OK, True)]
     assert client.take() == frame(RST_STREAM, 0, 1, CANCEL.to_bytes(4, "big"))
 
 
@@ -304,12 +304,12 @@ def test_what_comes_is_told_in_order_however_it_is_cut(size: int) -> None:
     )
     events = [event for piece in pieces(data, size) for event in client.receive(piece)]
     assert described(events) == [
-        ("Head", 1, OK, False),
-        ("Body", 1, b"one", False),
-        ("Head", 3, b"head", False),
-        ("Body", 3, b"body", True),
-        ("Body", 1, b"", True),
-        ("Head", 5, OK, True),
+        ("AnswerHead", 1, OK, False),
+        ("AnswerBody", 1, b"one", False),
+        ("AnswerHead", 3, b"head", False),
+        ("AnswerBody", 3, b"body", True),
+        ("AnswerBody", 1, b"", True),
+        ("AnswerHead", 5, OK, True),
         ("Reset", 7, 7),
         ("GoAway", 5, 0),
     ]
@@ -415,7 +415,7 @@ def test_what_no_server_may_send_is_an_error(name: str, is_whole: bool) -> None:
 def test_what_came_before_an_error_is_told() -> None:
     client = ready(requests=1)
     events = client.receive(frame(HEADERS, END_HEADERS | END_STREAM, 1, OK) + frame(DATA, 0, 0, b"x"))
-    assert described(events) == [("Head", 1, OK, True)]
+    assert described(events) == [("AnswerHead", 1, OK, True)]
     assert client.error is not None
 
 

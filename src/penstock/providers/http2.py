@@ -13,7 +13,7 @@ from typing import cast
 
 import hpack
 
-from penstock.wire.http2 import Body, GoAway, Head, Http2Client, Http2Event, Ready, Reset
+from penstock.wire.http2 import AnswerBody, AnswerHead, GoAway, Http2Client, Http2Event, Ready, Reset
 from penstock.wire.http2_headers import NO_TABLE, packed
 
 # Answers of providers are short; a longer one is cut off, and the request has failed.
@@ -153,12 +153,12 @@ class Http2Connection(asyncio.Protocol):
         if exchange is None:
             # It was given up by an event that came together with this one.
             return
-        if isinstance(event, Head):
+        if isinstance(event, AnswerHead):
             if not exchange.status:
                 self._take_head(exchange, event.block)
             if event.is_last:
                 self._answered(exchange)
-        elif isinstance(event, Body):
+        elif isinstance(event, AnswerBody):
             exchange.body += event.data
             if len(exchange.body) > MAX_REPLY:
                 self._cancel(event.stream)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from penstock.doors.tlex.door import TlexDoor
     from penstock.services.cluster.hub import HubService
-    from penstock.store.store import Fence
+    from penstock.store.store import StoreFence
 
 NOTHING = encode_body(None)
 
@@ -47,7 +47,7 @@ class TlexService(Service):
         board: Board,
         max_strangers: int,
         ledger: Ledger,
-        fence: Fence | None = None,
+        fence: StoreFence | None = None,
     ) -> None:
         """`fence`: see `Store.open`."""
         self._config = config

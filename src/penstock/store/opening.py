@@ -14,7 +14,7 @@ from penstock.store.address import is_own, store_url
 from penstock.store.checking import check_database
 from penstock.store.errors import CannotOpen, Ousted, StoreError
 from penstock.store.presence import check_presence, note_presence
-from penstock.store.store import Fence, Store
+from penstock.store.store import Store, StoreFence
 
 # Errors of a database that is unreachable, of another version, not a database, or of a kind without a driver.
 _FAILURES = (StoreError, SQLAlchemyError, ImportError, OSError)
@@ -23,7 +23,7 @@ _FAILURES = (StoreError, SQLAlchemyError, ImportError, OSError)
 UNANSWERED = (SQLAlchemyError, Ousted)
 
 
-def open_store(named: str, data_dir: Path | None, fence: Fence | None = None) -> Store:
+def open_store(named: str, data_dir: Path | None, fence: StoreFence | None = None) -> Store:
     """`named` is a value of the configuration. Raises CannotOpen. Whether it has vanished is looked at earlier."""
     url = _url(named, data_dir)
     try:

@@ -45,7 +45,7 @@ BUSY_SECONDS = 10
 IDLE_SECONDS = 10
 
 
-class Fence(Protocol):
+class StoreFence(Protocol):
     """The epoch of the hub that writes: see `hub_lease`."""
 
     def enter(self, engine: Engine) -> None:
@@ -61,7 +61,7 @@ class Fence(Protocol):
 class Store:
     """Open it with `Store.open`; close it at the end."""
 
-    def __init__(self, engine: Engine, key: bytes, fence: Fence | None = None) -> None:
+    def __init__(self, engine: Engine, key: bytes, fence: StoreFence | None = None) -> None:
         self.engine = engine
         self.fence = fence
         # The same, for transactions that only read. Both are also used by `push`.
@@ -69,7 +69,7 @@ class Store:
         self._key = key
 
     @classmethod
-    def open(cls, url: str, fence: Fence | None = None) -> Store:
+    def open(cls, url: str, fence: StoreFence | None = None) -> Store:
         """A database by its URL, as `sqlite:///store.db`; created if it is new, brought up to date if it is old.
 
         With a fence every transaction that may write fails by Ousted when another hub has opened the database after
@@ -333,7 +333,7 @@ def _prepare_postgresql(connection: Any, _record: object) -> None:
     connection.commit()
 
 
-def _hold(fence: Fence, connection: Connection) -> None:
+def _hold(fence: StoreFence, connection: Connection) -> None:
     # Here, because this is where no transaction gets past, whoever begins it.
     if not connection.get_execution_options().get("reads"):
         fence.hold(connection)

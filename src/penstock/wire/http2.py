@@ -83,7 +83,7 @@ class Ready(Http2Event):
     __slots__ = ()
 
 
-class Head(Http2Event):
+class AnswerHead(Http2Event):
     """A block of headers: one or more before the body, at most one behind it. `is_last`: the answer ends with it."""
 
     __slots__ = ("block", "is_last")
@@ -94,7 +94,7 @@ class Head(Http2Event):
         self.is_last = is_last
 
 
-class Body(Http2Event):
+class AnswerBody(Http2Event):
     """A part of the body. `is_last`: the answer ends with it."""
 
     __slots__ = ("data", "is_last")
@@ -369,7 +369,7 @@ class Http2Client:
     def _tell_head(self, number: int, flags: int, block: bytes, events: list[Http2Event]) -> None:
         is_last = bool(flags & END_STREAM)
         if self._ended(number) if is_last else number in self._streams:
-            events.append(Head(number, block, is_last))
+            events.append(AnswerHead(number, block, is_last))
 
     def _read_data(self, flags: int, number: int, payload: bytes, events: list[Http2Event]) -> None:
         self._expect_begun(number)
@@ -380,7 +380,7 @@ class Http2Client:
             payload = _unpadded(payload)
         is_last = bool(flags & END_STREAM)
         if self._ended(number) if is_last else number in self._streams:
-            events.append(Body(number, payload, is_last))
+            events.append(AnswerBody(number, payload, is_last))
 
     def _read_update(self, number: int, payload: bytes, events: list[Http2Event]) -> None:
         if number:

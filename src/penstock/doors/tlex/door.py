@@ -31,7 +31,7 @@ from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.store.errors import CannotOpen
 from penstock.store.opening import UNANSWERED, open_store, reason
-from penstock.store.store import TOKEN_BYTES, Fence
+from penstock.store.store import TOKEN_BYTES, StoreFence
 from penstock.store.thread import StoreThread
 from penstock.transport.listener import ListenError
 from penstock.wire.tlex.forms import PayloadForms
@@ -117,7 +117,7 @@ class TlexDoor:
         gatherer: Gatherer | None = None,
         max_strangers: int | None = None,
         ledger: Ledger | None = None,
-        fence: Fence | None = None,
+        fence: StoreFence | None = None,
         listens: bool = True,
         tell: Tell | None = None,
     ) -> TlexDoor:

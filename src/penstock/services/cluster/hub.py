@@ -49,7 +49,7 @@ from penstock.wire.fabric.messages import (
 if TYPE_CHECKING:
     from penstock.journal.fence import Fence
     from penstock.services.push.desk import Desk
-    from penstock.store.store import Fence as StoreFence
+    from penstock.store.store import StoreFence
 
 log = get(__name__)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.services.push.desk import Desk
     from penstock.services.push.engine import PushEngine
     from penstock.store.push import PushStore
-    from penstock.store.store import Fence, Store
+    from penstock.store.store import Store, StoreFence
     from penstock.store.thread import StoreThread
 
 log = get(__name__)
@@ -66,7 +66,7 @@ class PushService(Service):
         kernel: Kernel,
         journal: JournalService,
         authority_of: Callable[[str], SetAuthority | None],
-        fence: Fence | None = None,
+        fence: StoreFence | None = None,
         clock: Callable[[], int] = wall_millis,
     ) -> None:
         """`fence`: see `Store.open`."""
