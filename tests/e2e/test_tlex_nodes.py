@@ -239,7 +239,7 @@ class Nodes:
     def start_hub(self) -> None:
         self.hub.start()
         self.hub.wait_until_ready()
-        self.clients.api = self.hub.port
+        self.clients.api = self.hub.ports["api"]
 
     def port(self, edge: int) -> int:
         found = re.search(r"tlex=127\.0\.0\.1:(\d+)", self.edges[edge].readies[-1])

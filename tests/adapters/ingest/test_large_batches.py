@@ -168,7 +168,7 @@ def test_who_listens_to_the_journal_hears_all_records_with_their_numbers(tmp_pat
             await life.put("q", 0, "DISTINCT", given)
             await life.put("q", 1, "DISTINCT", given)
         names = ("sequence", "entity", "revision", "value")
-        found = []
+        found: list[tuple[object, ...]] = []
         for batch in JournalReader(disk).read():
             found += zip(*(batch.column(name).to_pylist() for name in names), strict=True)
         assert heard == found
