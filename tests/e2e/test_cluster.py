@@ -24,7 +24,7 @@ from penstock.store.hub_lease import HubLease
 from penstock.store.store import Store
 from tests.journal.world import rows_of
 from tests.store.postgres import Postgres
-from tests.support.cluster_nodes import PATIENCE, ClusterNode, ClusterOfNodes
+from tests.support.cluster_nodes import PATIENCE, ClusterNode, ClusterOfNodes, wait_until
 from tests.support.raw import TIMEOUT, Socket
 from tests.support.worker_processes import subscribe
 
@@ -149,7 +149,8 @@ def test_a_hub_that_was_followed_is_kept_out_of_the_databases_of_its_doors(tmp_p
 
     def doors(postgres: Postgres) -> str:
         urls.append(postgres.other("doors"))
-        return f'tlex.enabled = true\ntlex.port = 0\ntlex.store = "{urls[0]}"\n'
+        push = f'push.enabled = true\npush.store = "{urls[0]}"\n'
+        return f'{push}tlex.enabled = true\ntlex.port = 0\ntlex.store = "{urls[0]}"\n'
 
     with ClusterOfNodes(tmp_path, ["h1"], [], more=doors) as cluster:
         store = Store.open(urls[0])
@@ -162,6 +163,9 @@ def test_a_hub_that_was_followed_is_kept_out_of_the_databases_of_its_doors(tmp_p
         follower.enter(store.engine)
         assert register(cluster["h1"], secret, "22222222") == HTTPStatus.SERVICE_UNAVAILABLE
         assert [each.identifier for each in store.tlcs()] == ["11111111"]
+        refused = "the database of push notifications does not answer"
+        wait_until(lambda: refused in cluster["h1"].log, "push notifications are kept out as well")
+        assert "another hub of cluster 'penstock' has taken over" in cluster["h1"].log
         store.close()
 
 

@@ -12,7 +12,7 @@ from tests.interop.balanced import APART, LIVE_AGAIN, WEB, OpenClient, nodes, wa
 from tests.interop.published import PublishedClient
 from tests.support.balanced_cluster import HUBS, BalancedCluster
 from tests.support.balancers import BEAT, SCHEMES, is_right
-from tests.support.pace import Pace
+from tests.support.pace import Pace, stalled
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -33,14 +33,21 @@ def until_live(clients: dict[str, PublishedClient], edge: str | None = None) -> 
         assert edge in (None, nodes(client)[-1])
 
 
-def check_story(clients: dict[str, PublishedClient], pace: Pace) -> None:
-    """Nobody was told an error, or a value that no hub had published, or nothing for longer than promised."""
+def check_told(clients: dict[str, PublishedClient]) -> None:
+    """Nobody was told an error, or a value that no hub had published."""
     for way, client in clients.items():
         assert client.seen("server error") == [], way
         assert client.seen("subscription error") == [], way
-        latest: dict[str, int] = {}
         for update in client.seen("update"):
             assert is_right(update["item"], update["values"]), (way, update)
+
+
+def check_story(clients: dict[str, PublishedClient], pace: Pace) -> None:
+    """Nobody was told something wrong, or nothing for longer than promised."""
+    check_told(clients)
+    for way, client in clients.items():
+        latest: dict[str, int] = {}
+        for update in client.seen("update"):
             beat = int(update["values"]["beat"])
             before = latest.get(update["item"], beat)
             # What another edge has may be a moment older, and so may be what another hub publishes.
@@ -82,3 +89,26 @@ def test_all_clients_are_live_again_after_a_rolling_restart_of_a_cluster(
     cluster: BalancedCluster, scheme: str, open_client: OpenClient
 ) -> None:
     restart_all(cluster, scheme, ways(open_client, "python-2.2.3", "node-9.2.2", WEB))
+
+
+@pytest.mark.interop_long
+@pytest.mark.parametrize("part", ["a", "h1", "nats"])
+def test_clients_are_live_again_after_the_balancer_and_another_part_were_killed(
+    cluster: BalancedCluster, part: str, open_client: OpenClient
+) -> None:
+    clients = ways(open_client, "python-2.2.3", "node-9.2.2")
+    watch(cluster, "cookie", clients)
+    cluster.kill_balancer()
+    if part == "nats":
+        cluster.nats.kill()
+        cluster.nats.start()
+    else:
+        cluster.kill(part)
+        cluster.start(part)
+    cluster.until_active()
+    cluster.start_balancer()
+    began, waited = time.monotonic(), stalled()
+    until_live(clients)
+    took = time.monotonic() - began - (stalled() - waited)
+    assert took < LIVE_AGAIN, f"{took} s"
+    check_told(clients)

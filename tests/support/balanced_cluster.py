@@ -76,6 +76,11 @@ class BalancedCluster(Cluster):
     def stop(self, node: str) -> None:
         assert self._members[node].end(signal.SIGTERM) == 0, self._members[node].log[-3000:]
 
+    def until_active(self) -> None:
+        """Until a hub is, and has its edges."""
+        hubs = [self._members[name] for name in HUBS]
+        wait_until(lambda: any(each.is_running and each.readies for each in hubs), "an active hub")
+
     def kill_balancer(self) -> None:
         assert self._balancing is not None
         self._balancing.kill()

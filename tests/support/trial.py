@@ -117,6 +117,11 @@ class Trial:
             lambda: all(each.number >= number for each in self.followers), lambda: f"{number} at {self.followers}"
         )
         self.publisher.stop()
+        self.judge_at_rest()
+        return took
+
+    def judge_at_rest(self) -> None:
+        """When a hub is active and nobody publishes any more."""
         # Who comes now is told what is right; everybody else holds the same.
         there = [*self.cluster.edges, self.cluster.active]
         nodes = [node for name, node in self.cluster.nodes.items() if name in there and node.has_clients]
@@ -132,7 +137,6 @@ class Trial:
         )
         assert [each.wrong for each in everybody] == [[]] * len(everybody)
         self._check_journal()
-        return took
 
     def _check_journal(self) -> None:
         """What was acknowledged is there once; what was not may be there, or not; all in the order of publishing."""

@@ -38,6 +38,9 @@ from tests.support.background import HandAdapter, HandMetadata
 
 NODE = "server-w1"
 
+# Seconds for what is done every second.
+PATIENCE = 30.0
+
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,6 +189,46 @@ async def test_sessions_go_on_with_another_hub_and_data_adapters_that_it_does_no
     assert link.degradations() == []
     assert not session.closed
     assert kernel.feeds.keys() == {("A", "X"), ("A", "LATE")}
+    await link.drain()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110, beats tell nobody
+            await asyncio.sleep(0.01)
+
+
+@on_loop
+async def test_a_greeting_or_its_answer_that_is_lost_is_said_again_until_there_is_an_answer() -> None:
+    hub = FarHub()
+    link, _ = await opened(hub, shared("A", "1"))
+    assert hub.edge is not None
+    # The way to the hub is lost, and is there again; the hub has noticed nothing of it and never asks who this is.
+    hub.edge.lost()
+    hub.edge.connected()
+    assert hub.hellos() == 2
+    await until(lambda: hub.hellos() == 4)
+    assert link.degradations() == ["hub"]
+    hub.welcome(1, shared("A", "1"))
+    assert link.degradations() == []
+    beats = len(hub.heard)
+    await until(lambda: len(hub.heard) > beats)
+    assert hub.hellos() == 4
+    await link.drain()
+
+
+@on_loop
+async def test_a_hub_that_answers_in_another_version_is_not_greeted_again() -> None:
+    hub = FarHub()
+    link, _ = await opened(hub, shared("A", "1"))
+    assert hub.edge is not None
+    hub.edge.lost()
+    hub.edge.connected()
+    hub.welcome(9, version=VERSION + 1)
+    beats = len(hub.heard)
+    await until(lambda: len(hub.heard) > beats)
+    assert hub.hellos() == 2
+    assert link.degradations() == ["hub"]
     await link.drain()
 
 

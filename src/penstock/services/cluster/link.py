@@ -87,6 +87,8 @@ class HubLinkService(Service):
         self.heard = time.monotonic()
         # Called with every Welcome; says whether it is that of another hub than before.
         self.when_welcomed: Callable[[bool], None] | None = None
+        # Whether it was greeted and has not answered: either may be lost on the way.
+        self._is_greeting = False
         self._welcomed = asyncio.Event()
         self._timers: list[asyncio.TimerHandle] = []
         self._nonsense = Episode(log, "the hub sends invalid messages", "the hub no longer sends invalid messages")
@@ -120,6 +122,8 @@ class HubLinkService(Service):
 
     def _beat(self) -> None:
         self._timers[0] = asyncio.get_running_loop().call_later(BEAT, self._beat)
+        if self._is_greeting:
+            self._greet()
         self.reader.tick(time.monotonic())
 
     def _tick(self) -> None:
@@ -129,9 +133,11 @@ class HubLinkService(Service):
     # -- the fabric -----------------------------------------------------------------------------------------------
 
     def connected(self) -> None:
+        self._is_greeting = True
         self._greet()
 
     def lost(self) -> None:
+        self._is_greeting = False
         if self.has_hub:
             self.has_hub = False
             self.calls.lost()
@@ -158,6 +164,7 @@ class HubLinkService(Service):
 
     def _take_welcome(self, welcome: Welcome) -> None:
         if welcome.version != VERSION:
+            self._is_greeting = False
             log.error(
                 "the hub speaks another version of the fabric and is not used",
                 release=welcome.release,
@@ -169,6 +176,7 @@ class HubLinkService(Service):
             # An old hub that does not know yet that it is none any more.
             return
         is_new = welcome.epoch > self.epoch
+        self._is_greeting = False
         self.epoch = welcome.epoch
         self._take_sets(welcome.sets)
         self.reader.welcomed(welcome.epoch)
