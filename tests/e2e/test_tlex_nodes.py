@@ -275,6 +275,22 @@ def test_edges_over_nats_exchange_payloads_and_a_killed_one_harms_no_other(nodes
     exchange(clients.connect(session), {a: brokers[a]}, "after")
 
 
+def test_an_edge_that_was_frozen_relays_nothing_that_is_out_of_date(nodes: Nodes) -> None:
+    a = IDENTIFIERS[0]
+    frozen, broker = nodes.join(0, "TLC", a), nodes.join(1, "Broker", a)
+    exchange(frozen, {a: broker}, "before")
+    nodes.edges[0].send(signal.SIGSTOP)
+    frozen.send(named(a, "out of date"))
+    # The hub gives the controller to another when it has not heard of the edge for long enough.
+    successor = nodes.join(1, "TLC", a)
+    successor.send(named(a, "after"))
+    assert broker.payload().data == b"after"
+    nodes.edges[0].send(signal.SIGCONT)
+    assert told_to_come_again(frozen)
+    successor.send(named(a, "still"))
+    assert broker.payload().data == b"still"
+
+
 def test_without_nats_and_with_a_new_hub_clients_are_told_to_come_again(nodes: Nodes) -> None:
     a = IDENTIFIERS[0]
     controller, broker = nodes.join(0, "TLC", a), nodes.join(1, "Broker", a)

@@ -102,7 +102,7 @@ class TlexAnnex:
         self._unconfirmed += len(payload)
         self._tell(payload, partial(self._confirmed, len(payload)))
         if self._unconfirmed > MAX_UNCONFIRMED:
-            self._cut_off("the hub does not keep up")
+            self.cut_off("the hub does not keep up")
 
     def _confirmed(self, size: int) -> None:
         self._unconfirmed -= size
@@ -110,10 +110,11 @@ class TlexAnnex:
     def _tick(self) -> None:
         self._ticks = self._loop.call_later(TICK_SECONDS, self._tick)
         if self._silence() > HUB_SILENCE:
-            self._cut_off("the hub is silent")
+            self.cut_off("the hub is silent")
         self.outpost.tick(instant())
 
-    def _cut_off(self, why: str) -> None:
+    def cut_off(self, why: str) -> None:
+        """End all sessions, because what they promise cannot be kept."""
         if self.outpost.sessions:
             log.warning("TLEX sessions end", reason=why, sessions=self.outpost.sessions)
             self.outpost.cut_off(instant())

@@ -44,6 +44,10 @@ class TlexNodes:
         return sum([len(post.sessions) for post in self.outposts.posts.values()])
 
     def came(self, node: str, run: str) -> None:
+        known = self.outposts.posts.get(node)
+        if known is None or known.run != run:
+            # What an earlier process was told is never confirmed.
+            del self._unconfirmed[node]
         self.outposts.came(node, run, instant())
 
     def lost(self, node: str) -> None:

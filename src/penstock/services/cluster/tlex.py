@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from penstock.cluster.calling import Answered
 from penstock.cluster.edge_calls import FOR_EVER
+from penstock.cluster.refusals import CallUnanswered
 from penstock.config import Config
 from penstock.config.address import address_of
 from penstock.kernel.ledger import Ledger
@@ -70,9 +71,16 @@ class TlexAnnexService(Service):
     # -- the hub --------------------------------------------------------------------------------------------------
 
     def _tell(self, words: bytes, confirmed: Callable[[], None]) -> None:
-        self._link.calls.start(
-            TLEX, Raw(words), partial(_confirmed, confirmed), TLEX, repeatable=False, patience=FOR_EVER
-        )
+        done = partial(self._told, confirmed)
+        self._link.calls.start(TLEX, Raw(words), done, TLEX, repeatable=False, patience=FOR_EVER)
+
+    def _told(self, confirmed: Callable[[], None], answered: Answered) -> None:
+        confirmed()
+        if isinstance(answered, CallRefused):
+            log.warning("the hub takes no TLEX connections", reason=answered.text)
+        elif isinstance(answered, CallUnanswered) and self.annex is not None:
+            # Most of the time another hub is there.
+            self.annex.cut_off("the hub has not heard all that it was told")
 
     async def _hear(self, body: Raw) -> bytes:
         """Never waits, because what the hub says is done in order."""
@@ -102,10 +110,3 @@ class TlexAnnexService(Service):
         from penstock.doors.tlex.ports import certificate_files  # loaded by the annex already
 
         return [Shown("tlex", self.annex.ports.certificate, certificate_files(config.tlex))]
-
-
-def _confirmed(confirmed: Callable[[], None], answered: Answered) -> None:
-    """Or never will be: then a new hub is there, and knows nothing of it."""
-    if isinstance(answered, CallRefused):
-        log.warning("the hub takes no TLEX connections", reason=answered.text)
-    confirmed()
