@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from fastapi import APIRouter, Request
@@ -29,6 +29,18 @@ BATCH = QUERY + "/batches/{batch}"
 # Names of queries and stages: they stand in addresses, logs and names of entities.
 _NAME = re.compile(r"[A-Za-z0-9._~:-]{1,128}")
 _NUMBER = re.compile(r"[0-9]{1,18}")
+
+# Why nothing was done, for the API's own description; the table with what to do is in docs/adapters.md.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"description": "No token, or a wrong one"},
+    404: {"description": "No such ingest adapter"},
+    409: {"description": "Not journaled; a stage that is missing; a stage that is there with other rows"},
+    413: {"description": "Above max_body_bytes, max_staged_bytes, or the size of a record; the text says which"},
+    415: {"description": "Not Arrow"},
+    422: {"description": "Invalid rows, or an invalid name, number or mode"},
+    429: {"description": "No room for a stage, or the batch is being committed: try again"},
+    503: {"description": "The journal or a file cannot be written, or the server is going down: try again"},
+}
 
 # Bytes of a commit.
 MAX_COMMIT = 1_048_576
@@ -60,7 +72,7 @@ def batch_routes(finder: Finder) -> APIRouter:
 
         return await _answer(work)
 
-    @router.put(BATCH, summary="Publish a batch, once", response_class=Answer)
+    @router.put(BATCH, summary="Publish a batch, once", response_class=Answer, responses=REFUSALS)
     async def put_batch(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
         async def work() -> dict[str, object]:
             found, batches = _durable(finder, adapter_set, adapter, request)
@@ -71,7 +83,12 @@ def batch_routes(finder: Finder) -> APIRouter:
 
         return await _answer(work)
 
-    @router.put(BATCH + "/stages/{stage}", summary="Keep rows for the commit of a batch", response_class=Answer)
+    @router.put(
+        BATCH + "/stages/{stage}",
+        summary="Keep rows for the commit of a batch",
+        response_class=Answer,
+        responses=REFUSALS,
+    )
     async def put_stage(adapter_set: str, adapter: str, query: str, batch: str, stage: str, request: Request) -> Answer:
         async def work() -> dict[str, object]:
             found, batches = _durable(finder, adapter_set, adapter, request)
@@ -83,7 +100,9 @@ def batch_routes(finder: Finder) -> APIRouter:
 
         return await _answer(work)
 
-    @router.post(BATCH + "/commit", summary="Publish the stages of a batch, once", response_class=Answer)
+    @router.post(
+        BATCH + "/commit", summary="Publish the stages of a batch, once", response_class=Answer, responses=REFUSALS
+    )
     async def commit(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
         async def work() -> dict[str, object]:
             _, batches = _durable(finder, adapter_set, adapter, request)
@@ -92,7 +111,7 @@ def batch_routes(finder: Finder) -> APIRouter:
 
         return await _answer(work)
 
-    @router.delete(BATCH, summary="Forget the stages of a batch", response_class=Answer)
+    @router.delete(BATCH, summary="Forget the stages of a batch", response_class=Answer, responses=REFUSALS)
     async def drop(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
         async def work() -> dict[str, object]:
             _, batches = _durable(finder, adapter_set, adapter, request)
