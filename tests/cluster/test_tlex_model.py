@@ -21,6 +21,8 @@ from penstock.wire.tlex.vocabulary import SessionType
 from tests.exchange.nodes import NodesWorld
 from tests.exchange.world import BROKER, MONITOR, MULTIPLEX, SINGLEPLEX, TLC, Peer, named, plain
 
+pytestmark = pytest.mark.timeout(300)
+
 NODES = "xyz"
 IDENTIFIERS = [f"NLZH{number:04}" for number in range(6)]
 ACCOUNTS = ["one", "two"]

@@ -256,6 +256,15 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
         yield running
 
 
+def test_the_page_starts_what_is_started_here() -> None:
+    found = re.search(r"```sh nodes\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None
+    nats, hub, edge = found[1].splitlines()
+    assert nats == "nats-server --addr 127.0.0.1 --port 4222"
+    assert hub == "penstock serve --config hub.toml"
+    assert edge.startswith("penstock serve --config edge.toml")
+
+
 def test_edges_over_nats_exchange_payloads_and_a_killed_one_harms_no_other(nodes: Nodes) -> None:
     clients, (a, b) = nodes.clients, IDENTIFIERS[:2]
     sessions = [clients.session("TLC", a), clients.session("TLC", b)]
