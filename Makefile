@@ -86,7 +86,7 @@ page: $(PAGE) ## build the web page into src/penstock/pages
 setup: $(STAMPS)/package $(PAGE) ## make .venv with everything in it; the command is .venv/bin/penstock
 
 # Of the sources as they are now; what is on the shelf already is not made again. PENSTOCK_BUILD=interpreted goes without.
-compiled: $(STAMPS)/package ## compile kernel and wire with mypyc, where there is a C compiler
+compiled: $(STAMPS)/package ## compile kernel, wire and the rules of the fabric with mypyc, where there is a C compiler
 	@$(if $(filter interpreted,$(PENSTOCK_BUILD)),true,PENSTOCK_BUILD= $(BIN)/penstock compile --optional)
 
 demo: setup compiled ## start the server with the demo feeds
@@ -106,9 +106,9 @@ PROFILE ?= ci
 # Test files run side by side. One more than two cores have, because tests wait for processes half of their time.
 WORKERS ?= 3
 
-# Without ARGS the tests of kernel and wire run twice: first interpreted, then with all others in the compiled build.
+# Without ARGS the tests of what is compiled run twice: first interpreted, then with all others in the compiled build.
 test: setup compiled interop-setup system-setup ## all tests but the long ones, with the published clients and a browser; PROFILE=long searches longer
-	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted scripts/tests.sh -n $(WORKERS) --dist loadfile tests/kernel tests/wire)
+	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted scripts/tests.sh -n $(WORKERS) --dist loadfile tests/kernel tests/wire tests/cluster/test_items.py)
 	@PENSTOCK_PROFILE=$(PROFILE) scripts/tests.sh -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	    -m "not spark_long and not interop_long and not cluster_long and not prometheus_long" --durations 30 --durations-min 5 $(ARGS)
 

@@ -86,7 +86,7 @@ def test_the_digest_is_that_of_the_contents_wherever_they_are(copy: Path) -> Non
     assert digest(copy) == digest()
 
 
-@pytest.mark.parametrize("change", ["edit", "add", "remove", "rename", "recipe"])
+@pytest.mark.parametrize("change", ["edit", "add", "remove", "rename", "beside", "recipe"])
 def test_every_change_of_a_source_changes_the_digest(copy: Path, change: str) -> None:
     file = copy / "wire" / "numbers.py"
     if change == "edit":
@@ -97,6 +97,8 @@ def test_every_change_of_a_source_changes_the_digest(copy: Path, change: str) ->
         file.unlink()
     elif change == "rename":
         file.rename(file.with_name("figures.py"))
+    elif change == "beside":
+        (copy / "cluster" / "reader.py").write_text("")
     else:
         (copy / "build" / "extensions.py").write_text("")
     assert digest(copy) != digest()
@@ -104,12 +106,14 @@ def test_every_change_of_a_source_changes_the_digest(copy: Path, change: str) ->
 
 def test_other_rooms_do_not_count(copy: Path) -> None:
     (copy / "server.py").write_text("")
+    (copy / "cluster" / "supervisor.py").write_text("")
     assert digest(copy) == digest()
 
 
-def test_the_sources_are_those_of_kernel_and_wire_and_the_recipe() -> None:
+def test_the_sources_are_those_of_kernel_and_wire_some_of_clusters_and_the_recipe() -> None:
     rooms = {path.parts[0] for path in sources()}
-    assert rooms == {"kernel", "wire", "build"}
+    assert rooms == {"kernel", "wire", "cluster", "build"}
+    assert {path.name for path in sources() if path.parts[0] == "cluster"} == {"derived.py", "owner.py", "reader.py"}
     assert Path("kernel", "view.py") in sources()
     assert Path("wire", "tlcp", "values.py") in sources()
 

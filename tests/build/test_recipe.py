@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.build.choice import PACKAGE
-from penstock.build.extensions import GROUPS, LEFT_OUT, chosen
+from penstock.build.choice import BESIDE as KNOWN_BESIDE
+from penstock.build.choice import PACKAGE, ROOMS
+from penstock.build.extensions import BESIDE, GROUPS, LEFT_OUT, chosen
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +16,7 @@ def in_the_folder_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def compiled_files() -> list[str]:
-    return [path for group in GROUPS for path in chosen(Path(PACKAGE.name, group))]
+    return [path for group in GROUPS for path in (*chosen(Path(PACKAGE.name, group)), *BESIDE.get(group, ()))]
 
 
 def called(function: ast.FunctionDef, owner: str) -> set[str]:
@@ -53,6 +54,14 @@ def test_the_hot_path_is_compiled() -> None:
     files = compiled_files()
     for name in ("kernel/feed", "kernel/view", "kernel/lane", "kernel/session", "wire/websocket", "wire/tlcp/values"):
         assert f"penstock/{name}.py" in files
+    for name in ("cluster/owner", "cluster/reader"):
+        assert f"penstock/{name}.py" in files
+
+
+def test_what_is_compiled_is_what_the_build_depends_on() -> None:
+    """A file that is compiled and not hashed would run as it was before it was edited."""
+    assert ROOMS == GROUPS
+    assert [f"{PACKAGE.name}/{path}" for path in KNOWN_BESIDE] == [path for each in BESIDE.values() for path in each]
 
 
 def test_nothing_is_left_out_that_is_not_there() -> None:

@@ -22,6 +22,8 @@ COMPILED = "compiled"
 INTERPRETED = "interpreted"
 
 ROOMS = ("kernel", "wire")
+# Of another room: the rules for every event between a hub and its edges.
+BESIDE = ("cluster/derived.py", "cluster/owner.py", "cluster/reader.py")
 PACKAGE = Path(__file__).parents[1]
 # The compiled build also depends on the program that makes it.
 RECIPE = Path("build", "extensions.py")
@@ -29,7 +31,7 @@ RECIPE = Path("build", "extensions.py")
 # The suffix of the libraries into which mypyc puts the code of several modules.
 LIBRARY = "__mypyc"
 
-_PREFIXES = tuple(f"{PACKAGE.name}.{room}." for room in ROOMS)
+_PREFIXES = tuple(f"{PACKAGE.name}.{room}." for room in (*ROOMS, *{path.partition("/")[0] for path in BESIDE}))
 # Names interpreter, version and machine, as in ".cpython-311-x86_64-linux-gnu.so".
 _SUFFIX = EXTENSION_SUFFIXES[0]
 
@@ -62,7 +64,7 @@ class CompiledFinder:
 def sources(package: Path = PACKAGE) -> list[Path]:
     """The files that the compiled build is made from, in a fixed order, below the package."""
     found = [path.relative_to(package) for room in ROOMS for path in (package / room).rglob("*.py")]
-    return [*sorted(found), RECIPE]
+    return [*sorted(found), *map(Path, BESIDE), RECIPE]
 
 
 def digest(package: Path = PACKAGE) -> str:

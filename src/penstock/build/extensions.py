@@ -32,6 +32,9 @@ LEFT_OUT = {
 # Each becomes one library. They do not call each other, and two of about the same size keep two cores busy.
 GROUPS = ("kernel", "wire")
 
+# What goes into the library of a group because it calls it: the rules for every event between a hub and its edges.
+BESIDE = {"kernel": ("penstock/cluster/derived.py", "penstock/cluster/owner.py", "penstock/cluster/reader.py")}
+
 # The types have been checked by `make lint`; here they only have to be known.
 TYPES = ("--config-file=", "--follow-imports=silent", "--ignore-missing-imports", "--explicit-package-bases")
 
@@ -45,7 +48,7 @@ def chosen(folder: Path) -> list[str]:
 def main(target: str, jobs: str) -> None:
     groups: list[tuple[list[str], str | None]] = []
     for group in GROUPS:
-        groups.append((chosen(Path("penstock", group)), f"penstock_{group}"))
+        groups.append(([*chosen(Path("penstock", group)), *BESIDE.get(group, ())], f"penstock_{group}"))
     files = [path for paths, _ in groups for path in paths]
     extensions = mypycify(
         [*TYPES, *files], only_compile_paths=files, opt_level="2", debug_level="0", separate=groups, target_dir="c"

@@ -453,14 +453,17 @@ class ItemOwner:
                 self._spread_all(stream, pending[start : start + MAX_HAPPENINGS])
 
     def _spread_all(self, stream: _Stream, happenings: list[NewHappening]) -> None:
-        payload = encode_happened(self.epoch, stream.number, stream.sequence + 1, happenings)
-        half = len(happenings) // 2
-        if len(payload) > MAX_PAYLOAD and half:
-            self._spread_all(stream, happenings[:half])
-            self._spread_all(stream, happenings[half:])
-            return
-        stream.sequence += 1
-        self._spread(stream.edges, payload)
+        """In halves, and halves of these, if they are too large for one message."""
+        parts = [happenings]
+        while parts:
+            part = parts.pop()
+            payload = encode_happened(self.epoch, stream.number, stream.sequence + 1, part)
+            half = len(part) // 2
+            if len(payload) > MAX_PAYLOAD and half:
+                parts += [part[half:], part[:half]]
+                continue
+            stream.sequence += 1
+            self._spread(stream.edges, payload)
 
     def beat(self) -> None:
         """About once a second: tell every edge what it should have; those that say nothing are lost."""
