@@ -19,7 +19,9 @@ from bench.scenarios import (
     adapters,
     adapters_ari,
     candles,
+    capacity,
     ditto,
+    fabric,
     growth,
     journal,
     lake,
@@ -40,6 +42,7 @@ from bench.scenarios import (
     triggers,
     wire_size,
     workers,
+    workers_idle,
 )
 
 BENCHES = {
@@ -66,6 +69,9 @@ BENCHES = {
     "notifications": notifications,
     "push": push,
     "workers": workers,
+    "fabric": fabric,
+    "workers-idle": workers_idle,
+    "capacity": capacity,
 }
 # Not run by `all`.
 OTHERS = {"smoke": smoke, "write": write}

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from bench.rig import meter
-from bench.rig.machine import pin
+from bench.rig.machine import every_core
 
 # What both the server and the baselines print when they listen.
 READY = re.compile(r"\S+: ready  stream=http://([\d.]+):(\d+)")
@@ -34,7 +34,7 @@ class ChildError(Exception):
 
 
 class Program:
-    """A command; a context manager. `directory` is its own: the log goes there."""
+    """A command; a context manager. `directory` is its own: the log goes there. Without a core it may use all."""
 
     # Whether it says on standard output that it is ready; else that goes into the log.
     _speaks = True
@@ -63,7 +63,7 @@ class Program:
         # It inherits its core: some look at how many there are when they start.
         usable = os.sched_getaffinity(0)
         with self._log.open("w") as log:
-            pin(0, self._core)
+            os.sched_setaffinity(0, every_core() if self._core is None else {self._core})
             try:
                 self._process = subprocess.Popen(
                     self._command,
@@ -81,6 +81,7 @@ class Program:
         except BaseException:
             self._process.kill()
             self._process.wait()
+            self._close_pipes()
             raise
         return self
 
@@ -105,6 +106,9 @@ class Program:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -118,6 +122,10 @@ class Program:
         """Write a line to standard input."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{line}\n")
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
 
     def memory(self) -> int:
         return meter.memory(self._process.pid)
@@ -137,6 +145,32 @@ class Child(Program):
 
     def __init__(self, directory: Path, core: int | None, module: str, *arguments: str) -> None:
         super().__init__(directory, core, [sys.executable, "-m", module, *arguments])
+
+
+class WorkersProgram(Child):
+    """A hub of `workers`, whose children are the edges. None has a core of its own: there are more than cores."""
+
+    def __init__(self, directory: Path, workers: int) -> None:
+        super().__init__(
+            directory,
+            None,
+            "bench.rig.workers",
+            "--workers",
+            str(workers),
+            f"server.data_dir={directory / 'data'}",
+        )
+
+    def edges(self) -> list[int]:
+        return meter.descendants(self._process.pid)
+
+    def hub_seconds(self) -> float:
+        return meter.cpu_seconds(self._process.pid)
+
+    def cpu_seconds(self) -> float:
+        return self.hub_seconds() + sum([meter.cpu_seconds(edge) for edge in self.edges()])
+
+    def memory(self) -> int:
+        return meter.memory(self._process.pid) + sum([meter.memory(edge) for edge in self.edges()])
 
 
 class Daemon(Program):

@@ -30,9 +30,15 @@ class Cores:
 
 
 @cache
+def every_core() -> frozenset[int]:
+    """Those this process may use, before it confines itself to one of them."""
+    return frozenset(os.sched_getaffinity(0))
+
+
+@cache
 def cores() -> Cores:
-    """The first two cores this process may use, before it confines itself to one of them."""
-    usable = sorted(os.sched_getaffinity(0))
+    """The first two of them."""
+    usable = sorted(every_core())
     return Cores(usable[0], usable[1]) if len(usable) > 1 else Cores()
 
 

@@ -20,11 +20,31 @@ def memory(process: int) -> int:
     raise ValueError(f"/proc/{process}/smaps_rollup has no line Anonymous")
 
 
+def descendants(process: int) -> list[int]:
+    """Its children, and theirs."""
+    found = []
+    for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+        found += [int(child), *descendants(int(child))]
+    return found
+
+
+def command(process: int) -> list[str]:
+    return Path(f"/proc/{process}/cmdline").read_text().rstrip("\0").split("\0")
+
+
 def cpu_seconds(process: int) -> float:
     """Processor time of all threads since the start, in user space and in the kernel."""
     # The second field is the command in parentheses and may itself hold spaces and parentheses.
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+
+
+def exact_cpu_seconds(process: int) -> float:
+    """The same of the threads that are there now, to the microsecond: for little work in a short time."""
+    found = 0
+    for task in Path(f"/proc/{process}/task").iterdir():
+        found += int((task / "schedstat").read_text().split()[0])
+    return found / 1e9
 
 
 def writes(process: int) -> int:

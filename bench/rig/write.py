@@ -1,4 +1,4 @@
-"""Puts the tables of the last runs into docs/performance.md, between `<!-- bench: NAME -->` and `<!-- /bench -->`.
+"""Puts the tables of the last runs into the pages, between `<!-- bench: NAME -->` and `<!-- /bench -->`.
 
 What is outside these markers is written by people. A part whose benchmark has not been run stays as it is.
 """
@@ -12,9 +12,10 @@ from bench.rig.build import BUILD
 from bench.rig.machine import Cores
 from bench.rig.results import RESULTS
 
-ABOUT = "put the tables of the last runs into docs/performance.md"
+ABOUT = "put the tables of the last runs into docs/performance.md and docs/capacity.md"
 
-PAGE = BUILD.parent.parent / "docs" / "performance.md"
+DOCS = BUILD.parent.parent / "docs"
+PAGES = (DOCS / "performance.md", DOCS / "capacity.md")
 PART = re.compile(r"(<!-- bench: ([a-z-]+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
 
 
@@ -36,13 +37,20 @@ def filled(page: str, results: dict[str, str]) -> str:
     return PART.sub(fill, page)
 
 
+def places(page: str) -> dict[str, str]:
+    """What is between the markers, by name."""
+    return {part[2]: part[0].removeprefix(part[1]).removesuffix(part[3]) for part in PART.finditer(page)}
+
+
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
     results = {path.stem: path.read_text() for path in RESULTS.glob("*.md")}
-    page = PAGE.read_text()
-    places = [part[2] for part in PART.finditer(page)]
-    PAGE.write_text(filled(page, results))
-    for name in places:
-        print(f"{name}: {'written' if name in results else 'not run, left as it is'}")
-    for name in sorted(set(results) - set(places)):
-        print(f"{name}: docs/performance.md has no place for it")
+    known: set[str] = set()
+    for path in PAGES:
+        page = path.read_text()
+        path.write_text(filled(page, results))
+        for name in places(page):
+            known.add(name)
+            print(f"{name}: {'written' if name in results else 'not run, left as it is'}")
+    for name in sorted(set(results) - known):
+        print(f"{name}: no page has a place for it")
     return True

@@ -10,8 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.peers import Peer, penstock
-from bench.rig import meter
-from bench.rig.child import Child, Program
+from bench.rig.child import Program, WorkersProgram
 from bench.rig.contest import attempt, fail_if_wrong, middle, short
 from bench.rig.load import Load, Run
 from bench.rig.machine import Cores
@@ -19,36 +18,6 @@ from bench.rig.results import Report
 from bench.scenarios.saturation import EACH, ITEMS, WARM_UP, tens
 
 ABOUT = "updates per second of all processors together, of two workers and a hub against one process"
-
-
-def children(process: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
-
-
-class WorkersProgram(Child):
-    """A hub whose children are the edges. They are on no core of their own: there are more of them than cores."""
-
-    def __init__(self, directory: Path, workers: int) -> None:
-        super().__init__(
-            directory,
-            None,
-            "bench.rig.workers",
-            "--workers",
-            str(workers),
-            f"server.data_dir={directory / 'data'}",
-        )
-
-    def edges(self) -> list[int]:
-        return children(self._process.pid)
-
-    def hub_seconds(self) -> float:
-        return meter.cpu_seconds(self._process.pid)
-
-    def cpu_seconds(self) -> float:
-        return self.hub_seconds() + sum([meter.cpu_seconds(edge) for edge in self.edges()])
-
-    def memory(self) -> int:
-        return meter.memory(self._process.pid) + sum([meter.memory(edge) for edge in self.edges()])
 
 
 def peer_of(workers: int, started: list[WorkersProgram]) -> Peer:
