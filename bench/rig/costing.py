@@ -164,7 +164,7 @@ def apart(few: tuple[float, float, float], many: tuple[float, float, float]) -> 
         raise ChildError("two runs that do not differ tell nothing apart")
     event = (total * messages2 - total2 * messages) / divisor
     # Neither costs less than nothing; what noise has taken from one was given to the other.
-    event = min(max(event, 0.0), total2 / events2)
+    event = min(max(0.0, event), total2 / events2)
     return event, max(0.0, (total - event * events) / messages)
 
 

@@ -188,7 +188,8 @@ def test_a_prediction_that_is_off_by_more_than_the_factor_is_a_failure() -> None
     assert not is_good(Compared("here", "cores", 1.0, 1.6))
 
 
-@pytest.mark.timeout(600)
+# Seventeen processes are started, one after the other, each of which loads a whole server.
+@pytest.mark.timeout(1800)
 def test_the_check_measures_costs_and_predicts_another_size() -> None:
     """Times depend on what else the machine does, so that no factor is asked for; counts do not."""
     report = Report("x")
