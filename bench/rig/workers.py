@@ -67,7 +67,12 @@ async def be_hub(workers: int, words: list[str]) -> None:
 async def _started(name: str, directory: str, port: int, words: list[str]) -> asyncio.subprocess.Process:
     arguments = ["--edge", name, "--directory", directory, "--port", str(port), *words]
     edge = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.rig.workers", *arguments, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-m",
+        "bench.rig.workers",
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
     )
     assert edge.stdout is not None
     await edge.stdout.readline()
@@ -79,11 +84,15 @@ async def be_edge(name: str, directory: Path, port: int, words: list[str]) -> No
     config = configured(settings_of(words), port)
     server = EdgeServer(config, f"bench-{name}", LocalEdge(directory, f"bench-{name}"), directory)
     stopped = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stopped.set)
+    # Nothing is ever said there: it ends with the hub, also with one that was killed.
+    loop.add_reader(sys.stdin.fileno(), stopped.set)
     await server.start()
     settle()
     print("ready", flush=True)
     await stopped.wait()
+    loop.remove_reader(sys.stdin.fileno())
     await server.stop()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,18 @@ def test_workers_have_all_cores_however_the_benchmark_is_confined(tmp_path: Path
         assert os.sched_getaffinity(0) == {max(everything)}
     finally:
         os.sched_setaffinity(0, everything)
+
+
+def test_edges_end_with_their_hub_also_if_it_is_killed(tmp_path: Path) -> None:
+    with WorkersProgram(tmp_path, 1) as program:
+        (edge,) = program.edges()
+        watched = os.pidfd_open(edge)
+        try:
+            os.kill(program.process_id, signal.SIGKILL)
+            ended, _, _ = select.select([watched], [], [], 300)
+        finally:
+            os.close(watched)
+    assert ended
 
 
 def test_idle_sessions_of_workers_are_measured_by_process() -> None:
