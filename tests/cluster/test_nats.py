@@ -541,7 +541,7 @@ def test_an_nkey(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with NatsServer(tmp_path, f"authorization: {{ users: [ {{ nkey: {public} }} ] }}") as server:
         works(section_of(server.url, nkey_file=str(right)))
         is_refused(section_of(server.url, nkey_file=str(wrong)), "Authorization Violation", caplog)
-        with pytest.raises(OSError, match="no seed"):
+        with pytest.raises(OSError, match="does not contain the seed"):
             run(NatsEdge(section_of(server.url, nkey_file=str(none)), "one", "run").open(Edge()))
 
 

@@ -97,7 +97,7 @@ class Trial:
 
     def until_no_hub(self) -> None:
         hubs = [self.cluster[name] for name in self.cluster.hubs]
-        wait_until(lambda: any("this hub is not active any more" in each.log for each in hubs), "no active hub")
+        wait_until(lambda: any("this hub is no longer active" in each.log for each in hubs), "no active hub")
 
     # -- what is judged -------------------------------------------------------------------------------------------
 
