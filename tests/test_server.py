@@ -18,6 +18,7 @@ from penstock.config import load
 from penstock.server import Server
 from penstock.services.cluster.hub import HubPart
 from penstock.services.cluster.link import HubLinkService
+from penstock.services.cluster.tlex import TlexAnnexService
 from penstock.services.errors import StartError
 from penstock.services.service import Service
 
@@ -83,8 +84,8 @@ def test_every_service_is_in_the_list_of_the_server_once() -> None:
         return Server(config, [], hub=HubPart(LocalHub(Path()), 1))._stack.services
 
     listed = [type(service) for service in asyncio.run(main())]
-    # Tests have services of their own, and edges have one that no other server has.
-    others = ("tests.", HubLinkService.__module__)
+    # Tests have services of their own, and edges have two that no other server has.
+    others = ("tests.", HubLinkService.__module__, TlexAnnexService.__module__)
     made = [each for each in Service.__subclasses__() if not each.__module__.startswith(others)]
     assert sorted(listed, key=str) == sorted(made, key=str)
     assert len({service.name for service in listed}) == len(listed)

@@ -215,7 +215,7 @@ def test_the_adapter_set_admits_administrators_and_viewers_only(site: AdminSite)
 
     assert answer("root", "root-secret").startswith("CONOK")
     assert answer("eve", "eve-secret").startswith("CONOK")
-    assert answer("root", "wrong").startswith("CONERR,1,no such user")
+    assert answer("root", "wrong").startswith("CONERR,1,unknown user or wrong password")
     assert answer("bob", "bob-secret").startswith("CONERR,1,user bob has no role")
     with site.exchange.stream(adapter_set="DASHBOARD") as stream:
         assert stream.head[0].startswith("CONERR,1,")

@@ -47,7 +47,7 @@ def test_a_price_that_is_passed_is_told_by_a_notification_of_the_browser(tmp_pat
         page = open_page(watch, url)
         ask_for_passed_price(page)
         told = page.locator("#alarms li[data-status=TRIGGERED]").first
-        expect(told).to_have_text(re.compile("Ations Europe (above|below) [0-9.]+: it has been, at "))
+        expect(told).to_have_text(re.compile("Ations Europe (above|below) [0-9.]+: reached at "))
 
         sent = service.receive()
         assert sent.path.endswith(TOKEN)
