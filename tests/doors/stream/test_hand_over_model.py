@@ -206,7 +206,7 @@ def carry_out(plans: list[Plan], waits: bool, servers: list[BackgroundServer]) -
 @pytest.mark.xfail(
     strict=False,
     raises=BaseException,
-    reason="known fault: of two connections that move at the same moment, a WebSocket among them, one may get no answer",
+    reason="known fault: of two connections that move at once, a WebSocket among them, one may get no answer",
 )
 # Not shrunk: what depends on the moment does not fail again with less, and looking for that takes minutes.
 @settings(phases=(Phase.explicit, Phase.reuse, Phase.generate))
