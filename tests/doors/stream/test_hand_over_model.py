@@ -14,6 +14,7 @@ from itertools import accumulate
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import FlakyFailure
 
 from tests.support.background import BackgroundServer
 from tests.support.raw import PROTOCOL, Exchange, Http, params
@@ -205,7 +206,8 @@ def carry_out(plans: list[Plan], waits: bool, servers: list[BackgroundServer]) -
 
 @pytest.mark.xfail(
     strict=False,
-    raises=BaseException,
+    # No answer, or a failure that is not there when repeated; a wrong answer that is there again still fails.
+    raises=(TimeoutError, FlakyFailure),
     reason="known fault: of two connections that move at once, a WebSocket among them, one may get no answer",
 )
 # Not shrunk: what depends on the moment does not fail again with less, and looking for that takes minutes.
