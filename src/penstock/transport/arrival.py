@@ -11,13 +11,15 @@ from typing import cast
 
 
 class HandedConnection(asyncio.Protocol):
-    """The first protocol of such a connection, until it is made: nothing may be read before what was read there."""
+    """The first protocol of such a connection: keeps what arrives until what was read there has been handled."""
 
     def __init__(self, protocol: asyncio.Protocol, acknowledge: Callable[[], None], go_on: Callable[[], None]) -> None:
         """`acknowledge` raises OSError if nobody waits for that; `go_on` feeds the protocol after it was made."""
         self._protocol = protocol
         self._acknowledge = acknowledge
         self._go_on = go_on
+        self._early = b""
+        self._has_ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         found = cast(asyncio.Transport, transport)
@@ -27,6 +29,26 @@ class HandedConnection(asyncio.Protocol):
             # The neighbour has answered the client itself by now.
             found.abort()
             return
-        found.set_protocol(self._protocol)
+        # Not at once: uvloop begins to read after this method, even if the protocol has paused that. What is read then
+        # would be lost if the connection leaves again for the next neighbour.
+        asyncio.get_running_loop().call_soon(self._begin, found)
+
+    def data_received(self, data: bytes) -> None:
+        self._early += data
+
+    def eof_received(self) -> bool:
+        self._has_ended = True
+        return True
+
+    def _begin(self, transport: asyncio.Transport) -> None:
+        if transport.is_closing():
+            return
+        transport.set_protocol(self._protocol)
         self._protocol.connection_made(transport)
         self._go_on()
+        # By now it may be another one: a WebSocket.
+        protocol = cast(asyncio.Protocol, transport.get_protocol())
+        if self._early:
+            protocol.data_received(self._early)
+        if self._has_ended and not protocol.eof_received():
+            transport.close()

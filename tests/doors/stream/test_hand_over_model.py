@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.errors import FlakyFailure
 
 from tests.support.background import BackgroundServer
 from tests.support.raw import PROTOCOL, Exchange, Http, params
@@ -204,14 +203,6 @@ def carry_out(plans: list[Plan], waits: bool, servers: list[BackgroundServer]) -
         return [conversation.answers for conversation in conversations]
 
 
-@pytest.mark.xfail(
-    strict=False,
-    # No answer, or a failure that is not there when repeated; a wrong answer that is there again still fails.
-    raises=(TimeoutError, FlakyFailure),
-    reason="known fault: of two connections that move at once, a WebSocket among them, one may get no answer",
-)
-# Not shrunk: what depends on the moment does not fail again with less, and looking for that takes minutes.
-@settings(phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(st.lists(PLANS, min_size=1, max_size=2), st.booleans())
 def test_two_workers_answer_as_one_server_does(
     workers: list[Worker], alone: BackgroundServer, plans: list[Plan], waits: bool
