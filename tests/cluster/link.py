@@ -8,7 +8,8 @@ from random import Random
 
 from penstock.cluster.derived import DerivedItems
 from penstock.cluster.edge_calls import EdgeCalls
-from penstock.cluster.guests import GuestDesk, Guests, Host
+from penstock.cluster.guest import Host
+from penstock.cluster.guests import GuestDesk, Guests
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.ports import Clock
 from penstock.wire.fabric.messages import Call, CallDone, CallNoted, CallRefused, decode

@@ -199,10 +199,10 @@ class Play:
         assert self.tasks == set()
         self.check_history()
         live = {session.id: session for _, session in self.sessions()}
-        guests = self.world.hub.guests.guests
+        guests = {id: guest for edge in self.world.hub.guests.edges.values() for id, guest in edge.guests.items()}
         assert set(guests) == set(live)
         for id, guest in guests.items():
-            assert set(guest.subscriptions) == set(live[id].subscriptions)
+            assert {each.number for each in guest.subscriptions} == set(live[id].subscriptions)
         judge = self.world.judge
         opened = {one[1] for one in judge.heard if one[0] == "new session"}
         closed = {one[1] for one in judge.heard if one[0] == "session closed"}

@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.adapters.authority import SetAuthority
@@ -15,6 +17,7 @@ from penstock.cluster.authority import EdgeAuthority
 from penstock.cluster.calling import PATIENCE
 from penstock.cluster.derived import is_derived, real_name
 from penstock.cluster.desk import EdgeDesk
+from penstock.cluster.guest import Guest, GuestSubscription
 from penstock.cluster.guests import FORSAKEN, GRACE, GuestDesk
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.item import Mode
@@ -283,7 +286,7 @@ def test_the_end_of_a_session_is_told_once() -> None:
         edge.link.cut()
         await world.pass_time(GRACE + 1)
         assert world.judge.of("session closed") == [(session.id,)]
-        assert world.hub.guests.guests == {}
+        assert world.hub.guests.count() == 0
 
     play(scene)
 
@@ -341,7 +344,7 @@ def test_a_guest_may_be_given_another_time_to_live_later() -> None:
         world = World()
         edge = world.edge("e1")
         session, _ = await edge.open()
-        world.hub.guests.guests[session.id].end_after(5.0)
+        world.hub.guests.edges["e1"].guests[session.id].end_after(5.0)
         await world.rest()
         edge.harness.advance(6)
         assert session.closed
@@ -467,7 +470,7 @@ def test_a_subscription_that_the_kernel_refuses_is_told_as_ended() -> None:
             await edge.subscribe(session, 1, PlainWish("HAND", "gold", "x", "COMMAND"))
         await world.rest()
         assert world.judge.of("unsubscribed") == [(1, ("gold",), 0)]
-        assert world.hub.guests.guests[session.id].subscriptions == {}
+        assert world.hub.guests.edges["e1"].guests[session.id].subscriptions == []
 
     play(scene)
 
@@ -620,7 +623,7 @@ def test_another_hub_adopts_sessions_without_telling_its_adapter_and_knows_all_o
         await world.rest()
         assert world.judge.heard == []
         assert desk.adopted == [(session.id, "device")]
-        guest = world.hub.guests.guests[session.id]
+        guest = world.hub.guests.edges["e1"].guests[session.id]
         assert (guest.user, guest.admission) == ("the ann", session.admission)
         assert world.handle.set_frequency(session.id, 1, 2.0)
         with pytest.raises(ValueError, match="unfiltered"):
@@ -644,7 +647,7 @@ def test_sessions_are_adopted_in_many_pieces() -> None:
         sessions = [(await edge.open())[0] for _ in range(450)]
         world.replace_hub(Judge())
         await world.rest()
-        assert set(world.hub.guests.guests) == {session.id for session in sessions}
+        assert set(world.hub.guests.edges["e1"].guests) == {session.id for session in sessions}
 
     play(scene)
 
@@ -704,7 +707,7 @@ def test_a_session_that_ends_while_the_hub_is_changing_is_no_guest_of_the_new_on
             session.close(Cause.DESTROYED_BY_CLIENT, "bye")
             await asyncio.sleep(0)
         await world.rest()
-        assert world.hub.guests.guests == {}
+        assert world.hub.guests.count() == 0
         told = world.judge.of("session closed")
         assert len(told) == len(set(told))
 
@@ -760,7 +763,7 @@ def test_a_session_of_a_set_that_another_hub_does_not_have_is_over() -> None:
         await world.rest()
         assert session.closed
         assert edge.take(channel, "END") == ["END,48,The server has lost track of the session"]
-        assert hub.guests.guests == {}
+        assert hub.guests.count() == 0
 
     play(scene)
 
@@ -775,7 +778,7 @@ def test_adoption_that_got_lost_is_tried_again() -> None:
         await world.pass_time(PATIENCE * 2)
         edge.link.connect(world.hub)
         await world.rest()
-        assert list(world.hub.guests.guests) == [session.id]
+        assert list(world.hub.guests.edges["e1"].guests) == [session.id]
 
     play(scene)
 
@@ -888,8 +891,23 @@ def test_an_edge_that_stops_waits_for_its_last_answers() -> None:
         await edge.link.calls.settle(5)
         await edge.link.calls.close()
         await world.hub.guests.close()
-        assert world.hub.guests.guests == {}
+        assert world.hub.guests.count() == 0
         with pytest.raises(Refusal):
             await asyncio.wait_for(edge.open(), 0.1)
 
     play(scene)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 9))))
+def test_the_subscriptions_of_a_guest_are_those_of_a_dictionary(steps: list[tuple[bool, int]]) -> None:
+    guest = Guest.__new__(Guest)
+    guest.subscriptions = []
+    known: dict[int, GuestSubscription] = {}
+    for keeps, number in steps:
+        if keeps:
+            known[number] = GuestSubscription(number, True, None)
+            guest.keep(known[number])
+        else:
+            assert guest.drop(number) is known.pop(number, None)
+        assert [guest.find(each) for each in range(11)] == [known.get(each) for each in range(11)]
+    assert guest.subscriptions == [known[number] for number in sorted(known)]

@@ -78,7 +78,7 @@ class Woven:
         self._ticking.cancel()
         await self.link.calls.close()
         await self.hub.guests.close()
-        assert self.hub.guests.guests == {}
+        assert self.hub.guests.count() == 0
         assert self.hub.derived._by_name == {}
 
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from penstock.adapters.alike import shared_name
+from penstock.kernel.alike import shared_name
 from tests.support.background import BackgroundServer
 
 PATIENCE = 40.0

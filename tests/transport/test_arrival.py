@@ -1,4 +1,4 @@
-"""A connection that arrives from a neighbour: what was read there comes first, and nothing is read that would be lost."""
+"""A connection from a neighbour: what was read there comes first, and nothing is read that would be lost."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Keeper(asyncio.Protocol):
     def __init__(self, pauses: bool) -> None:
         self.pauses = pauses
         self.data = b""
+        self.begun = asyncio.Event()
         self.ended = asyncio.Event()
         self.transport = cast(asyncio.Transport, None)
 
@@ -38,6 +39,7 @@ class Keeper(asyncio.Protocol):
         self.data_received(b"read there, ")
         if self.pauses:
             self.transport.pause_reading()
+        self.begun.set()
 
     def data_received(self, data: bytes) -> None:
         self.data += data
@@ -76,8 +78,8 @@ def test_nothing_is_read_by_one_that_leaves_again_at_once(run: Run) -> None:
             client.sendall(b"sent meanwhile, ")
             keeper = Keeper(pauses=True)
             await arrive(keeper, accepted)
-            while not keeper.data:
-                await asyncio.sleep(0)
+            async with asyncio.timeout(30):
+                await keeper.begun.wait()
             # This is what the next neighbour gets; all that follows must still be in the socket.
             leaving = keeper.data
             client.sendall(b"sent later")

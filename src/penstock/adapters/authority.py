@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
-from penstock.adapters.alike import MAX_KEPT, shared_admission, shared_grant, shared_item, shared_name
 from penstock.adapters.api import AdapterSet, MetadataAdapter
 from penstock.adapters.call_tally import CallTally
 from penstock.adapters.calls import LAST_CALLS, AdapterCaller, Tasks, overrides
@@ -22,6 +21,7 @@ from penstock.adapters.faults import CONTAINED
 from penstock.adapters.inside import InsideAdapter
 from penstock.adapters.server import is_limit
 from penstock.adapters.session_calls import SessionCalls
+from penstock.kernel.alike import MAX_KEPT, shared_admission, shared_grant, shared_item, shared_name
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.messages import Message
@@ -205,7 +205,8 @@ class SetAuthority:
         admission = await self._ask("authenticate", user, password, client)
         if admission is None:
             limit = await self._ask("max_bandwidth", user)
-            admission = shared_admission(limit, await self._ask("manages_bandwidth", user))
+            manages = await self._ask("manages_bandwidth", user)
+            admission = shared_admission(Admission(limit, manages, reexamines_bandwidth=True))
         elif not isinstance(admission, Admission):
             raise self._wrong("authenticate", admission)
         self._check_open()

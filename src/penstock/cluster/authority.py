@@ -45,7 +45,6 @@ from penstock.wire.fabric.calls import (
     SessionBody,
     WelcomeBody,
     decode_body,
-    encode_body,
 )
 from penstock.wire.fabric.messages import CallRefused, FabricError
 
@@ -74,9 +73,8 @@ class EdgeAuthority:
             raise Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {self._adapter_set[:60]}")
 
     async def welcome(self, session: AttendedSession, client: ClientFacts) -> None:
-        facts = client_body(client)
         admission = admission_body(session.admission)
-        body = WelcomeBody(session.id, session.user, session.adapter_set, facts, admission)
+        body = WelcomeBody(session.id, session.user, session.adapter_set, client_body(client), admission)
         self._calls.coming.add(session.id)
         try:
             answer = await self._calls.ask("welcome", body, session.id)
@@ -84,7 +82,7 @@ class EdgeAuthority:
             if not session.closed:
                 if lifetime is not None:
                     session.end_after(lifetime)
-                self._calls.residents[session.id] = Resident(session, encode_body(facts))
+                self._calls.residents[session.id] = Resident(session, client)
         finally:
             self._calls.coming.discard(session.id)
         self._check_open()

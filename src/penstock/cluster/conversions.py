@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from penstock.kernel.alike import shared_admission, shared_grant, shared_item, shared_name
+from penstock.kernel.headers import KeptHeaders
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import (
     Admission,
     ClientFacts,
     Grant,
-    ItemGrant,
     Statistics,
     SubscriptionFacts,
     Wish,
@@ -28,14 +29,13 @@ from penstock.wire.fabric.calls import (
     WishBody,
 )
 
-# Texts kept for sharing, those used least go first: clients send the same headers, and subscribe to the same items.
-MAX_SHARED_TEXTS = 10_000
+# Sets of headers kept for sharing, those used least go first: clients of one kind send the same.
+MAX_SHARED_HEADERS = 1_000
 
 
-@lru_cache(MAX_SHARED_TEXTS)
-def _shared(text: str) -> str:
-    """The same text, but one object for all."""
-    return text
+@lru_cache(MAX_SHARED_HEADERS)
+def _shared_headers(headers: tuple[tuple[str, str], ...]) -> KeptHeaders:
+    return KeptHeaders(dict(headers))
 
 
 def client_body(client: ClientFacts) -> ClientBody:
@@ -53,17 +53,16 @@ def client_body(client: ClientFacts) -> ClientBody:
 
 
 def client_facts(body: ClientBody) -> ClientFacts:
-    headers = {_shared(name): _shared(value) for name, value in body.headers.items()}
     return ClientFacts(
         body.address,
         body.secure,
-        headers,
+        _shared_headers(tuple(body.headers.items())),
         body.port,
         body.principal,
         body.request_id,
-        _shared(body.listener),
-        body.library,
-        body.library_version,
+        shared_name(body.listener),
+        None if body.library is None else shared_name(body.library),
+        None if body.library_version is None else shared_name(body.library_version),
     )
 
 
@@ -80,7 +79,7 @@ def admission_body(admission: Admission) -> AdmissionBody:
 
 
 def admission_of(body: AdmissionBody) -> Admission:
-    return Admission(
+    admission = Admission(
         body.max_bandwidth,
         body.manages_bandwidth,
         body.user,
@@ -89,6 +88,7 @@ def admission_of(body: AdmissionBody) -> Admission:
         body.follows_subscriptions,
         body.reexamines_bandwidth,
     )
+    return shared_admission(admission)
 
 
 def wish_body(wish: Wish) -> WishBody:
@@ -133,8 +133,8 @@ def grant_body(grant: Grant, names: Sequence[str]) -> GrantBody:
 
 def grant_of(body: GrantBody) -> Grant:
     items = [
-        ItemGrant(
-            _shared(item.name),
+        shared_item(
+            shared_name(item.name),
             item.max_frequency,
             item.max_buffer_size,
             item.snapshot_length,
@@ -142,7 +142,10 @@ def grant_of(body: GrantBody) -> Grant:
         )
         for item in body.items
     ]
-    return Grant(tuple(items), tuple([_shared(field) for field in body.fields]), None, facts_of(body.facts))
+    fields = tuple([shared_name(field) for field in body.fields])
+    if body.facts is None:
+        return shared_grant(tuple(items), fields)
+    return Grant(tuple(items), fields, None, facts_of(body.facts))
 
 
 def statistics_body(statistics: Sequence[Statistics]) -> tuple[ItemStatistics, ...]:

@@ -14,19 +14,18 @@ from typing import TypeAlias
 from msgspec import Raw
 
 from penstock.cluster.calling import PATIENCE, Answered, Done, FabricCallee, FabricCaller, Question
-from penstock.cluster.conversions import admission_body, facts_body
+from penstock.cluster.conversions import admission_body, client_body, facts_body
 from penstock.cluster.derived import is_derived
 from penstock.cluster.refusals import CallUnanswered, refusal_of
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.kernel import Kernel
-from penstock.kernel.ports import AttendedSession, Clock
+from penstock.kernel.ports import AttendedSession, ClientFacts, Clock
 from penstock.log import get, incident
 from penstock.push.refusals import PushRefusal
 from penstock.wire.fabric.calls import (
     AdoptBody,
     AdoptedSession,
     BandwidthBody,
-    ClientBody,
     EndAfterBody,
     EndBody,
     FrequencyBody,
@@ -59,9 +58,8 @@ class Resident:
 
     __slots__ = ("client", "device", "session", "wishes")
 
-    def __init__(self, session: AttendedSession, client: bytes) -> None:
+    def __init__(self, session: AttendedSession, client: ClientFacts) -> None:
         self.session = session
-        # A `ClientBody`, encoded: there are many sessions, and hubs seldom change.
         self.client = client
         # What it has registered for push notifications.
         self.device: str | None = None
@@ -223,9 +221,8 @@ class EdgeCalls:
 
     def _entry(self, resident: Resident) -> AdoptedSession:
         session = resident.session
-        client = decode_body(ClientBody, resident.client)
         admission = admission_body(session.admission)
-        welcome = WelcomeBody(session.id, session.user, session.adapter_set, client, admission)
+        welcome = WelcomeBody(session.id, session.user, session.adapter_set, client_body(resident.client), admission)
         wishes = resident.wishes or {}
         subscriptions = [
             KnownSubscription(

@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Raw
 
-from penstock.cluster.calling import Answered, FabricCallee, FabricCaller, Question
+from penstock.cluster.calling import Answered, Question
 from penstock.cluster.conversions import (
     admission_body,
     admission_of,
@@ -25,20 +25,17 @@ from penstock.cluster.conversions import (
     statistics_of,
 )
 from penstock.cluster.derived import DerivedItems, is_derived, real_name
+from penstock.cluster.guest import Edge, Guest, GuestSubscription, Host
 from penstock.cluster.refusals import refusal_of
-from penstock.kernel.errors import Cause, Reason, Refusal
+from penstock.kernel.alike import shared_name
+from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.identity import public
 from penstock.kernel.item import Mode
 from penstock.kernel.messages import Message
 from penstock.kernel.ports import (
-    Admission,
     AttendedSession,
-    Authority,
-    ClientFacts,
     Clock,
     Grant,
-    MessageHandler,
-    SubscriptionFacts,
     Wish,
 )
 from penstock.log import get, incident
@@ -47,12 +44,8 @@ from penstock.wire.fabric.calls import (
     AdoptBody,
     AdoptedSession,
     AuthenticateBody,
-    BandwidthBody,
     ClosedBody,
-    EndAfterBody,
-    EndBody,
     FrequenciesBody,
-    FrequencyBody,
     KnownSubscription,
     MessageBody,
     OutcomeBody,
@@ -60,7 +53,6 @@ from penstock.wire.fabric.calls import (
     PushBody,
     ResolveBody,
     SessionBody,
-    UnsubscribeBody,
     WelcomeBody,
     decode_body,
     encode_body,
@@ -86,20 +78,7 @@ FORSAKEN = 600.0
 # Lost edges of which even that is known; the oldest go first.
 MAX_FORSAKEN = 1_000
 
-# What an edge is told about its sessions is repeated as long as the edge may come back.
-FOR_EVER = float("inf")
-
 NOTHING = encode_body(None)
-
-
-class Host(Authority, MessageHandler, Protocol):
-    """Who decides for an adapter set."""
-
-    def adopt(self, session: AttendedSession, client: ClientFacts) -> None:
-        """A session that was opened before this hub was there; nobody else is told. Raises a Refusal."""
-
-    async def examine(self, session: AttendedSession, wish: Wish) -> Grant:
-        """What the session would be granted."""
 
 
 class GuestDesk(Protocol):
@@ -111,164 +90,6 @@ class GuestDesk(Protocol):
     async def activate(self, session: AttendedSession, request: ActivatePush) -> str: ...
     async def reconfigure(self, session: AttendedSession, request: ReconfigurePush) -> None: ...
     async def deactivate(self, session: AttendedSession, request: DeactivatePush) -> Sequence[str]: ...
-
-
-class _Settling:
-    """Passes the outcomes of messages on to whoever has delivered them."""
-
-    def done(self, message: Message, response: str) -> None:
-        assert message.settled is not None
-        message.settled(None, response)
-
-    def failed(self, message: Message, code: int, text: str) -> None:
-        assert message.settled is not None
-        message.settled(code, text)
-
-
-_SETTLING = _Settling()
-
-
-class GuestSubscription:
-    """What the hub knows of a subscription of a guest."""
-
-    __slots__ = ("ending", "facts", "limitable")
-
-    def __init__(self, limitable: bool, facts: SubscriptionFacts | None) -> None:
-        # Whether its frequency may be limited.
-        self.limitable = limitable
-        # What the authority is told at its end.
-        self.facts = facts
-        # The edge has been told to end it.
-        self.ending = False
-
-
-class Guest:
-    """A session of an edge. What is done to it here is done there a moment later."""
-
-    __slots__ = (
-        "adapter_set",
-        "admission",
-        "closed",
-        "edge",
-        "host",
-        "id",
-        "lifetime",
-        "number",
-        "subscriptions",
-        "user",
-        "welcomed",
-    )
-
-    def __init__(
-        self, edge: Edge, host: Host, number: int, id: str, user: str | None, adapter_set: str, admission: Admission
-    ) -> None:
-        self.edge = edge
-        # The authority that it was welcomed by: a reload of its set brings another.
-        self.host = host
-        # Of the call that it came with.
-        self.number = number
-        self.id = id
-        self.user = user
-        self.adapter_set = adapter_set
-        self.admission = admission
-        self.closed = False
-        # Whether the edge has been told that it may begin, and the seconds that it then has.
-        self.welcomed = False
-        self.lifetime: float | None = None
-        # By their numbers.
-        self.subscriptions: dict[int, GuestSubscription] = {}
-
-    @property
-    def messages(self) -> _Settling:
-        return _SETTLING
-
-    def close(self, code: int | None, message: str) -> None:
-        """End the session; the authority hears of it now, its client as soon as the edge does."""
-        if self.closed:
-            return
-        self.edge.end(self)
-        cause = int(Cause.CLOSED_BY_SERVER) if code is None else code
-        self.edge.tell("end_session", EndBody(self.id, cause, message), self.id, self.edge.ended.discard)
-
-    def end_after(self, seconds: float) -> None:
-        if self.welcomed:
-            self.edge.tell("end_after", EndAfterBody(self.id, seconds), self.id)
-        else:
-            # Told with the answer: the time counts from then on.
-            self.lifetime = seconds
-
-    def allow_bandwidth(self, limit: float | None) -> None:
-        self.edge.tell("set_bandwidth", BandwidthBody(self.id, limit), self.id)
-
-    def unsubscribe(self, number: int) -> None:
-        self._subscription(number).ending = True
-        self.edge.tell("unsubscribe", UnsubscribeBody(self.id, number), self.id)
-
-    def allow_frequency(self, number: int, limit: float | None) -> None:
-        if not self._subscription(number).limitable:
-            raise Refusal(Reason.UNFILTERED, f"Subscription {number} is unfiltered; its frequency cannot be limited")
-        self.edge.tell("set_frequency", FrequencyBody(self.id, number, limit), self.id)
-
-    def _subscription(self, number: int) -> GuestSubscription:
-        found = self.subscriptions.get(number)
-        if found is None or found.ending:
-            raise Refusal(Reason.UNKNOWN_SUBSCRIPTION, f"Subscription {number} not found")
-        return found
-
-
-class Edge:
-    """One run of an edge, as the hub knows it. It stays when the edge is lost, because it may come back."""
-
-    def __init__(self, name: str, run: str, owner: Guests, send: Callable[[bytes], None]) -> None:
-        self.name = name
-        self.run = run
-        self.guests: dict[str, Guest] = {}
-        # Sessions that have been closed here and that the edge may still have.
-        self.ended: set[str] = set()
-        # It has been away for so long that all its sessions have been closed, whichever it had.
-        self.forsaken = False
-        # Since when there is no way to it; None if there is one.
-        self.lost_at: float | None = None
-        # Set when the hub knows all sessions that the edge has had before it came.
-        self.settled = asyncio.Event()
-        # The latest time that it has said which it has.
-        self.round = 0
-        self.caller = FabricCaller(str(owner.epoch), send)
-        self.callee = FabricCallee(send, partial(owner.begin, self))
-        self.callee.begin(run, owner.epoch)
-        self._owner = owner
-
-    def tell(self, method: str, body: object, session: str, known: Callable[[str], None] | None = None) -> None:
-        """Have something done to a session of the edge; `known` is called with its name when the edge has heard it."""
-        done = partial(_told, method, session, known)
-        now = self._owner.clock()
-        self.caller.ask(now, method, encode_body(body), done, about=session, patience=FOR_EVER)
-
-    def end(self, guest: Guest) -> None:
-        """A guest is no more, and the edge may not know it yet."""
-        self.ended.add(guest.id)
-        self._owner.forget(guest)
-
-    def end_all(self) -> None:
-        for guest in list(self.guests.values()):
-            self.end(guest)
-
-    def forsake(self) -> None:
-        self.forsaken = True
-        self.ended.clear()
-        self.caller.end("The edge has been away for too long")
-
-    def settle(self) -> None:
-        """The hub knows all that the edge has."""
-        self.forsaken = False
-        self.settled.set()
-
-
-def _told(method: str, session: str, known: Callable[[str], None] | None, answered: Answered) -> None:
-    if isinstance(answered, CallRefused) and answered.reason != Reason.UNKNOWN_SESSION.name:
-        log.info("an edge refuses", call=method, session=public(session), reason=answered.text)
-    if known is not None and not isinstance(answered, Exception):
-        known(session)
 
 
 Method: TypeAlias = Callable[[str, Raw], Awaitable[bytes]]
@@ -289,8 +110,6 @@ class Guests:
         """`send` takes the name of an edge and a payload."""
         self.epoch = epoch
         self.clock = clock
-        # By their ids.
-        self.guests: dict[str, Guest] = {}
         # By their names; those that are lost as well.
         self.edges: dict[str, Edge] = {}
         # More that edges may ask for: takes the name of the edge and the body.
@@ -394,18 +213,26 @@ class Guests:
 
     # -- guests ---------------------------------------------------------------------------------------------------
 
+    def count(self) -> int:
+        return sum([len(edge.guests) for edge in self.edges.values()])
+
     def find_session(self, session_id: str) -> Guest | None:
-        return self.guests.get(session_id)
+        # Few edges, many guests: another dictionary of all of them would take more than looking into each edge's.
+        for edge in self.edges.values():
+            if session_id in edge.guests:
+                return edge.guests[session_id]
+        return None
 
     def of_set(self, adapter_set: str) -> list[Guest]:
-        return [guest for guest in self.guests.values() if guest.adapter_set == adapter_set]
+        return [
+            guest for edge in self.edges.values() for guest in edge.guests.values() if guest.adapter_set == adapter_set
+        ]
 
     def forget(self, guest: Guest) -> None:
         """A guest is no more: its authority is told, once."""
         if guest.closed:
             return
         guest.closed = True
-        self.guests.pop(guest.id, None)
         guest.edge.guests.pop(guest.id, None)
         self._derived.forget_session(guest.edge.name, guest.id)
         guest.host.session_closed(guest)
@@ -413,8 +240,9 @@ class Guests:
     def _enter(self, edge: Edge, number: int, body: WelcomeBody) -> Guest:
         host = self._host(body.adapter_set)
         admission = admission_of(body.admission)
-        guest = Guest(edge, host, number, body.session, body.user, body.adapter_set, admission)
-        self.guests[guest.id] = edge.guests[guest.id] = guest
+        adapter_set = shared_name(body.adapter_set)
+        guest = Guest(edge, host, number, body.session, body.user, adapter_set, admission)
+        edge.guests[guest.id] = guest
         return guest
 
     def _host(self, adapter_set: str) -> Host:
@@ -512,7 +340,7 @@ class Guests:
             guest.host.subscription_refused(guest, body.number, grant)
             raise
         limitable = not wish.unfiltered and wish.mode != Mode.RAW.value
-        guest.subscriptions[body.number] = GuestSubscription(limitable, grant.facts)
+        guest.keep(GuestSubscription(body.number, limitable, grant.facts))
         return encode_body(grant_body(grant, names))
 
     def _names(self, guest: Guest, number: int, wish: Wish, grant: Grant, given: Sequence[str]) -> list[str]:
@@ -546,7 +374,7 @@ class Guests:
     async def _subscription_closed(self, edge: Edge, question: Question) -> bytes:
         body = decode_body(ClosedBody, question.body)
         guest = await self._known(edge, body.session)
-        found = None if guest is None else guest.subscriptions.pop(body.number, None)
+        found = None if guest is None else guest.drop(body.number)
         if guest is not None and found is not None:
             self._derived.forget(edge.name, guest.id, body.number)
             grant = Grant((), (), None, found.facts)
@@ -648,7 +476,7 @@ class Guests:
                 self.forget(guest)
             return False
         for known in one.subscriptions:
-            guest.subscriptions[known.number] = GuestSubscription(known.limitable, facts_of(known.facts))
+            guest.keep(GuestSubscription(known.number, known.limitable, facts_of(known.facts)))
         guest.welcomed = True
         if one.device is not None and self._desk is not None:
             self._desk.adopt(guest, one.device)
@@ -661,11 +489,11 @@ class Guests:
             grant = await guest.host.examine(guest, wish)
             if len(grant.items) != len(subscription.items):
                 raise Refusal(Reason.GROUP, "The group has other items now")
-            if number in guest.subscriptions:
+            if guest.find(number) is not None:
                 self._names(guest, number, wish, grant, subscription.items)
         except Refusal as refusal:
             log.info("a subscription is not granted again", session=public(guest.id), reason=refusal.message)
-            found = guest.subscriptions.get(number)
+            found = guest.find(number)
             if found is not None and not found.ending and not guest.closed:
                 guest.unsubscribe(number)
 

@@ -9,8 +9,8 @@ import secrets
 
 from penstock.doors.libraries import library
 from penstock.doors.stream.link import StreamLink
+from penstock.kernel.headers import KeptHeaders
 from penstock.kernel.ports import ClientFacts
-from penstock.transport.headers import KeptHeaders
 
 # Random bytes in a request's identifier: enough to be unique, even after a restart.
 REQUEST_ID_BYTES = 12

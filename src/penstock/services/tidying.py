@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.adapters.alike import forget_alike
 from penstock.collector import give_back
+from penstock.kernel.alike import forget_alike
 from penstock.kernel.kernel import Kernel
 from penstock.services.service import Service
 

@@ -142,7 +142,9 @@ def test_limits_are_set_and_reset_wherever_a_session_is(site: ClusterSite, strea
     answer = site.ask("DELETE", f"{path}/subscriptions/1")
     assert (answer.status, "not found" in answer.error) == (404, True)
     (edge,) = [edge for name, edge in site.edges.items() if name == "w2"]
-    until(lambda: not site.hub.guests.guests[streams[2].session].subscriptions, "the hub knows")
+    guest = site.hub.guests.find_session(streams[2].session)
+    assert guest is not None
+    until(lambda: not guest.subscriptions, "the hub knows")
     assert len(edge.kernel.sessions) == 1
 
 

@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeVar, Unpack
 
-from penstock.adapters.alike import shared_grant, shared_item, shared_name
 from penstock.adapters.api import MetadataAdapter
 from penstock.adapters.remote.calls import Outcome, Unanswered, Why
 from penstock.adapters.remote.link import Linked, RemoteLink
 from penstock.adapters.remote.refusals import refusal
 from penstock.adapters.remote.settings import ConnectionParameters, ParameterError, read_settings
 from penstock.adapters.server import ServerHandle
+from penstock.kernel.alike import shared_grant, shared_item, shared_name
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import (

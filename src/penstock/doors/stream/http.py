@@ -15,8 +15,8 @@ from penstock.doors.gate import DRAINING
 from penstock.doors.stream.pages import NOT_BUILT
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.stream.websocket import WebSocketConnection
+from penstock.kernel.headers import KeptHeaders
 from penstock.transport.answers import TEXT, accepts_gzip
-from penstock.transport.headers import KeptHeaders
 from penstock.transport.http import HttpConnection
 from penstock.transport.websocket import handshake
 from penstock.wire.http1 import HttpError, HttpRequest

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from penstock.doors.stream.door import StreamDoor
     from penstock.doors.stream.http import StreamConnection
     from penstock.doors.tlcp.intake import SocketIntake
+    from penstock.kernel.headers import KeptHeaders
     from penstock.kernel.recovery import Batch
     from penstock.kernel.session import Session
-    from penstock.transport.headers import KeptHeaders
 
 
 class WebSocketConnection(WebSocket):

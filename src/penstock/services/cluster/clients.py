@@ -64,7 +64,7 @@ class AllClients:
         self._subscribers: Remembered[Mapping[ItemPath, int]] = Remembered(self._all_subscribers, {})
 
     def count(self) -> int:
-        return self._own.count() + len(self._guests.guests)
+        return self._own.count() + self._guests.count()
 
     # -- sessions -------------------------------------------------------------------------------------------------
 

@@ -254,7 +254,7 @@ class HubService(Service):
         owner = self.owner
         return (
             gauge("penstock_hub_edges", "Edges connected to this hub.", len(self.roll.entries)),
-            gauge("penstock_hub_sessions", "Sessions on edges.", len(self.guests.guests)),
+            gauge("penstock_hub_sessions", "Sessions on edges.", self.guests.count()),
             gauge("penstock_hub_items", "Items that edges get from this hub.", owner.items),
             counter("penstock_hub_happenings", "Events of items that were sent to edges.", owner.happenings),
             counter(

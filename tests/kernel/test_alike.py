@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.adapters.alike import MAX_ITEMS, forget_alike, shared_admission, shared_grant, shared_item, shared_name
+from penstock.kernel.alike import MAX_ITEMS, forget_alike, shared_admission, shared_grant, shared_item, shared_name
 from penstock.kernel.ports import Admission, Grant, ItemGrant
 
 
@@ -25,13 +25,12 @@ def test_sessions_that_may_have_the_same_have_one_grant() -> None:
     assert shared_grant((item,), ("x", "y")) is not grant
 
 
-def test_sessions_of_the_same_bandwidth_have_one_admission() -> None:
-    admission = shared_admission(40.0, True)
-    assert admission == Admission(40.0, True, reexamines_bandwidth=True)
-    assert shared_admission(40.0, True) is admission
-    assert shared_admission(40.0, False) == Admission(40.0, False, reexamines_bandwidth=True)
+def test_sessions_that_may_be_sent_the_same_have_one_admission() -> None:
+    admission = shared_admission(Admission(40.0, roles=frozenset({"trader"})))
+    assert shared_admission(Admission(40.0, roles=frozenset({"trader"}))) is admission
+    assert shared_admission(Admission(40.0)) == Admission(40.0)
     forget_alike()
-    assert shared_admission(40.0, True) is not admission
+    assert shared_admission(Admission(40.0, roles=frozenset({"trader"}))) is not admission
 
 
 def test_a_grant_of_very_many_items_is_not_kept() -> None:

@@ -1,7 +1,7 @@
 """What many sessions have alike, names, grants and admissions: one object for all, because there may be thousands.
 
 Kept for a while only (`forget_alike`). Not `sys.intern`: clients choose these names, and some versions of Python keep
-interned strings for ever. Who grants what is in `authority` and in the adapters.
+interned strings for ever. Who grants what is in `penstock.adapters.authority` and in the adapters; edges are told.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def shared_name(name: str) -> str:
 
 
 @lru_cache(MAX_KEPT)
-def shared_admission(max_bandwidth: float | None, manages_bandwidth: bool) -> Admission:
-    """What a session may have whose adapter is asked for nothing but its bandwidth."""
-    return Admission(max_bandwidth, manages_bandwidth, reexamines_bandwidth=True)
+def shared_admission(admission: Admission) -> Admission:
+    """The same: most users may have what the others may."""
+    return admission
 
 
 @lru_cache(MAX_KEPT)

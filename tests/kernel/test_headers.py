@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.transport.headers import KeptHeaders
+from penstock.kernel.headers import KeptHeaders
 from penstock.wire.http1 import RequestParser
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789-_", min_size=1, max_size=20)
@@ -29,6 +29,10 @@ def test_headers_that_are_kept_already_are_not_kept_twice() -> None:
     kept = KeptHeaders({"host": "localhost"})
     assert KeptHeaders.of(kept) is kept
     assert KeptHeaders.of({"host": "localhost"}) == kept
+
+
+def test_the_key_of_a_handshake_is_not_kept() -> None:
+    assert KeptHeaders({"host": "localhost", "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}) == {"host": "localhost"}
 
 
 def test_no_header_that_is_read_has_a_line_break() -> None:

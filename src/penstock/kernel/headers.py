@@ -11,14 +11,21 @@ from collections.abc import Iterator, Mapping
 # Neither names nor values can have one: it would end the header.
 _BREAK = "\n"
 
+# Different in each handshake, and of no use after it: without it, clients of one kind have the same headers.
+_ONLY_FOR_HANDSHAKES = "sec-websocket-key"
+
 
 class KeptHeaders(Mapping[str, str]):
-    """Values by names in lower case, in their order. Taken apart again whenever it is asked, which is seldom."""
+    """Values by names in lower case, in their order, without the key of a handshake.
+
+    Taken apart again whenever it is asked, which is seldom.
+    """
 
     __slots__ = ("_text",)
 
     def __init__(self, headers: Mapping[str, str]) -> None:
-        self._text = _BREAK.join([part for header in headers.items() for part in header])
+        kept = [header for header in headers.items() if header[0] != _ONLY_FOR_HANDSHAKES]
+        self._text = _BREAK.join([part for header in kept for part in header])
 
     @classmethod
     def of(cls, headers: Mapping[str, str]) -> KeptHeaders:

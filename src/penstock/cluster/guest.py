@@ -1,0 +1,240 @@
+"""One session whose client is at an edge, as the hub knows it; and one run of an edge, which has such guests.
+
+What edges ask about their guests is answered in `guests`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.cluster.calling import Answered, FabricCallee, FabricCaller
+from penstock.kernel.errors import Cause, Reason, Refusal
+from penstock.kernel.identity import public
+from penstock.kernel.messages import Message
+from penstock.kernel.ports import (
+    Admission,
+    AttendedSession,
+    Authority,
+    ClientFacts,
+    Grant,
+    MessageHandler,
+    SubscriptionFacts,
+    Wish,
+)
+from penstock.log import get
+from penstock.wire.fabric.calls import (
+    BandwidthBody,
+    EndAfterBody,
+    EndBody,
+    FrequencyBody,
+    UnsubscribeBody,
+    encode_body,
+)
+from penstock.wire.fabric.messages import CallRefused
+
+if TYPE_CHECKING:
+    from penstock.cluster.guests import Guests
+
+log = get(__name__)
+
+# What an edge is told about its sessions is repeated as long as the edge may come back.
+FOR_EVER = float("inf")
+
+_NUMBER = attrgetter("number")
+
+
+class Host(Authority, MessageHandler, Protocol):
+    """Who decides for an adapter set."""
+
+    def adopt(self, session: AttendedSession, client: ClientFacts) -> None:
+        """A session that was opened before this hub was there; nobody else is told. Raises a Refusal."""
+
+    async def examine(self, session: AttendedSession, wish: Wish) -> Grant:
+        """What the session would be granted."""
+
+
+class _Settling:
+    """Passes the outcomes of messages on to whoever has delivered them."""
+
+    def done(self, message: Message, response: str) -> None:
+        assert message.settled is not None
+        message.settled(None, response)
+
+    def failed(self, message: Message, code: int, text: str) -> None:
+        assert message.settled is not None
+        message.settled(code, text)
+
+
+_SETTLING = _Settling()
+
+
+class GuestSubscription:
+    """What the hub knows of a subscription of a guest."""
+
+    __slots__ = ("ending", "facts", "limitable", "number")
+
+    def __init__(self, number: int, limitable: bool, facts: SubscriptionFacts | None) -> None:
+        self.number = number
+        # Whether its frequency may be limited.
+        self.limitable = limitable
+        # What the authority is told at its end.
+        self.facts = facts
+        # The edge has been told to end it.
+        self.ending = False
+
+
+class Guest:
+    """A session of an edge. What is done to it here is done there a moment later."""
+
+    __slots__ = (
+        "adapter_set",
+        "admission",
+        "closed",
+        "edge",
+        "host",
+        "id",
+        "lifetime",
+        "number",
+        "subscriptions",
+        "user",
+        "welcomed",
+    )
+
+    def __init__(
+        self, edge: Edge, host: Host, number: int, id: str, user: str | None, adapter_set: str, admission: Admission
+    ) -> None:
+        self.edge = edge
+        # The authority that it was welcomed by: a reload of its set brings another.
+        self.host = host
+        # Of the call that it came with.
+        self.number = number
+        self.id = id
+        self.user = user
+        self.adapter_set = adapter_set
+        self.admission = admission
+        self.closed = False
+        # Whether the edge has been told that it may begin, and the seconds that it then has.
+        self.welcomed = False
+        self.lifetime: float | None = None
+        # In the order of their numbers. Not a dictionary: there are many guests, and most have one or two.
+        self.subscriptions: list[GuestSubscription] = []
+
+    @property
+    def messages(self) -> _Settling:
+        return _SETTLING
+
+    def close(self, code: int | None, message: str) -> None:
+        """End the session; the authority hears of it now, its client as soon as the edge does."""
+        if self.closed:
+            return
+        self.edge.end(self)
+        cause = int(Cause.CLOSED_BY_SERVER) if code is None else code
+        self.edge.tell("end_session", EndBody(self.id, cause, message), self.id, self.edge.ended.discard)
+
+    def end_after(self, seconds: float) -> None:
+        if self.welcomed:
+            self.edge.tell("end_after", EndAfterBody(self.id, seconds), self.id)
+        else:
+            # Told with the answer: the time counts from then on.
+            self.lifetime = seconds
+
+    def allow_bandwidth(self, limit: float | None) -> None:
+        self.edge.tell("set_bandwidth", BandwidthBody(self.id, limit), self.id)
+
+    def unsubscribe(self, number: int) -> None:
+        self._subscription(number).ending = True
+        self.edge.tell("unsubscribe", UnsubscribeBody(self.id, number), self.id)
+
+    def allow_frequency(self, number: int, limit: float | None) -> None:
+        if not self._subscription(number).limitable:
+            raise Refusal(Reason.UNFILTERED, f"Subscription {number} is unfiltered; its frequency cannot be limited")
+        self.edge.tell("set_frequency", FrequencyBody(self.id, number, limit), self.id)
+
+    def _subscription(self, number: int) -> GuestSubscription:
+        found = self.find(number)
+        if found is None or found.ending:
+            raise Refusal(Reason.UNKNOWN_SUBSCRIPTION, f"Subscription {number} not found")
+        return found
+
+    def find(self, number: int) -> GuestSubscription | None:
+        place = self._place(number)
+        known = self.subscriptions
+        return known[place] if place < len(known) and known[place].number == number else None
+
+    def keep(self, subscription: GuestSubscription) -> None:
+        """In place of one with the same number."""
+        place = self._place(subscription.number)
+        known = self.subscriptions
+        if place < len(known) and known[place].number == subscription.number:
+            known[place] = subscription
+        else:
+            known.insert(place, subscription)
+
+    def drop(self, number: int) -> GuestSubscription | None:
+        found = self.find(number)
+        if found is not None:
+            del self.subscriptions[self._place(number)]
+        return found
+
+    def _place(self, number: int) -> int:
+        return bisect_left(self.subscriptions, number, key=_NUMBER)
+
+
+class Edge:
+    """One run of an edge, as the hub knows it. It stays when the edge is lost, because it may come back."""
+
+    def __init__(self, name: str, run: str, owner: Guests, send: Callable[[bytes], None]) -> None:
+        self.name = name
+        self.run = run
+        self.guests: dict[str, Guest] = {}
+        # Sessions that have been closed here and that the edge may still have.
+        self.ended: set[str] = set()
+        # It has been away for so long that all its sessions have been closed, whichever it had.
+        self.forsaken = False
+        # Since when there is no way to it; None if there is one.
+        self.lost_at: float | None = None
+        # Set when the hub knows all sessions that the edge has had before it came.
+        self.settled = asyncio.Event()
+        # The latest time that it has said which it has.
+        self.round = 0
+        self.caller = FabricCaller(str(owner.epoch), send)
+        self.callee = FabricCallee(send, partial(owner.begin, self))
+        self.callee.begin(run, owner.epoch)
+        self._owner = owner
+
+    def tell(self, method: str, body: object, session: str, known: Callable[[str], None] | None = None) -> None:
+        """Have something done to a session of the edge; `known` is called with its name when the edge has heard it."""
+        done = partial(_told, method, session, known)
+        now = self._owner.clock()
+        self.caller.ask(now, method, encode_body(body), done, about=session, patience=FOR_EVER)
+
+    def end(self, guest: Guest) -> None:
+        """A guest is no more, and the edge may not know it yet."""
+        self.ended.add(guest.id)
+        self._owner.forget(guest)
+
+    def end_all(self) -> None:
+        for guest in list(self.guests.values()):
+            self.end(guest)
+
+    def forsake(self) -> None:
+        self.forsaken = True
+        self.ended.clear()
+        self.caller.end("The edge has been away for too long")
+
+    def settle(self) -> None:
+        """The hub knows all that the edge has."""
+        self.forsaken = False
+        self.settled.set()
+
+
+def _told(method: str, session: str, known: Callable[[str], None] | None, answered: Answered) -> None:
+    if isinstance(answered, CallRefused) and answered.reason != Reason.UNKNOWN_SESSION.name:
+        log.info("an edge refuses", call=method, session=public(session), reason=answered.text)
+    if known is not None and not isinstance(answered, Exception):
+        known(session)
