@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from penstock.journal.damage import Damage
@@ -7,7 +9,7 @@ from penstock.journal.errors import UnknownVersion
 from penstock.journal.index import index_name
 from penstock.journal.mark import MARK_NAME
 from penstock.journal.recovery import bases, recover
-from penstock.journal.segment import DATA_START, HEADER_BLOCK, segment_name
+from penstock.journal.segment import DATA_START, HEADER_BLOCK, SegmentHeader, segment_name
 from penstock.testing.disk import FakeDisk
 from tests.journal.world import Scribe, columns, rows
 
@@ -116,11 +118,11 @@ def test_a_segment_without_a_readable_header_is_told_and_left_behind(disk: FakeD
 
 def test_a_journal_of_a_newer_program_is_not_touched(disk: FakeDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as newer:
-        newer.setattr("penstock.journal.segment.VERSION", 2)
+        newer.setattr("penstock.journal.writer.SegmentHeader", partial(SegmentHeader, version=3))
         scribe = Scribe(disk)
         scribe.append(columns(5))
     before = {name: disk.content(name) for name in disk.names()}
-    with pytest.raises(UnknownVersion, match="has version 2"):
+    with pytest.raises(UnknownVersion, match="has version 3"):
         recover(disk)
     assert {name: disk.content(name) for name in disk.names()} == before
 

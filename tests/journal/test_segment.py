@@ -74,7 +74,7 @@ def test_a_newer_version_is_refused_by_name() -> None:
     (length,) = struct.unpack_from("<I", block, 40)
     end = 44 + length
     struct.pack_into("<I", block, end, crc32(block[:end]))
-    with pytest.raises(UnknownVersion, match="segment x has version 9; this program reads versions up to 1"):
+    with pytest.raises(UnknownVersion, match="segment x has version 9; this program reads versions up to 2"):
         decode_segment_header(bytes(block) * 2, "x")
 
 
@@ -84,7 +84,7 @@ def test_a_frame_comes_back_as_it_was() -> None:
     assert header is not None
     assert (header.first, header.last, header.synced, header.earliest, header.latest) == (5, 7, 4, 100, 200)
     assert header.span == len(data)
-    batch = decode_payload(data[FRAME_HEADER:], header, SCHEMA)
+    batch = decode_payload(data[FRAME_HEADER:], header, SegmentHeader(1, 0, 0, SALT))
     assert batch.column("value").to_pylist() == ["item-0", "item-1", "item-2"]
 
 
@@ -121,7 +121,7 @@ def test_a_frame_whose_records_are_not_as_many_as_it_says_is_refused() -> None:
     batch = numbered(arrays(columns(3)), 5, [1, 2, 3])
     header, parts = encode_frame(memoryview(batch.serialize()), SALT, 5, 8, 4, 100, 200, 0)
     with pytest.raises(ValueError, match="a frame of 3 records says it holds 5 to 8"):
-        decode_payload(parts[1], header, SCHEMA)
+        decode_payload(parts[1], header, SegmentHeader(1, 0, 0, SALT))
 
 
 def test_names_sort_as_numbers_do() -> None:

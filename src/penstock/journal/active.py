@@ -163,7 +163,7 @@ class _TailBlock:
                 self._damaged = True
                 continue
             try:
-                batch = decode_payload(entry.payload, entry.header, header.schema)
+                batch = decode_payload(entry.payload, entry.header, header)
             except (pa.ArrowException, ValueError):
                 self._damaged = True
                 continue

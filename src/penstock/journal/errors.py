@@ -8,6 +8,7 @@ JournalError
 │   └── Fenced         another process may own it by now; the last records may be in it or not
 ├── DirectoryInUse     another process writes this journal
 ├── UnknownVersion     a segment was written by a newer program
+├── NotErasable        records cannot be taken out of a segment
 └── Expired            what is asked for was dropped by retention
 """
 
@@ -48,6 +49,10 @@ class DirectoryInUse(JournalError):
 
 class UnknownVersion(JournalError):
     """The text names the segment, its version and the newest one known here."""
+
+
+class NotErasable(JournalError):
+    """The text names the segment and says what to do."""
 
 
 class Expired(JournalError):

@@ -6,7 +6,7 @@ Imports neither the writer's thread nor kernel nor server: pipelines use this. R
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -274,8 +274,10 @@ class JournalReader:
                     self._tell(entry)
                 elif entry.payload is not None and (names is None or _names_one(entry.payload, names)):
                     batch = self._decode(name, entry, header)
-                    if batch is not None:
-                        waiting.append(_clipped(batch, entry.header, piece))
+                    clipped = None if batch is None else _clipped(batch, entry.header, piece)
+                    # All that was in it may have been erased.
+                    if clipped is not None and clipped.num_rows:
+                        waiting.append(clipped)
                         size += entry.header.length
                     if size > enough:
                         yield from _selected(waiting, selection)
@@ -288,7 +290,7 @@ class JournalReader:
     def _decode(self, name: str, frame: Frame, header: SegmentHeader) -> Any:
         assert frame.payload is not None
         try:
-            return decode_payload(frame.payload, frame.header, header.schema)
+            return decode_payload(frame.payload, frame.header, header)
         except (pa.ArrowException, ValueError) as error:
             head = frame.header
             self._tell(Damage(name, frame.position, head.span, head.first, head.last, f"cannot be decoded: {error}"))
@@ -450,8 +452,13 @@ def _names_one(payload: memoryview, names: tuple[bytes, ...]) -> bool:
 def _clipped(batch: Any, frame: FrameHeader, piece: Slice) -> Any:
     if frame.first >= piece.first and frame.last <= piece.last:
         return batch
-    first = max(piece.first, frame.first)
-    return batch.slice(first - frame.first, min(piece.last, frame.last) - first + 1)
+    first, last = max(piece.first, frame.first), min(piece.last, frame.last)
+    if batch.num_rows == frame.last - frame.first + 1:
+        return batch.slice(first - frame.first, last - first + 1)
+    # Some were erased: the others have kept their numbers.
+    sequences = batch.column("sequence").to_pylist()
+    start = bisect_left(sequences, first)
+    return batch.slice(start, bisect_right(sequences, last) - start)
 
 
 def _selected(batches: list[Any], selection: EventSelection) -> Iterator[Any]:

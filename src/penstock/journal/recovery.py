@@ -216,7 +216,7 @@ def _read_segment(
 def _take(frames: list[Frame], header: SegmentHeader, builder: IndexBuilder, found: Recovery) -> None:
     for frame in frames:
         assert frame.payload is not None
-        batch = decode_payload(frame.payload, frame.header, header.schema)
+        batch = decode_payload(frame.payload, frame.header, header)
         builder.add(frame.position, frame.header, set(batch.column("entity").to_pylist()))
         count_batch(found.revisions, batch)
         found.records_read += batch.num_rows
@@ -233,7 +233,7 @@ def _count_sealed(disk: Disk, base: int, found: Recovery) -> None:
         found.segments_read += 1
         for entry in scan(file, name, header.salt, DATA_START, file.size(), header.base):
             if isinstance(entry, Frame) and entry.payload is not None:
-                batch = decode_payload(entry.payload, entry.header, header.schema)
+                batch = decode_payload(entry.payload, entry.header, header)
                 count_batch(found.revisions, batch)
                 found.records_read += batch.num_rows
     finally:

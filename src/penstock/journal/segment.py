@@ -16,7 +16,9 @@ import pyarrow as pa
 from penstock.journal.errors import UnknownVersion
 from penstock.journal.record import SCHEMA
 
+# Of a segment as it is written; and of one from which records were erased: its frames may hold fewer than their range.
 VERSION = 1
+ERASED_VERSION = 2
 
 SEGMENT_SUFFIX = ".segment"
 TEMPORARY_SUFFIX = ".tmp"
@@ -60,6 +62,7 @@ class SegmentHeader:
     created: int
     salt: int
     schema: Any = SCHEMA
+    version: int = VERSION
 
 
 def segment_name(base: int) -> str:
@@ -76,7 +79,7 @@ def encode_segment_header(header: SegmentHeader) -> bytes:
     """Both copies: everything up to DATA_START."""
     schema: bytes = header.schema.serialize().to_pybytes()
     fixed = _SEGMENT.pack(
-        _SEGMENT_MAGIC, VERSION, 0, header.salt, header.base, header.previous, header.created, len(schema)
+        _SEGMENT_MAGIC, header.version, 0, header.salt, header.base, header.previous, header.created, len(schema)
     )
     body = fixed + schema
     block = body + _CRC.pack(crc32(body))
@@ -107,10 +110,12 @@ def _decode_copy(block: bytes, name: str) -> SegmentHeader | None:
         return None
     if (crc32(memoryview(block)[:end]),) != _CRC.unpack_from(block, end) or any(memoryview(block)[end + _CRC.size :]):
         return None
-    if version > VERSION or reserved:
-        raise UnknownVersion(f"segment {name} has version {version}; this program reads versions up to {VERSION}")
+    if version > ERASED_VERSION or reserved:
+        raise UnknownVersion(
+            f"segment {name} has version {version}; this program reads versions up to {ERASED_VERSION}"
+        )
     schema = pa.ipc.read_schema(pa.py_buffer(block[_SEGMENT.size : end]))
-    return SegmentHeader(base, previous, created, salt, schema)
+    return SegmentHeader(base, previous, created, salt, schema, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +180,10 @@ def payload_is_whole(payload: bytes | memoryview, header: FrameHeader, salt: int
     )
 
 
-def decode_payload(payload: bytes | memoryview, header: FrameHeader, schema: Any) -> Any:
+def decode_payload(payload: bytes | memoryview, frame: FrameHeader, segment: SegmentHeader) -> Any:
     """The record batch of a frame whose checksum was right."""
-    batch = pa.ipc.read_record_batch(pa.py_buffer(memoryview(payload)[: header.length]), schema)
-    if batch.num_rows != header.last - header.first + 1:
-        raise ValueError(f"a frame of {batch.num_rows} records says it holds {header.first} to {header.last}")
+    batch = pa.ipc.read_record_batch(pa.py_buffer(memoryview(payload)[: frame.length]), segment.schema)
+    count = frame.last - frame.first + 1
+    if batch.num_rows > count or (batch.num_rows < count and segment.version < ERASED_VERSION):
+        raise ValueError(f"a frame of {batch.num_rows} records says it holds {frame.first} to {frame.last}")
     return batch

@@ -11,6 +11,7 @@ from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.journal.disk import Disk
 from penstock.journal.segment import TEMPORARY_SUFFIX
@@ -74,3 +75,21 @@ def read_sidecar(disk: Disk, name: str) -> list[Any] | None:
         tables.append(pa.ipc.open_stream(pa.py_buffer(data[position : position + length])).read_all())
         position += length
     return tables
+
+
+def drop_rows(disk: Disk, name: str, number: int, entities: Any) -> None:
+    """Leave some entities out of a table, by its number, that has a row for each. A file that cannot be read goes.
+
+    `entities` is an Arrow array of names. The caller syncs the directory. Raises OSError.
+    """
+    try:
+        tables = read_sidecar(disk, name)
+    except SidecarDamaged:
+        disk.remove(name)
+        return
+    if tables is None:
+        return
+    mask = pc.is_in(tables[number]["entity"], value_set=entities)
+    if pc.any(mask).as_py():
+        tables[number] = tables[number].filter(pc.invert(mask))
+        write_sidecar(disk, name, tables)

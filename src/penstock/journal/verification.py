@@ -7,6 +7,7 @@ Recovery repairs what can be repaired, at the start of a server: `recovery`. Rea
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from penstock.journal.damage import Damage
 from penstock.journal.disk import Disk, ReadableFile
@@ -15,7 +16,7 @@ from penstock.journal.mark import MARK_DAMAGED, MARK_NAME, Mark, read_mark
 from penstock.journal.recovery import bases, read_header
 from penstock.journal.revisions import count_batch, revisions_name, saved
 from penstock.journal.scan import Frame, scan
-from penstock.journal.segment import DATA_START, SegmentHeader, decode_payload, segment_name
+from penstock.journal.segment import DATA_START, ERASED_VERSION, SegmentHeader, decode_payload, segment_name
 from penstock.journal.sidecar import SidecarDamaged, read_sidecar
 
 
@@ -132,13 +133,13 @@ class _Look:
         first, last = frame.header.first, frame.header.last
         assert frame.payload is not None
         try:
-            batch = decode_payload(frame.payload, frame.header, header.schema)
+            batch = decode_payload(frame.payload, frame.header, header)
             numbers = batch.column("sequence").to_pylist()
         except Exception as error:
             what = f"the checksum is right, but the records cannot be read: {error}"
             found.damages.append(Damage(name, frame.position, frame.header.span, first, last, what))
             return
-        if numbers != list(range(first, last + 1)):
+        if not _fit(numbers, first, last, header):
             what = "the records are not numbered as the frame says"
             found.damages.append(Damage(name, frame.position, frame.header.span, first, last, what))
         builder.add(frame.position, frame.header, set(batch.column("entity").to_pylist()))
@@ -188,3 +189,11 @@ class _Look:
                 read_sidecar(self._disk, revisions_name(base))
             except SidecarDamaged:
                 self._found.damages.append(Damage(revisions_name(base), 0, 0, 0, -1, "saved revisions cannot be read"))
+
+
+def _fit(numbers: list[int], first: int, last: int, header: SegmentHeader) -> bool:
+    """Whether records are numbered as their frame says; some of them may have been erased."""
+    if header.version < ERASED_VERSION:
+        return numbers == list(range(first, last + 1))
+    rising = all(one < other for one, other in pairwise(numbers))
+    return rising and (not numbers or (first <= numbers[0] and numbers[-1] <= last))

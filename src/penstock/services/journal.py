@@ -158,9 +158,14 @@ class JournalService(Service):
 
 def open_journal(path: Path, config: Config, fence: Fence | None = None) -> Journal:
     """Recover and begin; raises StartError. Blocks: not for an event loop."""
+    from penstock.journal.erasure_note import is_erasing
     from penstock.journal.errors import DirectoryInUse, JournalError  # takes its time to load, and not all want it
     from penstock.journal.journal import Journal, JournalSettings
 
+    if is_erasing(path):
+        raise StartError(
+            f"an erasure in {path.parent} has not finished; run `penstock history erase` without an entity to finish it"
+        )
     journal = config.journal
     settings = JournalSettings(
         segment_bytes=journal.segment_bytes,
