@@ -7,17 +7,21 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from penstock.history import lake_sequence
-from penstock.history.layout import BUCKETS, LAKE, SUMMARY_FOLDER, bucket_of
+from penstock.history.layout import BUCKETS, LAKE, SEQUENCE, SUMMARY_FOLDER, bucket_of
 from penstock.journal.journal import Journal
 from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA
@@ -360,6 +364,61 @@ def test_files_nobody_needs_are_removed_after_an_hour_and_not_before(world: Worl
     assert world.history.summary().num_rows == 3
     with pytest.raises(ValueError, match="hours is 0; at least 1"):
         maintenance.clean_up(world.lake, 0)
+
+
+def test_a_row_is_not_written_again_and_again_as_files_come_in(world: World) -> None:
+    written_rows = most = 0
+    for number in range(120):
+        world.append([("item", NOON, str(n)) for n in range(10)])
+        world.move()
+        before = {file.path for file in world.lake.files()}
+        maintenance.compact(world.lake, 8)
+        written_rows += sum(file.rows for file in world.lake.files() if file.path not in before)
+        most = max(most, len(world.lake.files()))
+        assert number < 8 or written_rows
+    assert most <= 8
+    # Merged into one each time, 1,200 rows would have been written 8,800 times.
+    assert written_rows <= 1_200 * 7
+    assert whole_lake(world.lake) == world.events
+
+
+def test_versions_can_be_read_for_the_configured_time_and_their_files_go_afterwards(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = SimpleNamespace(time_ns=lambda: time.time_ns() - 30 * 3600 * 10**9)
+    states = {}
+    with monkeypatch.context() as past:
+        past.setattr("penstock.pipeline.lake.time", earlier)
+        for _ in range(6):
+            world.fill(30)
+            world.move()
+            maintenance.maintain(world.lake, 2, 0, time_travel_hours=48)
+            states[DeltaTable(str(world.root)).version()] = [event.sequence for event in world.events]
+    for path in world.root.rglob("*"):
+        if path.is_file():
+            os.utime(path, (path.stat().st_mtime - 30 * 3600,) * 2)
+
+    def read(version: int | datetime) -> list[int]:
+        table = DeltaTable(str(world.root))
+        table.load_as_version(version)
+        found = sorted(table.to_pyarrow_table()["sequence"].to_pylist())
+        assert table.transaction_version(SEQUENCE) == found[-1]
+        return found
+
+    world.fill(30)
+    world.move()
+    maintenance.maintain(world.lake, 2, 0, time_travel_hours=48)
+    assert {version: read(version) for version in states} == states
+    # As of a time: before the last batch, after the others.
+    assert read(datetime.now(UTC) - timedelta(hours=12)) == states[max(states)]
+    settings = DeltaTable(str(world.root)).metadata().configuration
+    assert (
+        settings["delta.logRetentionDuration"] == settings["delta.deletedFileRetentionDuration"] == "interval 48 hours"
+    )
+    maintenance.maintain(world.lake, 2, 0, time_travel_hours=24)
+    with pytest.raises((FileNotFoundError, DeltaError)):
+        read(min(states))
+    assert whole_lake(world.lake) == world.events
 
 
 @pytest.mark.parametrize("where", ["merged", "replaced", "dropped", "summarized", "written", "committed"])

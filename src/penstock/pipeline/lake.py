@@ -38,10 +38,13 @@ _CONFIGURATION = {
     # A batch is some 32 files: opening the table reads at most this many small logs.
     "delta.checkpointInterval": "20",
     "delta.dataSkippingStatsColumns": "sequence,entity,revision,timestamp",
-    # Each batch leaves a log entry; a checkpoint has what is needed of older ones.
-    "delta.logRetentionDuration": "interval 1 days",
+    # Each batch leaves a log entry; a checkpoint has what is needed of older ones. See `keep_versions`.
+    "delta.logRetentionDuration": "interval 24 hours",
     "delta.enableExpiredLogCleanup": "true",
 }
+
+# Both decide which versions can be read: their entries in the log, and that a vacuum knows what is theirs.
+_KEPT = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 # How often a lock is tried while it is waited for.
 _LOOK_SECONDS = 0.05
@@ -217,7 +220,7 @@ class Lake:
         self._commit(actions, [Transaction(SEQUENCE, sequence)], about)
 
     def replace(self, old: Iterable[LakeFile], new: Iterable[Written], *, dropped: int) -> None:
-        """Other files for the same rows, of which `dropped` old ones are left out. Raises LakeConflict, LakeFailed."""
+        """Other files for the same rows, of which `dropped` are left out. Raises LakeConflict, LakeFailed."""
         now = time.time_ns() // 1_000_000
         changes = dropped > 0
         actions: list[AddAction | RemoveAction] = [_added(each, changes=changes) for each in new]
@@ -233,6 +236,17 @@ class Lake:
         ]
         stamps = [Transaction(RETENTION, self.retentions() + 1)] if dropped else []
         self._commit(actions, stamps, {"penstock.dropped": str(dropped)} if dropped else {})
+
+    def keep_versions(self, hours: int) -> None:
+        """Versions of the table can be read for so long. Raises LakeFailed."""
+        self._refresh()
+        wanted = dict.fromkeys(_KEPT, f"interval {hours} hours")
+        known = self._table.metadata().configuration
+        if any(known.get(name) != value for name, value in wanted.items()):
+            try:
+                self._table.alter.set_table_properties(wanted)
+            except (OSError, DeltaError) as error:
+                raise LakeFailed(f"the lake in {self.root} cannot be written: {error}") from error
 
     def vacuum(self, hours: int) -> list[str]:
         """Remove files that no version of the last hours knows, orphans of killed tasks included."""

@@ -1,7 +1,8 @@
 """Upkeep of the lake between batches, on the driver, without Spark: compaction, retention, summary, clean-up.
 
-Readers go on meanwhile: replaced files stay for an hour, and a summary is replaced whole. A kill at any point leaves
-the lake as it was before or after a step. Not here: when it is done (`jobs/history`). Read next: `lake`.
+Readers go on meanwhile: replaced files stay as long as older versions of the table may be read, and a summary is
+replaced whole. A kill at any point leaves the lake as it was before or after a step. Not here: when it is done
+(`jobs/history`), taking an entity out (`forgetting`). Read next: `lake`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _log = log.get(__name__)
 LARGE_ROWS = 1_000_000
 LARGE_BYTES = 64 * 1024 * 1024
 
-# Replaced files and orphans younger than this stay: a batch may be about to commit them, a reader may have them open.
+# Replaced files and orphans stay at least so long: a batch may be about to commit them, a reader may have them open.
 VACUUM_HOURS = 1
 
 # Retention rewrites a bucket when it could drop more than this part of the allowed age, not for each row.
@@ -42,15 +43,23 @@ DAY = 86_400 * 1_000_000
 
 
 def maintain(
-    lake: Lake, max_small_files: int, max_age_days: float, *, upkeep: bool = True, crash: Crash = nowhere
+    lake: Lake,
+    max_small_files: int,
+    max_age_days: float,
+    *,
+    time_travel_hours: int = VACUUM_HOURS,
+    upkeep: bool = True,
+    crash: Crash = nowhere,
 ) -> None:
     """Between two batches: merge files where there are too many; with `upkeep`, also drop what is too old."""
+    if upkeep:
+        lake.keep_versions(time_travel_hours)
     dropped = retain(lake, max_age_days, time.time_ns() // 1_000, crash) if upkeep else 0
     merged = compact(lake, max_small_files, crash)
     if dropped or merged:
         summarize(lake)
         crash("summarized")
-    removed = clean_up(lake) if upkeep else 0
+    removed = clean_up(lake, time_travel_hours) if upkeep else 0
     if dropped or merged or removed:
         _log.info("lake maintained", lake=str(lake.root), merged=merged, dropped=dropped, removed=removed)
 
@@ -60,9 +69,7 @@ def compact(lake: Lake, most: int, crash: Crash = nowhere) -> int:
     replaced = 0
     for _, files in _buckets(lake.files()):
         small = [file for file in files if file.rows < LARGE_ROWS and file.size < LARGE_BYTES]
-        if len(small) <= most:
-            continue
-        for chosen in _groups(small):
+        for chosen in _groups(_newest(small, most)):
             table = sort_rows(pa.concat_tables(_read(lake, file) for file in chosen))
             written = write_file(lake.root, chosen[0].bucket, table)
             crash("merged")
@@ -72,11 +79,28 @@ def compact(lake: Lake, most: int, crash: Crash = nowhere) -> int:
     return replaced
 
 
+def _newest(small: list[LakeFile], most: int) -> list[LakeFile]:
+    """Those to be merged so that at most `most` are left: the newest, and older ones that are not larger than these
+    together. So a row is in a file twice as large each time it is written again, and what time travel keeps of replaced
+    files stays in proportion to what was added.
+    """
+    ordered = sorted(small, key=lambda file: file.first)
+    if len(ordered) <= most:
+        return []
+    taken = rows = 0
+    for file in reversed(ordered):
+        if taken > len(ordered) - most and file.rows > rows:
+            break
+        taken += 1
+        rows += file.rows
+    return ordered[-taken:]
+
+
 def _groups(small: list[LakeFile]) -> Iterator[list[LakeFile]]:
     """Neighbours in time, so that a file's sequences stay a narrow range; each group makes a file that is large."""
     group: list[LakeFile] = []
     rows = size = 0
-    for file in sorted(small, key=lambda file: file.first):
+    for file in small:
         if group and (rows + file.rows > LARGE_ROWS or size + file.size > LARGE_BYTES):
             if len(group) > 1:
                 yield group
@@ -142,7 +166,7 @@ def summarize(lake: Lake) -> int:
 
 
 def clean_up(lake: Lake, hours: int = VACUUM_HOURS) -> int:
-    """Remove what was replaced, and orphans, an hour ago or more; returns how many files."""
+    """Remove what was replaced, and orphans, so many hours ago or more; returns how many files."""
     if hours < VACUUM_HOURS:
         raise ValueError(f"hours is {hours}; at least {VACUUM_HOURS}: a running batch would lose its files")
     removed = len(lake.vacuum(hours))
@@ -150,7 +174,8 @@ def clean_up(lake: Lake, hours: int = VACUUM_HOURS) -> int:
     if has_lake(root):
         try:
             summary = DeltaTable(str(root))
-            removed += len(summary.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True))
+            # Its older versions are of no use to anybody.
+            removed += len(summary.vacuum(VACUUM_HOURS, dry_run=False, enforce_retention_duration=False, full=True))
         except (OSError, DeltaError) as error:
             raise LakeFailed(f"the lake's summary in {root} cannot be cleaned up: {error}") from error
     return removed

@@ -23,7 +23,7 @@ from penstock import log
 from penstock.pipeline.errors import BadOption
 from penstock.pipeline.files import Written, write_task
 from penstock.pipeline.lake import Crash, Lake, gap_refused, nowhere
-from penstock.pipeline.maintenance import maintain
+from penstock.pipeline.maintenance import VACUUM_HOURS, maintain
 from penstock.pipeline.place import Place
 
 NAME = "history"
@@ -52,11 +52,19 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_small_files: int = 16
     # Events older than this are dropped from the lake; 0: never.
     max_age_days: float = 0
+    # Versions of the table can be read for this long, because replaced files are kept.
+    time_travel_hours: int = 24
     # The journal has dropped what the lake does not have: stop, or go on and record the gap in the lake's log.
     on_gap: Literal["stop", "go on"] = "stop"
 
     def __post_init__(self) -> None:
-        for name, least in (("max_events", 0), ("partitions", 1), ("max_small_files", 1), ("max_age_days", 0)):
+        for name, least in (
+            ("max_events", 0),
+            ("partitions", 1),
+            ("max_small_files", 1),
+            ("max_age_days", 0),
+            ("time_travel_hours", VACUUM_HOURS),
+        ):
             value = getattr(self, name)
             if value < least:
                 raise ValueError(f"{name} is {value}; it must be at least {least}")
@@ -132,7 +140,12 @@ class _Write:
         self._crash("between")
         upkeep = time.monotonic() >= self._upkeep_due
         maintain(
-            self._lake, self._settings.max_small_files, self._settings.max_age_days, upkeep=upkeep, crash=self._crash
+            self._lake,
+            self._settings.max_small_files,
+            self._settings.max_age_days,
+            time_travel_hours=self._settings.time_travel_hours,
+            upkeep=upkeep,
+            crash=self._crash,
         )
         if upkeep:
             self._upkeep_due = time.monotonic() + _UPKEEP_SECONDS
