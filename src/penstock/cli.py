@@ -26,6 +26,7 @@ from penstock.client.watching import watch
 from penstock.config import ConfigError, Loaded, as_json, as_toml, load
 from penstock.config.keys import KeyPath
 from penstock.config.loading import NOTHING
+from penstock.erasure.commands import erase, erased
 from penstock.history.commands import app as history_app
 from penstock.journal.commands import app as journal_app
 from penstock.pipeline.commands import app as pipeline_app
@@ -70,6 +71,8 @@ config_app = typer.Typer(help="Check or show the configuration.", no_args_is_hel
 app.add_typer(config_app, name="config")
 app.add_typer(user_app, name="user")
 app.add_typer(pipeline_app, name="pipeline")
+history_app.command("erase")(erase)
+history_app.command("erased")(erased)
 app.add_typer(history_app, name="history")
 app.add_typer(journal_app, name="journal")
 app.command("watch")(watch)

@@ -6,7 +6,7 @@ rebuilt from the journal, as long as that is kept. Read next: docs/ditto.md, "Du
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from penstock.journal.arrays import numbers, text
 from penstock.journal.disk import Disk
 from penstock.journal.reader import JournalReader
 from penstock.journal.selection import EventSelection
-from penstock.journal.sidecar import SidecarDamaged, read_sidecar, write_sidecar
+from penstock.journal.sidecar import SidecarDamaged, drop_rows, read_sidecar, write_sidecar
 from penstock.twins.names import TwinNames
 from penstock.twins.record import Record, records_of
 from penstock.twins.state import TwinsState
@@ -79,6 +79,13 @@ def load_state(disk: Disk) -> TwinsState:
             return TwinsState(head["sequence"][0].as_py(), dict(_twins(body)))
         _log.error("the saved state of twins is of another version", file=name, version=version, known=VERSION)
     return TwinsState()
+
+
+def forget_twins(disk: Disk, entities: Collection[str]) -> None:
+    """Leave some out of what is saved, while no server runs. Raises OSError."""
+    for name in (NAME, PREVIOUS):
+        drop_rows(disk, name, 1, text(list(entities)))
+    disk.sync_directory()
 
 
 def _twins(table: Any) -> Iterator[tuple[str, Twin]]:
