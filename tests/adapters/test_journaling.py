@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -26,7 +27,7 @@ from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
 from penstock.server import Server
 from penstock.services.errors import StartError
-from penstock.services.journal import drop_expired, open_journal
+from penstock.services.journal import drop_expired, open_journal, past_retention
 from tests.adapters.stage import SetServer
 
 if TYPE_CHECKING:
@@ -387,6 +388,10 @@ def test_settings_reach_the_journal(tmp_path: Path) -> None:
         ({"journal.max_age_hours": 0}, 100, 0),
         ({"journal.max_bytes": 1, "journal.keep_until_in_lake": False}, 0, 2),
         ({"journal.keep_until_in_lake": False}, 0, 0),
+        # The first was sealed when the second was begun, two days ago; the second just now.
+        ({"journal.max_age_hours": 47, "journal.keep_until_in_lake": False}, 0, 1),
+        ({"journal.max_age_hours": 47}, 0, 0),
+        ({"journal.max_age_hours": 49, "journal.keep_until_in_lake": False}, 0, 0),
     ],
 )
 def test_files_past_retention_go_when_the_lake_has_them_and_not_before_unless_there_is_none(
@@ -395,9 +400,60 @@ def test_files_past_retention_go_when_the_lake_has_them_and_not_before_unless_th
     for number in range(2):
         one = Columns()
         one.add("a", number, "update", "", "{}")
-        journal = Journal(tmp_path / "journal")
+        journal = Journal(tmp_path / "journal", now=lambda: time.time_ns() // 1000 - 48 * 3600 * 10**6)
         journal.append(one, Policy.OFF)
         journal.close()
     journal = open_journal(tmp_path / "journal", config(**overrides))
+    assert len(past_retention(journal, lake, config(**overrides))) == dropped
     assert len(drop_expired(journal, lake, config(**overrides))) == dropped
+    assert past_retention(journal, lake, config(**overrides)) == []
     journal.close()
+
+
+def test_files_stay_until_every_adapter_has_kept_what_it_would_read_in_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ingest adapter whose state is older than the journal would not know a batch that comes again."""
+    monkeypatch.setattr("penstock.services.journal.RETENTION_PAUSE", 0.01)
+    for _ in range(3):
+        one = Columns()
+        one.add("a", 0, "update", "", "{}")
+        journal = Journal(tmp_path / "journal")
+        journal.append(one, Policy.OFF)
+        journal.close()
+
+    class Keeper(Noted):
+        def __init__(self) -> None:
+            super().__init__()
+            self.refuses = True
+            self.asked = 0
+            self.often = asyncio.Event()
+
+        async def keep_state(self) -> None:
+            self.asked += 1
+            if self.asked == 3:
+                self.often.set()
+            if self.refuses:
+                raise OSError("the disk is full")
+
+    async def main() -> None:
+        dropped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def drop(journal: Journal, lake: int, config: Config) -> list[int]:
+            found = drop_expired(journal, lake, config)
+            loop.call_soon_threadsafe(dropped.set)
+            return found
+
+        monkeypatch.setattr("penstock.services.journal.drop_expired", drop)
+        keeper = Keeper()
+        given = {"journal.max_bytes": 1, "journal.keep_until_in_lake": False}
+        async with serving(tmp_path, adapter_set({"ADAPTER": keeper}, {}), **given):
+            reader = JournalReader(tmp_path / "journal")
+            await keeper.often.wait()
+            assert (reader.earliest(), dropped.is_set()) == (1, False)
+            keeper.refuses = False
+            await dropped.wait()
+            assert reader.earliest() == 4
+
+    asyncio.run(asyncio.wait_for(main(), 60))

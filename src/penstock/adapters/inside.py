@@ -35,3 +35,9 @@ class InsideAdapter(DataAdapter):
         For adapters that journal something themselves, wait until it is on the disk, or keep a state of their own in
         `directory`, which all adapters share and which may not exist yet; None: nothing is to be kept.
         """
+
+    async def keep_state(self) -> None:
+        """Files of the journal are about to be dropped: what the adapter would read in them is to be kept elsewhere.
+
+        Raises what keeps it from doing so; then nothing is dropped.
+        """

@@ -91,6 +91,12 @@ class RunningSet:
             await self.stop()
             raise
 
+    async def keep_state(self) -> None:
+        """See InsideAdapter."""
+        for adapter in list(self._data.values()):
+            if isinstance(adapter, InsideAdapter):
+                await adapter.keep_state()
+
     async def _start_metadata(self) -> None:
         self._members.append(self._roster.add(self._set.metadata, self.name, calls=self.authority.calls))
         try:

@@ -29,7 +29,7 @@ from penstock.journal.fence import SKIPPED, Fence, leave_to_lock
 from penstock.journal.long import LongAppend, LongReceipt, numbered_groups
 from penstock.journal.record import Columns, arrays, numbered
 from penstock.journal.recovery import Recovery, recover
-from penstock.journal.retention import Retention, drop_expired
+from penstock.journal.retention import Retention, drop_expired, find_expired
 from penstock.journal.segment import MAX_FRAME
 from penstock.journal.writer import BatchGroup, SegmentWriter, group_of
 
@@ -274,6 +274,10 @@ class Journal:
             else:
                 self._room_waiters.append(done)
         return done
+
+    def past_retention(self, retention: Retention, lake_sequence: int) -> list[int]:
+        """What `retain` would drop. Blocks: not for a loop."""
+        return find_expired(self._disk, retention, lake_sequence, self._now(), self._writer.segment)
 
     def retain(self, retention: Retention, lake_sequence: int) -> list[int]:
         """Drop sealed segments that are past retention and that the lake has; returns them. Blocks: not for a loop."""

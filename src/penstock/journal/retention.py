@@ -49,10 +49,15 @@ def expired(segments: list[SealedSegment], active_size: int, retention: Retentio
     return result
 
 
+def find_expired(disk: Disk, retention: Retention, lake: int, now: int, active: int) -> list[int]:
+    """Look and choose. Raises OSError."""
+    segments, active_size = _sealed(disk, active)
+    return expired(segments, active_size, retention, lake, now)
+
+
 def drop_expired(disk: Disk, retention: Retention, lake: int, now: int, active: int) -> list[int]:
     """Look, choose and remove. Raises OSError."""
-    segments, active_size = _sealed(disk, active)
-    chosen = expired(segments, active_size, retention, lake, now)
+    chosen = find_expired(disk, retention, lake, now, active)
     for base in chosen:
         # The index first: one without a segment would never be looked at again.
         with suppress(FileNotFoundError):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.journal.fence import Fence
     from penstock.journal.gatherer import Gatherer
     from penstock.journal.journal import Journal
+    from penstock.journal.retention import Retention
 
 log = get(__name__)
 
@@ -51,6 +52,8 @@ class JournalService(Service):
         self.gatherer: Gatherer | None = None
         # Awaited before files are dropped: what others keep of the journal is to be newer than these.
         self.before_dropping: list[Callable[[], Awaitable[None]]] = []
+        # Set when all who read the journal at their start have done so: before that nothing is dropped.
+        self.may_drop = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._syncs = Histogram()
         self._size = JournalSize()
@@ -87,13 +90,16 @@ class JournalService(Service):
             await asyncio.sleep(SIZE_PAUSE)
 
     async def _retain(self, journal: Journal, lake: Path) -> None:
+        await self.may_drop.wait()
         while True:
             await asyncio.sleep(RETENTION_PAUSE)
             try:
-                for prepare in self.before_dropping:
-                    await prepare()
                 self._lake = await asyncio.to_thread(lake_end, lake)
-                dropped = await asyncio.to_thread(drop_expired, journal, self._lake, self._config)
+                dropped: list[int] = []
+                if await asyncio.to_thread(past_retention, journal, self._lake, self._config):
+                    for prepare in self.before_dropping:
+                        await prepare()
+                    dropped = await asyncio.to_thread(drop_expired, journal, self._lake, self._config)
             except Exception:
                 # Whatever is wrong with the lake or the disk: everything is kept until it is right again.
                 log.exception("journal retention failed, everything is kept")
@@ -192,14 +198,21 @@ def lake_end(lake: Path) -> int:
     return lake_sequence(lake)
 
 
+def past_retention(journal: Journal, lake: int, config: Config) -> list[int]:
+    """What `drop_expired` would drop. Blocks: not for a loop."""
+    return journal.past_retention(*_retention(journal, lake, config))
+
+
 def drop_expired(journal: Journal, lake: int, config: Config) -> list[int]:
     """Drop files of the journal that are past retention, and that the lake has up to this record unless the
     configuration does without. Blocks: not for a loop.
     """
+    return journal.retain(*_retention(journal, lake, config))
+
+
+def _retention(journal: Journal, lake: int, config: Config) -> tuple[Retention, int]:
     from penstock.journal.retention import Retention
 
     hours, size = config.journal.max_age_hours, config.journal.max_bytes
-    if not hours and not size:
-        return []
     last = lake if config.journal.keep_until_in_lake else journal.committed
-    return journal.retain(Retention(hours * 3600 if hours else None, size or None), last)
+    return Retention(hours * 3600 if hours else None, size or None), last

@@ -223,6 +223,9 @@ class SetsService(Service):
             for plan in await self._plans(self._config, tables.keys()):
                 await self.add(plan)
             self._tables = tables
+            # What adapters keep of the journal is to be newer than all that is dropped.
+            self._journal.before_dropping.append(self._keep_states)
+            self._journal.may_drop.set()
         except BaseException as error:
             await self._stop()
             if isinstance(error, ConfigError):
@@ -246,6 +249,10 @@ class SetsService(Service):
         for name in list(self.coming):
             await self._remove(name, "")
         await self._stop()
+
+    async def _keep_states(self) -> None:
+        for running in list(self.running.values()):
+            await running.keep_state()
 
     async def _stop(self) -> None:
         for running in self.running.values():

@@ -15,6 +15,7 @@ from penstock.adapters.ingest.adapter import IDLE_LOOKS, IngestAdapter
 from penstock.adapters.ingest.memory import DamagedMemory, Memory, file_of, load, save
 from penstock.adapters.ingest.states import ItemState, UnfitEvent
 from penstock.adapters.running import StartFailure
+from penstock.journal.errors import JournalError
 from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.record import Columns
 from penstock.journal.retention import Retention
@@ -256,6 +257,8 @@ def test_while_the_journal_refuses_no_file_is_written_and_afterwards_one_is(tmp_
                 return errno.ENOSPC
 
             disk.fault = full
+            with pytest.raises(JournalError):
+                await life.adapter.keep_state()
             await life.adapter.save()
             assert path.read_bytes() == before
             disk.fault = None

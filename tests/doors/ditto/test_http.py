@@ -555,6 +555,7 @@ def test_the_state_is_saved_before_files_of_the_journal_are_dropped(
             dropped.set()
         return []
 
+    monkeypatch.setattr("penstock.services.journal.past_retention", lambda *given: [1])
     monkeypatch.setattr("penstock.services.journal.drop_expired", drop)
     with Site(tmp_path) as site:
         site.of("alice").put("/things/ns:a", json={})

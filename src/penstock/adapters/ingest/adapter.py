@@ -113,6 +113,8 @@ class IngestAdapter(InsideAdapter):
         # None if the adapter is not journaled, or nothing is to be kept.
         self.batches: Batches | None = None
         self._directory: Path | None = None
+        # Two may want to write the state file at the same time.
+        self._save_lock = asyncio.Lock()
         # Something has changed since the state file was written, and how often nothing had.
         self._changed = False
         self._idle_looks = 0
@@ -214,6 +216,14 @@ class IngestAdapter(InsideAdapter):
 
     async def save(self) -> None:
         """Write the state file; if that fails it is tried again at the next look."""
+        from penstock.journal.errors import JournalError
+
+        with suppress(JournalError, OSError):
+            # It has been logged.
+            await self.keep_state()
+
+    async def keep_state(self) -> None:
+        """Write the state file. Raises JournalError, OSError."""
         from penstock.adapters.ingest.memory import Memory, file_of, save
         from penstock.journal.errors import JournalError
 
@@ -222,21 +232,23 @@ class IngestAdapter(InsideAdapter):
             return
         path = file_of(self._directory, recorder.adapter_set, recorder.adapter)
         journal = recorder.gatherer.journal
-        try:
-            async with self.lock:
-                recorder.gatherer.flush()
-                sequence = journal.next_sequence - 1
-                states = {item: state.copy() for item, state in self._states.items()}
-                memory = Memory(sequence, states, dict(batches.queries))
-                self._changed = False
-                self._idle_looks = 0
-                on_disk = journal.flush()
-            # Numbers that are not on the disk yet would be given to others after a crash.
-            await asyncio.wrap_future(on_disk)
-            await asyncio.to_thread(save, path, recorder.adapter_set, recorder.adapter, memory)
-        except (JournalError, OSError) as error:
-            self._changed = True
-            log.error("state file of an adapter could not be written", file=str(path), reason=str(error))
+        async with self._save_lock:
+            try:
+                async with self.lock:
+                    recorder.gatherer.flush()
+                    sequence = journal.next_sequence - 1
+                    states = {item: state.copy() for item, state in self._states.items()}
+                    memory = Memory(sequence, states, dict(batches.queries))
+                    self._changed = False
+                    self._idle_looks = 0
+                    on_disk = journal.flush()
+                # Numbers that are not on the disk yet would be given to others after a crash.
+                await asyncio.wrap_future(on_disk)
+                await asyncio.to_thread(save, path, recorder.adapter_set, recorder.adapter, memory)
+            except (JournalError, OSError) as error:
+                self._changed = True
+                log.error("state file of an adapter could not be written", file=str(path), reason=str(error))
+                raise
 
     def _take_batch(self, states: dict[str, ItemState], events: list[tuple[str, CheckedEvent]]) -> None:
         """A batch is on the disk."""
