@@ -54,6 +54,7 @@ from penstock.services.log import open_log
 from penstock.services.overview import ServerOverview
 from penstock.services.push.service import PushService
 from penstock.services.queries import QueriesService
+from penstock.services.readers.service import ReadersService
 from penstock.services.renewal import RenewalService, renew
 from penstock.services.sampling import SamplingService
 from penstock.services.service import Listening, Service
@@ -424,6 +425,7 @@ class Server:
                 [StorePresenceService(config, data_dir)],
                 [sampling],
                 [self._journal],
+                [ReadersService(config, self._journal)],
                 [self._ditto],
                 [WatchdogService(config, roster, sampling.lag_due)],
                 [self.sets],

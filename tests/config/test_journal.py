@@ -126,3 +126,65 @@ def test_the_secrets_of_the_pipeline_are_never_printed(tmp_path: Path) -> None:
 
 def test_a_token_that_is_not_set_is_shown_as_such() -> None:
     assert tomllib.loads(as_toml(load(None, {})))["pipeline"]["token"] == ""
+
+
+# -- who may read it over the network -------------------------------------------------------------------------------
+
+READER = f'[journal.readers.spark]\ntoken = "{SECRET}"\nentities = ["PLANT/*"]\n'
+
+
+def test_a_reader_has_a_token_and_entities(tmp_path: Path) -> None:
+    loaded = load(write(tmp_path, READER), {})
+    config = loaded.config
+    assert config.journal.readers["spark"].entities == ("PLANT/*",)
+    assert config != load(None, {}).config
+    assert hash(config) == hash(load(write(tmp_path, READER), {}).config)
+    assert SECRET not in as_toml(loaded) + as_json(loaded)
+
+
+WRONG_READERS = [
+    (
+        '[journal.readers.x]\ntoken = "0123456789abcdef"',
+        "journal.readers.x.entities: missing; expected a list of patterns",
+    ),
+    ('[journal.readers.x]\nentities = ["*"]', "journal.readers.x: expected token or token_file, and not both"),
+    (f'{READER}token_file = "t"', "journal.readers.spark: expected token or token_file, and not both"),
+    (
+        f'[journal.readers.x]\ntoken = "{SECRET}"\nentities = []',
+        "journal.readers.x.entities = []: expected at least one",
+    ),
+    (
+        '[journal.readers.x]\ntoken = "short"\nentities = ["*"]',
+        "journal.readers.x.token: expected tokens of at least 16 ASCII characters without spaces",
+    ),
+    (
+        '[journal.readers.x]\ntoken_file = "/no/such"\nentities = ["*"]',
+        'journal.readers.x.token_file = "/no/such": expected a readable file (No such file or directory)',
+    ),
+    (
+        f'{READER}expires = "tomorrow"',
+        'journal.readers.spark.expires = "tomorrow": expected a time with its zone such as "2026-12-31T00:00:00Z"',
+    ),
+    (
+        f'{READER}expires = "2026-12-31T00:00:00"',
+        'journal.readers.spark.expires = "2026-12-31T00:00:00": expected a time with its zone',
+    ),
+    (f"[journal]\nenabled = false\n{READER}", "journal.readers.spark: expected journal.enabled to be true as well"),
+]
+
+
+@pytest.mark.parametrize(("content", "problem"), WRONG_READERS)
+def test_a_reader_that_cannot_work_is_named(tmp_path: Path, content: str, problem: str) -> None:
+    said = complaint(write(tmp_path, content))
+    assert problem in said
+    assert SECRET not in said
+
+
+def test_tokens_in_a_file_are_checked_and_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("# a comment\n\nonly-a-short-1\n")
+    content = f'[journal.readers.x]\ntoken_file = "{tmp_path}/tokens"\nentities = ["*"]'
+    said = complaint(write(tmp_path, content))
+    assert "journal.readers.x.token_file: expected tokens of at least 16" in said
+    assert "only-a-short" not in said
+    (tmp_path / "tokens").write_text("# nothing\n")
+    assert "expected a file with a token" in complaint(write(tmp_path, content))

@@ -110,10 +110,12 @@ def value_of(config: Config, key: str) -> Any:
 
 
 def named_values(config: Config) -> dict[str, Any]:
-    """The values of all keys of listeners and applications, whose tables have names of their own, by dotted name."""
+    """All keys in tables that have names of their own, by dotted name: listeners, applications, readers."""
     (listeners,) = [part for part in whole().sections if part.path == ("listeners",)]
     (push,) = [part for part in whole().sections if part.path == ("push",)]
-    found = _inside(Section((), "", (), (listeners, *push.sections)), lambda each: tuple(value_at(config, each.path)))
+    (journal,) = [part for part in whole().sections if part.path == ("journal",)]
+    tables = (listeners, *push.sections, *journal.sections)
+    found = _inside(Section((), "", (), tables), lambda each: tuple(value_at(config, each.path)))
     return {key.name: value_at(config, key.path) for part in found for key in part.keys}
 
 

@@ -1,14 +1,40 @@
-"""The journal as a whole: `[journal]`.
+"""The journal as a whole: `[journal]`, and who may read it over the network: `[journal.readers.NAME]`.
 
 Not here: which items are journaled (adapters.py), the lake, which the pipeline writes (pipeline.py).
 Read next: docs/journal.md.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import force_setattr
 
-from penstock.config.schema.values import LARGEST, Positive, ZeroOrMore, about
+from penstock.config.schema.values import LARGEST, SECRET, Line, OptionalLine, Positive, ZeroOrMore, about
+
+
+class ReaderSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A program that may read the journal at the API port, `/api/journal`, with a token of its own."""
+
+    token: Annotated[
+        OptionalLine, SECRET, about("Its token, of at least 16 characters; empty = those in `token_file`.")
+    ] = ""
+    token_file: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": "the path of a file, or empty"}),
+        about("File with a token in each line; `#` begins a comment. It is read again when it has changed."),
+    ] = ""
+    entities: Annotated[
+        tuple[Line, ...],
+        Meta(extra={"allowed": 'a list of patterns such as ["PLANT/*"], or ["*"] for all entities'}),
+        about("The entities that it may read, `*` for any characters and `?` for one. It sees no others."),
+    ]
+    expires: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": 'a time with its zone such as "2026-12-31T00:00:00Z", or empty'}),
+        about("When its tokens become invalid; empty = never."),
+    ] = ""
 
 
 class JournalSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,3 +93,11 @@ class JournalSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Meta(ge=0, le=2**53),
         about("If the disk has less free space than this, `/ready` says that it is nearly full. 0 = never."),
     ] = 268_435_456
+    readers: Mapping[Line, ReaderSection] = {}
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "readers", MappingProxyType(self.readers))
+
+    def __hash__(self) -> int:
+        fixed = [getattr(self, name) for name in self.__struct_fields__ if name != "readers"]
+        return hash((*fixed, *self.readers.items()))
