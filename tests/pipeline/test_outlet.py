@@ -12,8 +12,6 @@ import pytest
 
 from penstock.pipeline.errors import BadOption
 from penstock.pipeline.outlet import (
-    FIRST_PAUSE,
-    LAST_PAUSE,
     BatchRefused,
     Declared,
     Delivery,
@@ -22,6 +20,7 @@ from penstock.pipeline.outlet import (
     StageLost,
 )
 from penstock.pipeline.token import read_token
+from penstock.pipeline.web import FIRST_PAUSE, LAST_PAUSE
 from tests.pipeline.real_server import RealServer
 from tests.pipeline.sink_server import TOKEN, Fault, SinkServer
 from tests.support.tls import CERTIFICATES

@@ -149,7 +149,7 @@ def test_a_path_may_be_an_address_of_a_file(ten: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"speed": "1"}, "option speed is not known; allowed: path, startingOffset, endingOffset, "),
+        ({"speed": "1"}, "option speed is not known; allowed: path, server, token, tokenFile, "),
         ({"path": ""}, "option path is missing; it names the journal's directory"),
         ({"path": "/no/such"}, "option path is /no/such; there is no such directory"),
         ({"startingOffset": "noon"}, "option startingOffset is 'noon'; allowed: earliest, latest, a sequence"),

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from penstock.journal.segment import SEGMENT_SUFFIX
 from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.pipeline.errors import BadOption
+from penstock.pipeline.remote import RETRY_SECONDS, RemoteJournalAddress
 
 # A micro-batch has at most this many unless told otherwise: bounds the memory of a query that is behind.
 MAX_EVENTS = 500_000
@@ -26,6 +27,10 @@ MOST_PARTITIONS = 10_000
 # As people write them; Spark hands them over without regard to case.
 NAMES = (
     "path",
+    "server",
+    "token",
+    "tokenFile",
+    "retryTimeoutSeconds",
     "startingOffset",
     "endingOffset",
     "maxEventsPerTrigger",
@@ -45,7 +50,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class SourceOptions:
     """The options, each with a value that is allowed."""
 
+    # The journal's directory. Means nothing if the journal is read over the network instead.
     path: Path
+    remote: RemoteJournalAddress | None = None
     # "earliest", "latest", a sequence number, or a time with its zone. A query with a checkpoint does not ask.
     starting: str = "earliest"
     # Batch reads only: "latest", a sequence number (inclusive) or a time (exclusive).
@@ -62,6 +69,11 @@ class SourceOptions:
     push_filters: bool = False
     # Where tasks put a note about each damaged place they meet, beside what they say on standard error.
     reports: Path | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the journal is, to be read after the word "journal"."""
+        return f"of {self.remote.server}" if self.remote is not None else f"in {self.path}"
 
 
 def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
@@ -83,8 +95,10 @@ def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
     push_filters = given.get("pushFilters", "false").lower()
     if push_filters not in ("true", "false"):
         raise BadOption(f"option pushFilters is {given['pushFilters']!r}; allowed: true and false")
+    remote = _remote(given)
     return SourceOptions(
-        _journal(given.get("path", "")),
+        _journal(given.get("path", "")) if remote is None else Path(),
+        remote,
         starting=starting,
         ending=ending,
         max_events=_number("maxEventsPerTrigger", given.get("maxEventsPerTrigger", str(MAX_EVENTS)), 0, MOST_EVENTS),
@@ -118,9 +132,33 @@ def micros(when: datetime) -> int:
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
+def _remote(given: Mapping[str, str]) -> RemoteJournalAddress | None:
+    """The server whose journal is read over the network; None if a directory is read."""
+    if "server" not in given:
+        for name in ("token", "tokenFile", "retryTimeoutSeconds"):
+            if name in given:
+                raise BadOption(
+                    f"option {name} is given without server, the address of the server whose journal is read"
+                )
+        return None
+    if given.get("path"):
+        raise BadOption(f"options path and server are both given, {given['path']} and {given['server']}; expected one")
+    address = RemoteJournalAddress(
+        given["server"],
+        given.get("token"),
+        Path(given["tokenFile"]) if "tokenFile" in given else None,
+        _number("retryTimeoutSeconds", given.get("retryTimeoutSeconds", f"{RETRY_SECONDS:.0f}"), 0, 86_400),
+    )
+    address.check()
+    return address
+
+
 def _journal(given: str) -> Path:
     if not given:
-        raise BadOption("option path is missing; it names the journal's directory, as in load('data/journal')")
+        raise BadOption(
+            "option path is missing; it names the journal's directory, as in load('data/journal'), or server the "
+            "address of a server"
+        )
     path = Path(given)
     if given.startswith("file:"):
         path = Path(unquote(urlsplit(given).path))

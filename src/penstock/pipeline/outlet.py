@@ -8,34 +8,36 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
-import ssl
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 
 from penstock.log import get
 from penstock.pipeline.errors import BadOption, PipelineError
+from penstock.pipeline.web import (
+    ANSWER_SECONDS,
+    FIRST_PAUSE,
+    LAST_PAUSE,
+    TRY_AGAIN,
+    ServerAddress,
+    cause_of,
+    check_token,
+    seconds_of,
+)
 
 log = get(__name__)
 
 ARROW = "application/vnd.apache.arrow.stream"
 MODES = ("MERGE", "DISTINCT", "COMMAND")
 
-# Between two tries, in seconds: doubled from the first to the last.
-FIRST_PAUSE = 0.1
-LAST_PAUSE = 5.0
-# The timeout of a request, which is then sent again; a commit may be of very many rows.
-ANSWER_SECONDS = 60.0
+# The timeout of a commit, which may be of very many rows.
 COMMIT_SECONDS = 600.0
-# What may go away by itself: too busy, the journal's disk is full, a proxy before a server that starts.
-_TRY_AGAIN = frozenset({429, 502, 503, 504})
 # A larger batch is staged in parts and committed as one: each is encoded, sent and kept by the server alone, and so
 # bounds the memory of both.
 PART_BYTES = 8 * 1024 * 1024
@@ -104,27 +106,15 @@ class Outlet:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._connection: http.client.HTTPConnection | None = None
-        try:
-            parts = urlsplit(server)
-            found = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            found = False
-        if not found:
-            raise BadOption(f"server is {_without_user(server)!r}; expected an address such as http://127.0.0.1:8081")
-        if parts.username is not None:
-            raise BadOption(f"server is {_without_user(server)!r}; a token is an option of its own, not in the address")
+        self._address = ServerAddress.parse(server)
         for name, value in (("adapterSet", adapter_set), ("adapter", adapter)):
             if not value:
                 raise BadOption(f"{name} is missing; it names where the items are published")
-        if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
-            raise BadOption("token has characters that cannot stand in a header, or is empty")
-        self.server = server.rstrip("/")
+        check_token(token)
+        self.server = self._address.text
         self.adapter_set = adapter_set
         self.adapter = adapter
-        self._secure = parts.scheme == "https"
-        self._host = parts.hostname or ""
-        self._port = parts.port
-        self._base = f"{parts.path.rstrip('/')}/api/ingest/{quote(adapter_set, safe='')}/{quote(adapter, safe='')}"
+        self._base = f"{self._address.base}/api/ingest/{quote(adapter_set, safe='')}/{quote(adapter, safe='')}"
         self._token = token
         self._retry_timeout = retry_timeout
         self._part_bytes = part_bytes
@@ -235,12 +225,12 @@ class Outlet:
                 status, after, text = self._send(method, path, body, headers, patience)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
-                problem = f"cannot be reached: {_cause(error)}"
+                problem = f"cannot be reached: {cause_of(error)}"
             else:
                 if status == http.client.OK:
                     return self._read(method, path, text)
                 problem = f"answered {status}: {_said(text)}"
-                if status not in _TRY_AGAIN:
+                if status not in TRY_AGAIN:
                     raise BatchRefused(self._about(method, path, problem), status)
                 wait = min(max(pause, after), LAST_PAUSE)
             if self._retry_timeout is not None and self._clock() - begun + wait > self._retry_timeout:
@@ -258,7 +248,7 @@ class Outlet:
         """Status, Retry-After in seconds, body."""
         connection = self._connection
         if connection is None:
-            connection = self._connection = self._connect()
+            connection = self._connection = self._address.connect()
         connection.timeout = patience
         if connection.sock is not None:
             connection.sock.settimeout(patience)
@@ -272,17 +262,7 @@ class Outlet:
         text = response.read()
         if cut or response.will_close:
             self.close()
-        return response.status, _seconds(response.headers.get("Retry-After")), text
-
-    def _connect(self) -> http.client.HTTPConnection:
-        if self._secure:
-            context = ssl.create_default_context()
-            return http.client.HTTPSConnection(self._host, self._port, timeout=ANSWER_SECONDS, context=context)
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=ANSWER_SECONDS)
-        connection.connect()
-        # Head and body are two writes: the second must not wait for the first to be acknowledged.
-        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connection
+        return response.status, seconds_of(response.headers.get("Retry-After")), text
 
     def _read(self, method: str, path: str, text: bytes) -> dict[str, Any]:
         try:
@@ -364,14 +344,6 @@ def _outcome(answer: Mapping[str, Any]) -> Delivery:
     return Delivery(int(answer.get("rows", 0)), int(answer.get("ignored", 0)), bool(answer.get("repeated", False)))
 
 
-def _seconds(header: str | None) -> float:
-    """0 for what is not a number: a date is not worth reading here."""
-    try:
-        return max(0.0, float(header or 0))
-    except ValueError:
-        return 0.0
-
-
 def _said(text: bytes) -> str:
     """The server's own words."""
     try:
@@ -382,13 +354,3 @@ def _said(text: bytes) -> str:
         plain = text.decode("utf-8", "replace").strip()
         return plain[:_MAX_ECHO] or "nothing"
     return "; ".join(said) or "nothing"
-
-
-def _cause(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or str(error) or type(error).__name__)
-
-
-def _without_user(server: str) -> str:
-    """An address that may be shown: what stands before an @ may be a secret."""
-    scheme, found, rest = server.rpartition("@")
-    return f"{scheme.partition('://')[0]}://***@{rest}" if found else server

@@ -1,15 +1,15 @@
 """`format("penstock")` for reading: the journal as a batch or streaming DataFrame, in Arrow batches.
 
 Offsets are sequence numbers: {"sequence": N} = everything up to and including N was read. Partitions are slices of
-segment files, as plain data; a task opens them itself. Not here: options (`options`), writing (`sink`).
-Read next: docs/pipeline.md, "The source".
+segment files, or ranges of sequences that a task asks a server for, as plain data. Not here: options (`options`),
+writing (`sink`). Read next: docs/pipeline.md, "The source".
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -39,6 +39,7 @@ from penstock.journal.selection import EventSelection
 from penstock.pipeline import reports
 from penstock.pipeline.errors import BadOption, PipelineError
 from penstock.pipeline.options import SourceOptions, micros, micros_of, parse
+from penstock.pipeline.remote import OTHER_JOURNAL, RemoteJournal, RemotePart
 from penstock.pipeline.schema import EVENTS
 
 # A partition with less than this costs more to start than to read.
@@ -46,6 +47,9 @@ EVENTS_PER_PARTITION = 25_000
 
 # {"sequence": N, "salt": S}: the salt, where known, is that of the segment N is in, and tells journals apart.
 Offset = dict[str, int]
+
+# A directory, or a server that has it.
+AnyJournal = JournalReader | RemoteJournal
 
 
 class JournalSource(DataSource):
@@ -83,7 +87,9 @@ class JournalSource(DataSource):
 class JournalShare(InputPartition):
     """What one task reads."""
 
-    slices: list[Slice]
+    slices: list[Slice] | list[RemotePart]
+    # For the server: a worker may not have the file that it is in.
+    token: str | None = field(default=None, repr=False)
 
 
 class SparkJournalReader(DataSourceReader):
@@ -124,7 +130,7 @@ class SparkJournalReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self._options, self._selection, partition)
 
-    def _end(self, reader: JournalReader) -> int:
+    def _end(self, reader: AnyJournal) -> int:
         """The first sequence not wanted."""
         ending = self._options.ending
         if ending == "latest":
@@ -204,7 +210,7 @@ class SparkJournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         # Made where it is used: the object itself travels to the tasks.
-        self._reader: JournalReader | None = None
+        self._reader: AnyJournal | None = None
         self._target: int | None = None
 
     def initialOffset(self) -> Offset:
@@ -250,7 +256,7 @@ class SparkJournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_reader": None}
 
-    def _journal(self) -> JournalReader:
+    def _journal(self) -> AnyJournal:
         if self._reader is None:
             self._reader = _open(self._options)
         return self._reader
@@ -262,17 +268,16 @@ class SparkJournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
     def _check_same(self, offset: Offset, latest: int) -> None:
         """A checkpoint that was made with another journal in this place would skip or repeat what it must not."""
         sequence = offset["sequence"]
-        advice = "it is another journal, or an older copy of it; start with a new checkpoint"
         if sequence > latest:
             raise BadOption(
-                f"the checkpoint knows sequence {sequence}, but the journal in {self._options.path} ends at {latest}: "
-                f"{advice}"
+                f"the checkpoint knows sequence {sequence}, but the journal {self._options.place} ends at {latest}: "
+                f"{OTHER_JOURNAL}"
             )
         salt = self._journal().salt_at(sequence)
         if salt is not None and offset.get("salt", salt) != salt:
             raise BadOption(
-                f"the checkpoint was made with another segment for sequence {sequence} than the journal in "
-                f"{self._options.path} has: {advice}"
+                f"the checkpoint was made with another segment for sequence {sequence} than the journal "
+                f"{self._options.place} has: {OTHER_JOURNAL}"
             )
 
 
@@ -285,17 +290,20 @@ def _check_schema(schema: StructType) -> None:
         )
 
 
-def _open(options: SourceOptions) -> JournalReader:
+def _open(options: SourceOptions, token: str | None = None) -> AnyJournal:
     def report(damage: Damage) -> None:
-        _warn(f"damaged: {options.path}/{damage}")
+        where = options.path if options.remote is None else options.remote.server
+        _warn(f"damaged: {where}/{damage}")
         if options.reports is not None:
             reports.tell(options.reports, damage)
 
+    if options.remote is not None:
+        return RemoteJournal(options.remote, token, report)
     return JournalReader(options.path, report=report)
 
 
 def _plan(
-    reader: JournalReader, first: int, stop: int, options: SourceOptions, selection: EventSelection
+    reader: AnyJournal, first: int, stop: int, options: SourceOptions, selection: EventSelection
 ) -> list[JournalShare]:
     if first >= stop:
         return []
@@ -308,22 +316,25 @@ def _plan(
             raise Expired(f"{error}; {hint}", error.earliest) from None
         _warn(f"{error}; going on from there")
         shares = reader.plan(error.earliest, max(stop, error.earliest), parts, selection)
-    return [JournalShare(slices) for slices in shares]
+    token = None if options.remote is None else options.remote.current_token()
+    return [JournalShare(slices, token) for slices in shares]
 
 
 def _read(options: SourceOptions, selection: EventSelection, partition: InputPartition | None) -> Iterator[Any]:
     # Spark still makes one task of an empty plan, with None for its partition.
     if not isinstance(partition, JournalShare):
         return iter(())
-    if not options.path.is_dir():
+    if options.remote is None and not options.path.is_dir():
         raise PipelineError(
             f"option path is {options.path}; the driver sees that directory and this worker does not: a journal must "
-            "be on a file system that all workers share"
+            "be on a file system that all workers share, or be read from its server by option server"
         )
-    return _open(options).read_slices(partition.slices, selection)
+    journal: Any = _open(options, partition.token)
+    batches: Iterator[Any] = journal.read_slices(partition.slices, selection)
+    return batches
 
 
-def _resolve(reader: JournalReader, name: str, value: str) -> int:
+def _resolve(reader: AnyJournal, name: str, value: str) -> int:
     """The first sequence wanted."""
     if value == "earliest":
         return reader.earliest()
