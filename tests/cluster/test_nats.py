@@ -409,6 +409,50 @@ def test_a_network_that_goes_silent_is_noticed(server: NatsServer, monkeypatch: 
         run(scenario(proxy))
 
 
+async def narrow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+    """A line of about a megabyte a second from the server, behind which its answers queue up."""
+    server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
+
+    async def forward(source: asyncio.StreamReader, target: asyncio.StreamWriter, pause: float) -> None:
+        while data := await source.read(50_000):
+            target.write(data)
+            await target.drain()
+            await asyncio.sleep(pause)
+
+    async with asyncio.TaskGroup() as group:
+        ends = [group.create_task(forward(reader, server_writer, 0.0))]
+        ends.append(group.create_task(forward(server_reader, writer, 0.05)))
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        server_writer.close()
+        writer.close()
+        for end in ends:
+            end.cancel()
+
+
+def test_a_server_whose_answer_waits_behind_many_events_is_not_left(
+    server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nats_link, "ALIVE_SECONDS", 2)
+    monkeypatch.setattr(nats_link, "QUESTION_PAUSE", 0.1)
+    monkeypatch.setattr(nats, "SILENCE_SECONDS", 2)
+
+    async def scenario() -> None:
+        line = await asyncio.start_server(lambda reader, writer: narrow(reader, writer, server.port), "127.0.0.1", 0)
+        port = line.sockets[0].getsockname()[1]
+        try:
+            async with Cluster(section_of(server.url), section_of(f"nats://127.0.0.1:{port}")) as cluster:
+                edge = cluster.edges[0]
+                edge.payloads.clear()
+                for _ in range(160):
+                    cluster.hub_fabric.send("one.run", bytes(50_000))
+                await until(lambda: len(edge.payloads) == 160)
+                assert (edge.losses, edge.connections) == (0, 1)
+        finally:
+            line.close()
+
+    run(scenario())
+
+
 def test_a_frozen_server_is_left_and_found_again(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats_link, "ALIVE_SECONDS", 1)
     monkeypatch.setattr(nats_link, "CONNECT_SECONDS", 1)

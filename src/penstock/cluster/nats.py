@@ -386,6 +386,8 @@ class NatsEdge:
             log.warning("a hub sends invalid messages", reason=str(error))
 
     def _heard_of_hub(self, listener: EdgeListener, kind: Sort, data: bytes) -> None:
+        # Its news may come late, behind all that waits.
+        self._heard = self._now()
         if kind is Sort.WHOLE:
             listener.received(data[HEAD_SIZE:])
         elif kind is Sort.PART:

@@ -20,11 +20,14 @@ class OrderedClient(Client):
         super().__init__()
         self._arrived = arrived
         self._needs_tls = needs_tls
+        # Messages that came, whether or not anybody wants them.
+        self.arrivals = 0
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes | None) -> None:
         # The original has a queue and a task for each subscription: what came first on one may be heard after what came
         # later on another, and a beat before the events that it counts is taken for a loss.
         # One with headers is the server's own: that nobody was there to hear what was said.
+        self.arrivals += 1
         if sid in self._subs and not headers:
             self._arrived(subject.decode(), reply.decode(), data)
 

@@ -34,9 +34,17 @@ PENDING_BYTES = 2 * 1024 * 1024
 # Bytes that a server must take in a message; what is larger is split.
 LEAST_PAYLOAD = 1024
 
-# Seconds that a server has to answer when it is connected to, and when it is asked whether it is there.
+# Seconds that a server has to answer when it is connected to.
 CONNECT_SECONDS = 3.0
+
+# Seconds in which something must have come from a server that was asked whether it is there. Not necessarily the
+# answer, because that comes after all that waits. They are looked at in so many parts, and all must have been silent:
+# if this process has slept, what has come meanwhile is found after the first.
 ALIVE_SECONDS = 3.0
+ALIVE_PARTS = 3
+
+# Seconds for that answer: as good as for ever.
+ANSWER_SECONDS = 3600
 
 # Seconds between two such questions, and between two attempts to connect; the latter grows up to the last of these.
 QUESTION_PAUSE = 1.0
@@ -289,10 +297,26 @@ async def _watch(client: OrderedClient, over: asyncio.Event) -> None:
     in good order, which may never be.
     """
     while client.is_reading and not client.is_closed and not over.is_set():
-        await client.flush(int(ALIVE_SECONDS))
+        await _answer_or_silence(client)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(QUESTION_PAUSE):
                 await over.wait()
+
+
+async def _answer_or_silence(client: OrderedClient) -> None:
+    """Ask the server whether it is there; raises TimeoutError if nothing at all comes from it."""
+    asked = asyncio.get_running_loop().create_task(client.flush(ANSWER_SECONDS))
+    try:
+        silent = 0
+        while not asked.done():
+            before = client.arrivals
+            await asyncio.wait([asked], timeout=ALIVE_SECONDS / ALIVE_PARTS)
+            silent = silent + 1 if client.arrivals == before else 0
+            if silent == ALIVE_PARTS and not asked.done():
+                raise TimeoutError
+        asked.result()
+    finally:
+        asked.cancel()
 
 
 async def _drop(client: OrderedClient) -> None:
