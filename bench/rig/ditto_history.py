@@ -178,7 +178,7 @@ def _frames(disk: DirectoryDisk, base: int, sequence: int) -> Iterator[Any]:
         assert header is not None
         for entry in scan(file, name, header.salt, DATA_START, file.size(), base, wanted=wanted):
             if isinstance(entry, Frame) and entry.payload is not None:
-                yield decode_payload(entry.payload, entry.header, header.schema)
+                yield decode_payload(entry.payload, entry.header, header)
     finally:
         file.close()
 

@@ -226,7 +226,10 @@ class History:
         with self._reader() as reader:
             if wanted.first_revision is not None and wanted.first_revision > 1 and not _is_pattern(wanted.entity):
                 start = reader.seek(start, wanted.entity, wanted.first_revision)
-            for batch in reader.read(start, selection=selection, rows=_SOON_ROWS):
+            rows = _SOON_ROWS
+            if wanted.first_revision is not None and wanted.last_revision is not None:
+                rows = max(1, min(rows, wanted.last_revision - wanted.first_revision + 1))
+            for batch in reader.read(start, selection=selection, rows=rows):
                 table = pa.Table.from_batches([batch])
                 if _is_pattern(wanted.entity):
                     table = table.filter(pc.equal(table.column("entity"), wanted.entity))

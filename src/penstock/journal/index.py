@@ -144,6 +144,8 @@ class SegmentIndex:
         self.blocks = blocks
         self._entities = entities
         self._places = places
+        # What was asked for last, and the answer: who seeks asks again and again.
+        self._latest: tuple[tuple[str, ...], list[Block]] = (), []
 
     @property
     def end(self) -> int:
@@ -157,9 +159,14 @@ class SegmentIndex:
         """Blocks in which something wanted may be."""
         blocks = self.blocks
         if selection.entities:
-            mask = selection.matches(self._entities)
-            numbers = pc.unique(pc.list_flatten(self._places.filter(mask))).to_pylist()
-            blocks = [blocks[number] for number in sorted(numbers)]
+            asked, blocks = self._latest
+            if asked != selection.entities:
+                mask = selection.matches(self._entities)
+                numbers = pc.unique(pc.list_flatten(self._places.filter(mask))).to_pylist()
+                blocks = [self.blocks[number] for number in sorted(numbers)]
+                self._latest = selection.entities, blocks
+        if not selection.bounds_frames:
+            return blocks
         test = selection.test()
         return [block for block in blocks if test(block)]
 

@@ -22,7 +22,7 @@ from penstock.journal.errors import Expired
 from penstock.journal.index import Block, index_damaged
 from penstock.journal.indexes import Indexes
 from penstock.journal.mark import MARK_DAMAGED, MARK_NAME, Mark, read_mark
-from penstock.journal.recovery import bases, read_header
+from penstock.journal.recovery import bases, read_first_header, read_header
 from penstock.journal.scan import Frame, scan
 from penstock.journal.segment import DATA_START, FrameHeader, SegmentHeader, decode_payload, segment_name
 from penstock.journal.selection import EVERYTHING, EventSelection
@@ -145,32 +145,32 @@ class JournalReader:
         """
         selection = EventSelection(entities=(entity,))
         segments = [each for each in self._segments() if each.last >= start and each.header is not None]
+        if not segments:
+            return start
 
-        def tiles(number: int) -> Iterator[Slice]:
-            segment = segments[number]
-            return self._in_segment(segment, max(start, segment.base), segment.last, selection, tiled=True)
+        def first_record(piece: Slice | None) -> Any:
+            return None if piece is None else next(self._read_slice(piece, selection), None)
 
-        number = self._halve(len(segments), lambda number: next(tiles(number), None), selection, revision)
-        places = list(tiles(number)) if segments else []
-        place = self._halve(len(places), places.__getitem__, selection, revision)
-        # In the first place, what was dropped may be wanted, too: who reads from `start` is told.
-        return places[place].first if number or place else start
+        def of_segment(number: int) -> Any:
+            whole, blocks = self._places(segments[number], start, selection)
+            return first_record(_slice_of(whole, blocks[:1]) if blocks else whole if blocks is None else None)
 
-    def _halve(self, count: int, place: Callable[[int], Slice | None], selection: EventSelection, revision: int) -> int:
-        """Of places in their order the last that begins with an earlier revision; the first if there is none."""
-        low, high = 0, count
-        while high - low > 1:
-            middle = at = (low + high) // 2
-            batch = None
-            while batch is None and at < high:
-                piece = place(at)
-                batch = None if piece is None else next(self._read_slice(piece, selection), None)
-                at += 1
-            if batch is not None and batch.column("revision")[0].as_py() < revision:
-                low = at - 1
-            else:
-                high = middle
-        return low
+        search = _RevisionSearch(revision, start)
+        number = search.among([each.base for each in segments], of_segment)
+        whole, blocks = self._places(segments[number], start, selection)
+        if not blocks:
+            return max(search.found, whole.first) if number else search.found
+
+        def of_block(number: int) -> Any:
+            return first_record(_slice_of(whole, blocks[number : number + 1]))
+
+        place = search.among([block.first for block in blocks], of_block)
+        first = max(whole.first, blocks[place].first)
+        if search.found <= first:
+            # How far behind its beginning, its first record tells.
+            search.look(place, place + 1, of_block)
+        # In the very first place, what was dropped may be wanted, too: who reads from `start` is told.
+        return max(search.found, first) if number or place else search.found
 
     def plan(
         self, start: int | None, stop: int | None, parts: int, selection: EventSelection = EVERYTHING
@@ -234,6 +234,13 @@ class JournalReader:
                 continue
             yield from self._in_segment(segment, first, last, selection, tiled=tiled)
 
+    def _places(self, segment: _Segment, start: int, selection: EventSelection) -> tuple[Slice, list[Block] | None]:
+        """What is wanted of a segment as a whole, and its blocks from `start` on; None when there is no index."""
+        first = max(start, segment.base)
+        whole = Slice(segment.base, DATA_START, segment.end, segment.base, first, segment.last)
+        blocks = self._blocks(segment, selection)
+        return whole, None if blocks is None else blocks[bisect_left(blocks, first, key=_last_of) :]
+
     def _in_segment(
         self, segment: _Segment, first: int, last: int, selection: EventSelection, *, tiled: bool
     ) -> Iterator[Slice]:
@@ -255,9 +262,11 @@ class JournalReader:
         except FileNotFoundError:
             raise _expired(piece.first, self.earliest()) from None
         try:
-            header, damages = read_header(file, name)
-            for damage in damages:
-                self._tell(damage)
+            header = read_first_header(file, name)
+            if header is None:
+                header, damages = read_header(file, name)
+                for damage in damages:
+                    self._tell(damage)
             if header is None:
                 return
             perhaps = selection.test()
@@ -393,6 +402,56 @@ class JournalReader:
             self._tell(index_damaged(segment.base))
             return None
         return None if index is None else index.select(selection)
+
+
+class _RevisionSearch:
+    """Where a revision of one entity is, by looking at the first record of places.
+
+    Each revision takes at least one sequence. So a record tells not only on which side of it another revision is, but
+    also how far away it is at least: for an entity that many records are of, that is almost where it is.
+    """
+
+    def __init__(self, revision: int, start: int) -> None:
+        self._revision = revision
+        # Before this sequence there is neither the revision nor a later one; behind the other there is not the
+        # revision.
+        self.found = start
+        self._limit: int | None = None
+
+    def among(self, firsts: list[int], record: Callable[[int], Any]) -> int:
+        """Of places in their order, by their first sequences, the last that is known to begin before the revision."""
+        low, high = 0, len(firsts)
+        while True:
+            middle = (low + high) // 2
+            nearest = min(bisect_right(firsts, self.found), high) - 1
+            if nearest > low:
+                low, middle = nearest, nearest + 1
+            if self._limit is not None:
+                furthest = max(low + 1, min(high, bisect_right(firsts, self._limit)))
+                if furthest < high:
+                    high, middle = furthest, furthest - 1
+            if high - low <= 1:
+                return low
+            middle = min(max(middle, low + 1), high - 1)
+            at = self.look(middle, high, record)
+            if at is None:
+                high = middle
+            else:
+                low = at
+
+    def look(self, at: int, high: int, record: Callable[[int], Any]) -> int | None:
+        """The first place from `at` on with a record of the entity, if that is before the revision."""
+        for number in range(at, high):
+            batch = record(number)
+            if batch is not None:
+                missing = self._revision - batch.column("revision")[0].as_py()
+                there = batch.column("sequence")[0].as_py() + missing
+                if missing > 0:
+                    self.found = max(self.found, there)
+                    return number
+                self._limit = there if self._limit is None else min(self._limit, there)
+                return None
+        return None
 
 
 def _expired(wanted: int, earliest: int) -> Expired:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -93,7 +94,7 @@ def decode_segment_header(data: bytes, name: str) -> tuple[SegmentHeader | None,
     found: SegmentHeader | None = None
     damaged = 0
     for copy in range(HEADER_COPIES):
-        header = _decode_copy(data[copy * HEADER_BLOCK : (copy + 1) * HEADER_BLOCK], name)
+        header = decode_header_copy(data[copy * HEADER_BLOCK : (copy + 1) * HEADER_BLOCK], name)
         if header is None:
             damaged += 1
         elif found is None:
@@ -101,21 +102,28 @@ def decode_segment_header(data: bytes, name: str) -> tuple[SegmentHeader | None,
     return found, damaged
 
 
-def _decode_copy(block: bytes, name: str) -> SegmentHeader | None:
+def decode_header_copy(block: bytes, name: str) -> SegmentHeader | None:
+    """None if it is damaged. Raises UnknownVersion."""
     if len(block) < HEADER_BLOCK:
         return None
     magic, version, reserved, salt, base, previous, created, schema_length = _SEGMENT.unpack_from(block)
     end = _SEGMENT.size + schema_length
     if magic != _SEGMENT_MAGIC or end + _CRC.size > HEADER_BLOCK:
         return None
-    if (crc32(memoryview(block)[:end]),) != _CRC.unpack_from(block, end) or any(memoryview(block)[end + _CRC.size :]):
+    rest = block[end + _CRC.size :]
+    if (crc32(memoryview(block)[:end]),) != _CRC.unpack_from(block, end) or rest.count(0) != len(rest):
         return None
     if version > ERASED_VERSION or reserved:
         raise UnknownVersion(
             f"segment {name} has version {version}; this program reads versions up to {ERASED_VERSION}"
         )
-    schema = pa.ipc.read_schema(pa.py_buffer(block[_SEGMENT.size : end]))
-    return SegmentHeader(base, previous, created, salt, schema, version)
+    return SegmentHeader(base, previous, created, salt, _schema(block[_SEGMENT.size : end]), version)
+
+
+@lru_cache(8)
+def _schema(data: bytes) -> Any:
+    """They are all alike, and headers are read often."""
+    return pa.ipc.read_schema(pa.py_buffer(data))
 
 
 @dataclass(frozen=True, slots=True)

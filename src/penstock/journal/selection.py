@@ -43,6 +43,11 @@ class EventSelection:
     def is_everything(self) -> bool:
         return not self.entities and not self.kinds and self.since is None and self.until is None
 
+    @property
+    def bounds_frames(self) -> bool:
+        """Whether `test` may say no."""
+        return bool(self.kinds) or self.since is not None or self.until is not None
+
     def touches_time(self, earliest: int, latest: int) -> bool:
         return (self.since is None or latest >= self.since) and (self.until is None or earliest < self.until)
 
