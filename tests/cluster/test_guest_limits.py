@@ -1,10 +1,10 @@
 """What `tests.adapters.test_limits` says, with guests."""
 
 from penstock.kernel.ruling import Ruling
-from tests.adapters.remote.support import wait_until
 from tests.adapters.test_limits import *  # noqa: F403
 from tests.adapters.test_limits import Running
 from tests.cluster.weaving import fabric  # noqa: F401
+from tests.support.waiting import wait_until
 
 
 def test_what_an_administrator_has_set_stands_in_place_of_its_decision(running: Running) -> None:  # type: ignore[no-redef]

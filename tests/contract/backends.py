@@ -32,9 +32,10 @@ from typing import IO, Any
 
 from penstock.adapters import DataAdapter, MetadataAdapter
 from penstock.adapters.remote import RemoteDataAdapter, RemoteMetadataAdapter
-from tests.adapters.remote.support import RemoteServer, wait_until
+from tests.adapters.remote.support import RemoteServer
 from tests.contract.in_process import DirectData, DirectMetadata
 from tests.interop.libraries import REPOSITORY, require
+from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parent
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.test_adapter_sets import first_value, is_served, served, subscribe
-from tests.support.cluster_nodes import wait_until
 from tests.support.raw import TIMEOUT, Exchange, Stream, params
 from tests.support.set_process import Process, echo
+from tests.support.waiting import wait_until
 
 EXITS = '''
 import asyncio

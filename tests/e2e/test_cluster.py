@@ -24,8 +24,9 @@ from penstock.store.hub_lease import HubLease
 from penstock.store.store import Store
 from tests.journal.world import rows_of
 from tests.store.postgres import Postgres
-from tests.support.cluster_nodes import PATIENCE, ClusterNode, ClusterOfNodes, wait_until
+from tests.support.cluster_nodes import ClusterNode, ClusterOfNodes
 from tests.support.raw import TIMEOUT, Socket
+from tests.support.waiting import PATIENCE, wait_until
 from tests.support.worker_processes import subscribe
 
 pytestmark = pytest.mark.timeout(300)

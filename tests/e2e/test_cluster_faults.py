@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster_nodes import PATIENCE, ClusterOfNodes, wait_until
+from tests.support.cluster_nodes import ClusterOfNodes
 from tests.support.followers import PRICE, checksum
 from tests.support.trial import NATS, POSTGRES, Trial
+from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -16,10 +16,11 @@ import penstock.cluster.nats
 from penstock.cluster.nats import NatsEdge, NatsHub
 from penstock.config.schema.cluster import ClusterSection
 from penstock.wire.fabric.messages import VERSION, Hello, Interest, Message, Stranger, Welcome, decode, encode
-from tests.support.cluster_nodes import PATIENCE, ClusterOfNodes, wait_until
+from tests.support.cluster_nodes import ClusterOfNodes
 from tests.support.nats_server import joined_servers
 from tests.support.raw import params
 from tests.support.trial import Trial
+from tests.support.waiting import PATIENCE, wait_until
 from tests.support.worker_processes import subscribe
 
 pytestmark = pytest.mark.timeout(400)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster_nodes import PATIENCE
 from tests.support.forge import Forked
 from tests.support.nats_server import NatsServer
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.timeout(300)
 

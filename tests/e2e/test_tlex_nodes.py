@@ -25,9 +25,10 @@ from penstock.wire.tlex.datagrams import Bye, IdentifiedPayload, Reconnect, Toke
 from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.vocabulary import TlcType
 from tests.doors.tlex.site import NOON, Peer, named, request
-from tests.support.cluster_nodes import PATIENCE, ClusterNode
+from tests.support.cluster_nodes import ClusterNode
 from tests.support.nats_server import NatsServer
 from tests.support.process import toml_of
+from tests.support.waiting import PATIENCE
 from tests.support.worker_processes import WorkersProcess
 
 pytestmark = pytest.mark.timeout(300)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from tests.interop.libraries import require
 from tests.interop.test_documented_clients import WEB_CLIENT, serving
 from tests.support.browser import PATIENCE, chromium
 from tests.support.process import ServerProcess
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -168,7 +168,7 @@ def test_the_web_client_resets_the_badge_by_what_it_has_inside(page: Page, proce
     page.evaluate("(format) => { counted = subscription('counted'); counted.setNotificationFormat(format); }", BADGE)
     page.evaluate("client.subscribeMpn(counted, false)")
     hear(page, "counted subscribed")
-    wait_until(lambda: 3 in badges(process))
+    wait_until(lambda: 3 in badges(process), "the badge counts to 3")
     page.evaluate(
         """() => {
             const machine = client.delegate.machine;
@@ -184,17 +184,10 @@ def test_the_web_client_resets_the_badge_by_what_it_has_inside(page: Page, proce
     hear(page, f"badge of {page.evaluate('device.getDeviceId()')} reset")
     page.wait_for_function("() => !client.delegate.machine.mpn_badge_reset_requested")
     # They count up, and begin again.
-    wait_until(lambda: badges(process).count(2) == 2)
+    wait_until(lambda: badges(process).count(2) == 2, "the badge counts to 2 again")
     assert 1 in badges(process)[3:]
 
 
 def badges(process: ServerProcess) -> list[int]:
     """Those of the notifications, in their order."""
     return [int(badge) for badge in re.findall(r'"badge":(\d+)', process.log)]
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE / 1000
-    while not holds():
-        assert time.monotonic() < deadline, "it has not come to hold"
-        time.sleep(0.05)

@@ -12,8 +12,9 @@ from pathlib import Path
 from tests.store.postgres import Postgres
 from tests.support.administration import write_users
 from tests.support.balancers import ADAPTER_SET, Cluster
-from tests.support.cluster_nodes import LEASE_MILLIS, ClusterNode, wait_until
+from tests.support.cluster_nodes import LEASE_MILLIS, ClusterNode
 from tests.support.nats_server import NatsServer
+from tests.support.waiting import wait_until
 
 EDGE = """
 [cluster]

@@ -19,6 +19,7 @@ from tests.store.postgres import Postgres
 from tests.support.forge import Forked
 from tests.support.nats_server import NatsServer
 from tests.support.raw import TIMEOUT, Exchange, Socket
+from tests.support.waiting import PATIENCE, wait_until
 
 INGEST_TOKEN = "0123456789abcdef"
 
@@ -45,17 +46,7 @@ NO_PORTS: Mapping[str, int] = MappingProxyType({})
 # Short, and long enough for a machine that is busy with other tests.
 LEASE_MILLIS = 6_000
 
-# Seconds for a process to start there.
-PATIENCE = 90.0
-
 _PORT = re.compile(r"(stream|api)=http://127\.0\.0\.1:(\d+)")
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"still not: {what}"
-        time.sleep(0.02)
 
 
 class ClusterNode:

@@ -15,9 +15,10 @@ from typing import TypeAlias
 
 from websockets.exceptions import WebSocketException
 
-from tests.support.cluster_nodes import PATIENCE, ClusterNode
+from tests.support.cluster_nodes import ClusterNode
 from tests.support.pace import stalled
 from tests.support.raw import Socket, params
+from tests.support.waiting import PATIENCE
 
 PRICE, BOOK = "price", "book"
 FIELDS = {PRICE: "last check", BOOK: "key command qty check"}

@@ -13,8 +13,9 @@ from typing import Self
 
 from penstock.journal.reader import JournalReader
 from tests.journal.world import rows_of
-from tests.support.cluster_nodes import ClusterOfNodes, wait_until
+from tests.support.cluster_nodes import ClusterOfNodes
 from tests.support.followers import PRICE, Follower, Publisher, within_promise
+from tests.support.waiting import wait_until
 
 NATS, POSTGRES = "nats", "postgres"
 

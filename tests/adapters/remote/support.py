@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
@@ -189,14 +187,6 @@ class RemotePeer:
         except (EOFError, ConnectionError):
             return
         raise AssertionError(f"the server has sent {line!r}")
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """For what happens on the server's thread and shows in no line."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.002)
 
 
 def ready(port: int, version: Version = NEWEST, tls: ssl.SSLContext | None = None) -> RemotePeer:

@@ -11,7 +11,8 @@ from penstock.testing import ari_peer
 from penstock.wire.ari.replies import Done, ExceptionKind, Failed
 from penstock.wire.ari.requests import Subscribe, Unsubscribe
 from penstock.wire.ari.version import NEWEST, SUPPORTED, Version
-from tests.adapters.remote.support import RemotePeer, RemoteServer, ready, wait_until
+from tests.adapters.remote.support import RemotePeer, RemoteServer, ready
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture

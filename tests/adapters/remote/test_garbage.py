@@ -10,7 +10,8 @@ import pytest
 from penstock.adapters.remote import RemoteDataAdapter
 from penstock.testing import ari_peer
 from penstock.wire.ari.version import NEWEST
-from tests.adapters.remote.support import RemoteServer, ready, wait_until
+from tests.adapters.remote.support import RemoteServer, ready
+from tests.support.waiting import wait_until
 
 ROUNDS = 40
 LINES = 60

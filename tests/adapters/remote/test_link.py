@@ -18,8 +18,9 @@ from penstock.wire.ari.packets import Credentials
 from penstock.wire.ari.replies import ExceptionKind, Failed, Initialised
 from penstock.wire.ari.requests import InitData, InitMetadata, Subscribe
 from penstock.wire.ari.version import NEWEST, Version
-from tests.adapters.remote.support import RemotePeer, RemoteServer, ready, wait_until
+from tests.adapters.remote.support import RemotePeer, RemoteServer, ready
 from tests.interop.published import CERTIFICATE, PRIVATE_KEY
+from tests.support.waiting import wait_until
 
 
 def serve(**parameters: object) -> tuple[RemoteDataAdapter, RemoteServer]:

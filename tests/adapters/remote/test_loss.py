@@ -13,7 +13,8 @@ from penstock.testing import ari_peer
 from penstock.wire.ari.replies import ExceptionKind, Failed
 from penstock.wire.ari.requests import Subscribe
 from penstock.wire.ari.version import NEWEST
-from tests.adapters.remote.support import Client, RemotePeer, RemoteServer, ready, wait_until
+from tests.adapters.remote.support import Client, RemotePeer, RemoteServer, ready
+from tests.support.waiting import wait_until
 
 
 class Scene:

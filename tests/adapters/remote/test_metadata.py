@@ -33,8 +33,9 @@ from penstock.wire.ari.replies import (
     UserItemFacts,
 )
 from penstock.wire.ari.version import NEWEST, SUPPORTED, Version
-from tests.adapters.remote.support import Client, RemotePeer, RemoteServer, wait_until
+from tests.adapters.remote.support import Client, RemotePeer, RemoteServer
 from tests.support.background import Question
+from tests.support.waiting import wait_until
 
 ALL = ("RAW", "MERGE", "DISTINCT", "COMMAND")
 

@@ -15,8 +15,9 @@ from penstock.adapters.remote import RemoteDataAdapter
 from penstock.push.records import Notification
 from penstock.server import Server
 from penstock.wire.ari.requests import Subscribe
-from tests.adapters.remote.support import RemotePeer, ready, wait_until
+from tests.adapters.remote.support import RemotePeer, ready
 from tests.services.push.stage import PushClient, PushServer
+from tests.support.waiting import wait_until
 
 
 class RemotePushServer(PushServer):
