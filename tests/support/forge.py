@@ -29,6 +29,7 @@ from typing import IO
 # What `penstock serve` imports sooner or later.
 MODULES = (
     "penstock.server",
+    "penstock.services.admin.routes",
     "penstock.adapters.remote",
     "penstock.adapters.replay",
     "penstock.adapters.things",
@@ -224,6 +225,7 @@ def main(descriptor: int) -> None:
     """Take orders; returns when there are no more, or in a process that is to become a command."""
     for name in MODULES:
         importlib.import_module(name)
+    _make_what_servers_share()
     assert threading.active_count() == 1, threading.enumerate()
     # What is never looked through for garbage stays shared, and a command's end need not look through it either.
     gc.freeze()
@@ -242,6 +244,17 @@ def main(descriptor: int) -> None:
                 return
             for each in given:
                 os.close(each)
+
+
+def _make_what_servers_share() -> None:
+    """What the first server of a process makes, and all others of it use."""
+    from penstock.adapters.ingest.batch_routes import batch_routes
+    from penstock.adapters.ingest.event_routes import event_routes
+    from penstock.doors.stream.pages import Pages
+
+    batch_routes()
+    event_routes()
+    Pages()
 
 
 def _start(order: bytes, given: int, output: int, complaint: int, report: int) -> None:

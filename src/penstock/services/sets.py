@@ -15,7 +15,7 @@ from penstock.adapters.api import AdapterSet, DataAdapter
 from penstock.adapters.authority import SetAuthority
 from penstock.adapters.demo import demo_sets
 from penstock.adapters.demo.token import kept_token
-from penstock.adapters.ingest import ingest_routes
+from penstock.adapters.ingest import add_ingest_routes
 from penstock.adapters.introduction import Introduce, introduced
 from penstock.adapters.loading import Loader, SetPlan
 from penstock.adapters.roster import Member, Roster
@@ -201,7 +201,7 @@ class SetsService(Service):
         ]
 
     def mount(self, application: FastAPI) -> None:
-        application.include_router(ingest_routes(self.data_adapter, self._is_ready))
+        add_ingest_routes(application, self.data_adapter, self._is_ready)
 
     # -- its life cycle -------------------------------------------------------------------------------------------
 

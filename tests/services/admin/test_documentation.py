@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.services.admin.routes import PREFIX
+from penstock.services.admin.guard import PREFIX
 from tests.conformance.phrases import batch
 from tests.services.admin.site import AdminSite
 from tests.support.process import READY

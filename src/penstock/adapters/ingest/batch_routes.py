@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from penstock.adapters.ingest.adapter import IngestAdapter
 from penstock.adapters.ingest.errors import BatchError, RowsRefused
-from penstock.adapters.ingest.requests import ARROW, PATH, Answer, Finder, Problem, admitted, kind_of, read_arrow
+from penstock.adapters.ingest.requests import ARROW, PATH, Answer, Problem, admitted, kind_of, read_arrow
 from penstock.adapters.ingest.states import STATES
 
 if TYPE_CHECKING:
@@ -52,14 +53,15 @@ class Commit(msgspec.Struct, forbid_unknown_fields=True):
     stages: list[str]
 
 
-def batch_routes(finder: Finder) -> APIRouter:
-    """To be included in those of `door`."""
+@cache
+def batch_routes() -> APIRouter:
+    """Built once in a process, because that takes as long as the rest of a server's start."""
     router = APIRouter()
 
     @router.get(ADAPTER, summary="What may be published, and whether batches are accepted", response_class=Answer)
     async def about(adapter_set: str, adapter: str, request: Request) -> Answer:
         async def work() -> dict[str, object]:
-            found = admitted(finder, adapter_set, adapter, request)
+            found = admitted(adapter_set, adapter, request)
             return {"items": found.modes, "durable": found.batches is not None}
 
         return await _answer(work)
@@ -67,7 +69,7 @@ def batch_routes(finder: Finder) -> APIRouter:
     @router.get(QUERY, summary="The last batch of a query that was committed", response_class=Answer)
     async def last_batch(adapter_set: str, adapter: str, query: str, request: Request) -> Answer:
         async def work() -> dict[str, object]:
-            _, batches = _durable(finder, adapter_set, adapter, request)
+            _, batches = _durable(adapter_set, adapter, request)
             return {"batch": batches.queries.get(_name("query", query))}
 
         return await _answer(work)
@@ -75,7 +77,7 @@ def batch_routes(finder: Finder) -> APIRouter:
     @router.put(BATCH, summary="Publish a batch, once", response_class=Answer, responses=REFUSALS)
     async def put_batch(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
         async def work() -> dict[str, object]:
-            found, batches = _durable(finder, adapter_set, adapter, request)
+            found, batches = _durable(adapter_set, adapter, request)
             kind_of(request, ARROW)
             name, number, mode = _name("query", query), _number(batch), _mode(request)
             rows = await read_arrow(found, request)
@@ -91,7 +93,7 @@ def batch_routes(finder: Finder) -> APIRouter:
     )
     async def put_stage(adapter_set: str, adapter: str, query: str, batch: str, stage: str, request: Request) -> Answer:
         async def work() -> dict[str, object]:
-            found, batches = _durable(finder, adapter_set, adapter, request)
+            found, batches = _durable(adapter_set, adapter, request)
             kind_of(request, ARROW)
             names = _name("query", query), _number(batch), _name("stage", stage)
             rows = await read_arrow(found, request)
@@ -105,7 +107,7 @@ def batch_routes(finder: Finder) -> APIRouter:
     )
     async def commit(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
         async def work() -> dict[str, object]:
-            _, batches = _durable(finder, adapter_set, adapter, request)
+            _, batches = _durable(adapter_set, adapter, request)
             name, number, mode = _name("query", query), _number(batch), _mode(request)
             return _told(await batches.commit(name, number, mode, await _stages(request)))
 
@@ -114,7 +116,7 @@ def batch_routes(finder: Finder) -> APIRouter:
     @router.delete(BATCH, summary="Forget the stages of a batch", response_class=Answer, responses=REFUSALS)
     async def drop(adapter_set: str, adapter: str, query: str, batch: str, request: Request) -> Answer:
         async def work() -> dict[str, object]:
-            _, batches = _durable(finder, adapter_set, adapter, request)
+            _, batches = _durable(adapter_set, adapter, request)
             batches.drop(_name("query", query), _number(batch))
             return {}
 
@@ -142,8 +144,8 @@ def _turned_down(problem: Problem) -> Answer:
     return Answer({"errors": [{"error": str(problem)}]}, problem.status, problem.headers)
 
 
-def _durable(finder: Finder, adapter_set: str, adapter: str, request: Request) -> tuple[IngestAdapter, Batches]:
-    found = admitted(finder, adapter_set, adapter, request)
+def _durable(adapter_set: str, adapter: str, request: Request) -> tuple[IngestAdapter, Batches]:
+    found = admitted(adapter_set, adapter, request)
     if found.batches is None:
         raise Problem(
             409,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import cache
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, FastAPI, Request
 from starlette.requests import ClientDisconnect
 
 from penstock.adapters.api import DataAdapter
@@ -43,20 +44,25 @@ JSON_LINES = (
 TURN = 1_000
 
 
-def ingest_routes(
-    find: Callable[[str, str], DataAdapter | None], is_ready: Callable[[], bool] = lambda: True
-) -> APIRouter:
+def add_ingest_routes(
+    application: FastAPI, find: Callable[[str, str], DataAdapter | None], is_ready: Callable[[], bool]
+) -> None:
     """`find` looks a data adapter up by the names of its set and its own; `is_ready` says whether all are there."""
-    finder = Finder(find, is_ready)
+    Finder(find, is_ready).put_into(application)
+    application.include_router(batch_routes())
+    application.include_router(event_routes())
+
+
+@cache
+def event_routes() -> APIRouter:
     router = APIRouter()
-    router.include_router(batch_routes(finder))
 
     @router.post(
         PATH + "/{adapter_set}/{adapter}", summary="Publish JSON lines or an Arrow stream", response_class=Answer
     )
     async def ingest(adapter_set: str, adapter: str, request: Request) -> Answer:
         try:
-            found = admitted(finder, adapter_set, adapter, request)
+            found = admitted(adapter_set, adapter, request)
             kind = kind_of(request, ARROW, *JSON_LINES)
             _check_journal(found)
         except Problem as problem:

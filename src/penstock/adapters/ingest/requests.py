@@ -1,15 +1,15 @@
 """What all requests to ingest adapters have in common: authorization, type and size of the body; and answers.
 
-The routes are in `door` and `sink`.
+The routes are in `event_routes` and `batch_routes`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from fastapi import Request
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from penstock.adapters.api import DataAdapter
@@ -53,16 +53,21 @@ class Problem(Exception):
             self.headers = {"Retry-After": RETRY_AFTER}
 
 
-class Finder:
-    """Where requests find their adapters: `find` looks one up by the names of its set and its own."""
+class Finder(NamedTuple):
+    """Where requests find their adapters, in the application's state: the routes are the same for all servers."""
 
-    def __init__(self, find: Callable[[str, str], DataAdapter | None], is_ready: Callable[[], bool]) -> None:
-        self.find = find
-        self.is_ready = is_ready
+    # Looks a data adapter up by the names of its set and its own.
+    find: Callable[[str, str], DataAdapter | None]
+    # Whether all of them are there.
+    is_ready: Callable[[], bool]
+
+    def put_into(self, application: FastAPI) -> None:
+        application.state.ingest = self
 
 
-def admitted(finder: Finder, adapter_set: str, adapter: str, request: Request) -> IngestAdapter:
+def admitted(adapter_set: str, adapter: str, request: Request) -> IngestAdapter:
     """The adapter of a request, if it is authorized. Raises Problem."""
+    finder: Finder = request.app.state.ingest
     found = finder.find(adapter_set, adapter)
     if not isinstance(found, IngestAdapter):
         if not finder.is_ready():

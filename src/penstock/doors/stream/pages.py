@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import mimetypes
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PAGES = Path(__file__).parents[2] / "pages"
@@ -49,6 +50,13 @@ class Pages:
 
 
 def _page(file: Path) -> Page:
+    state = file.stat()
+    return _read(file, state.st_mtime_ns, state.st_size)
+
+
+@cache
+def _read(file: Path, modified: int, size: int) -> Page:
+    """Once for each state of a file, because the port and the dashboard share them, and compressing is slow."""
     content = file.read_bytes()
     kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
     textual = kind.startswith(_TEXTUAL)

@@ -20,6 +20,9 @@ from penstock.services.admin.problems import AdminProblem
 
 log = get(__name__)
 
+# Where all of it is.
+PREFIX = "/api/admin"
+
 # Bytes of a body: none is longer that makes sense.
 MAX_BODY = 65_536
 

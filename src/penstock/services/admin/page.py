@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -15,7 +16,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from penstock.doors.stream.pages import NOT_BUILT, Page, Pages
-from penstock.services.admin.models import StreamInfo
+
+if TYPE_CHECKING:
+    from penstock.services.admin.models import StreamInfo
 
 PATH = "/dashboard"
 ASSETS = "/assets"

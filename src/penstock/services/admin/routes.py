@@ -20,7 +20,7 @@ from penstock.doors.gate import BlockScope
 from penstock.kernel.ruling import Ruling
 from penstock.services.admin import lists, push_lists
 from penstock.services.admin.audit import Audit
-from penstock.services.admin.guard import LOGIN_PATH, WHO, answer
+from penstock.services.admin.guard import LOGIN_PATH, PREFIX, WHO, answer
 from penstock.services.admin.lists import ListPart
 from penstock.services.admin.logins import Administrator, Logins
 from penstock.services.admin.models import (
@@ -56,8 +56,6 @@ from penstock.services.admin.models import (
 )
 from penstock.services.admin.problems import AdminProblem
 from penstock.services.admin.steering import Steering
-
-PREFIX = "/api/admin"
 
 DESCRIPTION = "Inspect and control a running Penstock server. Every request needs a login."
 

@@ -95,19 +95,24 @@ class AdminService(Service):
         # Here and not at the top: whoever only looks at the list of services need not wait for these.
         from starlette.routing import Router
 
-        from penstock.services.admin.guard import Guard
+        from penstock.services.admin.guard import PREFIX, Guard
         from penstock.services.admin.page import page_routes
-        from penstock.services.admin.routes import PREFIX, build
+        from penstock.services.deferred import DeferredApplication
         from penstock.services.mounting import below
 
         logins = self._open_logins()
-        routes = build(self.steering, logins, self._audit, self._stream, self._status)
+        routes = DeferredApplication(lambda: self._routes(logins))
         guarded = Guard(routes, logins, self._config.api.cors.allow_origins)
         own: list[BaseRoute] = [below(PREFIX, guarded)]
         if self.has_users:
             own.extend(page_routes(self._stream))
         application.router.routes.extend(own)
         self.site = Router(own)
+
+    def _routes(self, logins: Logins) -> FastAPI:
+        from penstock.services.admin.routes import build
+
+        return build(self.steering, logins, self._audit, self._stream, self._status)
 
     def _stream(self) -> StreamInfo:
         from penstock.services.admin.models import StreamInfo
