@@ -130,8 +130,8 @@ def main() -> int:
         print(f"mutants: {len(sample)} faults, seed {seed}", flush=True)
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
             for mutant, outcome in attempt(sample, options.workers, Path(folder)):
-                verdict = "caught" if outcome.caught else "SURVIVED"
-                print(f"{verdict:8}  {mutant.place}  {outcome.seconds:.0f} s  {outcome.how if outcome.caught else ''}")
+                how = outcome.how if outcome.caught or outcome.unsure else ""
+                print(f"{outcome.verdict:8}  {mutant.place}  {outcome.seconds:.0f} s  {how}")
                 print(f"    - {mutant.was}\n    + {mutant.now}", flush=True)
                 survivors += not outcome.caught
     except Unfit as error:
