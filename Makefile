@@ -22,6 +22,9 @@ JAVA_ADAPTERS := tests/contract/java
 ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Whatever this machine is used to, modules are compiled once and kept. Else each of hundreds of processes compiles them, and
+# each worker of pytest all tests as well.
+unexport PYTHONDONTWRITEBYTECODE
 export UV_PYTHON_DOWNLOADS := never
 export UV_HTTP_TIMEOUT ?= 180
 # Node.js brings its own certificates; behind a proxy of a company the system's are needed as well.

@@ -29,6 +29,7 @@ from penstock.server import Server
 from penstock.services.errors import StartError
 from penstock.services.journal import drop_expired, open_journal, past_retention
 from tests.adapters.stage import SetServer
+from tests.support.effort import tries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -247,7 +248,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=20)
+@settings(max_examples=tries(20))
 def test_what_is_published_is_what_the_journal_holds(steps: list[tuple[str, str, str, Any] | None]) -> None:
     adapters = {name: Noted() for name in ADAPTERS}
     expected: dict[str, list[Record]] = defaultdict(list)

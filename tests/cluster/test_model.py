@@ -19,6 +19,7 @@ from penstock.kernel.ports import Customizer, Event, ItemGrant, Selector, Value
 from penstock.testing import Peer
 from tests.cluster.judging import Entry, Story, Wish, judge
 from tests.cluster.plant import EdgeNode, Plant
+from tests.support.effort import tries
 
 pytestmark = pytest.mark.timeout(3_600)
 
@@ -403,7 +404,7 @@ class Cluster(RuleBasedStateMachine):
 
 
 TestCluster = Cluster.TestCase
-TestCluster.settings = settings(stateful_step_count=40, max_examples=max(50, settings().max_examples // 2))
+TestCluster.settings = settings(stateful_step_count=40, max_examples=max(tries(50), settings().max_examples // 2))
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -20,13 +20,14 @@ from penstock.wire.tlex.monitor import decode_monitor_payload
 from penstock.wire.tlex.vocabulary import SessionType
 from tests.exchange.nodes import NodesWorld
 from tests.exchange.world import BROKER, MONITOR, MULTIPLEX, SINGLEPLEX, TLC, Peer, named, plain
+from tests.support.effort import tries
 
 pytestmark = pytest.mark.timeout(300)
 
 NODES = "xyz"
 IDENTIFIERS = [f"NLZH{number:04}" for number in range(6)]
 ACCOUNTS = ["one", "two"]
-STEPS = 20_000 if os.environ.get("PENSTOCK_PROFILE") == "long" else 1_000
+STEPS = 20_000 if os.environ.get("PENSTOCK_PROFILE") == "long" else tries(1_000)
 
 
 @dataclass(eq=False)

@@ -22,9 +22,10 @@ from penstock.journal.unfinished import UNFINISHED_NAME
 from penstock.journal.verification import verify
 from penstock.testing.disk import FakeDisk, Operation, PowerCut
 from tests.journal.world import Row, Scribe, columns, rows, some_columns
+from tests.support.effort import tries
 
 LONG = os.environ.get("PENSTOCK_PROFILE") == "long"
-CRASHES = 600 if LONG else 120
+CRASHES = 600 if LONG else tries(120)
 LIVES = 4
 SEGMENT_BYTES = 14_000
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from penstock.kernel.item import Item, Mode
 from penstock.kernel.ports import Customizer, Event, ItemGrant, Value
 from penstock.testing import Harness, MemoryChannel, Model, Peer, TruthSource
+from tests.support.effort import tries
 
 BOUND = [Mode.MERGE, Mode.DISTINCT, Mode.COMMAND]
 FIELDS = "x y key command"
@@ -136,7 +137,7 @@ STEPS = st.one_of(
 
 
 @pytest.mark.parametrize("mode", BOUND)
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(steps=st.lists(STEPS, max_size=25), ends_snapshot=st.booleans(), customizer=st.sampled_from(CUSTOMIZERS[1:]))
 def test_a_client_sees_what_its_customizer_makes_of_the_item_and_others_what_there_is(
     mode: Mode, steps: list[tuple[object, ...]], ends_snapshot: bool, customizer: Customizer

@@ -18,6 +18,7 @@ from penstock.kernel.session import Binding, Session
 from penstock.kernel.stream import Share, Stream
 from penstock.kernel.table import TableLane
 from penstock.testing import Harness, MemoryChannel
+from tests.support.effort import tries
 
 QUIET = Binding(send_sync=False, keepalive_millis=30_000)
 LIMIT = 100_000
@@ -159,7 +160,7 @@ class World:
 
 
 @given(STEPS, st.sampled_from([0, 2_000, 20_000]))
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 def test_what_is_counted_is_what_there_is(steps: list[tuple[str, int, int]], limit: int) -> None:
     world = World(limit)
     world.check()

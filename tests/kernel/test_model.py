@@ -22,6 +22,7 @@ from penstock.kernel.limits import SessionLimits
 from penstock.kernel.ports import Customizer, Event, Value
 from penstock.testing import Harness, Model, Peer, Setting, TruthSource
 from penstock.testing.meter import judge_bandwidth, judge_pace, paced
+from tests.support.effort import tries
 
 pytestmark = pytest.mark.timeout(3_600)
 
@@ -449,7 +450,7 @@ class Fleet(RuleBasedStateMachine):
 
 
 TestFleet = Fleet.TestCase
-TestFleet.settings = settings(stateful_step_count=40, max_examples=max(150, settings().max_examples))
+TestFleet.settings = settings(stateful_step_count=40, max_examples=max(tries(150), settings().max_examples))
 
 
 @pytest.fixture(autouse=True, scope="module")

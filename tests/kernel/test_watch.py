@@ -14,6 +14,7 @@ from penstock.kernel.ports import Event, ItemGrant, State
 from penstock.kernel.watch import ItemWatch
 from penstock.testing import Harness, Peer, TruthSource
 from penstock.testing.hands import HandSource
+from tests.support.effort import tries
 
 WATCHABLE = [Mode.MERGE, Mode.DISTINCT]
 
@@ -175,7 +176,7 @@ class Pair:
 
 
 @pytest.mark.parametrize("mode", WATCHABLE)
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 @given(steps=st.lists(STEPS, max_size=30), unended=st.booleans())
 def test_a_watch_sees_what_a_subscription_without_snapshot_is_sent(
     mode: Mode, steps: list[tuple[str, str, Event]], unended: bool

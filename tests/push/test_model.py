@@ -40,6 +40,7 @@ from penstock.push.requests import Activation, Keep, Reconfiguration
 from penstock.push.sending import Outcome, Sender
 from penstock.push.settings import ApplicationSettings, PushSettings
 from tests.push.model import Model, ModelFired
+from tests.support.effort import tries
 
 APP = (Platform.WEB, "site")
 SETTINGS = PushSettings(
@@ -469,5 +470,5 @@ class PushMachine(RuleBasedStateMachine):
 
 TestPush = PushMachine.TestCase
 TestPush.settings = hypothesis_settings(
-    max_examples=max(100, hypothesis_settings().max_examples), stateful_step_count=50, deadline=None
+    max_examples=max(tries(100), hypothesis_settings().max_examples), stateful_step_count=50, deadline=None
 )

@@ -12,6 +12,7 @@ from penstock.store import schema
 from penstock.store.errors import Ousted
 from penstock.store.hub_lease import HubHolder, HubLease, hub_holder
 from penstock.store.store import Store
+from tests.support.effort import tries
 
 MILLIS = 10_000
 
@@ -140,7 +141,7 @@ def test_of_many_that_take_it_at_once_one_has_it(url: str) -> None:
         store.close()
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(
     st.lists(
         st.tuples(st.sampled_from(["take", "renew", "give up", "wait"]), st.integers(0, 2), st.floats(0, 12)),

@@ -15,6 +15,7 @@ from penstock.twins.names import TwinNames
 from penstock.twins.record import Record
 from penstock.twins.twin import change_of
 from penstock.wire.ditto.kinds import EntityGroup
+from tests.support.effort import tries
 from tests.twins.world import OUTSIDER, POLICY, POLICY_DOCUMENT, World, command, policy_command
 
 KEYS = st.sampled_from(["a", "b", "c"])
@@ -258,5 +259,5 @@ class Twins(RuleBasedStateMachine):
 
 TestTwins = Twins.TestCase
 TestTwins.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=tries(40), stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

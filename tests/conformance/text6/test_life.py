@@ -15,6 +15,7 @@ from penstock.wire.text6.values import decode_values
 from tests.conformance.conftest import MovableClock
 from tests.conformance.text6.phrases import OK, SYNC_ERROR, Device, creation
 from tests.support.background import BackgroundServer
+from tests.support.effort import tries
 from tests.support.raw import TIMEOUT, Exchange, params
 
 FIELDS = ("x", "y", "z")
@@ -89,7 +90,7 @@ def test_a_client_of_each_protocol_sees_the_same_values(server: BackgroundServer
     """For any events, in every mode without keys; both clients subscribe before the first event."""
 
     @given(st.sampled_from(("RAW", "MERGE", "DISTINCT")), st.lists(EVENTS, min_size=1, max_size=12))
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=tries(60), deadline=None)
     def check(mode: str, events: list[dict[str, str | None]]) -> None:
         item = f"same{next(_items)}"
         older, newer = both(server, device, item, mode, events)

@@ -19,6 +19,7 @@ from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter, Reason, 
 from penstock.adapters.session_calls import MAX_CALLS
 from penstock.kernel.ports import SessionFacts, SubscriptionFacts
 from tests.adapters.stage import SetServer
+from tests.support.effort import tries
 from tests.support.raw import Socket, params
 
 # Few, so that requests meet; and more than the limits of the server at a time.
@@ -179,7 +180,7 @@ def answers_of(socket: Socket, count: int) -> list[str]:
 
 
 @given(st.lists(steps, min_size=1, max_size=40), st.integers(1, 10), st.booleans())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_requests_side_by_side_are_answered_as_if_they_came_one_by_one(
     place: tuple[SetServer, Delays], moves: list[tuple[str, int]], batch: int, at_once: bool
 ) -> None:

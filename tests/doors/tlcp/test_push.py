@@ -17,6 +17,7 @@ from penstock.push.refusals import PushReason, PushRefusal
 from penstock.wire.tlcp.version import SUPPORTED, Version
 from tests.support.background import BackgroundServer
 from tests.support.desk import DATA_ADAPTER, MemoryDesk
+from tests.support.effort import tries
 from tests.support.push_lines import push
 from tests.support.raw import CID, Exchange, Http, Socket, Stream, params, tags
 from tests.support.witness import ErrorLog
@@ -315,7 +316,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_requests_sent_at_once_have_the_answers_of_those_sent_one_by_one(
     server: BackgroundServer, exchange: Exchange, steps: list[Step]
 ) -> None:

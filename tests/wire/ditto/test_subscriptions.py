@@ -27,6 +27,7 @@ from penstock.wire.ditto.subscriptions import (
     Subscriptions,
 )
 from penstock.wire.ditto.topic import Criterion, Topic, thing_topic
+from tests.support.effort import tries
 
 THING = thing_topic("a", "b", Criterion.STREAMING, "subscribeForPersistedEvents")
 OTHER = thing_topic("c", "d", Criterion.STREAMING, "request")
@@ -381,5 +382,5 @@ class SubscriptionsAgainstModel(RuleBasedStateMachine):
             assert not alive or (deadline is not None and deadline <= min(alive))
 
 
-SubscriptionsAgainstModel.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+SubscriptionsAgainstModel.TestCase.settings = settings(max_examples=tries(80), stateful_step_count=40, deadline=None)
 TestSubscriptionsAgainstModel = SubscriptionsAgainstModel.TestCase

@@ -30,6 +30,7 @@ from penstock.wire.ditto.twin import (
     parse_command,
     retrieved,
 )
+from tests.support.effort import tries
 
 from .values import TEXT, VALUES
 
@@ -182,7 +183,7 @@ SHAPES: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(st.sampled_from(COMMANDS), st.sampled_from(["a/b/things/twin", "a/b/policies", "//things/twin"]), PATHS, SHAPES)
 def test_any_value_at_any_path_is_a_command_or_error_400(action: str, entity: str, path: str, value: Any) -> None:
     status = 0

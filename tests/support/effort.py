@@ -1,0 +1,12 @@
+"""How much a test tries that has a number of its own; for all others the profile says it (tests/conftest.py)."""
+
+from __future__ import annotations
+
+import os
+
+IS_FAST = os.environ.get("PENSTOCK_PROFILE") == "fast"
+
+
+def tries(count: int) -> int:
+    """A fifth of it in `make test-fast`, as for those that leave the number to the profile."""
+    return max(1, count // 5) if IS_FAST else count
