@@ -322,7 +322,7 @@ def test_an_account_is_read_again(google: Google, account_file: Path) -> None:
         ("[]", "has no text 'client_email'"),
         (account(1, private_key=""), "has no text 'private_key'"),
         (account(1, private_key="secret"), "has no private key in PEM form"),
-        (account(1, private_key=pem(ec.generate_private_key(ec.SECP256R1())).decode()), "is no RSA key"),
+        (account(1, private_key=pem(ec.generate_private_key(ec.SECP256R1())).decode()), "is not an RSA key"),
         (account(1, project_id=17), "has no text 'project_id'"),
         (account(1, token_uri="http://localhost/secret"), "'token_uri' of .* does not begin with https://"),
     ],

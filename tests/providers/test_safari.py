@@ -134,7 +134,7 @@ def test_other_paths_are_not_found(service: SafariService, path: str) -> None:
 @pytest.mark.parametrize(
     ("contents", "text"),
     [
-        (b"nonsense", "no zip file"),
+        (b"nonsense", "not a zip file"),
         (package("web.other"), "is not 'web.com.mydomain.myotherapp'"),
         (package(17), "is not 'web.com.mydomain.myotherapp'"),
         (package(without="website.json"), "it has no website.json"),

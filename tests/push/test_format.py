@@ -80,7 +80,7 @@ def test_the_provider_may_leave_out_what_it_does_not_know_and_sees_indexed_argum
 
 
 def test_a_format_of_which_the_provider_leaves_nothing_is_empty() -> None:
-    with pytest.raises(PushRefusal, match="nothing that the platform knows") as refusal:
+    with pytest.raises(PushRefusal, match="no member that the platform knows") as refusal:
         Format.parse('{"a": 1}', 1, lambda structure: {})
     assert refusal.value.reason is PushReason.FORMAT_EMPTY
 
@@ -102,8 +102,8 @@ NOT_JSON = "the notification format is not valid: "
         ('{"a":1} x', PushReason.FORMAT_NOT_JSON, NOT_JSON + "Extra data at character 9"),
         ("[1]", PushReason.FORMAT_NOT_JSON, NOT_JSON + "it must be an object, such as {…}"),
         ('"text"', PushReason.FORMAT_NOT_JSON, NOT_JSON + "it must be an object, such as {…}"),
-        ('{"a":NaN}', PushReason.FORMAT_NOT_JSON, NOT_JSON + "NaN is no number of JSON"),
-        ('{"a":-Infinity}', PushReason.FORMAT_NOT_JSON, NOT_JSON + "-Infinity is no number of JSON"),
+        ('{"a":NaN}', PushReason.FORMAT_NOT_JSON, NOT_JSON + "NaN is not a number in JSON"),
+        ('{"a":-Infinity}', PushReason.FORMAT_NOT_JSON, NOT_JSON + "-Infinity is not a number in JSON"),
         ('{"a":1e400}', PushReason.FORMAT_NOT_JSON, NOT_JSON + "the number 1e400 is too large"),
         (
             '{"a":' + "9" * 5_000 + "}",
@@ -130,7 +130,7 @@ NOT_JSON = "the notification format is not valid: "
         (
             '{"a":{"b":["x","${c}"]}}',
             PushReason.ARGUMENT,
-            "notification format, /a/b/1, character 1: the name 'c' is no field of the subscription",
+            "notification format, /a/b/1, character 1: the name 'c' is not a field of the subscription",
         ),
         (
             '{"a":"x $[3]"}',

@@ -197,7 +197,7 @@ def test_one_that_is_too_large_is_dropped_before_it_is_sent() -> None:
     fits, large = world.make(payload="é" * 25), world.make(payload="é" * 26, lasting=True)
     outcome = world.put(fits, large)
     assert losses(outcome) == [(large.id, Loss.TOO_LARGE)]
-    assert outcome.lost[0].reason == "it has 52 bytes; 50 are possible"
+    assert outcome.lost[0].reason == "it has 52 bytes; 50 are allowed"
     assert outcome.changes == (DropNotification(large.id),)
     assert (world.due(), world.sender.waiting_count) == ([fits], 1)
 

@@ -69,14 +69,14 @@ def test_forms_of_headers(name: str, value: str, expected: list[tuple[str | None
 @pytest.mark.parametrize(
     ("name", "value", "reason"),
     [
-        (X_FORWARDED_FOR, "localhost", "'localhost' is no address"),
-        (X_FORWARDED_FOR, "192.0.2", "'192.0.2' is no address"),
-        (X_FORWARDED_FOR, "192.0.2.7:x", "is no address"),
-        (X_FORWARDED_FOR, "192.0.2.7:65536", "is no address"),
-        (X_FORWARDED_FOR, "[2001:db8::7", "is no address"),
-        (X_FORWARDED_FOR, "[2001:db8::7]4711", "is no address"),
-        (X_FORWARDED_FOR, "fe80::1%eth0", "is no address"),
-        (X_FORWARDED_FOR, "<script>", "'<script>' is no address"),
+        (X_FORWARDED_FOR, "localhost", "'localhost' is not an address"),
+        (X_FORWARDED_FOR, "192.0.2", "'192.0.2' is not an address"),
+        (X_FORWARDED_FOR, "192.0.2.7:x", "is not an address"),
+        (X_FORWARDED_FOR, "192.0.2.7:65536", "is not an address"),
+        (X_FORWARDED_FOR, "[2001:db8::7", "is not an address"),
+        (X_FORWARDED_FOR, "[2001:db8::7]4711", "is not an address"),
+        (X_FORWARDED_FOR, "fe80::1%eth0", "is not an address"),
+        (X_FORWARDED_FOR, "<script>", "'<script>' is not an address"),
         (FORWARDED, "192.0.2.7", "it is not a list of pairs such as for=192.0.2.7"),
         (FORWARDED, "for=[2001:db8::7]", "it is not a list of pairs"),
         (FORWARDED, "for=2001:db8::7", "it is not a list of pairs"),
@@ -84,7 +84,7 @@ def test_forms_of_headers(name: str, value: str, expected: list[tuple[str | None
         (FORWARDED, 'for=", for=192.0.2.7', "it is not a list of pairs"),
         (FORWARDED, 'for=", for="[2001:db8::7]"', "it is not a list of pairs"),
         (FORWARDED, "for=192.0.2.7;for=192.0.2.8", "it has two pairs with for= where one is expected"),
-        (FORWARDED, 'for=""', "'' is no address"),
+        (FORWARDED, 'for=""', "'' is not an address"),
     ],
 )
 def test_what_cannot_be_understood_is_refused(name: str, value: str, reason: str) -> None:

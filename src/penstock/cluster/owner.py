@@ -305,7 +305,7 @@ class ItemOwner:
         try:
             mode = Mode(interest.mode)
         except ValueError:
-            self._refuse(edge, interest, Reason.MODE, f"{interest.mode} is no mode")
+            self._refuse(edge, interest, Reason.MODE, f"{interest.mode} is not a mode")
             return
         if wanted is not None and wanted.key != key:
             self._drop(edge, ticket)

@@ -71,7 +71,7 @@ class ServiceAccount:
                 raise ProviderError(f"{path} has no text {name!r}; expected the file of a service account")
         key = parse_private_key(values["private_key"].encode(), f"'private_key' of {path}")
         if not isinstance(key, RSAPrivateKey):
-            raise ProviderError(f"'private_key' of {path} is no RSA key")
+            raise ProviderError(f"'private_key' of {path} is not an RSA key")
         try:
             Origin.parse(values["token_uri"])
         except ValueError as error:

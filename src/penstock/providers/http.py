@@ -45,7 +45,7 @@ class Origin:
             parts = urlsplit(address)
             host, port = parts.hostname, parts.port
         except ValueError:
-            raise ValueError("it is no address") from None
+            raise ValueError("it is not a valid address") from None
         if parts.scheme != "https":
             raise ValueError("it does not begin with https://")
         if not host or "@" in parts.netloc:

@@ -35,7 +35,7 @@ class LogProvider:
 
     def check_format(self, structure: dict[str, Any]) -> dict[str, Any]:
         if not structure:
-            raise PushRefusal(PushReason.FORMAT_EMPTY, "The notification format has nothing in it")
+            raise PushRefusal(PushReason.FORMAT_EMPTY, "The notification format is empty")
         return structure
 
     async def send(self, token: str, notification: Notification, now: float) -> Handover:

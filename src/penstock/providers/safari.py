@@ -106,10 +106,10 @@ def read_package(path: str, site: str) -> bytes:
             names = set(package.namelist())
             website: Any = json.loads(package.read("website.json")) if "website.json" in names else {}
     except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, RuntimeError, NotImplementedError, RecursionError):
-        raise ProviderError(f"{path} is no zip file with a website.json that can be read") from None
+        raise ProviderError(f"{path} is not a zip file with a readable website.json") from None
     missing = [name for name in ("website.json", "manifest.json", "signature") if name not in names]
     if missing:
-        raise ProviderError(f"{path} is no push package: it has no {', '.join(missing)}")
+        raise ProviderError(f"{path} is not a push package: it has no {', '.join(missing)}")
     if not isinstance(website, dict) or website.get("websitePushID") != site:
         raise ProviderError(f"the websitePushID in website.json of {path} is not {site!r}")
     return contents

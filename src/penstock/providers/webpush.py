@@ -92,7 +92,7 @@ class WebPushProvider:
 
     def check_format(self, structure: dict[str, Any]) -> dict[str, Any]:
         if not structure:
-            raise PushRefusal(PushReason.FORMAT_EMPTY, "The notification format has nothing in it")
+            raise PushRefusal(PushReason.FORMAT_EMPTY, "The notification format is empty")
         # All of it is for the page's service worker.
         return structure
 
@@ -152,13 +152,13 @@ class WebPushProvider:
         try:
             key = read_point(_bytes(keys.get("p256dh")))
         except ValueError:
-            raise _wrong('"p256dh" in "keys" is no public key (65 bytes as base64url)') from None
+            raise _wrong('"p256dh" in "keys" is not a public key (65 bytes as base64url)') from None
         try:
             secret = _bytes(keys.get("auth"))
         except ValueError:
             secret = b""
         if len(secret) != SECRET_LENGTH:
-            raise _wrong(f'"auth" in "keys" is no secret ({SECRET_LENGTH} bytes as base64url)')
+            raise _wrong(f'"auth" in "keys" is not a secret ({SECRET_LENGTH} bytes as base64url)')
         return Browser(origin, path, key, secret)
 
     def _is_allowed(self, origin: Origin) -> bool:

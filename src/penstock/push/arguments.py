@@ -39,7 +39,7 @@ def convert(text: str, positions: Mapping[str, int], field_count: int) -> str:
             return f"$[{_in_range(_index(match), field_count, match.start())}]"
         name = _name(match)
         if name not in positions:
-            raise _wrong(match.start(), f"the name {_short(name)} is no field of the subscription")
+            raise _wrong(match.start(), f"the name {_short(name)} is not a field of the subscription")
         return f"$[{_in_range(positions[name], field_count, match.start())}]"
 
     return _ARGUMENT.sub(indexed, text)
@@ -52,7 +52,7 @@ def split(text: str, field_count: int) -> tuple[list[str], list[int]]:
     end = 0
     for match in _ARGUMENT.finditer(text):
         if match[1] is not None:
-            raise _wrong(match.start(), f"the name {_short(_name(match))} is no field of the subscription")
+            raise _wrong(match.start(), f"the name {_short(_name(match))} is not a field of the subscription")
         fields.append(_in_range(_index(match), field_count, match.start()) - 1)
         pieces.append(text[end : match.start()])
         end = match.end()
@@ -81,7 +81,7 @@ def _index(match: re.Match[str]) -> int:
         raise _wrong(match.start(), "an indexed argument begins with $[ and has no closing ]")
     digits = match[3]
     if not (digits.isascii() and digits.isdigit()):
-        raise _wrong(match.start(), f"the index {_short(digits)} is no whole number; write $[1] for the first field")
+        raise _wrong(match.start(), f"the index {_short(digits)} is not a whole number; write $[1] for the first field")
     if len(digits) > _MAX_DIGITS:
         raise _wrong(match.start(), f"the index has {len(digits)} digits; {_MAX_DIGITS} are allowed")
     return int(digits)

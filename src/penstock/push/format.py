@@ -68,7 +68,7 @@ class Format:
         if check is not None:
             structure = check(structure)
         if not structure:
-            raise PushRefusal(PushReason.FORMAT_EMPTY, "the notification format has nothing that the platform knows")
+            raise PushRefusal(PushReason.FORMAT_EMPTY, "the notification format has no member that the platform knows")
         return cls(structure, field_count)
 
     def fill(self, values: Sequence[str | None], badge: int) -> str:
@@ -185,7 +185,7 @@ def _members(pairs: list[tuple[str, Any]]) -> Structure:
 
 
 def _no_constant(name: str) -> Any:
-    raise _not_json(f"{name} is no number of JSON")
+    raise _not_json(f"{name} is not a number in JSON")
 
 
 def _number(text: str) -> float:

@@ -172,7 +172,7 @@ class Registry:
                 PushReason.APPLICATION, f"there is no application {key.application!r} of {key.platform.value} here"
             )
         if not key.token:
-            raise PushRefusal(PushReason.TOKEN, "the device's token is empty; it is the one that the platform gave it")
+            raise PushRefusal(PushReason.TOKEN, "the device's token is empty; expected the one issued by its platform")
         check_length("device's token", key.token, self.settings.max_token_length)
 
     def _registered(self, device: Device | None, key: DeviceKey, now: int) -> Decision[Device]:
@@ -417,13 +417,13 @@ class Registry:
 def check_mode(mode: str) -> None:
     """Raise PushRefusal for one that push notifications do not have."""
     if mode not in MODES:
-        raise PushRefusal(PushReason.MODE, f"the mode {mode!r} is not possible here; it must be {' or '.join(MODES)}")
+        raise PushRefusal(PushReason.MODE, f"the mode {mode!r} is not allowed; it must be {' or '.join(MODES)}")
 
 
 def check_length(name: str, value: str, most: int) -> None:
     """Raise PushRefusal for a text that is too long."""
     if len(value) > most:
-        raise PushRefusal(PushReason.TOO_LONG, f"the {name} has {len(value)} characters; {most} are possible")
+        raise PushRefusal(PushReason.TOO_LONG, f"the {name} has {len(value)} characters; {most} are allowed")
 
 
 def base_parameters(flow: Flow, trigger: str | None) -> tuple[str | None, ...]:

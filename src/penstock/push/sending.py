@@ -219,7 +219,7 @@ class Sender:
         size = len(notification.payload.encode())
         if application is not None and size > application.max_payload:
             most = application.max_payload
-            self._lose(notification, Loss.TOO_LARGE, f"it has {size} bytes; {most} are possible", tally)
+            self._lose(notification, Loss.TOO_LARGE, f"it has {size} bytes; {most} are allowed", tally)
             return
         line = self._lines.get(device.id)
         if line is None:

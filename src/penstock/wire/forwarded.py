@@ -90,4 +90,4 @@ def _port(text: str) -> int:
 
 
 def _no_address(text: str) -> ForwardedError:
-    return ForwardedError(f"{text[:50]!r} is no address")
+    return ForwardedError(f"{text[:50]!r} is not an address")

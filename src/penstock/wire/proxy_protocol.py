@@ -133,7 +133,7 @@ def _address_text(family: str, text: str) -> str:
     try:
         return ipv4_text(text) if family == "TCP4" else ipv6_text(text)
     except ValueError:
-        raise ProxyError(f"the PROXY line has {text[:50]!r}, which is no address of {family}") from None
+        raise ProxyError(f"the PROXY line has {text[:50]!r}, which is not an address of {family}") from None
 
 
 def _port(text: str) -> int:

@@ -180,7 +180,7 @@ TRAVERSALS = [
 def test_a_path_that_leads_out_is_refused(http: Http, path: str) -> None:
     status, text = get(http, path)
     assert status == 400
-    assert text.endswith(b" is no path to a page\n")
+    assert text.endswith(b" is not a path to a page\n")
     # The connection goes on.
     assert get(http, "/digits.txt") == (200, b"0123456789")
 

@@ -139,8 +139,8 @@ def test_a_header_of_a_stranger_is_refused_and_nothing_else_of_it(
 @pytest.mark.parametrize(
     ("listener", "headers", "text"),
     [
-        ("stream", {"X-Forwarded-For": "somewhere"}, "X-Forwarded-For: 'somewhere' is no address\n"),
-        ("stream", {"X-Forwarded-For": f"{CLIENT}, <b>, 10.1.2.3"}, "X-Forwarded-For: '<b>' is no address\n"),
+        ("stream", {"X-Forwarded-For": "somewhere"}, "X-Forwarded-For: 'somewhere' is not an address\n"),
+        ("stream", {"X-Forwarded-For": f"{CLIENT}, <b>, 10.1.2.3"}, "X-Forwarded-For: '<b>' is not an address\n"),
         ("standard", {"Forwarded": CLIENT}, "Forwarded: it is not a list of pairs such as for=192.0.2.7\n"),
     ],
 )

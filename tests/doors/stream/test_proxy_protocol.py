@@ -142,7 +142,7 @@ def answer(exchange: Exchange) -> tuple[int, str]:
     ("header", "text"),
     [
         (b"GET / HTTP/1.1\r\nHost: h\r\n\r\n", "The connection does not begin with a PROXY header\n"),
-        (b"PROXY TCP4 1.2.3.4 here 1 1\r\n", "The PROXY line has 'here', which is no address of TCP4\n"),
+        (b"PROXY TCP4 1.2.3.4 here 1 1\r\n", "The PROXY line has 'here', which is not an address of TCP4\n"),
         (b"PROXY " + b"x" * 200, "The PROXY line is longer than 107 bytes\n"),
     ],
 )

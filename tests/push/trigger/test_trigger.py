@@ -70,9 +70,9 @@ ADVICE = "; Double.parseDouble(…) makes a number of a String"
         ("$[1].equals(“a”)", 13, "the character '“' has no meaning here"),
         ('$[1].equals("a)', 13, "a String has no closing quote on its line"),
         ("'ab' == 'a'", 1, "a char must be one character between single quotes; write double quotes for a String"),
-        ("'😀' == 'a'", 1, "'😀' is no char, which has 16 bits; write double quotes for a String"),
+        ("'😀' == 'a'", 1, "'😀' is not a char, which has 16 bits; use double quotes for a String"),
         ("$ > 1", 1, "a $ must begin an argument such as $[1]"),
-        ('$[1].equals("\\q")', 14, "\\q is no escape of Java; write \\\\ for the backslash"),
+        ('$[1].equals("\\q")', 14, "\\q is not an escape sequence of Java; write \\\\ for a backslash"),
         ('"a $[1]".isEmpty()', 1, 'an argument inside quotes is not replaced; write "…" + $[1]'),
         ("1 // 2", 3, "comments are not supported"),
         ("true /* x */", 6, "comments are not supported"),
@@ -82,10 +82,10 @@ ADVICE = "; Double.parseDouble(…) makes a number of a String"
         ("true;", 5, "the sign ; is not supported: a trigger is one expression and has no ;"),
         ("1 >> 2 == 0", 3, "the sign >> is not supported"),
         # Numbers.
-        ("12abc > 1", 1, "12 is no number"),
-        ("1_ > 1", 1, "1_ is no number"),
-        ("09 > 1", 1, "09 is no number"),
-        ("0b12 > 1", 1, "0b12 is no number"),
+        ("12abc > 1", 1, "12 is not a number"),
+        ("1_ > 1", 1, "1_ is not a number"),
+        ("09 > 1", 1, "09 is not a number"),
+        ("0b12 > 1", 1, "0b12 is not a number"),
         ("2147483648 > 1", 1, "2147483648 is beyond the largest number of its type"),
         ("2147483649 > 1", 1, "2147483649 is larger than 2147483647; write an L behind it for a long"),
         ("9223372036854775809L > 1", 1, "9223372036854775809L is larger than 9223372036854775807"),
@@ -93,7 +93,7 @@ ADVICE = "; Double.parseDouble(…) makes a number of a String"
         ("1e400 > 1", 1, "1e400 is too large for a double"),
         ("1e-400 < 1", 1, "1e-400 is too small for a double"),
         ("1e39f > 1", 1, "1e39f is too large for a float"),
-        ("9" * 5_000 + " > 1", 1, "9" * 40 + "… is no number"),
+        ("9" * 5_000 + " > 1", 1, "9" * 40 + "… is not a number"),
         # The grammar.
         ("(true", 6, "the end is there instead of )"),
         ("((", 3, "the end is there instead of a value"),
@@ -180,8 +180,8 @@ def test_what_is_no_trigger_is_refused_with_place_and_reason(text: str, place: i
     ("text", "said"),
     [
         ("$[3].isEmpty()", "trigger, character 1: the index 3 is out of range; the subscription's fields are 1 to 2"),
-        ("${a}.isEmpty()", "trigger, character 1: the name 'a' is no field of the subscription"),
-        ("1 > $[x]", "trigger, character 5: the index 'x' is no whole number; write $[1] for the first field"),
+        ("${a}.isEmpty()", "trigger, character 1: the name 'a' is not a field of the subscription"),
+        ("1 > $[x]", "trigger, character 5: the index 'x' is not a whole number; write $[1] for the first field"),
     ],
 )
 def test_a_wrong_argument_is_a_reason_of_its_own(text: str, said: str) -> None:

@@ -45,7 +45,7 @@ def test_a_device_that_cannot_be_is_refused(server: PushServer, changed: dict[st
         ("Double.parseDouble(${x})", "44", "a trigger must be a boolean; this is a double"),
         ("$[1] > 1", "44", "character 6"),
         ("$[3].isEmpty()", "47", "the index 3 is out of range"),
-        ("true" * 10_000, "49", "40000 characters; 4096 are possible"),
+        ("true" * 10_000, "49", "40000 characters; 4096 are allowed"),
         ("(" * 2_000 + "true" + ")" * 2_000, "44", "PN_trigger"),
     ],
 )

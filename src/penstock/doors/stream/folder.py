@@ -87,7 +87,7 @@ class Folder:
         parts = path[len(self._begin) :].split("/")
         for part in parts:
             if part in (".", "..") or "\\" in part or "\0" in part:
-                raise Trespass(400, f"{path} is no path to a page")
+                raise Trespass(400, f"{path} is not a path to a page")
         if "" in parts[:-1] or any(part.startswith(".") and part != WELL_KNOWN for part in parts):
             raise _nothing(path)
         return parts

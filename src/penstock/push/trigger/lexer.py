@@ -104,7 +104,7 @@ def _token(match: re.Match[str], whole: str) -> Lexeme:
             return Lexeme(LexemeKind.FIELD, text, place, int(text[2:-1]))
         case "number":
             if whole[match.end() : match.end() + 1].isalnum() or text.rstrip("lLfFdD").endswith("_"):
-                raise Wrong(place, f"{_short(text)} is no number")
+                raise Wrong(place, f"{_short(text)} is not a number")
             return _number(text, place)
         case "name":
             return Lexeme(LexemeKind.NAME, text, place)
@@ -113,7 +113,7 @@ def _token(match: re.Match[str], whole: str) -> Lexeme:
         case "char":
             value = _unescaped(text[1:-1], place)
             if len(value) != 1:
-                raise Wrong(place, f"{_short(text)} is no char, which has 16 bits; write double quotes for a String")
+                raise Wrong(place, f"{_short(text)} is not a char, which has 16 bits; use double quotes for a String")
             return Lexeme(LexemeKind.CHAR, text, place, ord(value))
     if text not in _SIGNS:
         advice = _INSTEAD.get(text)
@@ -136,7 +136,8 @@ def _unescaped(inner: str, place: int) -> str:
         if match[2] is not None:
             return chr(int(match[2], 8))
         if match[3] not in _ESCAPED:
-            raise Wrong(place + 1 + match.start(), f"\\{match[3]} is no escape of Java; write \\\\ for the backslash")
+            text = f"\\{match[3]} is not an escape sequence of Java; write \\\\ for a backslash"
+            raise Wrong(place + 1 + match.start(), text)
         return _ESCAPED[match[3]]
 
     return in_units(_ESCAPE.sub(character, inner))
@@ -158,7 +159,7 @@ def _number(text: str, place: int) -> Lexeme:
             raise ValueError
         value = int(digits, 8) if base == 8 else int(digits, 0)
     except ValueError:
-        raise Wrong(place, f"{_short(text)} is no number") from None
+        raise Wrong(place, f"{_short(text)} is not a number") from None
     most = LONG_MAX if is_long else INT_MAX
     kind = LexemeKind.LONG if is_long else LexemeKind.INT
     if base == 10:
@@ -176,7 +177,7 @@ def _real(kind: LexemeKind, text: str, place: int, plain: str) -> Lexeme:
     try:
         value = (parse_float if kind is LexemeKind.FLOAT else parse_double)(plain)
     except NoResult:
-        raise Wrong(place, f"{_short(text)} is no number") from None
+        raise Wrong(place, f"{_short(text)} is not a number") from None
     if math.isinf(value):
         raise Wrong(place, f"{_short(text)} is too large for {kind.value}")
     if value == 0 and any(digit in "123456789" for digit in re.split("[eE]", plain)[0]):

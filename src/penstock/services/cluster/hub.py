@@ -149,7 +149,7 @@ class HubService(Service):
         self._timers[0] = asyncio.get_running_loop().call_later(BEAT, self._beat)
         self.owner.beat()
         for edge in self.roll.entries.keys() - self.owner.edges.keys():
-            log.warning("edge does not answer any more", edge=edge)
+            log.warning("edge does not answer", edge=edge)
             self._forget(edge)
 
     def _tick(self) -> None:
@@ -173,7 +173,7 @@ class HubService(Service):
 
     def lost(self, edge: str) -> None:
         if edge in self.roll.entries:
-            log.info("edge has gone", edge=edge)
+            log.info("edge disconnected", edge=edge)
             self.owner.lost(edge)
             self._forget(edge)
 
@@ -196,7 +196,7 @@ class HubService(Service):
             self._fabric.send(edge, encode(Welcome(VERSION, __version__, "", self.epoch, ())))
             return
         if edge not in self.roll.entries:
-            log.info("edge has come", edge=edge, release=hello.release)
+            log.info("edge connected", edge=edge, release=hello.release)
         self.roll.came(edge, hello)
         self.owner.greeted(edge, hello.run)
         self.guests.came(edge, hello.run)

@@ -105,7 +105,7 @@ class Agenda:
         if fired:
             notified = book.notify(fired)
             for subscription, reason in notified.unusable:
-                log.warning("a push subscription cannot notify", subscription=subscription.id, reason=reason)
+                log.warning("push subscription cannot send notifications", subscription=subscription.id, reason=reason)
             parts.append(PushPart(notified.changes, None, notified.passing, fired))
         return parts
 

@@ -66,7 +66,7 @@ class Desk:
     @property
     def _engine(self) -> PushEngine:
         if self.engine is None:
-            raise PushRefusal(PushReason.UNAVAILABLE, "push notifications are not served now")
+            raise PushRefusal(PushReason.UNAVAILABLE, "push notifications are not available now")
         return self.engine
 
     # -- what the adapter of devices looks at ---------------------------------------------------------------------
@@ -306,7 +306,7 @@ class Desk:
         wanted = dict.fromkeys(names)
         if len(wanted) > MAX_NAMES:
             raise PushRefusal(
-                PushReason.ARGUMENT, f"there are {len(wanted)} different named arguments; {MAX_NAMES} are possible"
+                PushReason.ARGUMENT, f"there are {len(wanted)} different named arguments; {MAX_NAMES} are allowed"
             )
         for name in wanted:
             try:

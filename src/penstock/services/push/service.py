@@ -170,7 +170,7 @@ class PushService(Service):
                 await asyncio.to_thread(provider.reload)
             except ProviderError as error:
                 log.error(
-                    "new credentials rejected, the old ones stay in force",
+                    "new credentials rejected, the old ones stay in use",
                     platform=platform.value,
                     application=application,
                     reason=str(error),
@@ -248,10 +248,10 @@ class PushService(Service):
                     gone = await engine.decide(found, decide)
                     count += len(gone)
                 except PushRefusal as refusal:
-                    log.warning("devices that nobody uses are not deleted", reason=refusal.text)
+                    log.warning("unused devices could not be deleted", reason=refusal.text)
             await asyncio.sleep(0)
         if count:
-            log.info("devices that nobody uses have been deleted", devices=count)
+            log.info("unused devices deleted", devices=count)
         return count
 
     # -- its part in the server -----------------------------------------------------------------------------------

@@ -251,7 +251,7 @@ def decode(payload: bytes) -> Message:
     try:
         return _DECODER.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FabricError(f"{len(payload)} bytes that are no message: {error}") from None
+        raise FabricError(f"{len(payload)} bytes that are not a message: {error}") from None
 
 
 def encode_happened(epoch: int, stream: int, sequence: int, happenings: Sequence[NewHappening]) -> bytes:
