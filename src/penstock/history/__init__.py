@@ -1,11 +1,18 @@
-"""History: one entity's events in order, each once, from the lake and the journal together, without a JVM.
+"""History: one entity's events in order, and typed tables of many, from the lake and the journal together. No JVM.
 
-`layout` says where the lake keeps what, `reader` reads. Writing the lake is the pipeline's business.
+`layout` says where the lake keeps what, `reader` reads one entity, `catalog` knows the tables, and `table` and
+`batches` here give their rows to DuckDB, polars and others. Writing the lake is the pipeline's business.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def lake_sequence(path: Path) -> int:
@@ -18,3 +25,67 @@ def lake_sequence(path: Path) -> int:
     from deltalake import DeltaTable
 
     return DeltaTable(str(path)).transaction_version(SEQUENCE) or 0
+
+
+def table(
+    name: str,
+    data_dir: str | Path | None = None,
+    *,
+    config: str | Path | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> pa.Table:
+    """A typed table, as of now, in the order in which the server received its events: an Arrow table.
+
+    `config` is the server's configuration file, which may declare tables; without it those are there that are not
+    declared. `since` and `until` bound the time of reception; both need their zone. Raises
+    `penstock.history.catalog.TableError` for a table that there is not.
+    """
+    return batches(name, data_dir, config=config, since=since, until=until).read_all().sort_by("sequence")
+
+
+def batches(
+    name: str,
+    data_dir: str | Path | None = None,
+    *,
+    config: str | Path | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> pa.RecordBatchReader:
+    """The same, one batch after another and in no order, for tables that are larger than memory."""
+    # Imported here: the server imports this package, and has no tables.
+    from dataclasses import replace
+
+    import pyarrow as pa
+
+    from penstock.config import load
+    from penstock.history.catalog import Catalog, TableError
+    from penstock.history.projection import projected
+    from penstock.history.scan import TableScan
+
+    given = load(
+        None if config is None else Path(config), {} if data_dir is None else {"server.data_dir": str(data_dir)}
+    ).config
+    directory = Path(given.server.data_dir)
+    if not (directory / "journal").is_dir() and not (directory / "lake").is_dir():
+        raise TableError(f"there is neither a journal nor a lake in {directory}; expected the server's data directory")
+    found = Catalog(given, directory).table(name)
+    selection = replace(found.selection, since=_micros("since", since), until=_micros("until", until))
+    scan = TableScan(directory / "journal", directory / "lake", selection)
+
+    def rows() -> Iterator[Any]:
+        for share in scan.plan():
+            yield from projected(found, scan.read(share))
+
+    return pa.RecordBatchReader.from_batches(found.schema, rows())
+
+
+def _micros(name: str, when: datetime | None) -> int | None:
+    if when is None:
+        return None
+    if when.tzinfo is None:
+        raise ValueError(f"{name} is {when.isoformat()}; a time needs its zone, such as UTC")
+    from datetime import UTC
+
+    delta = when - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds

@@ -1,7 +1,7 @@
-"""The Spark pipeline and its jobs: `[pipeline]`.
+"""The Spark pipeline, its jobs and typed tables: `[pipeline]`.
 
-Not here: the settings of each job, which the job checks itself (pipeline/jobs).
-Read next: docs/pipeline.md.
+Not here: the settings of each job, which the job checks itself (pipeline/jobs); whether tables make sense
+(history/catalog.py). Read next: docs/pipeline.md.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,44 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from penstock.config.schema.values import SECRET, Line, OptionalLine, about
+
+# Which ingest adapter, or which journaled one.
+Adapter = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^/\x00-\x1f\x7f]+/[^/\x00-\x1f\x7f]+\Z",
+        extra={"allowed": 'an adapter set and an adapter such as "PLANT/READINGS"'},
+    ),
+]
+
+
+class TableSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A typed table for SQL: some journaled items. Its schema is the adapter set, unless its name has one."""
+
+    adapter: Annotated[Adapter, about("The adapter whose journaled items it has.")]
+    item: Annotated[Line, about("Its items: a pattern with `*` and `?`; what stands for `{name}` is a column.")] = "*"
+    fields: Annotated[
+        Mapping[Line, Any],
+        Meta(extra={"allowed": "a table"}),
+        about(
+            'Columns and their types; `{ from = "FIELD", type = "double" }` if the field is called otherwise, or is'
+            " a JSON pointer. Without it, columns are inferred."
+        ),
+    ] = {}
+    time: Annotated[
+        OptionalLine, about("The field with the time of the event; empty = the time when the server received it.")
+    ] = ""
+    kinds: Annotated[
+        tuple[Line, ...],
+        Meta(extra={"allowed": "a list of kinds of records"}),
+        about("Kinds of records that are rows; empty = `update`, for payloads and things theirs."),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "fields", MappingProxyType(self.fields))
+
+    def __hash__(self) -> int:
+        return hash((self.adapter, self.item, self.time, self.kinds, *self.fields))
 
 
 class PipelineSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,11 +97,14 @@ class PipelineSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Meta(extra={"allowed": "a table of tables"}),
         about("Settings of jobs: a table for each, such as `[pipeline.jobs.candles]`."),
     ] = {}
+    tables: Mapping[Line, TableSection] = {}
 
     def __post_init__(self) -> None:
         force_setattr(self, "spark", MappingProxyType(self.spark))
         force_setattr(self, "jobs", MappingProxyType(self.jobs))
+        force_setattr(self, "tables", MappingProxyType(self.tables))
 
     def __hash__(self) -> int:
-        fixed = [getattr(self, name) for name in self.__struct_fields__ if name not in ("spark", "jobs")]
-        return hash((*fixed, *self.spark, *self.jobs))
+        tables = ("spark", "jobs", "tables")
+        fixed = [getattr(self, name) for name in self.__struct_fields__ if name not in tables]
+        return hash((*fixed, *self.spark, *self.jobs, *self.tables.items()))
