@@ -42,6 +42,9 @@ ROOT = Path(__file__).parent
 # Seconds that a report is waited for. Far more than any should take: only a failure is slow.
 PATIENCE = 20.0
 
+# Milliseconds that a process may be silent: one that gets no CPU time is not lost.
+SILENCE_MILLIS = 60_000
+
 Report = dict[str, Any]
 States = Mapping[str, Sequence[Mapping[str, str | None]]]
 
@@ -114,9 +117,12 @@ class RemoteProcess(Backend):
 
     def __init__(self, two_connections: bool, command: Callable[[], list[str]]) -> None:
         notify = {"notify_port": 0} if two_connections else {}
-        self.data = RemoteDataAdapter(port=0, user="ru", password="p w", status_item="status", **notify)  # type: ignore[arg-type]
+        common = {"port": 0, "user": "ru", "password": "p w", "keepalive_timeout_millis": SILENCE_MILLIS}
+        self.data = RemoteDataAdapter(status_item="status", **common, **notify)  # type: ignore[arg-type]
         self.metadata = RemoteMetadataAdapter(
-            port=0, user="ru", password="p w", first_connection_timeout_millis=0, remote_parameters={"a b": "c|d"}
+            first_connection_timeout_millis=0,
+            remote_parameters={"a b": "c|d"},
+            **common,  # type: ignore[arg-type]
         )
         super().__init__(self.data, self.metadata)
         self._command = command

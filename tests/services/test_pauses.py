@@ -10,6 +10,7 @@ import asyncio
 import gc
 import time
 from collections.abc import Callable, Iterator
+from statistics import median
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
@@ -96,9 +97,9 @@ def pauses(server: BackgroundServer, work: Callable[[BackgroundServer], None]) -
 
 @pytest.mark.parametrize("work", [scrape, sample])
 def test_the_loop_does_not_pause_for(crowded: BackgroundServer, work: Callable[[BackgroundServer], None]) -> None:
-    *found, _ = pauses(crowded, work)
-    # One attempt may have met a pass of the garbage collector, through all that the tests have left.
-    assert found[-1] < LONGEST_PAUSE
+    # Some attempts may have met a pass of the garbage collector, through all that the tests have left, or a busy machine;
+    # a pause that the work makes is in all of them.
+    assert median(pauses(crowded, work)) < LONGEST_PAUSE
 
 
 def test_a_pause_would_be_seen_and_an_idle_loop_has_none(crowded: BackgroundServer) -> None:

@@ -27,6 +27,9 @@ from penstock.transport import closing
 
 T = TypeVar("T")
 
+# Seconds for anything, on a machine that is busy with something else.
+PATIENCE = 60.0
+
 # What an authority may be asked about a session.
 Question = Callable[[SetAuthority, Session], Awaitable[None]]
 
@@ -160,7 +163,7 @@ class ServerThread:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._started.wait(20)
+        assert self._started.wait(PATIENCE), "the server has not started"
         if self._failure is not None:
             raise self._failure
         return self
@@ -176,7 +179,7 @@ class ServerThread:
         """Graceful, as on SIGTERM."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(20)
+            self._thread.join(PATIENCE)
         if self._failure is not None:
             raise self._failure
 
@@ -190,7 +193,7 @@ class ServerThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the server's thread and return what it returns."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     def ask_authority(self, session: str, question: Question) -> tuple[int, str] | None:
         """Ask the metadata adapter about a session: None if it agrees, else what a TLCP client is told."""

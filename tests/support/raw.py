@@ -14,7 +14,7 @@ from websockets.typing import Subprotocol
 
 CID = "mgQkwtwdysogQz2BJ4Ji%20kOj2Bg"
 PROTOCOL = "TLCP-2.4.0"
-TIMEOUT = 15.0
+TIMEOUT = 30.0
 
 
 def params(**parameters: object) -> str:
