@@ -21,6 +21,7 @@ import msgspec
 import pytest
 import typer
 
+import penstock.cli  # noqa: F401 - it adds commands to those of `penstock history`
 from penstock.config import load
 from penstock.history.commands import app as history_app
 from penstock.pipeline import options, publish_stream, target
@@ -100,7 +101,7 @@ def test_the_page_has_every_setting_of_a_job_with_its_default(name: str) -> None
     ("page", "app", "commands"),
     [
         (PIPELINE, pipeline_app, ["list", "status", "run", "backfill", "replay"]),
-        (HISTORY, history_app, ["tail", "show"]),
+        (HISTORY, history_app, ["tail", "show", "erase", "erased"]),
     ],
     ids=["pipeline", "history"],
 )

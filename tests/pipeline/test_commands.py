@@ -17,6 +17,7 @@ from typer.testing import CliRunner, Result
 from penstock.cli import app
 from penstock.journal.journal import Journal, Policy
 from penstock.journal.record import Columns
+from penstock.pipeline.commands import JobPlan, in_order, replace_after
 from penstock.pipeline.jobs import JOBS
 from penstock.pipeline.status import QueryStatus, held, write
 from tests.support.command import PENSTOCK
@@ -173,6 +174,21 @@ def test_a_data_directory_without_a_journal_is_refused_and_not_made(tmp_path: Pa
     line = refused(tmp_path, "history", "--data-dir", "penstok-data")
     assert line.startswith(f"penstock: there is no journal in {missing}; expected the server's data directory")
     assert list(missing.iterdir()) == []
+
+
+def test_jobs_that_publish_begin_first_in_the_order_in_which_they_were_named() -> None:
+    plans = [JobPlan(JOBS[name], None, None) for name in ("history", "movers", "candles")]
+    assert [plan.job.name for plan in in_order(plans)] == ["movers", "candles", "history"]
+
+
+def test_a_dead_spark_is_replaced_almost_at_once_and_later_if_it_dies_again_and_again() -> None:
+    assert replace_after(5.0, None) == 0.5
+    waited, pauses = "0.5", []
+    for _ in range(8):
+        pauses.append(replace_after(30.0, waited))
+        waited = str(pauses[-1])
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert replace_after(60.0, waited) == 0.5
 
 
 def test_a_job_that_another_process_runs_is_refused(tmp_path: Path) -> None:

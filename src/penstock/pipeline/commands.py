@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -38,8 +39,14 @@ WRONG = 2
 # By Ctrl-C, of a command that had something to finish.
 INTERRUPTED = 130
 
-# Seconds before a process whose JVM died is replaced.
-REPLACE_AFTER = 5.0
+# Seconds before a process whose JVM died is replaced: the first time, and at most; it doubles in between. One that
+# lived as long as the last of these has recovered, and the next time is again the first.
+FIRST_REPLACE = 0.5
+LAST_REPLACE = 60.0
+RECOVERED = 60.0
+
+# The replaced process tells the next one how long it has waited.
+WAITED = "PENSTOCK_PIPELINE_WAITED"
 
 app = typer.Typer(help="Run Spark jobs over the journal.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -369,7 +376,7 @@ def _run(
 
         runner = Runner(
             spark,
-            [task(each) for each in plans],
+            [task(each) for each in in_order(plans)],
             place.journal,
             place.status_dir,
             restart=config.pipeline.restart == "always",
@@ -391,6 +398,7 @@ def _run(
         _listen(stop)
         if with_parent:
             _follow_parent(stop)
+        begun = time.monotonic()
         try:
             code = runner.run()
         except Exception:
@@ -403,15 +411,29 @@ def _run(
     if config.pipeline.restart != "always" or once:
         told.error("Spark has ended unexpectedly", details=str(place.status_dir / SPARK_LOG))
         return FAILED
+    pause = replace_after(time.monotonic() - begun, os.environ.get(WAITED))
     told.error(
         "Spark has ended unexpectedly and is started again",
-        seconds=REPLACE_AFTER,
+        seconds=pause,
         details=str(place.status_dir / SPARK_LOG),
     )
-    if not stopped.wait(REPLACE_AFTER):
+    if not stopped.wait(pause):
         streams.give_back()
+        os.environ[WAITED] = str(pause)
         _replace()
     return FAILED
+
+
+def in_order(plans: list[JobPlan]) -> list[JobPlan]:
+    """Queries begin one after another. Clients wait for those that publish; nobody waits for `history`."""
+    return sorted(plans, key=lambda each: not each.job.publishes)
+
+
+def replace_after(lived: float, waited: str | None) -> float:
+    """Seconds, for a process that ran so long, and before whose start there was this pause, if any."""
+    if waited is None or lived >= RECOVERED:
+        return FIRST_REPLACE
+    return min(2 * float(waited), LAST_REPLACE)
 
 
 def _replace() -> None:

@@ -35,7 +35,7 @@ class Again:
     """When a pipeline that ended is started again: seconds, and how often."""
 
     # Before the first time; it doubles, up to the last.
-    first: float = 5.0
+    first: float = 1.0
     last: float = 60.0
     # Starts in a row that came to nothing; then it stays stopped.
     tries: int = 5
