@@ -1,4 +1,4 @@
-"""Erases in a process of its own, which kills itself where it is told: `python -m tests.erasure.driver DIR N`."""
+"""Erases in a process of its own, which kills itself at a place: `python -m tests.erasure.driver DIR [PLACE]`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,10 @@ from penstock.erasure.erasure import erasure_in
 from tests.erasure.world import PERSON
 
 
-def main(directory: str, number: int) -> None:
-    """N counts the places from 1; 0: none."""
-    left = number
+def main(directory: str, place: str = "") -> None:
 
     def crash(where: str) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
+        if where == place:
             os.kill(os.getpid(), signal.SIGKILL)
 
     with erasure_in(load(None, {"server.data_dir": directory}).config, crash) as erasure:
@@ -29,4 +25,4 @@ def main(directory: str, number: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(*sys.argv[1:])
