@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import LongType, StructField, StructType
 
+from penstock.journal.disk import DirectoryDisk
+from penstock.journal.erasing import erase
 from penstock.journal.errors import Expired
+from penstock.journal.journal import Journal
 from penstock.journal.record import SCHEMA
 from penstock.journal.retention import Retention
 from penstock.pipeline import reports
@@ -593,3 +597,24 @@ def test_every_event_is_in_one_batch_of_one_task_whatever_the_limits(
         seen += numbers
         assert seen == [number for number in range(1, end["sequence"] + 1) if number % 4 in wanted]
         assert sequences(batch(path, partitions=str(partitions), entities=entities)) == seen
+
+
+def test_offsets_and_plans_from_before_an_erasure_are_right_after_it(tmp_path: Path) -> None:
+    path = make_journal(tmp_path / "journal", some(300, entities=3), frame=7, segment_bytes=9_000)
+    before = held(path).to_pylist()
+    name = before[0]["entity"]
+    reader = stream(path, partitions="2")
+    start = reader.initialOffset()
+    middle = reader.latestOffset(start, ReadMaxRows(100))
+    end = reader.latestOffset(middle, MANY)
+    shares = reader.partitions(middle, end)
+    Journal(path).close()
+    assert erase(DirectoryDisk(path), {name}, lambda where: None) == 100
+    left = [row["sequence"] for row in before if row["entity"] != name]
+    # Planned before and read now; and by a query that continues from its checkpoint.
+    assert sorted(chain.from_iterable(read(reader, shares))) == [sequence for sequence in left if sequence > 100]
+    again = stream(path, partitions="2")
+    assert again.latestOffset(middle, MANY)["sequence"] == end["sequence"] == 300
+    for first, last, expected in ((start, middle, range(1, 101)), (middle, end, range(101, 301))):
+        found = sorted(chain.from_iterable(read(again, again.partitions(first, last))))
+        assert found == [sequence for sequence in left if sequence in expected]
