@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import queue
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -38,10 +39,17 @@ SETTINGS = {
 }
 
 
+def apart(directory: Path) -> list[str]:
+    """What a command begins with that runs as on another machine, as far as this directory goes: it is empty there."""
+    script = f'mount -t tmpfs none {shlex.quote(str(directory))} && exec "$@"'
+    return ["unshare", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+
+
 class Daemon:
     """A process of Spark whose log is kept, and searched while it is written."""
 
-    def __init__(self, place: Path, *arguments: str) -> None:
+    def __init__(self, place: Path, *arguments: str, without: Path | None = None) -> None:
+        """`without` is a directory that it, and all that it starts, must not see."""
         place.mkdir(parents=True, exist_ok=True)
         self.log = place / "log"
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -60,7 +68,7 @@ class Daemon:
         if home is not None:
             environment["JAVA_HOME"] = str(home)
         self.process = subprocess.Popen(
-            [str(SPARK_CLASS), *arguments],
+            [*(apart(without) if without is not None else ()), str(SPARK_CLASS), *arguments],
             cwd=place,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -114,6 +122,9 @@ class Cluster:
 
     def __init__(self, place: Path, workers: int = 2) -> None:
         self._place = place
+        # For the data of servers: neither workers nor their executors see what is in it.
+        self.hidden = place / "hidden"
+        self.hidden.mkdir(parents=True)
         self._daemons: list[Daemon] = []
         self.workers: list[Daemon] = []
         try:
@@ -136,12 +147,15 @@ class Cluster:
 
     def _start(self, name: str, kind: str, *arguments: str) -> Daemon:
         ports = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        daemon = Daemon(self._place / name, kind, *ports, *arguments)
+        daemon = Daemon(self._place / name, kind, *ports, *arguments, without=self.hidden)
         self._daemons.append(daemon)
         return daemon
 
     def run(self, script: str, *arguments: str, timeout: float = 600) -> str:
-        """A driver: `script` is Python with `spark` and `arguments` in it. Returns what it printed."""
+        """A driver: `script` is Python with `spark` and `arguments` in it. Returns what it printed.
+
+        It does not see `hidden` either.
+        """
         settings = repr(SETTINGS)
         text = (
             "import sys\nfrom pathlib import Path\nfrom penstock.pipeline.session import close_session, open_session\n"
@@ -150,7 +164,7 @@ class Cluster:
             f"{script}\nclose_session(spark)\n"
         )
         done = subprocess.run(
-            [sys.executable, "-c", text, str(self._place / "driver"), self.url, *arguments],
+            [*apart(self.hidden), sys.executable, "-c", text, str(self._place / "driver"), self.url, *arguments],
             cwd=ROOT,
             env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
             capture_output=True,

@@ -15,6 +15,8 @@ from tests.pipeline.cluster import Cluster
 from tests.pipeline.jobs.test_candles import SIZES, assert_same, candle, expected, market, trades
 from tests.pipeline.sink_server import TOKEN, SinkServer
 from tests.pipeline.world import SECOND, append, held, journal, make_journal, some
+from tests.support.journal_server import TOKEN as READER_TOKEN
+from tests.support.journal_server import JournalServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_long, pytest.mark.timeout(1_200)]
 
@@ -44,6 +46,33 @@ print(json.dumps([len(written), len(set(written)), min(written), max(written)]))
 """
 
 
+# What no worker sees, nor the driver; and a stream over the network in several batches, whose result the workers write.
+REMOTE = """
+import json, os
+from pyspark.sql import functions as F
+server, token_file, hidden, place = arguments
+there = spark.sparkContext.parallelize(range(4), 4).map(lambda _: os.listdir(hidden)).collect()
+options = {"server": server, "tokenFile": token_file, "retryTimeoutSeconds": "120"}
+frame = spark.read.format("penstock").options(**options, partitions=4).load()
+tasks = frame.groupBy(F.spark_partition_id().alias("task")).agg(
+    F.count("*").alias("rows"), F.min("sequence").alias("first"), F.max("sequence").alias("last")
+)
+query = (
+    spark.readStream.format("penstock").options(**options, maxEventsPerTrigger=20_000).load().select("sequence")
+    .writeStream.format("parquet").option("checkpointLocation", place + "/checkpoint")
+    .trigger(availableNow=True).start(place + "/written")
+)
+query.awaitTermination()
+written = spark.read.parquet(place + "/written").toArrow().column("sequence").to_pylist()
+print(json.dumps({
+    "seen": [os.listdir(hidden), *there],
+    "tasks": [list(row)[1:] for row in tasks.collect()],
+    "stream": [len(written), len(set(written)), min(written), max(written)],
+    "batches": len(query.recentProgress),
+}))
+"""
+
+
 def last(output: str) -> object:
     return json.loads(output.splitlines()[-1])
 
@@ -68,6 +97,26 @@ def test_a_stream_goes_on_from_its_checkpoint_with_another_driver(cluster: Clust
         assert last(cluster.run(STREAM, str(tmp_path), str(path))) == [50_000, 50_000, 1, 50_000]
         append(opened, some(20_000, first=50_001), frame=5_000)
         assert last(cluster.run(STREAM, str(tmp_path), str(path))) == [70_000, 70_000, 1, 70_000]
+
+
+def test_executors_without_the_servers_disk_read_its_journal_over_the_network(cluster: Cluster, tmp_path: Path) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_text(f"{READER_TOKEN}\n")
+    with JournalServer(cluster.hidden / "server") as server:
+        server.append(some(100_000), frame=5_000)
+        assert (cluster.hidden / "server" / "data" / "journal").is_dir()
+        output = cluster.run(REMOTE, server.api, str(token_file), str(cluster.hidden), str(tmp_path))
+    answer = last(output)
+    assert isinstance(answer, dict)
+    assert answer["seen"] == [[]] * 5
+    tasks = sorted(answer["tasks"], key=lambda task: int(task[1]))
+    assert len(tasks) == 4
+    assert sum(rows for rows, _, _ in tasks) == 100_000
+    assert [first for _, first, _ in tasks] == [1, *(end + 1 for _, _, end in tasks[:-1])]
+    assert answer["stream"] == [100_000, 100_000, 1, 100_000]
+    assert answer["batches"] == 5
+    for daemon in cluster.workers:
+        assert READER_TOKEN not in daemon.log.read_text()
 
 
 CONFIG = f"""
