@@ -31,6 +31,7 @@ from penstock.history.commands import app as history_app
 from penstock.journal.commands import app as journal_app
 from penstock.pipeline.commands import app as pipeline_app
 from penstock.pipeline.companion import Companion, is_possible
+from penstock.pipeline.sql_command import sql_command
 from penstock.pipeline.streams import CLEAR, SPARK_LOG
 from penstock.store.commands import app as tlex_app
 
@@ -73,6 +74,7 @@ app.add_typer(user_app, name="user")
 app.add_typer(pipeline_app, name="pipeline")
 history_app.command("erase")(erase)
 history_app.command("erased")(erased)
+app.command("sql")(sql_command)
 app.add_typer(history_app, name="history")
 app.add_typer(journal_app, name="journal")
 app.command("watch")(watch)

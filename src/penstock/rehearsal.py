@@ -19,7 +19,7 @@ from penstock.services.errors import StartError
 
 def rehearse(loaded: Loaded) -> list[str]:
     """What is wrong with optional adapters; raises ConfigError, or StartError, with the reason."""
-    return asyncio.run(_rehearse(loaded))
+    return [*asyncio.run(_rehearse(loaded)), *_check_pipeline(loaded)]
 
 
 async def _rehearse(loaded: Loaded) -> list[str]:
@@ -27,6 +27,22 @@ async def _rehearse(loaded: Loaded) -> list[str]:
     check_data_directory(data_dir)
     found = await Server(loaded.config, [], Loader(loaded.directory, loaded.place), data_dir).check()
     return [*found, *_check_cluster(loaded.config)]
+
+
+def _check_pipeline(loaded: Loaded) -> list[str]:
+    """Tables and queries: a server does not look at them, but whoever checks its file wants to know."""
+    pipeline = loaded.config.pipeline
+    if not pipeline.tables and not pipeline.queries:
+        return []
+    # Imported here: it stands on pyarrow, which only those who have tables wait for.
+    from penstock.pipeline.checking import check_pipeline
+    from penstock.pipeline.errors import BadOption
+
+    path = Path(loaded.place)
+    try:
+        return check_pipeline(loaded.config, path if path.is_file() else None)
+    except BadOption as error:
+        raise StartError(str(error)) from None
 
 
 def _check_cluster(config: Config) -> list[str]:

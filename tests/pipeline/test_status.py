@@ -21,7 +21,7 @@ from penstock.journal.journal import Journal, Policy
 from penstock.journal.record import Columns
 from penstock.pipeline.place import Place
 from penstock.pipeline.progress import REFUSED, UNREACHED, QueryMeter, StatusPublisher
-from penstock.pipeline.status import QueryStatus, held, now, read, table, write
+from penstock.pipeline.status import Found, QueryStatus, held, now, read, table, write
 from tests.adapters.stage import SetServer
 
 PATIENCE = 10.0
@@ -107,6 +107,21 @@ def test_rows_that_came_too_late_are_counted_once_for_each_batch(journal: Path) 
     meter.take(status, [batch(1, 2)])
     meter.take(status, [batch(1, 2), batch(2, 1), batch(3, 4)])
     assert status.late_rows == 7
+
+
+def test_values_that_do_not_fit_are_counted_once_for_each_batch(journal: Path) -> None:
+    def batch(number: int, **misfits: int | None) -> dict[str, Any]:
+        observed: dict[str, Any] = {f"table {name}": {"events": 9, "misfits": n} for name, n in misfits.items()}
+        return CLASSIC | {"batchId": number, "observedMetrics": observed | {"candles": {"events": 1, "dropped": 5}}}
+
+    status = QueryStatus(name="heat")
+    meter = QueryMeter(journal)
+    meter.take(status, [batch(0, a=1, b=2), batch(1, a=None)])
+    meter.take(status, [batch(1, a=None), batch(2, a=4)])
+    assert status.misfits == 7
+    assert table([Found(status, gone=False)]).splitlines()[-1] == (
+        "    7 values did not fit their types; side tables have them"
+    )
 
 
 def test_the_lag_of_events_that_retention_dropped_is_told_by_those_that_are_left(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ class LakeChanged(Exception):
 
 
 @dataclass(frozen=True)
-class Share:
+class ScanShare:
     """What one task reads: files of the lake, of them sequences from `first` to `last`; slices of the journal."""
 
     files: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class TableScan:
             return 1
         return self._reader.earliest() if self._journal.is_dir() else 1
 
-    def plan(self, first: int = 1, stop: int | None = None, parts: int = 1) -> list[Share]:
+    def plan(self, first: int = 1, stop: int | None = None, parts: int = 1) -> list[ScanShare]:
         """Everything from `first` to before `stop`; None: what is there now. What lake and journal both have is
         read from the lake, which is quicker for a few of many items.
 
@@ -88,7 +88,7 @@ class TableScan:
                     _log.warning("history has a gap", lake=str(self._lake), after=start - 1, earliest=error.earliest)
                     floor = error.earliest
 
-    def plan_range(self, first: int, stop: int, parts: int = 1, *, skips_gap: bool = False) -> list[Share]:
+    def plan_range(self, first: int, stop: int, parts: int = 1, *, skips_gap: bool = False) -> list[ScanShare]:
         """The same for a stream: what lake and journal both have is read from the journal, because the newest events
         are there as a whole. Raises Expired for what neither has, unless it is to be skipped.
         """
@@ -109,13 +109,13 @@ class TableScan:
                         raise
                     return shares + self._journal_shares(gap.earliest, stop, parts)
 
-    def _journal_shares(self, start: int | None, stop: int | None, parts: int) -> list[Share]:
+    def _journal_shares(self, start: int | None, stop: int | None, parts: int) -> list[ScanShare]:
         if not self._journal.is_dir() or (start is not None and stop is not None and start >= stop):
             return []
         planned = self._reader.plan(start, stop, parts, self._selection)
-        return [Share(slices=tuple(slices)) for slices in planned if slices]
+        return [ScanShare(slices=tuple(slices)) for slices in planned if slices]
 
-    def _lake_shares(self, snapshot: Snapshot, first: int, last: int, parts: int) -> list[Share]:
+    def _lake_shares(self, snapshot: Snapshot, first: int, last: int, parts: int) -> list[ScanShare]:
         last = min(last, snapshot.sequence)
         files = [file.path for file in snapshot.files() if file.last >= first and file.first <= last]
         if not files or first > last:
@@ -123,11 +123,11 @@ class TableScan:
         shares: list[list[str]] = [[] for _ in range(min(parts, len(files)))]
         for number, path in enumerate(files):
             shares[number % len(shares)].append(path)
-        return [Share(tuple(each), first, last) for each in shares]
+        return [ScanShare(tuple(each), first, last) for each in shares]
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    def read(self, share: Share) -> Iterator[Any]:
+    def read(self, share: ScanShare) -> Iterator[Any]:
         """Record batches of the journal's columns. Raises LakeChanged, and Expired if nobody has it any more."""
         for path in share.files:
             yield from self._in_file(path, share.first, share.last)

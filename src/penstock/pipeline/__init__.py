@@ -16,14 +16,24 @@ if TYPE_CHECKING:
     from penstock.pipeline.ending import run_until_stopped
     from penstock.pipeline.publish import publish_stream
     from penstock.pipeline.tables import command_table
+    from penstock.pipeline.views import register_tables
 
-__all__ = ["backfill", "command_table", "publish_backfill", "publish_stream", "register", "run_until_stopped"]
+__all__ = [
+    "backfill",
+    "command_table",
+    "publish_backfill",
+    "publish_stream",
+    "register",
+    "register_tables",
+    "run_until_stopped",
+]
 
 _HOMES = {
     "backfill": "penstock.pipeline.backfill",
     "command_table": "penstock.pipeline.tables",
     "publish_backfill": "penstock.pipeline.backfill",
     "publish_stream": "penstock.pipeline.publish",
+    "register_tables": "penstock.pipeline.views",
     "run_until_stopped": "penstock.pipeline.ending",
 }
 

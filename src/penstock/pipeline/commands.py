@@ -39,6 +39,9 @@ WRONG = 2
 # By Ctrl-C, of a command that had something to finish.
 INTERRUPTED = 130
 
+# Characters of a query that a list shows.
+ABOUT = 100
+
 # Seconds before a process whose JVM died is replaced: the first time, and at most; it doubles in between. One that
 # lived as long as the last of these has recovered, and the next time is again the first.
 FIRST_REPLACE = 0.5
@@ -73,13 +76,15 @@ Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Events befo
 
 
 @app.command("list")
-def list_jobs(as_json: Json = False) -> None:
-    """Print the available jobs."""
+def list_jobs(config: ConfigFile = None, as_json: Json = False) -> None:
+    """Print the available jobs, and the queries of a configuration."""
+    with one_line_on_error():
+        jobs = [*JOBS.values(), *_queries(loaded(config, None))]
     if as_json:
-        typer.echo(json.dumps([{"name": job.name, "about": job.about} for job in JOBS.values()]))
+        typer.echo(json.dumps([{"name": job.name, "about": job.about} for job in jobs]))
         return
-    width = max(map(len, JOBS))
-    for job in JOBS.values():
+    width = max(len(job.name) for job in jobs)
+    for job in jobs:
         typer.echo(f"{job.name:<{width}}  {job.about}")
 
 
@@ -104,7 +109,7 @@ def status(config: ConfigFile = None, data_dir: DataDir = None, as_json: Json = 
 
 @app.command()
 def run(
-    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="The jobs; `penstock pipeline list` names them.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Jobs and queries; `pipeline list` names them.")],
     master: Master = None,
     config: ConfigFile = None,
     data_dir: DataDir = None,
@@ -118,15 +123,15 @@ def run(
 ) -> None:
     """Run jobs until they are stopped: SIGTERM or Ctrl-C stops cleanly, a second one immediately."""
     with one_line_on_error():
-        for name in names:
-            if name not in JOBS:
-                raise BadOption(f"NAME = {name}: expected {', '.join(JOBS)}")
         settings = loaded(config, data_dir, log_level)
+        for name in names:
+            if name not in JOBS and name not in settings.pipeline.queries:
+                raise BadOption(f"NAME = {name}: expected {', '.join([*JOBS, *settings.pipeline.queries])}")
         place = Place.of(settings, api=api)
         need_spark()
         keep_to_owner()
         plans = [plan(settings, name) for name in dict.fromkeys(names)]
-        options = {name: _option(name, value) for name, value in settings.pipeline.spark.items()}
+        options = spark_options(settings)
         if not wait:
             place.check_data(hint=". --wait waits for a server that is about to start")
         code = _run(settings, place, plans, master or settings.pipeline.master, options, once, with_parent)
@@ -166,7 +171,7 @@ def backfill(
         place.status_dir.mkdir(parents=True, exist_ok=True)
         streams = Streams(place.status_dir / SPARK_LOG, settings)
         try:
-            lines = _apart(lambda: _backfill(settings, place, chosen, (begin, end), source, publish, again, master))
+            lines = apart(lambda: _backfill(settings, place, chosen, (begin, end), source, publish, again, master))
         except KeyboardInterrupt:
             streams.give_back()
             complaint("stopped; to publish the rest, run the same command again", INTERRUPTED)
@@ -237,12 +242,25 @@ def plan(config: Config, name: str) -> JobPlan:
     for other in config.pipeline.jobs:
         if other not in JOBS:
             raise BadOption(f"pipeline.jobs.{other}: there is no such job; expected {', '.join(JOBS)}")
+    if name in config.pipeline.queries:
+        from penstock.pipeline import queries
+
+        (job,) = [query for query in _queries(config) if query.name == name]
+        return JobPlan(job, queries, queries.live_query(config, name))
     module = JOBS[name].load()
     try:
         settings = msgspec.convert(dict(config.pipeline.jobs.get(name, {})), module.Settings)
     except (msgspec.ValidationError, ValueError) as error:
         raise BadOption(f"pipeline.jobs.{name}: {error}") from None
     return JobPlan(JOBS[name], module, settings)
+
+
+def _queries(config: Config) -> list[Job]:
+    """The queries of a configuration, as jobs."""
+    return [
+        Job(name, f"SQL: {' '.join((section.sql or section.file).split())}"[:ABOUT], "", publishes=True)
+        for name, section in config.pipeline.queries.items()
+    ]
 
 
 def need_spark() -> None:
@@ -263,7 +281,7 @@ def one_line_on_error() -> Iterator[None]:
         raise complaint("stopped", INTERRUPTED) from None
 
 
-def _apart(work: Callable[[], list[str]]) -> list[str]:
+def apart(work: Callable[[], list[str]]) -> list[str]:
     """What the work comes to. In a thread: in the main one Spark takes SIGINT for itself, and prints what it breaks."""
     done: Future[list[str]] = Future()
 
@@ -302,14 +320,13 @@ def _backfill(
     from penstock.pipeline.engine import Spark
 
     name = chosen.job.name
-    options = {name: _option(name, value) for name, value in config.pipeline.spark.items()}
     spark = Spark(
         f"penstock backfill {name}",
         place.cache,
         master=master or config.pipeline.master,
         memory=config.pipeline.memory,
         # The result is collected as a whole, whatever a batch of a stream may have: Spark's own default.
-        settings={"spark.driver.maxResultSize": "1g", **options},
+        settings={"spark.driver.maxResultSize": "1g", **spark_options(config)},
     )
     spark.open()
     try:
@@ -322,6 +339,11 @@ def _backfill(
     rows = sum(outcome.rows for outcome in outcomes)
     repeated = " (published before: nothing changed)" if any(outcome.repeated for outcome in outcomes) else ""
     return [f"penstock: {name}: {result.num_rows} rows computed, {rows} published{repeated}"]
+
+
+def spark_options(config: Config) -> dict[str, str]:
+    """`[pipeline.spark]`; raises BadOption."""
+    return {name: _option(name, value) for name, value in config.pipeline.spark.items()}
 
 
 def _option(name: str, value: object) -> str:

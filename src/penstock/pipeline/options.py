@@ -13,6 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import msgspec
+
+from penstock.config import ConfigError, load
+from penstock.history.catalog import Catalog, TableError
+from penstock.history.typed_table import TypedTable
 from penstock.journal.segment import SEGMENT_SUFFIX
 from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.pipeline.errors import BadOption
@@ -40,6 +45,8 @@ NAMES = (
     "onExpired",
     "pushFilters",
     "damageReports",
+    "table",
+    "config",
 )
 _SPELLING = {name.lower(): name for name in NAMES}
 
@@ -69,6 +76,13 @@ class SourceOptions:
     push_filters: bool = False
     # Where tasks put a note about each damaged place they meet, beside what they say on standard error.
     reports: Path | None = None
+    # A typed table in place of the journal's own columns.
+    table: TypedTable | None = None
+
+    @property
+    def lake(self) -> Path:
+        """Beside the journal; there may be none."""
+        return self.path.parent / "lake"
 
     @property
     def place(self) -> str:
@@ -87,8 +101,8 @@ def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
         raise BadOption(f"option endingOffset is {given['endingOffset']!r}; a stream has no end, only spark.read has")
     starting = given.get("startingOffset", "earliest")
     ending = given.get("endingOffset", "latest")
-    _check_position("startingOffset", starting, ("earliest", "latest"))
-    _check_position("endingOffset", ending, ("latest",))
+    check_position("startingOffset", starting, ("earliest", "latest"))
+    check_position("endingOffset", ending, ("latest",))
     on_expired = given.get("onExpired", "stop")
     if on_expired not in ("stop", "earliest"):
         raise BadOption(f"option onExpired is {on_expired!r}; allowed: stop and earliest")
@@ -96,6 +110,7 @@ def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
     if push_filters not in ("true", "false"):
         raise BadOption(f"option pushFilters is {given['pushFilters']!r}; allowed: true and false")
     remote = _remote(given)
+    table = _table(given)
     return SourceOptions(
         _journal(given.get("path", "")) if remote is None else Path(),
         remote,
@@ -109,7 +124,33 @@ def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
         on_expired=on_expired,
         push_filters=push_filters == "true",
         reports=Path(given["damageReports"]) if given.get("damageReports") else None,
+        table=table,
     )
+
+
+def _table(given: Mapping[str, str]) -> TypedTable | None:
+    """By its name, or, from one process to another, as JSON. Raises BadOption."""
+    asked = given.get("table", "")
+    if not asked:
+        if "config" in given:
+            raise BadOption(f"option config is {given['config']!r}; it is for option table, which is missing")
+        return None
+    if "server" in given:
+        raise BadOption("options table and server are both given; a table is read from its server's directory: use path")
+    for name in ("entities", "kinds", "pushFilters"):
+        if name in given:
+            raise BadOption(f"option {name} is {given[name]!r}; a table has its own, so leave it out")
+    if asked.startswith("{"):
+        try:
+            return TypedTable.decoded(asked)
+        except msgspec.DecodeError as error:
+            raise BadOption(f"option table is {asked[:60]!r}, which is not a table: {error}") from None
+    journal = _journal(given.get("path", ""))
+    try:
+        config = load(Path(given["config"]) if given.get("config") else None, {}).config
+        return Catalog(config, journal.parent).table(asked)
+    except (ConfigError, TableError) as error:
+        raise BadOption(f"option table is {asked}: {error}") from None
 
 
 def micros_of(name: str, value: str) -> int:
@@ -169,7 +210,7 @@ def _journal(given: str) -> Path:
     return path
 
 
-def _check_position(name: str, value: str, words: tuple[str, ...]) -> None:
+def check_position(name: str, value: str, words: tuple[str, ...]) -> None:
     if value in words:
         return
     if not value.isdecimal():

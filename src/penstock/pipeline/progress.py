@@ -38,6 +38,9 @@ PUBLISH_TIMEOUT = 2.0
 UNREACHED = "server not reached; queries that publish to it wait"
 REFUSED = "server refuses the figures of queries"
 
+# Names of metrics that queries over typed tables observe begin so: how many values did not fit.
+OBSERVED = "table "
+
 # Offsets come as text, as JSON or as Python writes a dict, depending on how Spark is reached.
 _SEQUENCE = re.compile(r"[\"']?sequence[\"']?\s*:\s*(-?\d+)")
 
@@ -53,7 +56,7 @@ class QueryMeter:
         self._wall = wall
         # Where the query stood at a time: (clock, sequence).
         self._points: deque[tuple[float, int]] = deque()
-        # The last batch whose late rows were counted.
+        # The last batch whose late rows and misfits were counted.
         self._counted = -1
 
     def restarted(self) -> None:
@@ -64,7 +67,9 @@ class QueryMeter:
         """Bring a status up to date with what its query did of late, the oldest first; nothing if it did nothing."""
         if not recent:
             return
-        status.late_rows += self._late(recent)
+        late, misfits = self._counted_once(recent)
+        status.late_rows += late
+        status.misfits += misfits
         progress = recent[-1]
         status.batch = progress.get("batchId")
         status.batch_time = progress.get("timestamp")
@@ -76,15 +81,16 @@ class QueryMeter:
             status.rows_per_second = self._rate(sequence)
             status.lag_events, status.lag_seconds = self._lag(sequence)
 
-    def _late(self, recent: Sequence[Mapping[str, Any]]) -> int:
-        """Rows that came too late for their window, in batches that were not counted yet."""
-        late = 0
+    def _counted_once(self, recent: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+        """Rows that came too late for their window, and values that did not fit, in batches not counted yet."""
+        late = misfits = 0
         for progress in recent:
             batch = int(progress.get("batchId") or 0)
             if batch > self._counted:
                 self._counted = batch
                 late += _of_states(progress, "numRowsDroppedByWatermark")
-        return late
+                misfits += _misfits(progress.get("observedMetrics") or {})
+        return late, misfits
 
     def _rate(self, sequence: int) -> float:
         now = self._clock()
@@ -116,6 +122,11 @@ class QueryMeter:
 
 def _of_states(progress: Mapping[str, Any], figure: str) -> int:
     return sum(int(_member(each, figure) or 0) for each in progress.get("stateOperators") or [])
+
+
+def _misfits(observed: Mapping[str, Any]) -> int:
+    """Of all tables that a query reads; a batch without rows has none."""
+    return sum(int(row["misfits"] or 0) for name, row in observed.items() if name.startswith(OBSERVED))
 
 
 def _sequence(sources: Iterable[Any]) -> int | None:

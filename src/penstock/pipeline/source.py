@@ -1,4 +1,5 @@
-"""`format("penstock")` for reading: the journal as a batch or streaming DataFrame, in Arrow batches.
+"""`format("penstock")` for reading: the journal as a batch or streaming DataFrame, in Arrow batches; with option table
+a typed table instead, which has what is only in the lake as well.
 
 Offsets are sequence numbers: {"sequence": N} = everything up to and including N was read. Partitions are slices of
 segment files, or ranges of sequences that a task asks a server for, as plain data. Not here: options (`options`),
@@ -8,10 +9,10 @@ writing (`sink`). Read next: docs/pipeline.md, "The source".
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -32,15 +33,17 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from penstock.history.projection import projected
+from penstock.history.scan import ScanShare, TableScan
 from penstock.journal.damage import Damage
 from penstock.journal.errors import Expired
 from penstock.journal.reader import JournalReader, Slice
 from penstock.journal.selection import EventSelection
 from penstock.pipeline import reports
 from penstock.pipeline.errors import BadOption, PipelineError
-from penstock.pipeline.options import SourceOptions, micros, micros_of, parse
+from penstock.pipeline.options import NAMES, SourceOptions, micros, micros_of, parse
 from penstock.pipeline.remote import OTHER_JOURNAL, RemoteJournal, RemotePart
-from penstock.pipeline.schema import EVENTS
+from penstock.pipeline.schema import EVENTS, table_schema
 
 # A partition with less than this costs more to start than to read.
 EVENTS_PER_PARTITION = 25_000
@@ -59,16 +62,34 @@ class JournalSource(DataSource):
     def name(cls) -> str:
         return "penstock"
 
+    # What a class made for one table has beside what its user writes.
+    given: ClassVar[Mapping[str, str]] = {}
+
     def schema(self) -> StructType:
-        return EVENTS
+        table = self._parsed(stream=False).table if self._is_table() else None
+        return EVENTS if table is None else table_schema(table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        _check_schema(schema)
-        return SparkJournalReader(parse(self.options, stream=False))
+        options = self._parsed(stream=False)
+        _check_schema(schema, options)
+        return SparkJournalReader(options) if options.table is None else SparkTableReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        _check_schema(schema)
-        return SparkJournalStreamReader(parse(self.options, stream=True))
+        options = self._parsed(stream=True)
+        _check_schema(schema, options)
+        return SparkJournalStreamReader(options) if options.table is None else SparkTableStreamReader(options)
+
+    def _is_table(self) -> bool:
+        return any(name.lower() == "table" for name in (*self.given, *self.options))
+
+    def _parsed(self, *, stream: bool) -> SourceOptions:
+        others = dict(self.options)
+        if self.given:
+            # A table of Spark's catalog comes with its properties, and with a path that is Spark's own.
+            own = {name.lower() for name in self.given}
+            known = {name.lower() for name in NAMES} - own
+            others = {name: value for name, value in self.options.items() if name.lower() in known}
+        return parse({**others, **self.given}, stream=stream)
 
     # Loaded when needed: reading must not wait for what only writing imports.
 
@@ -90,6 +111,13 @@ class JournalShare(InputPartition):
     slices: list[Slice] | list[RemotePart]
     # For the server: a worker may not have the file that it is in.
     token: str | None = field(default=None, repr=False)
+
+
+@dataclass
+class TableShare(InputPartition):
+    """What one task reads of a typed table."""
+
+    share: ScanShare
 
 
 class SparkJournalReader(DataSourceReader):
@@ -115,7 +143,7 @@ class SparkJournalReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         reader = _open(self._options)
         start = _resolve(reader, "startingOffset", self._options.starting)
-        stop = self._end(reader)
+        stop = _ending(self._options, reader)
         if start > stop and self._options.ending != "latest":
             raise BadOption(
                 f"option startingOffset is {self._options.starting} and endingOffset {self._options.ending}, which is "
@@ -129,17 +157,6 @@ class SparkJournalReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self._options, self._selection, partition)
-
-    def _end(self, reader: AnyJournal) -> int:
-        """The first sequence not wanted."""
-        ending = self._options.ending
-        if ending == "latest":
-            return reader.poll() + 1
-        if not ending.isdecimal():
-            return reader.sequence_at(micros_of("endingOffset", ending))
-        if int(ending) > reader.poll():
-            raise BadOption(f"option endingOffset is {ending}; the journal ends at {reader.poll()}")
-        return int(ending) + 1
 
     def _push(self, each: Filter) -> bool:
         """Whether the journal alone decides it."""
@@ -226,7 +243,7 @@ class SparkJournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         self._check_same(start, latest)
         if self._options.on_expired == "earliest":
             # What is gone counts for nothing: no batches without rows until the earliest is reached.
-            begin = max(begin, reader.earliest() - 1)
+            begin = max(begin, self._earliest() - 1)
         if self._target is not None:
             latest = min(latest, self._target)
         if isinstance(limit, ReadMaxRows):
@@ -261,6 +278,10 @@ class SparkJournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             self._reader = _open(self._options)
         return self._reader
 
+    def _earliest(self) -> int:
+        """The first sequence that there is."""
+        return self._journal().earliest()
+
     def _offset(self, sequence: int) -> Offset:
         salt = self._journal().salt_at(sequence)
         return {"sequence": sequence} if salt is None else {"sequence": sequence, "salt": salt}
@@ -281,11 +302,62 @@ class SparkJournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             )
 
 
-def _check_schema(schema: StructType) -> None:
+class SparkTableReader(DataSourceReader):
+    """A typed table once: what the lake and the journal have of it when the query is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        reader = _open(options)
+        first = 1 if options.starting == "earliest" else _resolve(reader, "startingOffset", options.starting)
+        stop = _ending(options, reader)
+        return [TableShare(share) for share in _scan(options, reader).plan(first, stop, options.partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read_table(self._options, partition)
+
+
+class SparkTableStreamReader(SparkJournalStreamReader):
+    """A typed table as it grows. From the earliest on it begins with what is only in the lake."""
+
+    def initialOffset(self) -> Offset:
+        if self._options.starting == "earliest":
+            return self._offset(self._earliest() - 1)
+        return super().initialOffset()
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        first, stop = start["sequence"] + 1, end["sequence"] + 1
+        if first >= stop:
+            return []
+        reader = self._journal()
+        latest = reader.poll()
+        self._check_same(start, latest)
+        self._check_same(end, latest)
+        parts = min(self._options.partitions, 1 + (stop - first - 1) // EVENTS_PER_PARTITION)
+        skips_gap = self._options.on_expired == "earliest"
+        try:
+            shares = _scan(self._options, reader).plan_range(first, stop, parts, skips_gap=skips_gap)
+        except Expired as error:
+            hint = "option onExpired with the value earliest would go on from there"
+            raise Expired(f"{error}, and the lake does not have it; {hint}", error.earliest) from None
+        return [TableShare(share) for share in shares]
+
+    def _earliest(self) -> int:
+        return _scan(self._options, self._journal()).earliest()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return _read_table(self._options, partition)
+
+
+def _check_schema(schema: StructType, options: SourceOptions) -> None:
     """A caller may name columns by `.schema(…)`, and would get an error of Arrow's much later."""
-    if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in EVENTS]:
+    expected = EVENTS if options.table is None else table_schema(options.table)
+    if [(field.name, field.dataType) for field in schema] != [(field.name, field.dataType) for field in expected]:
+        whose = "the journal's columns" if options.table is None else f"the columns of {options.table.name}"
         raise BadOption(
-            f"schema is {schema.simpleString()}; the journal's columns are {EVENTS.simpleString()}: leave schema(…) "
+            f"schema is {schema.simpleString()}; {whose} are {expected.simpleString()}: leave schema(…) "
             "out and select what you need"
         )
 
@@ -324,14 +396,34 @@ def _read(options: SourceOptions, selection: EventSelection, partition: InputPar
     # Spark still makes one task of an empty plan, with None for its partition.
     if not isinstance(partition, JournalShare):
         return iter(())
+    _check_shared(options)
+    journal: Any = _open(options, partition.token)
+    batches: Iterator[Any] = journal.read_slices(partition.slices, selection)
+    return batches
+
+
+def _check_shared(options: SourceOptions) -> None:
     if options.remote is None and not options.path.is_dir():
         raise PipelineError(
             f"option path is {options.path}; the driver sees that directory and this worker does not: a journal must "
             "be on a file system that all workers share, or be read from its server by option server"
         )
-    journal: Any = _open(options, partition.token)
-    batches: Iterator[Any] = journal.read_slices(partition.slices, selection)
-    return batches
+
+
+def _scan(options: SourceOptions, reader: AnyJournal) -> TableScan:
+    # A table has no server: see `options`.
+    assert options.table is not None
+    assert isinstance(reader, JournalReader)
+    return TableScan(options.path, options.lake, options.table.selection, reader=reader)
+
+
+def _read_table(options: SourceOptions, partition: InputPartition | None) -> Iterator[Any]:
+    # As in `_read`: one task of an empty plan has None.
+    if not isinstance(partition, TableShare):
+        return iter(())
+    _check_shared(options)
+    assert options.table is not None
+    return projected(options.table, _scan(options, _open(options)).read(partition.share))
 
 
 def _resolve(reader: AnyJournal, name: str, value: str) -> int:
@@ -345,6 +437,18 @@ def _resolve(reader: AnyJournal, name: str, value: str) -> int:
     if int(value) > reader.poll() + 1:
         raise BadOption(f"option {name} is {value}; the journal ends at {reader.poll()}")
     return int(value)
+
+
+def _ending(options: SourceOptions, reader: AnyJournal) -> int:
+    """The first sequence not wanted."""
+    ending = options.ending
+    if ending == "latest":
+        return reader.poll() + 1
+    if not ending.isdecimal():
+        return reader.sequence_at(micros_of("endingOffset", ending))
+    if int(ending) > reader.poll():
+        raise BadOption(f"option endingOffset is {ending}; the journal ends at {reader.poll()}")
+    return int(ending) + 1
 
 
 def _literals(each: Filter) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ class QueryStatus(msgspec.Struct, kw_only=True):
     state_bytes: int | None = None
     # Rows that came too late for their window and were left out, since the process started.
     late_rows: int = 0
+    # Values of typed tables that were not of the type of their column, since the process started.
+    misfits: int = 0
     # Places of the journal that could not be read, whichever query met them.
     damaged: int = 0
 
@@ -157,6 +159,8 @@ def table(found: list[Found]) -> str:
         lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
         if each is not None and each.gone:
             lines.append(f"    the process {each.status.pid} that ran it has ended; last update {each.status.updated}")
+        if each is not None and each.status.misfits:
+            lines.append(f"    {_number(each.status.misfits)} values did not fit their types; side tables have them")
         if each is not None and each.status.reason:
             lines.append(f"    {_cut(each.status.reason)}")
     return "\n".join(lines)

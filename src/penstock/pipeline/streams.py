@@ -59,6 +59,11 @@ class Streams:
         """Progress for people, on standard output."""
         self._print(f"pipeline: {text}\n")
 
+    def result(self, text: str) -> None:
+        """A line of what was asked for, as it is; raises BrokenPipeError when nobody reads it any more."""
+        self._people.write(f"{text}\n")
+        self._people.flush()
+
     def show(self, text: str) -> None:
         """Figures, in place of those before; only on a terminal. Lines of others are written over them."""
         if self._terminal:

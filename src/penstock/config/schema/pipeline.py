@@ -1,7 +1,7 @@
-"""The Spark pipeline, its jobs and typed tables: `[pipeline]`.
+"""The Spark pipeline, its jobs, typed tables and queries: `[pipeline]`.
 
-Not here: the settings of each job, which the job checks itself (pipeline/jobs); whether tables make sense
-(history/catalog.py). Read next: docs/pipeline.md.
+Not here: the settings of each job, which the job checks itself (pipeline/jobs); whether tables and queries make sense
+(history/catalog.py, pipeline/queries.py). Read next: docs/pipeline.md, docs/sql.md.
 """
 
 from collections.abc import Mapping
@@ -52,6 +52,50 @@ class TableSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return hash((self.adapter, self.item, self.time, self.kinds, *self.fields))
 
 
+class QuerySection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A query over typed tables whose rows become live items: `penstock pipeline run NAME`."""
+
+    sql: Annotated[str, Meta(extra={"allowed": "text"}), about("The query, in Spark SQL.")] = ""
+    file: Annotated[
+        OptionalLine, Meta(extra={"allowed": "the path of a file, or empty"}), about("Instead, a file with it.")
+    ] = ""
+    to: Annotated[
+        str,
+        Meta(
+            pattern=r"^([^/\x00-\x1f\x7f]+/[^/\x00-\x1f\x7f]+)?\Z",
+            extra={"allowed": 'an adapter set and an ingest adapter such as "PLANT/AVERAGES", or empty'},
+        ),
+        about("The ingest adapter that publishes the rows; empty = the only one that declares such items."),
+    ] = ""
+    item: Annotated[Line, about("Name of the items, with columns of the result in braces.")]
+    mode: Annotated[Literal["MERGE", "DISTINCT", "COMMAND"], about("As the adapter declares the items.")] = "MERGE"
+    key: Annotated[OptionalLine, about("COMMAND: the column with the key of a row.")] = ""
+    command: Annotated[OptionalLine, about("COMMAND: a column with `ADD`, `UPDATE`, `DELETE` or null.")] = ""
+    order_by: Annotated[
+        tuple[Line, ...],
+        Meta(extra={"allowed": "a list of columns"}),
+        about("Columns of the result by which the rows of a batch are sorted."),
+    ] = ()
+    watermark: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": 'a duration such as "10 minutes", "never", or empty'}),
+        about(
+            "How late events may be, by the column `time`; queries that group, join or deduplicate need it. `never` ="
+            " nothing is too late, and all groups are kept in memory."
+        ),
+    ] = ""
+    output_mode: Annotated[
+        Literal["update", "append"],
+        about("`update` publishes a group each time it changes, `append` once, when the watermark has passed it."),
+    ] = "update"
+    trigger: Annotated[Line, about("Time between batches.")] = "0 seconds"
+    starting: Annotated[
+        Line,
+        about("Where a query without a checkpoint begins: `earliest`, with the lake, `latest`, a sequence or a time."),
+    ] = "earliest"
+    max_events: Annotated[int, Meta(ge=1, le=2**53), about("Maximum number of events of a batch.")] = 100_000
+
+
 class PipelineSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The Spark pipeline, which runs in a process of its own: `penstock pipeline`."""
 
@@ -98,13 +142,15 @@ class PipelineSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         about("Settings of jobs: a table for each, such as `[pipeline.jobs.candles]`."),
     ] = {}
     tables: Mapping[Line, TableSection] = {}
+    queries: Mapping[Line, QuerySection] = {}
 
     def __post_init__(self) -> None:
         force_setattr(self, "spark", MappingProxyType(self.spark))
         force_setattr(self, "jobs", MappingProxyType(self.jobs))
         force_setattr(self, "tables", MappingProxyType(self.tables))
+        force_setattr(self, "queries", MappingProxyType(self.queries))
 
     def __hash__(self) -> int:
-        tables = ("spark", "jobs", "tables")
+        tables = ("spark", "jobs", "tables", "queries")
         fixed = [getattr(self, name) for name in self.__struct_fields__ if name not in tables]
-        return hash((*fixed, *self.spark, *self.jobs, *self.tables.items()))
+        return hash((*fixed, *self.spark, *self.jobs, *self.tables.items(), *self.queries.items()))

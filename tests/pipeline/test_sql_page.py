@@ -1,0 +1,132 @@
+"""docs/sql.md: its tables, queries and code are run, and its tables of options and keys are complete."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click import Command
+from typer.main import get_command
+
+from penstock.cli import app
+from penstock.config import load
+from penstock.config.schema.pipeline import QuerySection, TableSection
+from penstock.history.typed_table import RESERVED
+from penstock.pipeline.place import Place
+from tests.history.world import World
+from tests.pipeline.sink_server import TOKEN, SinkServer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "sql.md").read_text()
+READINGS = (ROOT / "docs" / "pipeline.md").read_text().partition("```csv readings.csv\n")[2].partition("```")[0]
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """The words behind the language of each block, and its text."""
+    return re.findall(rf"^```{language}([^\n]*)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def cells(title: str) -> list[list[str]]:
+    """The rows of the tables from a heading to the next, without heads."""
+    text = PAGE.partition(f"{title}\n")[2].partition("\n#")[0]
+    found = []
+    for table in re.findall(r"(?:^\|.*\|$\n?)+", text, re.MULTILINE):
+        found += [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()[2:]]
+    return found
+
+
+def names(title: str) -> list[str]:
+    return [name for row in cells(title) for name in re.findall(r"`([^`]+)`", row[0])]
+
+
+@pytest.fixture
+def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The plant of the page: readings, half of them in the lake, and one that is no number."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "token.txt").write_text(f"{TOKEN}-and-more\n")
+    (tmp_path / "penstock.toml").write_text("\n".join(text for words, text in blocks("toml") if words.strip()))
+    world = World(tmp_path / "penstock-data")
+    with closing(world):
+        rows = [line.split(",") for line in READINGS.splitlines()[1:]]
+        for machine, time, celsius in [*rows, ["press", "2026-01-30T06:02:50Z", "hot"]]:
+            value = json.dumps({"time": time, "celsius": celsius})
+            micros = int(datetime.fromisoformat(time).timestamp() * 1e6)
+            world.append([(f"PLANT/READINGS/reading.{machine}", micros, value)])
+        world.move(stop=7)
+        yield tmp_path
+
+
+def test_the_page_has_every_key_of_a_table_and_of_a_query() -> None:
+    assert [row[0].strip("`") for row in cells("### Types")[1:]] == list(TableSection.__struct_fields__)
+    told = names("## SQL in, live items out")
+    assert sorted(told) == sorted(QuerySection.__struct_fields__)
+    defaults = {row[0]: row[1] for row in cells("## SQL in, live items out")}
+    for name in ("mode", "output_mode", "trigger", "starting", "max_events"):
+        value = getattr(QuerySection(item="x"), name)
+        assert defaults[f"`{name}`"] == f"`{json.dumps(value)}`"
+
+
+def test_the_page_has_every_column_that_all_tables_have_and_every_option_of_the_command() -> None:
+    assert set(names("## Tables")) == RESERVED
+    commands: Any = get_command(app)
+    command: Command = commands.commands["sql"]
+    options = {name for each in command.params for name in each.opts if name.startswith("-")}
+    assert set(names("## Ask once")) == options - {"--help"}
+
+
+def test_the_files_of_the_page_are_a_configuration(plant: Path) -> None:
+    assert list(tomllib.loads((plant / "penstock.toml").read_text())["pipeline"]["queries"]) == ["heat"]
+    from penstock.pipeline.queries import live_query
+
+    query = live_query(load(plant / "penstock.toml", {}).config, "heat")
+    assert (query.adapter_set, query.adapter) == ("PLANT", "HEAT")
+
+
+def test_the_queries_of_the_page_give_what_it_says(spark: SparkSession, plant: Path) -> None:
+    from penstock.pipeline.queries import catalog_of
+    from penstock.pipeline.sql_command import as_text
+    from penstock.pipeline.streaming_sql import SqlQuery, past
+
+    catalog = catalog_of(load(plant / "penstock.toml", {}).config, plant / "penstock-data")
+    shown = re.findall(r"^```sql\n(.*?)^```\n+```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert len(shown) == len(blocks("sql")) == 2
+    for sql, text in shown:
+        df = SqlQuery(sql, catalog, "sql").dataframe(spark, past(spark, str(plant / "penstock-data" / "journal")))
+        assert list(as_text(df.columns, df.toArrow().to_pylist())) == text.splitlines()
+
+
+def test_the_live_query_of_the_page_publishes_what_it_says(spark: SparkSession, plant: Path) -> None:
+    from penstock.pipeline.queries import LiveQuery, live_query, start
+
+    config = load(plant / "penstock.toml", {}).config
+    query = live_query(config, "heat")
+    # The server of the tests has one adapter.
+    there = LiveQuery("heat", query.sql, query.section, "SET", "OUT", config)
+    with SinkServer() as sink:
+        start(spark, Place(plant / "penstock-data", sink.url, TOKEN), there, once=True).awaitTermination()
+        rows = sink.rows()
+    ((_, text),) = [block for block in blocks("text") if block[0].strip() == "heat.lathe"]
+    lathe = [row for row in rows if row["item"] == "heat.lathe"]
+    told = [f"minute={row['minute']:%Y-%m-%dT%H:%M:%S}.000Z celsius={row['celsius']}" for row in lathe]
+    assert told == text.splitlines()
+
+
+def test_the_code_of_the_page_runs(spark: SparkSession, plant: Path) -> None:
+    found: dict[str, Any] = {"spark": spark}
+    code = [text for words, text in blocks("python") if words.strip() in ("", "spark")]
+    assert len(code) == 2
+    for text in code:
+        exec(compile(text, "docs/sql.md", "exec"), found)
+    assert found["readings"].num_rows == 13
+    assert {row.machine: row.celsius for row in found["hottest"].itertuples()} == {"lathe": 72.0, "press": 65.5}
+    assert found["live"].isStreaming
