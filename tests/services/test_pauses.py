@@ -97,8 +97,8 @@ def pauses(server: BackgroundServer, work: Callable[[BackgroundServer], None]) -
 
 @pytest.mark.parametrize("work", [scrape, sample])
 def test_the_loop_does_not_pause_for(crowded: BackgroundServer, work: Callable[[BackgroundServer], None]) -> None:
-    # Some attempts may have met a pass of the garbage collector, through all that the tests have left, or a busy machine;
-    # a pause that the work makes is in all of them.
+    # Some attempts may have met a pass of the garbage collector, through all that the tests have left, or a machine
+    # that is busy; a pause that the work makes is in all of them.
     assert median(pauses(crowded, work)) < LONGEST_PAUSE
 
 

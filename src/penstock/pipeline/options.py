@@ -136,7 +136,7 @@ def _table(given: Mapping[str, str]) -> TypedTable | None:
             raise BadOption(f"option config is {given['config']!r}; it is for option table, which is missing")
         return None
     if "server" in given:
-        raise BadOption("options table and server are both given; a table is read from its server's directory: use path")
+        raise BadOption("options table and server are both given; a table is read from a directory, so use path")
     for name in ("entities", "kinds", "pushFilters"):
         if name in given:
             raise BadOption(f"option {name} is {given[name]!r}; a table has its own, so leave it out")
