@@ -136,7 +136,8 @@ class Trial:
             lambda: all(each.rows == self._fresh[0].rows for each in everybody),
             lambda: str([e.rows for e in everybody]),
         )
-        assert [each.wrong for each in everybody] == [[]] * len(everybody)
+        for each in everybody:
+            assert each.wrong == [], f"{each.wrong} at {each}"
         self._check_journal()
 
     def _check_journal(self) -> None:
