@@ -305,6 +305,31 @@ def test_a_spark_that_does_not_stop_in_time_is_killed(world: World) -> None:
     world.spark.may_close.set()
 
 
+def test_the_first_query_has_the_first_turn_however_long_it_looks_for_obstacles(world: World) -> None:
+    first, second = Job(), Job()
+
+    def slowly() -> str | None:
+        threading.Event().wait(0.2)
+        return None
+
+    patient = RunnerPace(look=0.005, turn=60.0)
+    world.run(Task("first", first.start, slowly), Task("second", second.start), pace=patient)
+    world.until(lambda: bool(first.starts))
+    assert not second.starts
+    first.progress(0, 1)
+    world.until(lambda: bool(second.starts))
+    assert world.stopped() == DONE
+
+
+def test_a_first_query_that_has_to_wait_lets_the_next_one_begin(world: World) -> None:
+    first, second = Job(), Job()
+    patient = RunnerPace(look=0.005, turn=60.0)
+    world.run(Task("first", first.start, lambda: "no token yet"), Task("second", second.start), pace=patient)
+    world.until(lambda: bool(second.starts))
+    assert not first.starts
+    assert world.stopped() == DONE
+
+
 def test_when_spark_is_gone_the_runner_says_so(world: World) -> None:
     job = Job()
     world.run(Task("any", job.start))

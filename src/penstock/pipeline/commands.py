@@ -381,6 +381,7 @@ def _run(
             master=master,
             memory=config.pipeline.memory,
             settings=options,
+            archive=not once,
         )
 
         def task(each: JobPlan) -> Task:

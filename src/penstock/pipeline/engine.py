@@ -6,6 +6,7 @@ Imports pyspark when it is opened, not before. Not here: how a session is set up
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +20,26 @@ class Spark:
 
     session: SparkSession
 
-    def __init__(self, name: str, cache: Path, *, master: str, memory: str, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        cache: Path,
+        *,
+        master: str,
+        memory: str,
+        settings: Mapping[str, str],
+        archive: bool = False,
+    ) -> None:
+        """With `archive`, for long runs, an archive of the JVM's classes is made and used: see `classes`."""
         self._name = name
         self._cache = cache
         self._master = master
         self._memory = memory
         self._settings = dict(settings)
+        self._archive = archive
+        # Set when it ends; and who makes the archive, if somebody does.
+        self._ending = threading.Event()
+        self._archiving: threading.Thread | None = None
 
     def open(self) -> None:
         from penstock.pipeline.session import open_session
@@ -36,7 +51,25 @@ class Spark:
             master=self._master,
             memory=self._memory,
             settings=self._settings,
+            archive=self._archive,
         )
+        if self._archive:
+            self._make_archive()
+
+    def _make_archive(self) -> None:
+        from penstock.pipeline.classes import class_archive
+
+        classes = class_archive(self._cache)
+        # One behind Spark Connect is not ours.
+        java = getattr(self.session, "_jvm", None) if self._process() is not None else None
+        if classes is not None and java is not None:
+            class_path = java.java.lang.System.getProperty("java.class.path")
+            self._archiving = classes.make_later(class_path, self._ending)
+
+    def _end_archiving(self) -> None:
+        self._ending.set()
+        if self._archiving is not None:
+            self._archiving.join(1.0)
 
     def here(self) -> SparkSession:
         """The session for the calling thread.
@@ -58,9 +91,11 @@ class Spark:
     def close(self) -> None:
         from penstock.pipeline.session import close_session
 
+        self._end_archiving()
         close_session(self.session)
 
     def kill(self) -> None:
+        self._end_archiving()
         process = self._process()
         if process is not None:
             process.kill()

@@ -157,6 +157,8 @@ class Runner:
             return self._code
         for watch in self._watches:
             watch.thread.start()
+            # The first of them has the first turn, unless it has to wait for something.
+            self._watches[0].placed.wait(self._pace.turn)
         announced = False
         next_write = 0.0
         while not self._ending.is_set() and any(watch.thread.is_alive() for watch in self._watches):
@@ -347,12 +349,21 @@ class _Watch:
         self._log_at = 0.0
         self._logged_batch: int | None = None
         self._is_behind = False
+        # Set when it has had its turn, or cannot take it.
+        self.placed = threading.Event()
         # When the turn to begin is passed on at the latest; None: this query does not have it.
         self._turn_ends: float | None = None
 
     def _run(self) -> None:
+        try:
+            self._run_again()
+        finally:
+            self.placed.set()
+
+    def _run_again(self) -> None:
         pause = self._pace.first_restart
         while self._unobstructed() and self._runner.take_turn():
+            self.placed.set()
             begun = time.monotonic()
             self._turn_ends = begun + self._pace.turn
             self.status.started = now()
@@ -402,6 +413,7 @@ class _Watch:
             if told is None:
                 log.warning("query waits", query=self.status.name, reason=obstacle)
             told = obstacle
+            self.placed.set()
             self._set("starting", obstacle)
             if self._runner.wait(self._pace.look):
                 return False

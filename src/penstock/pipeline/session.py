@@ -15,6 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.pipeline import register
+from penstock.pipeline.classes import class_archive
 from penstock.pipeline.java import java_home
 from penstock.pipeline.workers import worker_python
 
@@ -72,10 +73,12 @@ def open_session(
     memory: str = "1g",
     quick: bool = False,
     settings: Mapping[str, str] | None = None,
+    archive: bool = False,
 ) -> SparkSession:
     """Start Spark, or reach one by Spark Connect (`sc://host:port`); takes several seconds.
 
-    `settings` go over those above. `quick` is for runs of less than a minute.
+    `settings` go over those above. `quick` is for runs of less than a minute. With `archive` the JVM uses an archive of
+    its classes, or writes down what belongs into one: see `classes`.
     """
     # Workers otherwise take whatever `python3` is first on the path. On a cluster they are on machines that may not see
     # the cache: there it is the interpreter itself, and Spark's ten seconds for a worker to call back hold.
@@ -90,15 +93,20 @@ def open_session(
             if session.conf.isModifiable(key):
                 session.conf.set(key, value)
     else:
-        session = _start(name, cache, master, memory, _QUICK_JVM if quick else _LONG_JVM, chosen)
+        session = _start(name, cache, master, memory, _QUICK_JVM if quick else _LONG_JVM, chosen, archive)
     register(session)
     return session
 
 
-def _start(name: str, cache: Path, master: str, memory: str, options: str, settings: Mapping[str, str]) -> SparkSession:
+def _start(
+    name: str, cache: Path, master: str, memory: str, options: str, settings: Mapping[str, str], archive: bool
+) -> SparkSession:
     home = java_home(cache)
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
+    classes = class_archive(cache) if archive else None
+    if classes is not None:
+        options = f"{options} {classes.options()}"
     # Before the JVM starts: it looks for an address of its own, and complains, whatever the settings say.
     if settings.get("spark.driver.bindAddress") == "127.0.0.1":
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
