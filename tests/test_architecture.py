@@ -54,6 +54,7 @@ SAME_MEANING = {
 }
 
 _ROW = re.compile(r"^\| (`[^|]+) \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
+_CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
 _STOP = re.compile(r"`((?:\w+/)+\w+\.py)(?::([\w.]+))?`")
 
 
@@ -121,9 +122,9 @@ def test_the_walks_lead_through_code_that_is_there() -> None:
 def test_no_two_public_classes_have_one_name_and_different_meanings() -> None:
     homes: dict[str, list[str]] = defaultdict(list)
     for file in sorted(SOURCE.rglob("*.py")):
-        for name, node in definitions(file).items():
-            if isinstance(node, ast.ClassDef) and not name.startswith("_"):
-                homes[name].append(str(file.relative_to(SOURCE)))
+        # Not by `definitions`: to parse all of the sources takes seconds.
+        for name in _CLASS.findall(file.read_text("utf-8")):
+            homes[name].append(str(file.relative_to(SOURCE)))
     doubled = {name: files for name, files in homes.items() if len(files) > 1}
     assert {name: files for name, files in doubled.items() if name not in SAME_MEANING} == {}
     assert SAME_MEANING - set(doubled) == set()

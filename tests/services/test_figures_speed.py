@@ -41,7 +41,7 @@ def steps(work: Coroutine[Any, Any, object]) -> list[float]:
 @pytest.fixture(scope="module")
 def sampling() -> SamplingService:
     async def make() -> SamplingService:
-        server = Server(load(None, {"log.level": "error"}).config, [])
+        server = Server(load(None, {"log.level": "error", "session.session_timeout_millis": 3_600_000}).config, [])
         fill(server.kernel, [f"SET{number}" for number in range(10)])
         [found] = [one for one in server.services if isinstance(one, SamplingService)]
         return found

@@ -38,7 +38,8 @@ def shown(stream: Stream) -> str:
 
 
 def subscribed(site: AdminSite, **changes: object) -> Stream:
-    stream = site.exchange.stream(user="ann")
+    # No probe comes between what the test reads, however slow the machine is.
+    stream = site.exchange.stream(user="ann", keepalive_millis=30_000)
     batch(site.exchange, stream.session, add(**changes))
     stream.read_until("CONF")
     return stream

@@ -15,7 +15,9 @@ from tests.support.administration import Answer, ask, write_users
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Site]:
     write_users(tmp_path / "users")
-    with Site(tmp_path, {"admin.users": str(tmp_path / "users")}) as running:
+    # Peers send nothing while an administrator is busy.
+    patient = {"tlex.tlc.keep_alive_millis": 60_000, "tlex.broker.keep_alive_millis": 60_000}
+    with Site(tmp_path, {"admin.users": str(tmp_path / "users"), **patient}) as running:
         yield running
 
 
