@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from penstock.config import load
 from penstock.journal.journal import Journal
 from penstock.server import Server
-from penstock.services.readers.routes import Reading
+from penstock.services.readers.routes import JournalReading
 from penstock.services.readers.service import ReadersService
 from tests.pipeline.world import Event, append
 from tests.support.background import ServerThread
@@ -67,7 +67,7 @@ class JournalServer(ServerThread):
         return self.server.gatherer.journal
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> JournalReading:
         (service,) = [each for each in self.server.services if isinstance(each, ReadersService)]
         assert service.reading is not None
         return service.reading

@@ -165,6 +165,11 @@ class RemoteJournal:
         for part in slices:
             yield from self._read(part, selection)
 
+    def read(self, start: int, stop: int, selection: EventSelection = EVERYTHING, *, rows: int = 0) -> Iterator[Any]:
+        """Record batches from `start` to before `stop`, in order. The server decides how many `rows` a batch has."""
+        for share in self.plan(start, stop, 1, selection):
+            yield from self.read_slices(share, selection)
+
     def close(self) -> None:
         """The next request opens a connection again."""
         if self._connection is not None:
@@ -190,6 +195,10 @@ class RemoteJournal:
                     trying = _Trying(self)
                     if batch.num_rows:
                         yield batch
+            except GeneratorExit:
+                # Whoever reads has enough: the rest of the answer would come before the next.
+                self.close()
+                raise
             except (OSError, http.client.HTTPException, pa.ArrowException) as error:
                 self.close()
                 problem = f"was cut off: {cause_of(error)}"

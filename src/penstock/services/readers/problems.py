@@ -13,6 +13,13 @@ from __future__ import annotations
 from fastapi.responses import JSONResponse
 
 
+class JsonLine(JSONResponse):
+    """JSON with a line end, for people who read it in a terminal."""
+
+    def render(self, content: object) -> bytes:
+        return super().render(content) + b"\n"
+
+
 class ReadingProblem(Exception):
     """The text is one sentence for the person who has written the request."""
 
@@ -22,11 +29,11 @@ class ReadingProblem(Exception):
         self.earliest = earliest
         self.retry_after = retry_after
 
-    def answer(self) -> JSONResponse:
+    def answer(self) -> JsonLine:
         body: dict[str, object] = {"error": str(self)}
         if self.earliest is not None:
             body["earliest"] = self.earliest
         headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
-        return JSONResponse(body, self.status, headers)
+        return JsonLine(body, self.status, headers)

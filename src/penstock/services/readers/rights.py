@@ -27,7 +27,7 @@ EVERY = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class RemoteReader:
     """Somebody with a valid token. `expires` is in seconds since 1970; None: never."""
 
     name: str
@@ -61,7 +61,7 @@ class Readers:
         self._clock = clock
         self._known = [_Known(name, section) for name, section in sections.items()]
 
-    def identify(self, authorization: str | None) -> Reader:
+    def identify(self, authorization: str | None) -> RemoteReader:
         """Who has sent a request with this header; raises a ReadingProblem with 401."""
         scheme, _, token = (authorization or "").partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -78,7 +78,7 @@ class _Known:
     """A reader and its tokens as they are now."""
 
     def __init__(self, name: str, section: ReaderSection) -> None:
-        self.reader = Reader(name, section.entities, moment_of(section.expires) if section.expires else None)
+        self.reader = RemoteReader(name, section.entities, moment_of(section.expires) if section.expires else None)
         self._path = Path(section.token_file) if section.token_file else None
         self._digests = frozenset([_digest(section.token)]) if section.token else frozenset()
         # What tells that the file has changed.

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from penstock.journal.errors import Expired, JournalError
@@ -22,8 +22,8 @@ from penstock.journal.reader import JournalReader
 from penstock.journal.selection import EventSelection
 from penstock.log import get
 from penstock.services.readers.passage import ARROW, Passage
-from penstock.services.readers.problems import ReadingProblem
-from penstock.services.readers.rights import Reader, Readers
+from penstock.services.readers.problems import JsonLine, ReadingProblem
+from penstock.services.readers.rights import Readers, RemoteReader
 
 if TYPE_CHECKING:
     from penstock.journal.disk import Disk
@@ -50,7 +50,7 @@ MAX_PARTS = 10_000
 MAX_SEQUENCES = 100
 
 
-class Reading:
+class JournalReading:
     """What the routes share: belongs to the event loop."""
 
     def __init__(self, disk: Disk, readers: Readers, clock: Callable[[], float] = time.time) -> None:
@@ -76,7 +76,7 @@ class Reading:
         """On one of the threads."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
-    async def identify(self, request: Request) -> Reader:
+    async def identify(self, request: Request) -> RemoteReader:
         return await self.run(lambda: self._readers.identify(request.headers.get("authorization")))
 
     async def ask(self, question: Callable[[JournalReader], T]) -> T:
@@ -84,15 +84,15 @@ class Reading:
         async with self._one_at_a_time:
             return await self.run(lambda: question(self._position))
 
-    def passage(self, first: int, last: int, chosen: EventSelection, reader: Reader) -> Passage:
+    def passage(self, first: int, last: int, chosen: EventSelection, reader: RemoteReader) -> Passage:
         allowed = () if reader.sees_all else reader.entities
         return Passage(self._disk, self._indexes, first, last, chosen, allowed)
 
-    def check_valid(self, reader: Reader) -> None:
+    def check_valid(self, reader: RemoteReader) -> None:
         reader.check_expiry(self._clock())
 
 
-def readers_routes(reading: Reading) -> APIRouter:
+def readers_routes(reading: JournalReading) -> APIRouter:
     router = APIRouter()
 
     def refused(problem: ReadingProblem, request: Request) -> Response:
@@ -108,7 +108,7 @@ def readers_routes(reading: Reading) -> APIRouter:
             await reading.identify(request)
             sequences = _numbers(request, "sequence")
             since = _optional(request, "time")
-            return JSONResponse(await reading.ask(lambda journal: _position(journal, sequences, since)))
+            return JsonLine(await reading.ask(lambda journal: _position(journal, sequences, since)))
         except ReadingProblem as problem:
             return refused(problem, request)
 
@@ -120,7 +120,7 @@ def readers_routes(reading: Reading) -> APIRouter:
             first, last = _range(request)
             parts = _number(request, "parts", 1, MAX_PARTS)
             found = await reading.ask(lambda journal: _plan(journal, first, last, parts, chosen))
-            return JSONResponse({"parts": found})
+            return JsonLine({"parts": found})
         except ReadingProblem as problem:
             return refused(problem, request)
 
@@ -149,7 +149,7 @@ class EventsAnswer(Response):
     If it cannot be completed the connection is cut: whoever reads then asks for the rest, and is told why.
     """
 
-    def __init__(self, reading: Reading, reader: Reader, passage: Passage) -> None:
+    def __init__(self, reading: JournalReading, reader: RemoteReader, passage: Passage) -> None:
         super().__init__(media_type=ARROW)
         self._reading = reading
         self._reader = reader
@@ -192,9 +192,12 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def _close(reading: Reading, pieces: Iterator[bytes]) -> None:
-    """Files are released on a thread; without threads the server has stopped, and they go with it."""
-    with suppress(RuntimeError):
+async def _close(reading: JournalReading, pieces: Iterator[bytes]) -> None:
+    """Files are released on a thread; without threads the server has stopped, and they go with it.
+
+    A thread that is still reading, because its request was cancelled, releases them itself.
+    """
+    with suppress(RuntimeError, ValueError):
         await reading.run(pieces.close)  # type: ignore[attr-defined]
 
 
@@ -290,7 +293,7 @@ def _known(request: Request) -> list[tuple[int, int]]:
     return found
 
 
-def _chosen(request: Request, reader: Reader) -> EventSelection:
+def _chosen(request: Request, reader: RemoteReader) -> EventSelection:
     """Raises 403 for patterns that only entities fit which this reader may not see."""
     asked = request.query_params
     entities = tuple(asked.getlist("entity"))

@@ -13,7 +13,7 @@ from penstock.services.service import Service
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from penstock.services.readers.routes import Reading
+    from penstock.services.readers.routes import JournalReading
 
 
 class ReadersService(Service):
@@ -25,16 +25,16 @@ class ReadersService(Service):
         self._config = config
         self._journal = journal
         # There while it is open, if there are readers.
-        self.reading: Reading | None = None
+        self.reading: JournalReading | None = None
 
     async def open(self) -> None:
         gatherer = self._journal.gatherer
         if gatherer is None or not self._config.journal.readers:
             return
         from penstock.services.readers.rights import Readers
-        from penstock.services.readers.routes import Reading  # loaded with the journal
+        from penstock.services.readers.routes import JournalReading  # loaded with the journal
 
-        self.reading = Reading(gatherer.journal.disk, Readers(self._config.journal.readers))
+        self.reading = JournalReading(gatherer.journal.disk, Readers(self._config.journal.readers))
 
     async def drain(self) -> None:
         """Streams are cut: their readers come again when the server is back."""
