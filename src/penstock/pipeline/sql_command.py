@@ -12,7 +12,6 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -39,9 +38,10 @@ from penstock.pipeline.place import Place
 from penstock.pipeline.streams import SPARK_LOG, Streams
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from penstock.history.catalog import Catalog
+    from penstock.pipeline.engine import Spark
 
 # Rows that are printed, unless more are asked for: who forgets a LIMIT should not wait for millions.
 ROWS = 1_000
@@ -126,13 +126,19 @@ def sql_command(
 
 
 def _run(settings: Config, place: Place, catalog: Catalog, wish: _Wish) -> None:
+    from penstock.pipeline.engine import Spark
+
+    options = {"spark.driver.maxResultSize": "1g", **spark_options(settings)}
+    spark = Spark("penstock sql", place.cache, master=wish.master, memory=settings.pipeline.memory, settings=options)
     place.status_dir.mkdir(parents=True, exist_ok=True)
     streams = Streams(place.status_dir / SPARK_LOG, settings)
     checkpoint = Path(tempfile.mkdtemp(prefix="sql-", dir=place.status_dir))
     try:
-        lines = apart(lambda: list(_answer(settings, place, catalog, wish, checkpoint, streams)))
+        lines = apart(lambda: list(_answer(spark, place, catalog, wish, checkpoint, streams)))
     except KeyboardInterrupt:
         streams.give_back()
+        # First, because it writes to the checkpoint until it is gone.
+        spark.kill()
         shutil.rmtree(checkpoint, ignore_errors=True)
         # Spark ends with us; nobody needs to wait for its threads.
         os._exit(0 if wish.live else 130)
@@ -147,7 +153,7 @@ def _run(settings: Config, place: Place, catalog: Catalog, wish: _Wish) -> None:
 
 
 def _answer(
-    settings: Config, place: Place, catalog: Catalog, wish: _Wish, checkpoint: Path, streams: Streams
+    engine: Spark, place: Place, catalog: Catalog, wish: _Wish, checkpoint: Path, streams: Streams
 ) -> Iterator[str]:
     """What there is to print at the end."""
     from penstock.pipeline.queries import check_result
@@ -161,7 +167,9 @@ def _answer(
         target = Target.at(place, adapter_set, adapter, item_template=wish.item, mode=wish.mode, key=wish.key or None)
         with target.outlet() as outlet:
             outlet.check()
-    with _session(settings, place, wish.master) as spark:
+    engine.open()
+    try:
+        spark = engine.here()
         journal = str(place.journal)
         read = live(spark, journal, watermark=wish.watermark) if wish.live else past(spark, journal)
         df = query.dataframe(spark, read)
@@ -174,16 +182,20 @@ def _answer(
         if wish.live:
             _follow(df, place, wish, checkpoint, streams)
         elif target is not None:
-            with target.outlet() as outlet:
-                done = outlet.put_batch(f"sql-{uuid.uuid4().hex}", 0, target.rows(df.toArrow()), target.mode)
-            yield f"penstock: {done.rows} rows published"
+            rows = target.rows(df.toArrow())
+            if rows.num_rows:
+                with target.outlet() as outlet:
+                    outlet.put_batch(f"sql-{uuid.uuid4().hex}", 0, rows, target.mode)
+            yield f"penstock: {rows.num_rows} rows published"
         else:
             found = (df.limit(wish.limit + 1) if wish.limit else df).toArrow()
-            rows = found.to_pylist()
-            shown = rows[: wish.limit] if wish.limit else rows
+            listed = found.to_pylist()
+            shown = listed[: wish.limit] if wish.limit else listed
             yield from (map(as_json_line, shown) if wish.as_json else as_text(df.columns, shown))
-            if len(shown) < len(rows) and not wish.as_json:
+            if len(shown) < len(listed) and not wish.as_json:
                 yield f"… and more; --limit {wish.limit * 10} shows up to {wish.limit * 10:,} rows"
+    finally:
+        engine.close()
 
 
 def _follow(df: DataFrame, place: Place, wish: _Wish, checkpoint: Path, streams: Streams) -> None:
@@ -226,19 +238,6 @@ def _follow(df: DataFrame, place: Place, wish: _Wish, checkpoint: Path, streams:
     except AnalysisException as error:
         raise BadOption(f"{ABOUT}: {explain(error)}") from None
     query.awaitTermination()
-
-
-@contextmanager
-def _session(settings: Config, place: Place, master: str) -> Iterator[SparkSession]:
-    from penstock.pipeline.engine import Spark
-
-    options = {"spark.driver.maxResultSize": "1g", **spark_options(settings)}
-    spark = Spark("penstock sql", place.cache, master=master, memory=settings.pipeline.memory, settings=options)
-    spark.open()
-    try:
-        yield spark.here()
-    finally:
-        spark.close()
 
 
 def _text(statement: str | None, file: Path | None) -> str:
