@@ -120,7 +120,7 @@ def test_values_that_do_not_fit_are_counted_once_for_each_batch(journal: Path) -
     meter.take(status, [batch(1, a=None), batch(2, a=4)])
     assert status.misfits == 7
     assert table([Found(status, gone=False)]).splitlines()[-1] == (
-        "    values that did not fit their types: 7; side tables have them"
+        "    values that did not fit: 7; side tables have them"
     )
 
 

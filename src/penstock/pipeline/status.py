@@ -160,7 +160,7 @@ def table(found: list[Found]) -> str:
         if each is not None and each.gone:
             lines.append(f"    the process {each.status.pid} that ran it has ended; last update {each.status.updated}")
         if each is not None and each.status.misfits:
-            lines.append(f"    values that did not fit their types: {_number(each.status.misfits)}; side tables have them")
+            lines.append(f"    values that did not fit: {_number(each.status.misfits)}; side tables have them")
         if each is not None and each.status.reason:
             lines.append(f"    {_cut(each.status.reason)}")
     return "\n".join(lines)
