@@ -37,7 +37,9 @@ def check_pipeline(config: Config, path: Path | None) -> list[str]:
     try:
         done = subprocess.run(arguments, capture_output=True, timeout=PATIENCE, check=False)
         answer = json.loads(done.stdout.splitlines()[-1])
-    except (subprocess.TimeoutExpired, ValueError, IndexError):
+    except subprocess.TimeoutExpired:
+        return [f"the SQL of pipeline.queries was not checked, because Spark did not answer within {PATIENCE} seconds"]
+    except (ValueError, IndexError):
         return ["the SQL of pipeline.queries was not checked, because Spark did not start"]
     if "wrong" in answer:
         raise BadOption(answer["wrong"])
