@@ -18,6 +18,7 @@ from pyspark.sql import functions as fn
 
 from penstock.history.layout import SEQUENCE, has_lake
 from penstock.pipeline.errors import BadOption
+from penstock.pipeline.events import load
 from penstock.pipeline.jobs import JOBS
 from penstock.pipeline.options import micros
 from penstock.pipeline.outlet import Delivery
@@ -83,6 +84,8 @@ def past_events(
             raise BadOption(f"{name} is {value.isoformat()}; a time needs its zone, such as +00:00 or Z")
     if since >= until:
         raise BadOption(f"since is {since.isoformat()}, which is not before until, {until.isoformat()}")
+    if source != "journal":
+        place.check_directory(f"source = {source}")
     sequence, files = (0, []) if source == "journal" else _lake(place.lake)
     if source == "lake" and not files:
         raise BadOption(f"there is no lake in {place.lake}; source = journal reads events that are not in a lake yet")
@@ -97,7 +100,7 @@ def past_events(
         journal = journal.option("kinds", ",".join(kinds)).option(
             "startingOffset", str(sequence + 1) if sequence else "earliest"
         )
-        parts.append(journal.load(str(place.journal)))
+        parts.append(load(journal, place))
     events = parts[0] if len(parts) == 1 else parts[0].unionByName(parts[1])
     begin, end = fn.timestamp_micros(fn.lit(micros(since))), fn.timestamp_micros(fn.lit(micros(until)))
     return events.where((fn.col("timestamp") >= begin) & (fn.col("timestamp") < end))

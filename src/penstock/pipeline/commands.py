@@ -389,7 +389,7 @@ def _run(
                 return each.module.start(spark.here(), place.with_token(), each.settings, once=once)
 
             def obstacle() -> str | None:
-                if not any(place.journal.glob(f"*{SEGMENT_SUFFIX}")):
+                if not place.remote and not any(place.journal.glob(f"*{SEGMENT_SUFFIX}")):
                     return f"there is no journal in {place.data_dir} yet"
                 if each.job.publishes and place.with_token().token is None:
                     return f"there is no token in {place.token_file} yet"
@@ -400,7 +400,7 @@ def _run(
         runner = Runner(
             spark,
             [task(each) for each in in_order(plans)],
-            place.journal,
+            place.remote_journal or place.journal,
             place.status_dir,
             restart=config.pipeline.restart == "always",
             once=once,

@@ -7,11 +7,15 @@ Columns in, columns out; nothing is run here. Not here: what the events mean (`j
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from penstock.pipeline.place import Place
+
+Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 # A price, a quantity or a time above this is invalid: sums of smaller numbers stay finite and exact enough.
 HUGE = 1e12
@@ -21,15 +25,26 @@ def stream_events(
     spark: SparkSession, place: Place, entities: Sequence[str], kinds: Sequence[str], starting: str, max_events: int
 ) -> DataFrame:
     """The journal as it grows; `entities` are patterns."""
-    return (
+    source = (
         spark.readStream.format("penstock")
         .option("entities", ",".join(entities))
         .option("kinds", ",".join(kinds))
         .option("startingOffset", starting)
         .option("maxEventsPerTrigger", str(max_events))
         .option("damageReports", str(place.damage))
-        .load(str(place.journal))
     )
+    return load(source, place)
+
+
+def load(source: Reader, place: Place) -> DataFrame:
+    """The journal, wherever it is read."""
+    remote = place.remote_journal
+    if remote is None:
+        return source.load(str(place.journal))
+    source = source.option("server", remote.server)
+    if remote.token_file is not None:
+        return source.option("tokenFile", str(remote.token_file)).load()
+    return source.option("token", remote.token).load()
 
 
 def item_of(entity: str = "entity") -> Column:

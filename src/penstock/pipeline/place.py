@@ -6,13 +6,17 @@ Read next: `[pipeline]` in docs/configuration.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from penstock.config import Config
 from penstock.config.address import address_of
 from penstock.pipeline.errors import BadOption
 from penstock.pipeline.token import read_token
+
+if TYPE_CHECKING:
+    from penstock.pipeline.remote import RemoteJournalAddress
 
 _EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -26,6 +30,12 @@ class Place:
     token: str | None = None
     # Where the token is looked up, unless it was given: a server that makes it at random leaves it here.
     token_file: Path | None = None
+    # Whether the journal is read over the network, from the server; and with which token, or which file of one.
+    remote: bool = False
+    reader_token: str | None = field(default=None, repr=False)
+    reader_token_file: Path | None = None
+    # A directory or a URL for checkpoints; empty: in the data directory.
+    checkpoint_root: str = ""
 
     @classmethod
     def of(cls, config: Config, *, api: str | None = None) -> Place:
@@ -33,10 +43,20 @@ class Place:
         pipeline = config.pipeline
         data_dir = Path(config.server.data_dir).resolve()
         address = _checked(api, "--api") if api else _checked(pipeline.api, "pipeline.api")
+        given = replace(
+            cls(data_dir, address or _own(config), pipeline.token or None), checkpoint_root=pipeline.checkpoints
+        )
+        if pipeline.journal == "server":
+            if bool(pipeline.reader_token) == bool(pipeline.reader_token_file):
+                raise BadOption(
+                    'pipeline.journal is "server"; expected pipeline.reader_token or pipeline.reader_token_file as well'
+                )
+            file = Path(pipeline.reader_token_file).resolve() if pipeline.reader_token_file else None
+            given = replace(given, remote=True, reader_token=pipeline.reader_token or None, reader_token_file=file)
         if pipeline.token:
-            return cls(data_dir, address or _own(config), pipeline.token)
+            return given
         token_file = Path(pipeline.token_file).resolve() if pipeline.token_file else data_dir / "pipeline" / "token"
-        return cls(data_dir, address or _own(config), None, token_file).with_token()
+        return replace(given, token_file=token_file).with_token()
 
     def with_token(self) -> Place:
         """The same with the token that its file has now: the server may have been started meanwhile."""
@@ -48,6 +68,9 @@ class Place:
 
     def check_data(self, *, lake: bool = False, journal: bool = True, hint: str = "") -> None:
         """Refuse a directory that has nothing to read: neither of those asked for. Raises BadOption."""
+        if journal and self.remote:
+            # Whether the server has one is found out by asking it.
+            return
         wanted = {"journal": self.journal} if journal else {}
         wanted |= {"lake": self.lake} if lake else {}
         if any(path.is_dir() for path in wanted.values()):
@@ -55,6 +78,23 @@ class Place:
         missing = f"neither a {' nor a '.join(wanted)}" if len(wanted) > 1 else f"no {next(iter(wanted))}"
         where = "" if self.data_dir.is_dir() else ", which does not exist"
         raise BadOption(f"there is {missing} in {self.data_dir}{where}; expected the server's data directory{hint}")
+
+    def check_directory(self, what: str) -> None:
+        """Refuse what can only be done beside the server. Raises BadOption."""
+        if self.remote:
+            raise BadOption(f'{what} needs the journal\'s directory, and pipeline.journal is "server"')
+
+    @property
+    def remote_journal(self) -> RemoteJournalAddress | None:
+        """Where the journal is read over the network; None if its directory is read. Raises BadOption."""
+        if not self.remote:
+            return None
+        # It stands on pyarrow, which no command that only lists shall wait for.
+        from penstock.pipeline.remote import RemoteJournalAddress
+
+        address = RemoteJournalAddress(self.api, self.reader_token, self.reader_token_file)
+        address.check()
+        return address
 
     @property
     def journal(self) -> Path:
@@ -80,7 +120,16 @@ class Place:
         return self.status_dir / "cache"
 
     def checkpoints(self, name: str) -> Path:
+        """Of a job that runs beside the server."""
         return self.data_dir / "checkpoints" / name
+
+    def checkpoint(self, name: str) -> str:
+        """Of any job: a path, or a URL."""
+        if not self.checkpoint_root:
+            return str(self.checkpoints(name))
+        if "://" in self.checkpoint_root:
+            return f"{self.checkpoint_root.rstrip('/')}/{name}"
+        return str(Path(self.checkpoint_root).resolve() / name)
 
 
 def _checked(address: str, name: str) -> str:

@@ -14,6 +14,8 @@ import urllib.error
 import urllib.request
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +26,7 @@ from penstock.journal.errors import Expired
 from penstock.journal.reader import JournalReader
 from penstock.log import get
 from penstock.pipeline.place import Place
+from penstock.pipeline.remote import RemoteError, RemoteJournal, RemoteJournalAddress
 from penstock.pipeline.status import QueryStatus
 
 log = get(__name__)
@@ -49,9 +52,15 @@ class QueryMeter:
     """The figures of one query. For one thread."""
 
     def __init__(
-        self, journal: Path, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+        self,
+        journal: Path | RemoteJournalAddress,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
-        self._reader = JournalReader(journal)
+        # A server that is away is asked again with the next figures: nobody waits for it here.
+        self._reader: JournalReader | RemoteJournal = (
+            JournalReader(journal) if isinstance(journal, Path) else RemoteJournal(replace(journal, retry_seconds=0))
+        )
         self._clock = clock
         self._wall = wall
         # Where the query stood at a time: (clock, sequence).
@@ -79,7 +88,9 @@ class QueryMeter:
         sequence = _sequence(progress.get("sources") or [])
         if sequence is not None:
             status.rows_per_second = self._rate(sequence)
-            status.lag_events, status.lag_seconds = self._lag(sequence)
+            # Else the figures stay as they were: the query itself says what is wrong.
+            with suppress(RemoteError):
+                status.lag_events, status.lag_seconds = self._lag(sequence)
 
     def _counted_once(self, recent: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
         """Rows that came too late for their window, and values that did not fit, in batches not counted yet."""

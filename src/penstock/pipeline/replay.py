@@ -71,6 +71,7 @@ def past(history: History, entities: Sequence[str], since: datetime, until: date
 
 
 def open_history(place: Place) -> History:
+    place.check_directory("a replay")
     return History(place.journal, place.lake)
 
 

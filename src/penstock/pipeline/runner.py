@@ -19,6 +19,7 @@ from penstock.journal.damage import Damage
 from penstock.log import get
 from penstock.pipeline.errors import BadOption, PipelineError, explain
 from penstock.pipeline.progress import QueryMeter, StatusPublisher
+from penstock.pipeline.remote import RemoteJournalAddress
 from penstock.pipeline.reports import told
 from penstock.pipeline.status import QueryStatus, line, now, write
 
@@ -99,7 +100,7 @@ class Runner:
         self,
         engine: Engine,
         tasks: Sequence[Task],
-        journal: Path,
+        journal: Path | RemoteJournalAddress,
         status_dir: Path,
         *,
         restart: bool,

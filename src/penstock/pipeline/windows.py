@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -161,7 +160,7 @@ class WindowPublisher:
 
     def take(self, query: str, batch: int, updated: pa.Table) -> WindowStep:
         """Publish what follows from the batch; run again with the same rows it publishes the same."""
-        ledger = BatchLedger(Path(self.checkpoint) / "windows")
+        ledger = BatchLedger(self.checkpoint, "windows")
         step = advance(ledger.before(batch), updated, self.keys, self.delay)
         # Each has its own count of batches at the server: one may be empty where the other is not.
         for name, target, table in (("closed", self.closed, step.closed), ("growing", self.growing, step.growing)):

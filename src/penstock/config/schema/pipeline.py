@@ -123,6 +123,29 @@ class PipelineSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Meta(extra={"allowed": "the path of a file, or empty"}),
         about("File that contains the token; empty = `data_dir/pipeline/token`, which the demo creates."),
     ] = ""
+    journal: Annotated[
+        Literal["directory", "server"],
+        about(
+            "Where jobs read the journal: in `data_dir`, or over the network from the server at `api`, for machines"
+            " that do not see the server's disk."
+        ),
+    ] = "directory"
+    reader_token: Annotated[
+        OptionalLine, SECRET, about("Token of a reader (`[journal.readers]`); empty = the one in `reader_token_file`.")
+    ] = ""
+    reader_token_file: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": "the path of a file, or empty"}),
+        about("File that contains the token of a reader."),
+    ] = ""
+    checkpoints: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": 'a directory, a URL such as "s3a://bucket/checkpoints", or empty'}),
+        about(
+            "Where jobs keep their checkpoints and ledgers, which the driver and all workers must reach; empty ="
+            " `data_dir/checkpoints`."
+        ),
+    ] = ""
     status: Annotated[
         str,
         Meta(

@@ -83,6 +83,7 @@ def start(
     Raises LakeInUse, OtherJournal, LakeGap, LakeFailed, BadOption. `crash` is called wherever a test may kill the
     process.
     """
+    place.check_directory("the job history")
     if not place.journal.is_dir():
         raise BadOption(f"there is no journal in {place.journal}; start the server with this data directory first")
     lake = Lake(place.lake)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -106,8 +105,8 @@ def transform(events: DataFrame, settings: Settings) -> DataFrame:
 def start(spark: SparkSession, place: Place, settings: Settings, *, once: bool = False) -> StreamingQuery:
     """The query runs until it is stopped; `once`: until it has what the journal holds now."""
     events = stream_events(spark, place, settings.entities, ("update",), settings.starting, settings.max_events)
-    checkpoint = place.checkpoints(NAME)
-    publisher = MoversPublisher(str(checkpoint), settings.count, target(place, settings))
+    checkpoint = place.checkpoint(NAME)
+    publisher = MoversPublisher(checkpoint, settings.count, target(place, settings))
     trigger = ONCE if once else settings.trigger
     return start_query(transform(events, settings), publisher, checkpoint, trigger=trigger, query_name=NAME)
 
@@ -181,7 +180,7 @@ class MoversPublisher:
 
     def take(self, query: str, batch: int, updated: pa.Table) -> None:
         """Publish what follows from the batch; run again with the same rows it publishes the same."""
-        ledger = BatchLedger(Path(self.checkpoint) / "standings")
+        ledger = BatchLedger(self.checkpoint, "standings")
         changes, left = stand(ledger.before(batch), updated, self.count)
         if self._publisher is None:
             self._publisher = BatchPublisher(self.target, self.checkpoint)

@@ -135,9 +135,9 @@ def transform(events: DataFrame, settings: Settings) -> DataFrame:
 def start(spark: SparkSession, place: Place, settings: Settings, *, once: bool = False) -> StreamingQuery:
     """The query runs until it is stopped; `once`: until it has what the journal holds now."""
     events = stream_events(spark, place, settings.entities, settings.kinds, settings.starting, settings.max_events)
-    checkpoint = place.checkpoints(NAME)
+    checkpoint = place.checkpoint(NAME)
     delay = timedelta(seconds=settings.delay_seconds)
-    publisher = WindowPublisher(str(checkpoint), KEYS, delay, target(place, settings), None)
+    publisher = WindowPublisher(checkpoint, KEYS, delay, target(place, settings), None)
     trigger = ONCE if once else settings.trigger
     return start_query(transform(events, settings), publisher, checkpoint, trigger=trigger, query_name=NAME)
 
