@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -133,6 +134,8 @@ def _run(settings: Config, place: Place, catalog: Catalog, wish: _Wish) -> None:
     place.status_dir.mkdir(parents=True, exist_ok=True)
     streams = Streams(place.status_dir / SPARK_LOG, settings)
     checkpoint = Path(tempfile.mkdtemp(prefix="sql-", dir=place.status_dir))
+    # A checkpoint that nobody will continue is deleted, however the command is ended.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         lines = apart(lambda: list(_answer(spark, place, catalog, wish, checkpoint, streams)))
     except KeyboardInterrupt:
