@@ -139,8 +139,7 @@ def _run(settings: Config, place: Place, catalog: Catalog, wish: _Wish) -> None:
     try:
         lines = apart(lambda: list(_answer(spark, place, catalog, wish, checkpoint, streams)))
     except KeyboardInterrupt:
-        streams.give_back()
-        # First, because it writes to the checkpoint until it is gone.
+        # First, because it writes to the checkpoint until it is gone. The output stays Spark's, which complains of it.
         spark.kill()
         shutil.rmtree(checkpoint, ignore_errors=True)
         # Spark ends with us; nobody needs to wait for its threads.
