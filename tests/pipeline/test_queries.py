@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from penstock.cli import app
 from penstock.config import load
 from penstock.pipeline.errors import BadOption
-from penstock.pipeline.queries import LiveQuery, live_query
+from penstock.pipeline.place import Place
+from penstock.pipeline.queries import LiveQuery, live_query, start
 from tests.pipeline.world import make_journal
 
 PLANT = """
@@ -44,6 +47,13 @@ def query(tmp_path: Path, text: str, name: str = "heat") -> LiveQuery:
 def test_rows_go_to_the_only_adapter_that_declares_such_items(tmp_path: Path) -> None:
     found = query(tmp_path, HEAT)
     assert (found.adapter_set, found.adapter) == ("PLANT", "OUT")
+
+
+def test_a_query_that_cannot_see_the_lake_is_refused(tmp_path: Path) -> None:
+    found = query(tmp_path, HEAT)
+    place = Place(tmp_path, "http://127.0.0.1", remote=True)
+    with pytest.raises(BadOption, match=r'^pipeline.queries.heat needs the journal\'s directory, and .* is "server"$'):
+        start(cast(SparkSession, None), place, found)
 
 
 def test_the_sql_may_be_in_a_file(tmp_path: Path) -> None:

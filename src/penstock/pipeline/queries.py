@@ -104,6 +104,8 @@ def start(spark: SparkSession, place: Place, query: LiveQuery, *, once: bool = F
     from penstock.pipeline.publish import ONCE, publish_stream
     from penstock.pipeline.streaming_sql import live
 
+    # Its tables are read from the lake as well.
+    place.check_directory(query.about)
     section = query.section
     target = query.target(place)
     read = live(
@@ -129,7 +131,7 @@ def start(spark: SparkSession, place: Place, query: LiveQuery, *, once: bool = F
             trigger=ONCE if once else section.trigger,
             output_mode=section.output_mode,
             query_name=query.name,
-            checkpoint=place.checkpoints(query.name),
+            checkpoint=place.checkpoint(query.name),
         )
     except AnalysisException as error:
         # Spark says of some queries only now that they cannot be streams.

@@ -162,6 +162,7 @@ def _answer(
     from penstock.pipeline.streaming_sql import SqlQuery, live, past
     from penstock.pipeline.target import Target
 
+    place.check_directory(ABOUT)
     query = SqlQuery(wish.sql, catalog, ABOUT)
     target = None
     if wish.to:
