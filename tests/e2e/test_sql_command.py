@@ -1,0 +1,106 @@
+"""`penstock sql` as people call it, and `penstock config check` of queries: with Spark, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.history.world import NOON, SECOND, World
+from tests.support.command import PENSTOCK
+
+# Seconds for Spark to start and to answer, on a machine with other work.
+PATIENCE = 240.0
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(2 * PATIENCE)]
+
+CONFIG = """
+[demo]
+enabled = false
+[server]
+data_dir = "data"
+[adapters.PLANT.data.HEAT]
+adapter = "ingest"
+parameters = { items = { "heat.*" = "MERGE" }, tokens = ["a-token-of-more-than-16-characters"] }
+[adapters.PLANT.data.HEAT.journal]
+items = ["*"]
+[pipeline.tables.readings]
+adapter = "PLANT/READINGS"
+item = "r.{machine}"
+fields = { celsius = "double" }
+[pipeline.queries.heat]
+sql = "SELECT machine, celsius FROM plant.readings"
+item = "heat.{machine}"
+"""
+
+
+def append(world: World, *values: tuple[str, str]) -> None:
+    first = len(world.events)
+    world.append(
+        [
+            (f"PLANT/READINGS/r.{machine}", NOON + (first + n) * SECOND, json.dumps({"celsius": celsius}))
+            for n, (machine, celsius) in enumerate(values)
+        ]
+    )
+
+
+def penstock(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(PENSTOCK), *arguments, "--config", "penstock.toml"]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def test_a_query_is_answered_once_and_live(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text(CONFIG)
+    with closing(World(tmp_path / "data")) as world:
+        append(world, ("a", "1.5"), ("b", "2"), ("a", "hot"))
+        world.move(stop=3)
+        query = "SELECT machine, count(celsius) AS n FROM plant.readings GROUP BY machine"
+        done = penstock(tmp_path, "sql", f"{query} ORDER BY machine")
+        assert (done.returncode, done.stderr, done.stdout) == (0, "", "machine  n\na        1\nb        1\n")
+        live = subprocess.Popen(
+            [str(PENSTOCK), "sql", query, "--live", "--json", "--watermark", "never", "--config", "penstock.toml"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            assert live.stdout is not None
+            rows = [json.loads(live.stdout.readline()) for _ in range(2)]
+            assert sorted(row["machine"] for row in rows) == ["a", "b"]
+            append(world, ("b", "3"))
+            assert json.loads(live.stdout.readline()) == {"machine": "b", "n": 2}
+            os.killpg(live.pid, signal.SIGINT)
+            assert (*live.communicate(timeout=PATIENCE), live.returncode) == ("", "", 0)
+        finally:
+            if live.poll() is None:
+                os.killpg(live.pid, signal.SIGKILL)
+    # Nothing of a query that nobody will continue is left.
+    assert not list((tmp_path / "data" / "pipeline").glob("sql-*"))
+
+
+def test_sql_that_is_wrong_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text(CONFIG)
+    with closing(World(tmp_path / "data")) as world:
+        append(world, ("a", "1.5"))
+    done = penstock(tmp_path, "sql", "SELECT celcius FROM plant.readings")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("penstock: sql: A column, variable, or function parameter with name `celcius` cannot")
+    assert done.stderr.count("\n") == 1
+
+
+def test_config_check_lets_spark_look_at_the_sql(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text(CONFIG)
+    done = penstock(tmp_path, "config", "check")
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "penstock: penstock.toml: ok\n")
+    (tmp_path / "penstock.toml").write_text(CONFIG.replace("celsius FROM", "celsius FORM"))
+    done = penstock(tmp_path, "config", "check")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pipeline.queries.heat: it cannot be parsed: Syntax error at or near " in done.stderr
+    assert done.stderr.count("\n") == 1
