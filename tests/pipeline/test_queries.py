@@ -17,6 +17,9 @@ from penstock.pipeline.place import Place
 from penstock.pipeline.queries import LiveQuery, live_query, start
 from tests.pipeline.world import make_journal
 
+# `penstock config check` sets the log up, for the whole process.
+pytestmark = pytest.mark.usefixtures("root_logger")
+
 PLANT = """
 [demo]
 enabled = false

@@ -74,6 +74,8 @@ def test_the_catalog_has_what_is_journaled_when_a_query_starts(
 ) -> None:
     from penstock.pipeline import register_tables
 
+    # Other tests have the same session.
+    spark.sql("DROP SCHEMA IF EXISTS plant CASCADE")
     fill(world, 12)
     names = register_tables(spark, tmp_path, config=tmp_path / "penstock.toml")
     assert names == ["plant.other", "plant.other_misfits", "plant.readings", "plant.readings_misfits"]

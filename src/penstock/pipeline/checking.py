@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from penstock.config import Config, load
-from penstock.pipeline.errors import BadOption, PipelineError, explain
+from penstock.pipeline.errors import BadOption, BadSyntax, PipelineError, explain
 from penstock.pipeline.place import Place
 from penstock.pipeline.queries import catalog_of, checked, live_query
 
@@ -63,6 +63,8 @@ def check_sql(config: Config) -> list[str]:
                 try:
                     target = query.target(Place(data_dir, "http://127.0.0.1"))
                     checked(spark, query, catalog, target, empty(spark, query.section.watermark))
+                except BadSyntax:
+                    raise
                 except BadOption as error:
                     # Columns that are inferred are not known before there is a journal.
                     if has_data or not any(table.inferred for table in catalog.tables()):

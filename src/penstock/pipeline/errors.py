@@ -24,6 +24,10 @@ class BadOption(PipelineError):
     """An option has a value that is not allowed, or is missing."""
 
 
+class BadSyntax(BadOption):
+    """SQL that cannot be parsed, or that is no query: wrong whatever tables there are."""
+
+
 class JavaMissing(PipelineError):
     """Spark needs a Java runtime and there is none."""
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as fn
 
 from penstock.history.catalog import Catalog, TableError
 from penstock.history.typed_table import TypedTable
-from penstock.pipeline.errors import BadOption, explain
+from penstock.pipeline.errors import BadOption, BadSyntax, explain
 from penstock.pipeline.progress import OBSERVED
 from penstock.pipeline.queries import NEVER
 from penstock.pipeline.sqltext import replaced
@@ -68,13 +68,13 @@ class SqlQuery:
             )
 
     def _check_syntax(self, spark: SparkSession) -> None:
-        """Raises BadOption for what is wrong without the brackets. To be explained, a statement is not run."""
+        """Raises BadSyntax for what is wrong without the brackets. To be explained, a statement is not run."""
         try:
             spark.sql(f"EXPLAIN {self._sql}")
         except PySparkException as error:
             if _is_syntax(error):
-                raise BadOption(f"{self._about}: {self._sentence(error)}") from None
-        raise BadOption(f"{self._about}: only a query is allowed, such as SELECT; this is another statement")
+                raise BadSyntax(f"{self._about}: {self._sentence(error)}") from None
+        raise BadSyntax(f"{self._about}: only a query is allowed, such as SELECT; this is another statement")
 
     def _view(self, name: str) -> str | None:
         try:

@@ -17,7 +17,7 @@ from tests.support.command import PENSTOCK
 # Seconds for Spark to start and to answer, on a machine with other work.
 PATIENCE = 240.0
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(2 * PATIENCE)]
+pytestmark = [pytest.mark.spark, pytest.mark.spark_long, pytest.mark.timeout(2 * PATIENCE)]
 
 CONFIG = """
 [demo]
