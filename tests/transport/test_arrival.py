@@ -5,21 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Coroutine
-from typing import Any, cast
-
-import pytest
-import uvloop
+from collections.abc import Callable
+from typing import cast
 
 from penstock.transport.arrival import HandedConnection
-
-Run = Callable[[Coroutine[Any, Any, None]], None]
-
-
-@pytest.fixture(params=["uvloop", "asyncio"])
-def run(request: pytest.FixtureRequest) -> Run:
-    found: Run = uvloop.run if request.param == "uvloop" else asyncio.run
-    return found
+from tests.transport.loops import Run
 
 
 class Keeper(asyncio.Protocol):

@@ -8,28 +8,17 @@ import contextlib
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvloop
 
 from penstock.transport.listener import ListenError
 from penstock.transport.neighbours import Neighbours
 from penstock.transport.parcel import HEADER, BadParcel, Parcel, packed
+from tests.transport.loops import Run
 
 PARCEL = Parcel("stream", "192.0.2.1", 4711, None)
-
-Run = Callable[[Coroutine[Any, Any, None]], None]
-
-
-@pytest.fixture(params=["uvloop", "asyncio"])
-def run(request: pytest.FixtureRequest) -> Run:
-    found: Run = uvloop.run if request.param == "uvloop" else asyncio.run
-    # The first loop of a process opens descriptors that stay.
-    found(asyncio.sleep(0))
-    return found
 
 
 @pytest.fixture

@@ -10,9 +10,7 @@ from pathlib import Path
 from penstock.config.errors import ConfigError
 from penstock.config.keys import dotted
 from penstock.config.schema.config import Config
-
-# Characters of a token: shorter ones can be guessed.
-MIN_TOKEN_LENGTH = 16
+from penstock.config.tokens import MIN_TOKEN_LENGTH, tokens_in
 
 
 def check_readers(config: Config, places: Mapping[str, str]) -> None:
@@ -59,11 +57,6 @@ def _check_token(token: str, place: str, key: str) -> None:
         # Without the value, which is a secret, and not written where such values are masked.
         allowed = f"expected tokens of at least {MIN_TOKEN_LENGTH} ASCII characters without spaces"
         raise ConfigError(place, allowed, key=key)
-
-
-def tokens_in(text: str) -> list[str]:
-    """Those of a file: one in each line, beside comments."""
-    return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
 def moment_of(text: str) -> float:

@@ -48,6 +48,9 @@ from penstock.pipeline.schema import EVENTS, table_schema
 # A partition with less than this costs more to start than to read.
 EVENTS_PER_PARTITION = 25_000
 
+# What helps when retention has dropped what a query has not read.
+_SKIPPING = "option onExpired with the value earliest would go on from there"
+
 # {"sequence": N, "salt": S}: the salt, where known, is that of the segment N is in, and tells journals apart.
 Offset = dict[str, int]
 
@@ -261,11 +264,10 @@ class SparkJournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         first, stop = start["sequence"] + 1, end["sequence"] + 1
         if first >= stop:
             return []
-        reader = self._journal()
-        latest = reader.poll()
+        latest = self._journal().poll()
         self._check_same(start, latest)
         self._check_same(end, latest)
-        return _plan(reader, first, stop, self._options, self._options.selection)
+        return self._shares(first, stop)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read(self._options, self._options.selection, partition)
@@ -277,6 +279,10 @@ class SparkJournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
         if self._reader is None:
             self._reader = _open(self._options)
         return self._reader
+
+    def _shares(self, first: int, stop: int) -> Sequence[InputPartition]:
+        """What the tasks read of a range that there is."""
+        return _plan(self._journal(), first, stop, self._options, self._options.selection)
 
     def _earliest(self) -> int:
         """The first sequence that there is."""
@@ -327,21 +333,13 @@ class SparkTableStreamReader(SparkJournalStreamReader):
             return self._offset(self._earliest() - 1)
         return super().initialOffset()
 
-    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        first, stop = start["sequence"] + 1, end["sequence"] + 1
-        if first >= stop:
-            return []
-        reader = self._journal()
-        latest = reader.poll()
-        self._check_same(start, latest)
-        self._check_same(end, latest)
-        parts = min(self._options.partitions, 1 + (stop - first - 1) // EVENTS_PER_PARTITION)
+    def _shares(self, first: int, stop: int) -> Sequence[InputPartition]:
+        parts = _parts(first, stop, self._options)
         skips_gap = self._options.on_expired == "earliest"
         try:
-            shares = _scan(self._options, reader).plan_range(first, stop, parts, skips_gap=skips_gap)
+            shares = _scan(self._options, self._journal()).plan_range(first, stop, parts, skips_gap=skips_gap)
         except Expired as error:
-            hint = "option onExpired with the value earliest would go on from there"
-            raise Expired(f"{error}, and the lake does not have it; {hint}", error.earliest) from None
+            raise Expired(f"{error}, and the lake does not have it; {_SKIPPING}", error.earliest) from None
         return [TableShare(share) for share in shares]
 
     def _earliest(self) -> int:
@@ -374,18 +372,21 @@ def _open(options: SourceOptions, token: str | None = None) -> AnyJournal:
     return JournalReader(options.path, report=report)
 
 
+def _parts(first: int, stop: int, options: SourceOptions) -> int:
+    return min(options.partitions, 1 + (stop - first - 1) // EVENTS_PER_PARTITION)
+
+
 def _plan(
     reader: AnyJournal, first: int, stop: int, options: SourceOptions, selection: EventSelection
 ) -> list[JournalShare]:
     if first >= stop:
         return []
-    parts = min(options.partitions, 1 + (stop - first - 1) // EVENTS_PER_PARTITION)
+    parts = _parts(first, stop, options)
     try:
         shares = reader.plan(first, stop, parts, selection)
     except Expired as error:
         if options.on_expired == "stop":
-            hint = "option onExpired with the value earliest would go on from there"
-            raise Expired(f"{error}; {hint}", error.earliest) from None
+            raise Expired(f"{error}; {_SKIPPING}", error.earliest) from None
         _warn(f"{error}; going on from there")
         shares = reader.plan(error.earliest, max(stop, error.earliest), parts, selection)
     token = None if options.remote is None else options.remote.current_token()

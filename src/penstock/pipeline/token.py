@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.config.tokens import tokens_in
 from penstock.pipeline.errors import BadOption
 
 
@@ -14,11 +15,10 @@ def read_token(token: str | None, token_file: str | Path | None) -> str | None:
     if token_file is None:
         return token
     try:
-        lines = Path(token_file).read_text(encoding="utf-8").splitlines()
+        found = tokens_in(Path(token_file).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         cause = getattr(error, "strerror", None) or "it is not UTF-8"
         raise BadOption(f"tokenFile is {str(token_file)!r}, which cannot be read: {cause}") from None
-    found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
     if not found:
         raise BadOption(f"tokenFile is {str(token_file)!r}, which has no token in it")
     return found[0]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from penstock.adapters.ingest.draft import MAX_ERRORS
 from penstock.adapters.ingest.states import STATES, ItemState, UnfitEvent
 from penstock.adapters.inside import InsideAdapter
+from penstock.config.tokens import MIN_TOKEN_LENGTH, tokens_in
 from penstock.kernel.feed import Feed
 from penstock.kernel.ports import CheckedEvent
 from penstock.log import get
@@ -37,9 +38,6 @@ SAVE_SECONDS = 60.0
 
 # After this many checks it is written even if nothing is new: retention must not drop records that come after it.
 IDLE_LOOKS = 60
-
-# Shorter ones can be guessed.
-MIN_TOKEN_LENGTH = 16
 
 # How many characters of a name an error quotes.
 MAX_ECHO = 60
@@ -170,10 +168,9 @@ class IngestAdapter(InsideAdapter):
         if self._token_file is None:
             return []
         try:
-            lines = Path(self._token_file).read_text().splitlines()
+            found = tokens_in(Path(self._token_file).read_text())
         except (OSError, UnicodeDecodeError) as error:
             raise ValueError(f"token_file = {self._token_file!r}: {error}") from error
-        found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
         if not found:
             raise ValueError(f"token_file = {self._token_file!r}: it has no token")
         return [_token(token, f"token_file = {self._token_file!r}") for token in found]

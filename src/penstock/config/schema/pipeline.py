@@ -13,11 +13,14 @@ from msgspec.structs import force_setattr
 
 from penstock.config.schema.values import SECRET, Line, OptionalLine, about
 
+# An adapter set and an adapter.
+_PATH = r"[^/\x00-\x1f\x7f]+/[^/\x00-\x1f\x7f]+"
+
 # Which ingest adapter, or which journaled one.
 Adapter = Annotated[
     str,
     Meta(
-        pattern=r"^[^/\x00-\x1f\x7f]+/[^/\x00-\x1f\x7f]+\Z",
+        pattern=rf"^{_PATH}\Z",
         extra={"allowed": 'an adapter set and an adapter such as "PLANT/READINGS"'},
     ),
 ]
@@ -62,7 +65,7 @@ class QuerySection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     to: Annotated[
         str,
         Meta(
-            pattern=r"^([^/\x00-\x1f\x7f]+/[^/\x00-\x1f\x7f]+)?\Z",
+            pattern=rf"^({_PATH})?\Z",
             extra={"allowed": 'an adapter set and an ingest adapter such as "PLANT/AVERAGES", or empty'},
         ),
         about("The ingest adapter that publishes the rows; empty = the only one that declares such items."),
@@ -149,7 +152,7 @@ class PipelineSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     status: Annotated[
         str,
         Meta(
-            pattern=r"^([^/\x00-\x1f\x7f]+/[^/\x00-\x1f\x7f]+)?\Z",
+            pattern=rf"^({_PATH})?\Z",
             extra={"allowed": 'an adapter set and an ingest adapter such as "WELCOME/PIPELINE", or empty'},
         ),
         about("Where it publishes the status of its queries, as items `query.NAME` and `queries`; empty = nowhere."),

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from penstock.config.readers import moment_of, tokens_in
+from penstock.config.readers import moment_of
 from penstock.config.schema.journal import ReaderSection
+from penstock.config.tokens import tokens_in
 from penstock.log import get
 from penstock.services.readers.problems import ReadingProblem
 
