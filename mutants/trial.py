@@ -24,12 +24,12 @@ from mutants.rooms import ROOT
 # Bytes of memory that a run may ask for: a fault can make a loop endless, and what it gathers as well.
 MEMORY = 8 << 30
 
-# A run hangs after this many times the seconds that it takes without a fault, and a start on a busy machine.
-SLOWER = 4
-START = 60.0
+# Seconds that one test may take, and all tests of a run: with a fault, either may never end. Without one they are far
+# quicker, even on a busy machine.
+TEST_LIMIT = 60
+RUN_LIMIT = 1200.0
 
-
-# How the report of a test begins that has taken too long; pytest's limit for each test is in pyproject.toml.
+# How the report of a test begins that has taken too long; see TEST_LIMIT.
 HANGS = "hangs"
 TOO_LATE = "Failed: Timeout"
 
@@ -59,23 +59,17 @@ class Trees:
         for tree in self._all:
             self._free.put(tree)
 
-    def run(self, tests: list[str]) -> Outcome:
+    def run_faulty(self, path: Path, source: str, tests: list[list[str]]) -> Outcome:
         tree = self._free.get()
         try:
-            return tree.run(tests, None)
-        finally:
-            self._free.put(tree)
-
-    def run_faulty(self, path: Path, source: str, tests: list[str], seconds: float) -> Outcome:
-        tree = self._free.get()
-        try:
-            return tree.run_faulty(path, source, tests, SLOWER * seconds + START)
+            return tree.run_faulty(path, source, tests, RUN_LIMIT)
         finally:
             self._free.put(tree)
 
     def stop(self) -> None:
-        """End what is running; from any thread."""
+        """End what is running, and begin nothing else; from any thread."""
         for tree in self._all:
+            tree.closed = True
             tree.stop()
 
 
@@ -86,12 +80,13 @@ class Tree:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._faults = 0
+        self.closed = False
         for name in names:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
 
-    def run_faulty(self, path: Path, source: str, tests: list[str], limit: float) -> Outcome:
-        """With another source in place of a file, which is put back afterwards.
+    def run_faulty(self, path: Path, source: str, tests: list[list[str]], limit: float) -> Outcome:
+        """With another source in place of a file, which is put back afterwards; one list of tests after the other.
 
         Caught is what makes a test fail that passes without it. One that has taken too long must pass in half of that
         time: a loop without an end is a fault, a machine that is busy is not.
@@ -101,24 +96,34 @@ class Tree:
         # A time of its own, by which Python tells that what it has compiled is of another source.
         self._faults += 1
         os.utime(file, (self._faults, self._faults))
+        seconds = 0.0
         try:
-            outcome = self.run(tests, limit)
+            for listed in tests:
+                outcome = self.run(listed, limit)
+                seconds += outcome.seconds
+                if outcome.caught:
+                    break
         finally:
             shutil.copy2(ROOT / path, file)
         if not outcome.caught:
-            return outcome
+            return outcome._replace(seconds=seconds)
         late = outcome.how == HANGS or TOO_LATE in outcome.how
-        again = self.run(_failed(outcome.how) or tests, outcome.seconds / 2 if late else limit)
+        again = self.run(_failed(outcome.how) or listed, outcome.seconds / 2 if late else limit)
         if again.caught:
-            return Outcome(False, f"{outcome.how}; without the fault: {again.how}", outcome.seconds, unsure=True)
-        return outcome
+            return Outcome(False, f"{outcome.how}; without the fault: {again.how}", seconds, unsure=True)
+        return outcome._replace(seconds=seconds)
 
     def run(self, tests: list[str], limit: float | None) -> Outcome:
+        if self.closed:
+            raise RuntimeError("stopped")
         begin = time.monotonic()
-        command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", *tests]
+        options = ["-n", "0", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "--timeout", str(TEST_LIMIT)]
+        command = [sys.executable, "-m", "pytest", *options, *tests]
         environment = {
             **os.environ,
             "PENSTOCK_BUILD": "interpreted",
+            # That a test fails is all that counts, and not the smallest example with which it does.
+            "PENSTOCK_PROFILE": "unshrunk",
             # The copy comes before the working tree, to which the installed package points.
             "PYTHONPATH": str(self._folder / "src"),
             # Empty: what is compiled may be kept, whatever this machine is used to.

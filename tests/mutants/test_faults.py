@@ -104,7 +104,9 @@ def test_every_explained_survivor_fits_the_source_and_is_left_out() -> None:
 def test_every_source_has_tests_that_are_near_and_those_of_its_name_come_first() -> None:
     for room in ROOMS:
         for source in sources(room):
-            assert nearest(source)
-    assert nearest(PACKAGE / "kernel/item.py")[0] == "tests/kernel/test_item.py"
+            assert all(nearest(source))
+    inner, outer = nearest(PACKAGE / "kernel/item.py")
+    assert inner[0] == "tests/kernel/test_item.py"
+    assert not set(inner) & set(outer)
     for places in NEAREST.values():
         assert any((ROOT / place).exists() for place in places)

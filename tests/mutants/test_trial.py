@@ -34,8 +34,8 @@ def test_a_run_that_hangs_is_ended_and_counts_as_caught(tmp_path: Path) -> None:
 def test_each_fault_is_seen_by_the_tests_and_taken_back(tmp_path: Path) -> None:
     copy = planted(tmp_path, "import penstock.kernel.limits as found\n\ndef test_it():\n    assert found.FAULT == 1\n")
     before = (ROOT / SOURCE).read_bytes()
-    assert not copy.run_faulty(SOURCE, "FAULT = 1\n", ["test_it.py"], LONG).caught
-    outcome = copy.run_faulty(SOURCE, "FAULT = 2\n", ["test_it.py"], LONG)
+    assert not copy.run_faulty(SOURCE, "FAULT = 1\n", [["test_it.py"]], LONG).caught
+    outcome = copy.run_faulty(SOURCE, "FAULT = 2\n", [["test_it.py"]], LONG)
     assert outcome.how.startswith("FAILED")
     assert (tmp_path / SOURCE).read_bytes() == (ROOT / SOURCE).read_bytes() == before
 
@@ -60,7 +60,7 @@ def test_it():
 )
 def test_a_fault_is_caught_only_by_a_test_that_passes_without_it(tmp_path: Path, test: str, caught: bool) -> None:
     copy = planted(tmp_path, test)
-    outcome = copy.run_faulty(SOURCE, "FAULT = 1\n", ["test_it.py"], LONG)
+    outcome = copy.run_faulty(SOURCE, "FAULT = 1\n", [["test_it.py"]], LONG)
     assert (outcome.caught, outcome.unsure) == (caught, not caught)
     assert outcome.verdict == ("caught" if caught else "UNSURE")
     assert outcome.how.count("FAILED test_it.py::test_it") == (1 if caught else 2)
@@ -84,7 +84,7 @@ def test_a_run_that_hangs_counts_only_if_it_is_far_quicker_without_the_fault(
     copy = planted(tmp_path, SLOW.format(seconds=seconds))
     # What a start takes, because half of a limit must be enough for one.
     start = tree(tmp_path / "start", "pass").run(["test_it.py"], None).seconds
-    outcome = copy.run_faulty(SOURCE, "FAULT = 1\n", ["test_it.py"], 8 * start if caught else start)
+    outcome = copy.run_faulty(SOURCE, "FAULT = 1\n", [["test_it.py"]], 8 * start if caught else start)
     assert (outcome.caught, outcome.unsure) == (caught, not caught)
     assert outcome.how == ("hangs" if caught else "hangs; without the fault: hangs")
 
