@@ -257,7 +257,7 @@ def _run(loaded: Loaded, beside: Companion | None = None, *, names_page: bool = 
         from penstock.member import join
 
         return join(loaded, beside, names_page=names_page)
-    from penstock.server import run
+    from penstock.process import run
 
     return run(loaded, beside, names_page=names_page)
 

@@ -1,7 +1,7 @@
 """A server of several processes as it is started: ports taken, a task for each worker, and what people are told.
 
 How workers are started and replaced is in `penstock.cluster.supervisor`, what they do in `penstock.worker`. A server of
-one process is in `penstock.server`, and has nothing of this.
+one process is in `penstock.process`, and has nothing of this.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.transport.entrance import api_entrances, stream_entrances
 from penstock.transport.reservation import Reservation, SharedListener
 
 if TYPE_CHECKING:
-    from penstock.server import Beside
+    from penstock.process import Beside
 
 log = get(__name__)
 

@@ -21,7 +21,7 @@ from penstock.config import Loaded
 from penstock.durable import keep_to_owner
 from penstock.log import get
 from penstock.loop import new_loop
-from penstock.server import Beside, Terminal, handle_signals, left, serve_edge, serve_until, start_unless
+from penstock.process import Beside, Terminal, handle_signals, left, serve_edge, serve_until, start_unless
 from penstock.services.cluster.edge import EdgeServer
 from penstock.services.cluster.hub import HubPart
 from penstock.services.data_directory import data_directory

@@ -38,7 +38,8 @@ from penstock.config.loading import NOTHING
 from penstock.durable import keep_to_owner
 from penstock.log import LevelError, configure_levels, get, relay_to, set_level
 from penstock.loop import new_loop
-from penstock.server import Server, left, serve_edge, serve_to_end
+from penstock.process import left, serve_edge, serve_to_end
+from penstock.server import Server
 from penstock.services.cluster.edge import EdgeServer
 from penstock.services.cluster.hub import HubPart
 from penstock.services.errors import StartError

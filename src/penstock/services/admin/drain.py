@@ -1,7 +1,7 @@
 """Draining: before a stop nobody new is let in, sessions are ended a few at a time, and then the process may stop.
 
 They end with the cause that makes clients open a new session at once, and a load balancer leads them elsewhere. What a
-stop itself does is in `penstock.server`.
+stop itself does is in `penstock.process`.
 """
 
 from __future__ import annotations
