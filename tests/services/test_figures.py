@@ -19,7 +19,9 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
+from penstock import BUILD, __version__
 from penstock.adapters import AdapterSet
+from penstock.build.choice import COMPILED, INTERPRETED
 from penstock.client import connect
 from penstock.config import load
 from penstock.monitor import sampler
@@ -153,6 +155,15 @@ def test_metrics_are_what_prometheus_reads_in_both_formats_and_promtool_finds_no
             sample.labels["adapter"] for family in families for sample in family.samples if "adapter" in sample.labels
         ]
         assert f"{HOSTILE_SET}/FEED" in adapters
+
+    play(tmp_path, story)
+
+
+def test_the_build_is_named_in_one_word_whatever_the_reason_for_it(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        [sample] = site.families()["penstock_build"].samples
+        assert dict(sample.labels) == {"version": __version__, "build": BUILD.name}
+        assert BUILD.name in (COMPILED, INTERPRETED)
 
     play(tmp_path, story)
 

@@ -69,7 +69,7 @@ class SamplingService(Service):
         self._kernel = kernel
         self._services = services
         self._is_edge = is_edge
-        # Those of a hub; None: this is no hub.
+        # Those of a hub; None: this is not a hub.
         self.workers: OtherProcesses | None = None
         self._started = time.time()
         # How often a service could not say its figures.
@@ -204,4 +204,4 @@ class SamplingService(Service):
 
 
 def build_labels() -> list[tuple[str, str]]:
-    return [("version", __version__), ("build", str(BUILD))]
+    return [("version", __version__), ("build", BUILD.name)]
