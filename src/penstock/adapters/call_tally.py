@@ -15,7 +15,7 @@ class CallTally:
     __slots__ = ("_lock", "busy", "calls", "failures", "pending", "seconds", "thread_calls", "threads", "wait_seconds")
 
     def __init__(self) -> None:
-        # Calls that have ended, those of them that failed, and how long all of them took. A refusal is no failure.
+        # Calls that have ended, those of them that failed, and how long all of them took. A refusal is not a failure.
         self.calls = 0
         self.failures = 0
         self.seconds = 0.0

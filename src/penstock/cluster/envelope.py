@@ -24,7 +24,7 @@ JOINING_SECONDS = 10.0
 
 
 class EnvelopeError(Exception):
-    """Bytes that are no envelope; the text says why."""
+    """Bytes that are not an envelope; the text says why."""
 
 
 class Sort(IntEnum):

@@ -24,7 +24,7 @@ SOCKET = "hub.sock"
 
 _LENGTH = struct.Struct(">I")
 
-# Bytes of a payload; whoever sends more is cut off, because it is no hub or edge of ours.
+# Bytes of a payload; whoever sends more is cut off, because it is not a hub or edge of ours.
 MAX_PAYLOAD = 256 << 20
 
 # Bytes that may wait for a node that does not read; then it is cut off, and begins again when it does.

@@ -1,7 +1,7 @@
 """The mark: a small file that says up to where the journal is committed, so that readers see nothing that may vanish.
 
 It is rewritten after each commit and never synced: whatever value survives a power cut was true when it was written.
-A damaged mark is no mark; the writer makes a new one at its start.
+A damaged mark is not a mark; the writer makes a new one at its start.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def encode_frame(
 
 
 def decode_frame_header(data: bytes | memoryview, offset: int, salt: int) -> FrameHeader | None:
-    """None when these bytes are no frame header of this segment."""
+    """None when these bytes are not a frame header of this segment."""
     magic, checksum, length, payload_checksum, first, last, synced, earliest, latest, kinds = _FRAME.unpack_from(
         data, offset
     )

@@ -86,7 +86,7 @@ class Feed:
         return self.items.get(name) or self.item(ItemGrant(name, snapshot_length=KEPT_HISTORY))
 
     def keep(self, item: Item, mode: Mode) -> None:
-        """`acquire` for somebody who is no client."""
+        """`acquire` for somebody who is not a client."""
         item.keepers += 1
         self.acquire(item, mode)
 

@@ -46,7 +46,7 @@ class Item(Timed):
         self.serial = serial
         self.mode: Mode | None = None
         self.subscribers = 0
-        # Those of them that are no clients: they keep the item at the adapter, and have no grant for it.
+        # Those of them that are not clients: they keep the item at the adapter, and have no grant for it.
         self.keepers = 0
         # From the data adapter, ever since it was subscribed there.
         self.events = 0

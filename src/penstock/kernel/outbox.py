@@ -88,7 +88,7 @@ class Outbox(Timed):
         self.updates = 0
         self.bytes = 0
         self.lost = 0
-        # How many of the lines are no updates, or were sent before.
+        # How many of the lines are not updates, or were sent before.
         self._others = 0
 
     # -- what comes in --------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Outbox(Timed):
         self.kernel.tally.filtered += count * self.readers
 
     def count_other(self) -> None:
-        """A lane gives a line that is no update."""
+        """A lane gives a line that is not an update."""
         self._others += 1
 
     def count_lost(self, count: int = 1) -> None:

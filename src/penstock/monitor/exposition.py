@@ -102,7 +102,7 @@ def _buckets(name: str, histogram: Histogram, labels: Labels) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Whole numbers as such; both formats write infinity and what is no number in the same way."""
+    """Whole numbers as such; both formats write infinity and what is not a number in the same way."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

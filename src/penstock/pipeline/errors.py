@@ -25,7 +25,7 @@ class BadOption(PipelineError):
 
 
 class BadSyntax(BadOption):
-    """SQL that cannot be parsed, or that is no query: wrong whatever tables there are."""
+    """SQL that cannot be parsed, or that is not a query: wrong whatever tables there are."""
 
 
 class JavaMissing(PipelineError):

@@ -45,7 +45,7 @@ class Out(Protocol):
 
 @dataclass(frozen=True)
 class Replayed:
-    """What was published; `skipped` are events without fields: clear, marks of batches, what is no object."""
+    """What was published; `skipped` are events without fields: clear, marks of batches, what is not an object."""
 
     events: int
     batches: int

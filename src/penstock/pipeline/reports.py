@@ -36,7 +36,7 @@ def told(directory: Path) -> list[Damage]:
     """Every place noted so far, in the order of file and position; empty when there is none, or no directory."""
     found = []
     for path in directory.glob(f"*{_SUFFIX}"):
-        # A file that is no note is nobody's loss.
+        # A file that is not a note is ignored.
         with suppress(OSError, msgspec.DecodeError):
             found.append(msgspec.json.decode(path.read_bytes(), type=Damage))
     return sorted(found, key=lambda damage: (damage.file, damage.position))

@@ -82,7 +82,7 @@ def write(directory: Path, status: QueryStatus) -> None:
 
 
 def read(directory: Path) -> list[Found]:
-    """The status of every query that ever ran here, by name. A file that is no status is passed over."""
+    """The status of every query that ever ran here, by name. A file that is not a status is passed over."""
     found = []
     for path in sorted(directory.glob("*.json")):
         try:

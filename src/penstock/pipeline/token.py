@@ -9,7 +9,7 @@ from penstock.pipeline.errors import BadOption
 
 
 def read_token(token: str | None, token_file: str | Path | None) -> str | None:
-    """The token itself, or the first line of its file that is no comment; raises BadOption."""
+    """The token itself, or the first line of its file that is not a comment; raises BadOption."""
     if token is not None and token_file is not None:
         raise BadOption("token and tokenFile are both given; one of them is enough")
     if token_file is None:

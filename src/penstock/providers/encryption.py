@@ -32,7 +32,7 @@ _LAST_RECORD = b"\x02"
 
 
 def read_point(point: bytes) -> EllipticCurvePublicKey:
-    """A browser's public key. Raises ValueError for what is no point of the curve."""
+    """A browser's public key. Raises ValueError for what is not a point of the curve."""
     if len(point) != POINT_LENGTH:
         raise ValueError(f"it has {len(point)} bytes; expected {POINT_LENGTH}")
     return EllipticCurvePublicKey.from_encoded_point(SECP256R1(), point)

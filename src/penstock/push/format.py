@@ -59,7 +59,7 @@ class Format:
     def parse(
         cls, text: str, field_count: int, check: Check | None = None, positions: Mapping[str, int] | None = None
     ) -> Format:
-        """Raise PushRefusal for what is no format. `check` is the provider's; a format out of the store has passed it.
+        """Raise PushRefusal for what is not a format. `check` is the provider's; one from the store has passed it.
 
         `positions` are those of the named arguments, from 1.
         """

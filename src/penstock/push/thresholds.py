@@ -1,6 +1,6 @@
 """Triggers that compare one field with a constant, sorted, so that an update costs what fires and not what waits.
 
-An update that passes none of a million thresholds is a few comparisons. What is no such comparison is evaluated one by
+An update that passes none of a million thresholds is a few comparisons. Any other trigger is evaluated one by
 one: `trigger`.
 """
 

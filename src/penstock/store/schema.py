@@ -89,7 +89,7 @@ tlcs = Table(
     UniqueConstraint("domain", "identifier"),
 )
 
-# The account is no foreign key: what has happened stays when an account goes.
+# The account is not a foreign key: what has happened stays when an account goes.
 session_logs = Table(
     "session_logs",
     metadata,
@@ -151,7 +151,7 @@ push_subscriptions = Table(
     Column("status_millis", BigInteger, nullable=False),
 )
 
-# The subscription is no foreign key: what it has fired is still sent when it is gone.
+# The subscription is not a foreign key: what it has fired is still sent when it is gone.
 push_notifications = Table(
     "push_notifications",
     metadata,

@@ -65,7 +65,7 @@ class Origins:
             port = page.port or DEFAULT_PORTS.get(page.scheme)
             return port in self.neighbour_ports and page.hostname is not None and page.hostname == asked.hostname
         except ValueError:
-            # A port that is no number.
+            # A port that is not a number.
             return False
 
     def headers(self, origin: str | None, host: str | None = None) -> list[tuple[str, str]]:

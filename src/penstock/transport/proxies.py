@@ -52,7 +52,7 @@ class Proxies:
     def client_of(self, headers: Mapping[str, str], peer: NamedClient) -> NamedClient:
         """For whom the peer of a connection asks in a request with these headers; raises HttpError.
 
-        Each proxy adds whom it was asked by. What those wrote there who are no proxies is not looked at, because they
+        Each proxy adds whom it was asked by. What those wrote there who are not proxies is not looked at, because they
         may write anything. A proxy that does not tell is taken for the client itself.
         """
         value = headers.get(self.header)

@@ -77,7 +77,7 @@ def _range_holds(value: str | None, etag: str, modified: int) -> bool:
 
 
 def http_date(value: str | None) -> int | None:
-    """Seconds since 1970; None for what is no date of today's form, which then means nothing."""
+    """Seconds since 1970; None for what is not a date of today's form, which then means nothing."""
     found = None if value is None else _DATE.fullmatch(value.strip())
     if found is None or found[2] not in MONTHS:
         return None

@@ -29,7 +29,7 @@ _STREAM = 1
 
 
 class ProxyError(Exception):
-    """These bytes are no header; the text says why."""
+    """These bytes are not a header; the text says why."""
 
 
 class ProxyHeaderReader:

@@ -78,7 +78,7 @@ class MonitorAdapter(DataAdapter):
             return ShownTable(self, item, table).begin(overview)
         for key, row in self._facts(overview, item):
             self.update(item, row if key is None else {"key": key, "command": "ADD", **row}, snapshot=True)
-        # Also for what is no item here: nobody is to wait for its snapshot.
+        # Also for what is not an item here: nobody is to wait for its snapshot.
         self.end_of_snapshot(item)
         return None
 

@@ -40,7 +40,7 @@ class LogLines:
 
     @classmethod
     def begin(cls, adapter: DataAdapter, overview: Overview, item: str) -> Stop | None:
-        """None for what is no item."""
+        """None for what is not an item."""
         return overview.each_log_line(cls(adapter, item).tell) if item in LEVELS else None
 
     def tell(self, line: Line) -> None:

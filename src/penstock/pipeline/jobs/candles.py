@@ -50,8 +50,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def transform(events: DataFrame, settings: Settings) -> DataFrame:
     """A row for each stock, size and window; the same for a stream, in update or append mode, and for a batch.
 
-    An event without a price, or with a price or a quantity that is no number, negative or huge, is dropped and counted
-    (`observedMetrics`, candles). One without a quantity is a trade of volume 0.
+    An event without a price, or with a price or a quantity that is not a number, negative or huge, is dropped and
+    counted (`observedMetrics`, candles). One without a quantity is a trade of volume 0.
     """
     texts = fn.from_json("value", f"`{settings.price}` string, `{settings.quantity}` string")
     trades = events.select(item_of().alias("stock"), "timestamp", "sequence", texts.alias("_texts")).select(

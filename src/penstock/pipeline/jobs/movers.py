@@ -75,7 +75,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def transform(events: DataFrame, settings: Settings) -> DataFrame:
     """A row for each stock and window: its name, last price, and change in percent since the window's first price.
 
-    What has no price, or one that is no number, not positive or huge, is dropped and counted (`observedMetrics`).
+    What has no price, or one that is not a number, not positive or huge, is dropped and counted (`observedMetrics`).
     """
     texts = fn.from_json("value", f"`{settings.price}` string, `{settings.name}` string")
     trades = events.select(item_of().alias("stock"), "timestamp", "sequence", texts.alias("_texts")).select(

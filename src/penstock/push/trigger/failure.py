@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Wrong(Exception):
-    """The text is no trigger; `place` is the character, from 0."""
+    """The text is not a trigger; `place` is the character, from 0."""
 
     def __init__(self, place: int, text: str) -> None:
         super().__init__(text)

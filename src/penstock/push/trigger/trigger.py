@@ -35,7 +35,7 @@ class Trigger:
 
     @classmethod
     def compile(cls, text: str, field_count: int, accept: Sequence[Pattern] | None) -> Trigger:
-        """Raise PushRefusal for what is no trigger, or is not accepted.
+        """Raise PushRefusal for what is not a trigger, or is not accepted.
 
         `accept` are the patterns of the application, of which one must match the whole text; if there are none, no
         trigger is accepted. None is for a trigger out of the store, which was accepted before.

@@ -28,7 +28,7 @@ MISSING = Absent()
 
 
 class BadPointer(ValueError):
-    """A text that is no pointer."""
+    """A text that is not a pointer."""
 
     def __init__(self, text: str, reason: str | None = None) -> None:
         super().__init__(text)

@@ -29,7 +29,7 @@ Event: TypeAlias = dict[str, str | None]
 
 
 class FabricError(Exception):
-    """A payload that is no message; the text says why."""
+    """A payload that is not a message; the text says why."""
 
 
 # -- from an edge ------------------------------------------------------------------------------------------------------
