@@ -15,6 +15,7 @@ ELSEWHERE = {
     "certificates": "e2e/test_certificates.py",  # Renewed by a signal, while clients are connected.
     "launch": "e2e/test_workers.py",  # Starts other processes.
     "member": "e2e/test_cluster.py",  # A process of a cluster.
+    "process": "e2e/test_process.py",  # Signals, lines on standard output, exit codes.
     "loop": "e2e/test_other_systems.py",  # Another loop where uvloop is missing.
     "rehearsal": "e2e/test_config_check.py",  # Compared with what `serve` says.
     "terminal": "client/test_watch_mistakes.py",  # Exit codes and the line that goes with them.

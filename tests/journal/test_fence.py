@@ -52,6 +52,18 @@ def test_an_owner_that_left_in_good_order_has_left_nothing_out(tmp_path: Path) -
     assert [row[0] for row in rows_of(JournalReader(tmp_path).read())] == [1, 2, 3, 4, 5, 6]
 
 
+def test_an_owner_may_open_its_journal_again_in_the_same_epoch_and_one_of_an_earlier_epoch_may_not(
+    tmp_path: Path,
+) -> None:
+    for _ in range(2):
+        journal = Journal(tmp_path, fence=Lease(2).fence)
+        journal.append(columns(3), Policy.OFF)
+        journal.close()
+    with pytest.raises(Fenced, match="belongs to epoch 2, and this is 1"):
+        Journal(tmp_path, fence=Lease(1).fence)
+    assert [row[0] for row in rows_of(JournalReader(tmp_path).read())] == [1, 2, 3, 4, 5, 6]
+
+
 def test_another_owner_takes_a_journal_that_is_still_locked_and_leaves_out_numbers(tmp_path: Path) -> None:
     old, new = Lease(1), Lease(2)
     first = Journal(tmp_path, fence=old.fence)

@@ -83,6 +83,15 @@ def test_a_budget_never_lets_more_than_the_limit_into_a_second(kbps: float, step
         assert window <= kbps * 125 or window == size
 
 
+def test_what_is_left_of_a_pause_changes_in_proportion_to_the_limit() -> None:
+    # 8 kbit/s are 1,000 bytes a second: 500 of them take half a second, a tenth of which is allowed in advance.
+    for kbps, pause in ((8.0, 0.4), (16.0, 0.15), (6.0, 17 / 30)):
+        budget = Budget(8.0)
+        budget.spend(10.0, 500)
+        budget.change(10.0, kbps)
+        assert budget.free_at(10.0, 1) == pytest.approx(10.0 + pause)
+
+
 def test_a_line_longer_than_a_whole_second_goes_alone() -> None:
     budget = Budget(1.0)
     budget.spend(1_000.0, 10)

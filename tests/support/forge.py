@@ -28,7 +28,7 @@ from typing import IO
 
 # What `penstock serve` imports sooner or later.
 MODULES = (
-    "penstock.server",
+    "penstock.process",
     "penstock.services.admin.routes",
     "penstock.adapters.remote",
     "penstock.adapters.replay",
