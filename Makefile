@@ -117,7 +117,7 @@ test: setup compiled interop-setup system-setup ## all tests but the long ones, 
 
 # Interpreted: what was edited need not be compiled first. What is left out is listed in tests/fast.py.
 test-fast: setup ## the tests without a JVM, a browser, published clients and long searches; two minutes
-	@PENSTOCK_BUILD=interpreted PENSTOCK_PROFILE=fast $(BIN)/python -m pytest -p tests.fast -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@PENSTOCK_BUILD=interpreted PENSTOCK_PROFILE=fast $(BIN)/python -m pytest -p tests.fast -p no:schemathesis -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-spark: setup $(INTEROP)/kafka/.stamp ## the long Spark tests: Spark Connect, a cluster of processes, Kafka, many kills
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m spark_long tests/pipeline $(ARGS)

@@ -17,7 +17,7 @@ MARKS = ("browser", "cluster_long", "interop", "interop_long", "prometheus_long"
 DATABASE = "postgresql"
 
 # Folders, files and tests. One that is not there any more is an error.
-SLOW = (
+SLOW = {
     "tests/adapters/access/test_commands.py",
     "tests/adapters/access/test_documentation.py",
     "tests/adapters/access/test_metadata.py::test_checking_passwords_leaves_the_event_loop_free",
@@ -27,6 +27,7 @@ SLOW = (
     "tests/adapters/ingest/test_memory.py::test_a_file_that_is_damaged_anywhere_is_not_taken_for_a_whole_one",
     "tests/adapters/ingest/test_model.py",
     "tests/adapters/monitor/test_page.py",
+    "tests/adapters/test_journaling.py::test_what_is_published_is_what_the_journal_holds",
     "tests/adapters/remote/test_metadata.py",
     "tests/bench",
     "tests/build",
@@ -72,17 +73,21 @@ SLOW = (
     "tests/doors/tlex/test_schemathesis.py",
     "tests/doors/tlex/test_two_hundred_sessions.py",
     "tests/e2e",
+    "tests/erasure/test_commands.py",
+    "tests/erasure/test_erasure.py",
     "tests/history/test_last.py::test_it_is_the_last_of_those_before_a_time",
     "tests/history/test_reader.py::test_reads_equal_a_plain_list_whatever_moves_meanwhile",
     "tests/history/test_reader.py::test_threads_read_while_a_job_writes_compacts_and_the_journal_drops",
     "tests/history/test_reader.py::test_two_hundred_thousand_events_of_one_entity_are_read_with_a_few_megabytes",
     "tests/history/test_start.py::test_the_first_read_does_not_load_pandas",
+    "tests/history/test_tables.py::test_nothing_is_doubled_or_missed_at_any_seam",
     "tests/interop",
     "tests/journal/test_active.py",
     "tests/journal/test_arrays.py::test_writing_and_reading_the_journal_does_not_load_pandas",
     "tests/journal/test_crash.py",
     "tests/journal/test_fence.py::test_whenever_an_old_owner_is_frozen_nothing_acknowledged_is_lost_and_nothing_late_is_seen",
     "tests/journal/test_kill.py",
+    "tests/journal/test_long.py",
     "tests/journal/test_reader.py",
     "tests/journal/test_segment.py::test_every_flipped_bit_of_a_segment_header_is_noticed_and_the_other_copy_serves",
     "tests/journal/test_verification.py",
@@ -95,22 +100,27 @@ SLOW = (
     "tests/pipeline/test_commands.py",
     "tests/pipeline/test_kill_history.py",
     "tests/pipeline/test_lake.py",
+    "tests/pipeline/test_ledger.py",
     "tests/pipeline/test_outlet.py::test_an_api_port_with_tls_is_trusted_if_the_environment_says_so",
     "tests/pipeline/test_publish.py",
     "tests/pipeline/test_sink.py",
+    "tests/providers/test_fcm.py",
     "tests/push/test_memory.py",
     "tests/push/test_thresholds.py::test_a_hundred_thousand_that_wait_and_one_constant_for_all_of_them_cost_nothing_to_speak_of",
     "tests/push/trigger/test_java.py",
     "tests/recovery",
     "tests/services/admin/test_documentation.py",
+    "tests/services/admin/test_drain.py",
     "tests/services/admin/test_schemathesis.py",
     "tests/services/cluster/test_clients.py",
     "tests/services/cluster/test_tlex.py",
     "tests/services/push/test_life.py",
     "tests/services/push/test_nodes.py",
     "tests/services/push/test_operations.py::test_commands_print_tables_and_send_tests",
+    "tests/services/readers/test_routes.py::test_a_reader_that_reads_nothing_makes_the_server_read_no_more",
     "tests/services/test_figures_speed.py",
     "tests/services/test_pauses.py",
+    "tests/store/test_fence.py",
     "tests/store/test_presence.py",
     "tests/store/test_push.py::test_nobody_waits_for_a_node_that_is_frozen_while_it_writes",
     "tests/store/test_push.py::test_transactions_that_are_idle_for_long_are_ended",
@@ -126,7 +136,7 @@ SLOW = (
     "tests/wire/ari/test_packets.py::test_a_packet_with_something_behind_it_is_bad_or_a_longer_one",
     "tests/wire/text6/test_requests.py::test_bad_percent_encoding_is_a_protocol_error_wherever_it_stands",
     "tests/wire/tlcp/test_requests.py::test_bad_percent_encoding_is_malformed_wherever_it_stands",
-)
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -142,8 +152,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    config.hook.pytest_deselected(items=[item for item in items if _is_slow(item)])
-    items[:] = [item for item in items if not _is_slow(item)]
+    slow = {item for item in items if _is_slow(item)}
+    config.hook.pytest_deselected(items=[item for item in items if item in slow])
+    items[:] = [item for item in items if item not in slow]
 
 
 def _is_slow(item: pytest.Item) -> bool:

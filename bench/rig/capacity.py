@@ -27,7 +27,7 @@ KEEPALIVE_BYTES = 7
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What was measured: microseconds of processor, bytes of memory, bytes between nodes."""
+    """What was measured: microCPU-seconds, bytes of memory, bytes between nodes."""
 
     # When and where; not used.
     measured: str

@@ -30,7 +30,7 @@ SETTLING = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Seconds of processor, bytes of memory and writes: of the hub, and of all edges together."""
+    """CPU-seconds, bytes of memory and writes: of the hub, and of all edges together."""
 
     hub: float
     edges: float

@@ -131,7 +131,7 @@ class Crossing:
     bytes_out: int
 
     def micros(self, spent: float) -> float:
-        """For each event that was published, of seconds of processor."""
+        """For each event that was published, of CPU-seconds."""
         return spent * 1e6 / max(1, self.published)
 
 

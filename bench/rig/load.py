@@ -24,7 +24,7 @@ class Opened:
 
     opened: int
     seconds: float
-    # Seconds of processor of the server.
+    # CPU-seconds of the server.
     cpu: float
     failure: str
 
@@ -44,7 +44,7 @@ class Run:
     # From the first publish until all had arrived, and until publishing stopped.
     seconds: float
     publishing: float
-    # Of the server, and of the load: seconds of processor, and its share of a core while publishing.
+    # Of the server, and of the load: CPU-seconds, and its share of a core while publishing.
     cpu: float
     load_cpu: float
     load_share: float

@@ -1,4 +1,4 @@
-"""What a process has used: memory, processor time and system calls, as Linux counts them."""
+"""What a process has used: memory, CPU time and system calls, as Linux counts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intake: how many updates one server process takes in for each second of its processor, by every way in.
+"""Intake: how many updates one server process takes in for each CPU-second, by every way in.
 
 Trades of the demo's thirty stocks, four fields each; all items are subscribed by one client in MERGE mode that wants
 one update a second, so that the server's work is intake. The bare loop merges the same events, made from the same
@@ -37,7 +37,7 @@ from penstock.config import load
 from penstock.log import configure
 from penstock.server import Server
 
-ABOUT = "updates taken in per second of the server's processor, by every way in, beside a bare loop"
+ABOUT = "updates taken in per CPU-second of the server, by every way in, beside a bare loop"
 
 ADAPTER_SET = "INTAKE"
 DIRECT, INGEST = "DIRECT", "INGEST"
@@ -168,7 +168,7 @@ class Bare:
 
 
 async def serve() -> None:
-    """Follow the lines on standard input, `way,NAME,ROUNDS` and the like; answer each with seconds of processor."""
+    """Follow the lines on standard input, `way,NAME,ROUNDS` and the like; answer each with CPU-seconds."""
     config = load(None, {"stream.port": 0, "api.port": 0}).config
     configure("warning", "text")
     events = trades()
@@ -226,7 +226,7 @@ WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Updates for each second of the processor, by the name of the way; and what was wrong."""
+    """Updates for each CPU-second, by the name of the way; and what was wrong."""
 
     ours: dict[str, float]
     bare: dict[str, float]
@@ -344,7 +344,7 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     """Measure and print; False when an item did not end where it should."""
     figures = await compare(options.rounds, cores)
     print_table(
-        f"updates per second of processor, {EVENTS * options.rounds:,} updates each way, 30 items, 4 fields",
+        f"updates per CPU-second, {EVENTS * options.rounds:,} updates each way, 30 items, 4 fields",
         ("penstock", "bare", "ratio"),
         [row(way.title, figures.ours[way.name], figures.bare[way.name], ",.0f") for way in WAYS],
     )

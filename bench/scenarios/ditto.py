@@ -362,7 +362,7 @@ def show(plan: Plan, figures: Figures) -> None:
             ("penstock", "bare", "ratio"),
             (
                 row("events per second", flow.per_second, bare.per_second, ",.0f"),
-                row("processor per event, µs", flow.cpu_each * 1e6, bare.cpu_each * 1e6, ".1f"),
+                row("CPU per event, µs", flow.cpu_each * 1e6, bare.cpu_each * 1e6, ".1f"),
                 row("memory above idle, MiB", flow.memory / MIB, bare.memory / MIB, ".1f"),
             ),
         )

@@ -1,7 +1,7 @@
 """Journal: appending, acknowledging and reading, beside a bare loop over the same Arrow batches and beside JSON lines.
 
 The bare loop has no thread, no checksums, no numbers, no index and no mark: what the journal costs is the ratio. Runs
-no server; a figure per processor second is one per core.
+no server; a figure per CPU-second is one per core.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def show(title: str, costs: dict[str, Cost]) -> None:
         )
         for name, cost in costs.items()
     ]
-    print_table(title, ("per second", "ratio", "per processor second", "ratio"), rows)
+    print_table(title, ("per second", "ratio", "per CPU-second", "ratio"), rows)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

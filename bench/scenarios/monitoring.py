@@ -20,9 +20,7 @@ from bench.rig.machine import Cores
 from bench.rig.results import Report
 from bench.scenarios.saturation import EACH, ITEMS, WARM_UP, tens
 
-ABOUT = (
-    "updates per second of the server's processor with and without the sampler; /metrics with 10,000 sessions and items"
-)
+ABOUT = "updates per CPU-second of the server with and without the sampler; /metrics with 10,000 sessions and items"
 
 WINDOW = 1_000
 
@@ -54,7 +52,7 @@ def order(server: Program, text: str) -> None:
 
 def compare(options: argparse.Namespace, cores: Cores) -> tuple[dict[str, list[Run]], dict[str, float]]:
     """Both in turns, in one process with the same sessions: nothing else differs. Also what each takes when nothing
-    happens, in seconds of processor time a second: that is the sampler alone, whatever else the machine does.
+    happens, in seconds of CPU time a second: that is the sampler alone, whatever else the machine does.
     """
     size = {"subscribers": options.subscribers, "items": ITEMS, "each": EACH}
     runs: dict[str, list[Run]] = {"on": [], "off": []}
@@ -84,7 +82,7 @@ def compare(options: argparse.Namespace, cores: Cores) -> tuple[dict[str, list[R
 
 
 class Scrapes:
-    """Milliseconds that each took, and the processor time of the server for all of them."""
+    """Milliseconds that each took, and the CPU time of the server for all of them."""
 
     def __init__(self) -> None:
         self.millis: list[float] = []
@@ -149,7 +147,7 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     millis = sorted(scrapes.millis)
     report.table(
         f"/metrics, {options.sessions:,} sessions, {options.items:,} items",
-        ("ms: p50", "ms: most", "ms of processor time", "kB"),
+        ("ms: p50", "ms: most", "ms of CPU time", "kB"),
         [
             (
                 "/metrics",

@@ -42,7 +42,7 @@ Send: TypeAlias = Callable[[int], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Notifications a second, by the clock and by the sender's processor time; the stand-in's share of a core."""
+    """Notifications a second, by the clock and by the sender's CPU time; the stand-in's share of a core."""
 
     by_clock: float
     by_cpu: float
@@ -163,7 +163,7 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         row(title, middle(figures.ours, name), middle(figures.theirs, name), form)
         for title, name, form in (
             ("notifications a second", "by_clock", ",.0f"),
-            ("notifications a second of the sender's processor", "by_cpu", ",.0f"),
+            ("notifications per CPU-second of the sender", "by_cpu", ",.0f"),
             ("core: stand-in", "peer_share", ".0%"),
         )
     ]

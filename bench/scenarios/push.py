@@ -250,7 +250,7 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     rows = [
         row("share of a core", many.share, few.share, ".3f"),
         row("seconds to start", many.start, few.start, ".1f"),
-        row("processor seconds to start", many.start_cpu, few.start_cpu, ".1f"),
+        row("CPU-seconds to start", many.start_cpu, few.start_cpu, ".1f"),
         row("memory, MiB", many.memory / 2**20, few.memory / 2**20, ",.0f"),
         row("notifications sent", many.sent, few.sent, ",.0f"),
         row("seconds behind at the end", many.behind, few.behind, ".2f"),

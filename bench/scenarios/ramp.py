@@ -24,7 +24,7 @@ from bench.rig.machine import SPARE_FILES, Cores
 from bench.rig.results import Report
 from penstock.kernel.limits import SessionLimits
 
-ABOUT = "sessions opened per second, memory and processor of idle ones, at 1,000, 10,000 and as many as possible"
+ABOUT = "sessions opened per second, memory and CPU of idle ones, at 1,000, 10,000 and as many as possible"
 
 # Sessions opened before the first measurement and kept: they make a server load and cache what it needs once.
 WARM_UP = 100
@@ -65,7 +65,7 @@ DEFAULT = (
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one server: bytes and seconds of processor for each session, share of a core for all of them."""
+    """Of one server: bytes and CPU-seconds for each session, share of a core for all of them."""
 
     opened_per_second: float
     open_cpu: float

@@ -15,7 +15,7 @@ from bench.rig.machine import Cores
 from bench.rig.results import Report
 from bench.scenarios.saturation import EACH, ITEMS, WARM_UP, tens
 
-ABOUT = "processor and latency at 20k, 100k and 1M deliveries a second"
+ABOUT = "CPU and latency at 20k, 100k and 1M deliveries a second"
 
 # The shortest time between two writes of a session, in milliseconds: fewer system calls for a little latency. 30 is the
 # default of the reference.

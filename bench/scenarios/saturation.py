@@ -1,4 +1,4 @@
-"""Fan-out at saturation: how many updates each server delivers for each second of its processor.
+"""Fan-out at saturation: how many updates each server delivers for each CPU-second.
 
 A hundred items are published in turn, each subscriber takes ten of them. Updates are published as fast as the
 subscribers take them in, at most `window` ahead, half of it at a time, which bounds how many go into one write.
@@ -15,7 +15,7 @@ from bench.rig.load import Load, Run
 from bench.rig.machine import Cores
 from bench.rig.results import Report
 
-ABOUT = "updates delivered per second of the server's processor at saturation, for all peers and floors"
+ABOUT = "updates delivered per CPU-second of the server at saturation, for all peers and floors"
 
 ITEMS, EACH = 100, 10
 GROUPS = ITEMS // EACH

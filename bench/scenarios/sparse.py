@@ -24,7 +24,7 @@ from penstock.journal.disk import DirectoryDisk
 from penstock.journal.record import Columns, arrays, numbered
 from penstock.journal.writer import SegmentWriter, group_of
 
-ABOUT = "processor time of a sparse thing's history in the segment being written, beside a sealed one"
+ABOUT = "CPU time of a sparse thing's history in the segment being written, beside a sealed one"
 
 START_MICROS = 1_700_000_000_000_000
 _LONG_MICROS = 10**15
@@ -47,7 +47,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Milliseconds of processor for a history, by a new reader and by one that has looked before; seconds for many."""
+    """MilliCPU-seconds for a history, by a new reader and by one that has looked before; seconds for many."""
 
     cold: float
     warm: float
@@ -127,7 +127,7 @@ async def _streams(history: AsyncHistory) -> list[int]:
 
 
 def _median(count: int, action: Callable[[int], None]) -> float:
-    """Milliseconds of processor."""
+    """MilliCPU-seconds."""
     times = []
     for number in range(count):
         begin = time.process_time()
@@ -159,8 +159,8 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         with tempfile.TemporaryDirectory(prefix=".bench-sparse-", dir=Path()) as folder:
             size, active, sealed = await asyncio.to_thread(compare, plan, Path(folder), failures)
         rows = [
-            row("new reader, ms of processor", active.cold, sealed.cold, ".1f"),
-            row("reader that has looked before, ms of processor", active.warm, sealed.warm, ".1f"),
+            row("new reader, ms of CPU", active.cold, sealed.cold, ".1f"),
+            row("reader that has looked before, ms of CPU", active.warm, sealed.warm, ".1f"),
             row(f"{STREAMS} histories at once, s", active.streams, sealed.streams, ".2f"),
         ]
         title = f"{plan.each} events of a thing in a segment of {size / 1024 / 1024:.0f} MiB"

@@ -1,6 +1,6 @@
 """Throttled: many sessions with frequency limits of their own on a feed that is far faster than any of them.
 
-The server merges what comes in between. Figures per second of processor are compared with an unlimited fan-out in
+The server merges what comes in between. Figures per CPU-second are compared with an unlimited fan-out in
 which a session gets as many updates at a time; what it costs to take the feed in is measured alone.
 """
 

@@ -75,7 +75,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Payloads that arrived a second; seconds of processor for each; shares of a core, of the server and the load."""
+    """Payloads that arrived a second; CPU-seconds for each; shares of a core, of the server and the load."""
 
     delivered: float
     cpu_each: float
@@ -183,7 +183,7 @@ class Load:
         self._bursts = Bursts(plan.burst)
         # Payloads.
         self.sent = 0
-        # When the measurement began: payloads, seconds of processor, time.
+        # When the measurement began: payloads, CPU-seconds, time.
         self._sent = self._taken = 0
         self._cpu = self._load_cpu = self._begun = 0.0
 
@@ -339,7 +339,7 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         (
             *_rows(f"at {plan.rate:,}/s: ", ours.paced, theirs.paced),
             *_rows("as fast as it goes: ", ours.most, theirs.most),
-            row("idle controllers: processor, % of a core", ours.idle_share * 100, theirs.idle_share * 100, ".2f"),
+            row("idle controllers: CPU, % of a core", ours.idle_share * 100, theirs.idle_share * 100, ".2f"),
         ),
     )
     print_failures("penstock", ours.failures)
@@ -350,7 +350,7 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
 def _rows(when: str, ours: Traffic, theirs: Traffic) -> tuple[tuple[str, ...], ...]:
     return (
         row(f"{when}delivered per second", ours.delivered, theirs.delivered, ",.0f"),
-        row(f"{when}processor per payload, µs", ours.cpu_each * 1e6, theirs.cpu_each * 1e6, ".2f"),
-        row(f"{when}processor, % of a core", ours.share * 100, theirs.share * 100, ".0f"),
-        row(f"{when}processor of the load, %", ours.load_share * 100, theirs.load_share * 100, ".0f"),
+        row(f"{when}CPU per payload, µs", ours.cpu_each * 1e6, theirs.cpu_each * 1e6, ".2f"),
+        row(f"{when}CPU, % of a core", ours.share * 100, theirs.share * 100, ".0f"),
+        row(f"{when}CPU of the load, %", ours.load_share * 100, theirs.load_share * 100, ".0f"),
     )

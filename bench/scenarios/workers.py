@@ -1,4 +1,4 @@
-"""A server of several processes against one of one process: updates for each second of all their processors together.
+"""A server of several processes against one of one process: updates for each CPU-second of all of them together.
 
 The load is that of `peers`: a hundred items in turn, ten for each subscriber, at most a window of updates under way.
 """
@@ -17,7 +17,7 @@ from bench.rig.machine import Cores
 from bench.rig.results import Report
 from bench.scenarios.saturation import EACH, ITEMS, WARM_UP, tens
 
-ABOUT = "updates per second of all processors together, of two workers and a hub against one process"
+ABOUT = "updates per CPU-second of all processes together, of two workers and a hub against one process"
 
 
 def peer_of(workers: int, started: list[WorkersProgram]) -> Peer:

@@ -52,7 +52,7 @@ def grown(before: dict[str, float], after: dict[str, float]) -> dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """By process: bytes before and grown by, seconds of processor to open all, share of a core while idle."""
+    """By process: bytes before and grown by, CPU-seconds to open all, share of a core while idle."""
 
     sessions: int
     base: dict[str, int]

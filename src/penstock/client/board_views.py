@@ -15,7 +15,6 @@ import tty
 from datetime import datetime
 from typing import Any, Protocol
 
-import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
@@ -64,9 +63,7 @@ class BoardPages:
         pass
 
     def take_status(self, status: Status) -> None:
-        report = self._reports.of(status)
-        if report:
-            typer.echo(f"penstock: {report}", err=True)
+        self._reports.tell(status)
 
     def changed(self) -> None:
         pass

@@ -61,6 +61,12 @@ class Reports:
             return f"{back}, in a new session: updates of this time may be missing"
         return back
 
+    def tell(self, status: Status) -> None:
+        """Beside the lines, which programs may read."""
+        report = self.of(status)
+        if report:
+            typer.echo(f"penstock: {report}", err=True)
+
 
 class UpdateLines:
     """An update a line: when, which item, and what has changed; of a snapshot, everything; some fields in any case."""
@@ -77,9 +83,7 @@ class UpdateLines:
         pass
 
     def take_status(self, status: Status) -> None:
-        report = self._reports.of(status)
-        if report:
-            typer.echo(f"penstock: {report}", err=True)
+        self._reports.tell(status)
 
     def take(self, update: ItemUpdate) -> None:
         now = datetime.now().astimezone()

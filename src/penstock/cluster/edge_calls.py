@@ -16,7 +16,7 @@ from msgspec import Raw
 from penstock.cluster.calling import PATIENCE, Answered, Done, FabricCallee, FabricCaller, Question
 from penstock.cluster.conversions import admission_body, client_body, facts_body
 from penstock.cluster.derived import is_derived
-from penstock.cluster.refusals import CallUnanswered, refusal_of
+from penstock.cluster.refusals import CallUnanswered, accepted
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.kernel import Kernel
 from penstock.kernel.ports import AttendedSession, ClientFacts, Clock
@@ -171,12 +171,7 @@ class EdgeCalls:
         """
         waiting: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self.start(method, body, partial(_pass_on, waiting, late), about, repeatable)
-        answered = await waiting
-        if isinstance(answered, CallRefused):
-            raise refusal_of(answered)
-        if isinstance(answered, Exception):
-            raise answered
-        return answered
+        return accepted(await waiting)
 
     def tell(self, method: str, body: object, about: str) -> None:
         """Something that has happened, to which there is no answer."""

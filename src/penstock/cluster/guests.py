@@ -26,7 +26,7 @@ from penstock.cluster.conversions import (
 )
 from penstock.cluster.derived import DerivedItems, is_derived, real_name
 from penstock.cluster.guest import Edge, Guest, GuestSubscription, Host
-from penstock.cluster.refusals import refusal_of
+from penstock.cluster.refusals import accepted
 from penstock.kernel.alike import shared_name
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.identity import public
@@ -186,12 +186,7 @@ class Guests:
         waiting: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         done = partial(_pass_on, waiting)
         found.caller.ask(self.clock(), method, encode_body(body), done, repeatable=False, patience=patience)
-        answered = await waiting
-        if isinstance(answered, CallRefused):
-            raise refusal_of(answered)
-        if isinstance(answered, Exception):
-            raise answered
-        return answered
+        return accepted(await waiting)
 
     def tell(self, edge: str, method: str, body: object, known: Callable[[str], None] | None = None) -> None:
         """Have an edge do something; what it is told by one method, it does in order and once.

@@ -5,6 +5,8 @@ The reasons of push notifications have a prefix. A reason that this release does
 
 from __future__ import annotations
 
+from msgspec import Raw
+
 from penstock.kernel.errors import Reason, Refusal
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.wire.fabric.messages import CallRefused
@@ -32,3 +34,12 @@ def refusal_of(answer: CallRefused) -> Refusal | PushRefusal:
         return PushRefusal(PushReason[name] if known else PushReason.UNAVAILABLE, answer.text)
     known = answer.reason in Reason.__members__
     return Refusal(Reason[answer.reason] if known else Reason.AUTHORITY_ERROR, answer.text, answer.code)
+
+
+def accepted(answer: Raw | CallRefused | CallUnanswered) -> Raw:
+    """The answer to a call; raises what it was refused with, or that there is none."""
+    if isinstance(answer, CallRefused):
+        raise refusal_of(answer)
+    if isinstance(answer, CallUnanswered):
+        raise answer
+    return answer

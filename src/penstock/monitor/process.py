@@ -1,4 +1,4 @@
-"""The process as the system sees it: memory, processor time, threads, descriptors.
+"""The process as the system sees it: memory, CPU time, threads, descriptors.
 
 From /proc where there is one; elsewhere what Python's own library knows, and 0 for what it does not.
 """
