@@ -101,10 +101,6 @@ class NatsLink:
         self.max_payload = 0
 
     @property
-    def is_linked(self) -> bool:
-        return self._linked
-
-    @property
     def unsent_bytes(self) -> int:
         return self._queued_bytes
 
