@@ -119,7 +119,7 @@ test: setup compiled interop-setup system-setup ## all tests but the long ones, 
 test-fast: setup ## the tests without a JVM, a browser, published clients and long searches; two minutes
 	@PENSTOCK_BUILD=interpreted PENSTOCK_PROFILE=fast $(BIN)/python -m pytest -p tests.fast -p no:schemathesis -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-spark: setup $(INTEROP)/kafka/.stamp ## the long Spark tests: Spark Connect, a cluster of processes, Kafka, many kills
+test-spark: setup $(INTEROP)/kafka/broker.stamp $(INTEROP)/kafka/connector.stamp ## the long Spark tests: Spark Connect, a cluster of processes, Kafka, many kills
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m spark_long tests/pipeline $(ARGS)
 
 test-interop-long: setup compiled interop-setup system-setup ## all that the published clients of Java and of the previous generation can do, and all clients behind balancers
@@ -162,8 +162,8 @@ $(INTEROP)/%/.stamp: requirements/interop-%.txt scripts/uv.sh $(STAMPS)/uv
 	@$(INSTALL) --python $(INTEROP)/$*/bin/python -r requirements/interop-$*.txt
 	@touch $@
 
-$(INTEROP)/kafka/.stamp: scripts/kafka.sh $(wildcard tests/pipeline/kafka/*.xml)
-	@scripts/kafka.sh $(INTEROP)/kafka
+$(INTEROP)/kafka/%.stamp: scripts/kafka.sh tests/pipeline/kafka/%.xml | system-setup
+	@scripts/kafka.sh $(INTEROP)/kafka $*
 	@touch $@
 
 $(INTEROP)/adapter-java/.stamp: scripts/java.sh $(wildcard $(JAVA_ADAPTERS)/*) | system-setup
@@ -198,9 +198,9 @@ PUBLISHED_CLIENTS := $(INTEROP)/client-1/.stamp $(INTEROP)/client-2/.stamp $(NOD
     $(NODE_OLD)/node_modules/.stamp $(INTEROP)/java-5.2.1/.stamp $(INTEROP)/java-4.3.7/.stamp $(NODE_DITTO)/node_modules/.stamp
 PUBLISHED_ADAPTERS := $(INTEROP)/adapter-python/.stamp $(NODE_ADAPTERS)/node_modules/.stamp $(INTEROP)/adapter-java/.stamp
 
-interop-setup: $(PUBLISHED_CLIENTS) $(PUBLISHED_ADAPTERS) ## the published clients and adapter SDKs, each in an environment of its own
+interop-setup: $(PUBLISHED_CLIENTS) $(PUBLISHED_ADAPTERS) $(INTEROP)/kafka/broker.stamp ## the published clients and adapter SDKs, each in an environment of its own, and a Kafka broker
 
-system-setup: ## Chromium, curl, openssl, PostgreSQL, HAProxy, nginx, Prometheus, slowhttptest, a JDK and Maven from the system's packages, where missing
+system-setup: ## Chromium, curl, openssl, PostgreSQL, HAProxy, nginx, Prometheus, mosquitto, slowhttptest, a JDK and Maven from the system's packages, where missing
 	@scripts/system.sh
 
 # --- upkeep -----------------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ COMPILE := scripts/uv.sh pip compile --quiet --universal --python-version 3.11 -
 
 lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes newer versions
 	@$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
-	@$(COMPILE) pyproject.toml --extra spark --extra compiled --extra push --extra cluster requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	@$(COMPILE) pyproject.toml --extra spark --extra compiled --extra push --extra cluster --extra kafka --extra mqtt --extra nats requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
 	@for name in uv build node fuzz interop-client-1 interop-client-2 interop-adapter-python; do \
 	    $(COMPILE) requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
 	@scripts/check-locks.sh

@@ -18,6 +18,7 @@ from bench.rig.machine import Cores, MachineError, allow_files, cores, facts, pi
 from bench.scenarios import (
     adapters,
     adapters_ari,
+    brokers,
     candles,
     capacity,
     ditto,
@@ -63,6 +64,7 @@ BENCHES = {
     "ditto": ditto,
     "adapters": adapters,
     "adapters-ari": adapters_ari,
+    "brokers": brokers,
     "tlex": tlex,
     "monitoring": monitoring,
     "triggers": triggers,

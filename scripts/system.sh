@@ -1,7 +1,7 @@
 #!/bin/sh
 # system.sh: makes sure that the system has what the tests need beyond the package registries of Python and Node.js:
 # Chromium for the page, curl for the sessions of the specification, openssl and PostgreSQL for the TLEX hub, slowhttptest
-# for slow clients, HAProxy and nginx for servers behind a balancer, Prometheus for /metrics, a C compiler for the benchmarks,
+# for slow clients, HAProxy and nginx for servers behind a balancer, Prometheus for /metrics, mosquitto for MQTT, a C compiler for the benchmarks,
 # a JDK and Maven for the published Java clients and adapters. As root on Debian what is missing is installed.
 set -eu
 
@@ -33,6 +33,8 @@ missing() {
     [ -x /usr/sbin/nginx ] || command -v nginx >/dev/null || printf 'nginx '
     # The server as well as promtool: one package.
     command -v promtool >/dev/null || printf 'prometheus '
+    # Debian has it outside of the path of those who are not root.
+    [ -x /usr/sbin/mosquitto ] || command -v mosquitto >/dev/null || printf 'mosquitto '
     # The load of the benchmarks is a program in C, and speaks TLS.
     command -v cc >/dev/null || printf 'gcc libc6-dev '
     [ -e /usr/include/openssl/ssl.h ] || printf 'libssl-dev '

@@ -32,6 +32,7 @@ from penstock.services.journal import JournalService
 from penstock.services.kernel import KernelService
 from penstock.services.listening import page_line
 from penstock.services.load import LoadService
+from penstock.services.outlets.service import OutletsService
 from penstock.services.overview import ServerOverview
 from penstock.services.push.service import PushService
 from penstock.services.queries import QueriesService
@@ -166,7 +167,7 @@ class Server:
                 [StorePresenceService(config, data_dir)],
                 [sampling],
                 [self._journal],
-                [ReadersService(config, self._journal)],
+                [ReadersService(config, self._journal), OutletsService(config, self._journal)],
                 [self._ditto],
                 [WatchdogService(config, roster, sampling.lag_due)],
                 [self.sets],

@@ -162,7 +162,15 @@ def test_the_page_has_every_declaration() -> None:
 
 # -- ready-made adapters ------------------------------------------------------------------------------------------
 
-PAGES = {"access": "access.md", "ingest": "adapters.md", "replay": "adapters.md", "remote": "remote-adapters.md"}
+PAGES = {
+    "access": "access.md",
+    "ingest": "adapters.md",
+    "kafka": "brokers.md",
+    "mqtt": "brokers.md",
+    "nats": "brokers.md",
+    "remote": "remote-adapters.md",
+    "replay": "adapters.md",
+}
 READY_MADE = [*METADATA_ADAPTERS.items(), *DATA_ADAPTERS.items()]
 
 

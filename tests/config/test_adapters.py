@@ -311,7 +311,7 @@ def test_a_name_that_says_so_is_secret(name: str) -> None:
     assert is_secret(name)
 
 
-@pytest.mark.parametrize("name", ["user", "url", "keyword", "monkey", "tokenizer", ""])
+@pytest.mark.parametrize("name", ["user", "url", "keyword", "monkey", "tokenizer", "key_format", ""])
 def test_a_name_that_only_looks_like_it_is_not(name: str) -> None:
     assert not is_secret(name)
 

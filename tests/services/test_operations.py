@@ -29,6 +29,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
 # Of families that have no sample until there is something to count.
 LABELS = {
+    "penstock_outlet_events": ("outlet",),
+    "penstock_outlet_lag_events": ("outlet",),
+    "penstock_outlet_up": ("outlet",),
     "penstock_requests": ("port", "kind"),
     "penstock_sessions_by_adapter_set": ("adapter_set",),
     "penstock_sessions_by_library": ("library",),

@@ -40,6 +40,9 @@ DATA_ADAPTERS: Mapping[str, str] = MappingProxyType(
         "replay": "penstock.adapters.replay:ReplayAdapter",
         "ingest": "penstock.adapters.ingest:IngestAdapter",
         "remote": "penstock.adapters.remote:RemoteDataAdapter",
+        "kafka": "penstock.adapters.kafka:KafkaAdapter",
+        "mqtt": "penstock.adapters.mqtt:MqttAdapter",
+        "nats": "penstock.adapters.nats:NatsAdapter",
         "tlex": "penstock.adapters.tlex:TlexAdapter",
         "monitor": "penstock.adapters.monitor:MonitorAdapter",
         # The reserved name of General Concepts 4.2.1.

@@ -22,7 +22,9 @@ _PASSWORD_IN_ADDRESS = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]*(?=@)")
 
 
 def is_secret(name: str) -> bool:
-    return any(word.lower() in _WORDS for word in _SEPARATOR.split(name))
+    words = [word.lower() for word in _SEPARATOR.split(name)]
+    # How a key is written, as in `key_format`, is not the key.
+    return words[-1] != "format" and any(word in _WORDS for word in words)
 
 
 def masked(value: Any) -> Any:

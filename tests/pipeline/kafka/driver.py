@@ -14,7 +14,7 @@ from pyspark.sql import functions as fn
 
 from penstock.pipeline.publish import publish_stream
 from penstock.pipeline.session import close_session, open_session
-from tests.pipeline.kafka.broker import ROOT, jars
+from tests.support.kafka_broker import ROOT, jars
 
 EXAMPLE = re.compile(r"^## Kafka\n.*?^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

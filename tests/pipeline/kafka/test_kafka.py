@@ -9,20 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.kafka.broker import JARS, ROOT, Broker, jars
 from tests.pipeline.real_server import RealServer
 from tests.pipeline.sink_server import TOKEN
 from tests.pipeline.world import held
+from tests.support.kafka_broker import ROOT, Broker
 
 COUNT = 500
 
 
 @pytest.mark.spark
 @pytest.mark.spark_long
-@pytest.mark.skipif(
-    not jars("connector"),
-    reason=f"Kafka cannot be had: there is nothing in {JARS.name}; see what scripts/kafka.sh says",
-)
 def test_a_topic_becomes_items_and_the_journal_becomes_a_topic(tmp_path: Path) -> None:
     place = tmp_path / "driver"
     place.mkdir()

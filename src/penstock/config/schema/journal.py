@@ -6,7 +6,7 @@ Read next: docs/journal.md.
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
@@ -34,6 +34,31 @@ class ReaderSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         OptionalLine,
         Meta(extra={"allowed": 'a time with its zone such as "2026-12-31T00:00:00Z", or empty'}),
         about("When its tokens become invalid; empty = never."),
+    ] = ""
+
+
+class OutletSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A topic of Kafka that gets what is journaled, each event once. Needs the extra `kafka`."""
+
+    servers: Annotated[
+        Line,
+        Meta(extra={"allowed": 'brokers such as "kafka1:9092,kafka2:9092"'}),
+        about("The brokers, `host:port`, separated by commas."),
+    ]
+    topic: Annotated[Line, about("The topic. It is not created by the server.")]
+    entities: Annotated[
+        tuple[Line, ...],
+        Meta(extra={"allowed": 'a list of patterns such as ["PLANT/*"]'}),
+        about("The entities whose events are written, `*` for any characters and `?` for one."),
+    ] = ("*",)
+    start: Annotated[
+        Literal["latest", "earliest"],
+        about("Where an outlet begins that has never written: at what comes from now on, or at what there is."),
+    ] = "latest"
+    options_file: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": "the path of a file, or empty"}),
+        about("File with options of librdkafka, `NAME=VALUE` in each line: TLS, user, password."),
     ] = ""
 
 
@@ -94,10 +119,12 @@ class JournalSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         about("If the disk has less free space than this, `/ready` says that it is nearly full. 0 = never."),
     ] = 268_435_456
     readers: Mapping[Line, ReaderSection] = {}
+    outlets: Mapping[Line, OutletSection] = {}
 
     def __post_init__(self) -> None:
         force_setattr(self, "readers", MappingProxyType(self.readers))
+        force_setattr(self, "outlets", MappingProxyType(self.outlets))
 
     def __hash__(self) -> int:
-        fixed = [getattr(self, name) for name in self.__struct_fields__ if name != "readers"]
-        return hash((*fixed, *self.readers.items()))
+        fixed = [getattr(self, name) for name in self.__struct_fields__ if name not in ("readers", "outlets")]
+        return hash((*fixed, *self.readers.items(), *self.outlets.items()))

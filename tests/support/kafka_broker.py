@@ -10,7 +10,7 @@ from types import TracebackType
 
 from penstock.pipeline.java import java_home
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 JARS = ROOT / ".interop" / "kafka"
 
 PATIENCE = 60.0
@@ -31,7 +31,7 @@ transaction.state.log.min.isr=1
 
 
 def jars(part: str) -> list[Path]:
-    """Those that `make test-spark` has brought: of the broker, or of Spark's connector. None where it could not."""
+    """Of the broker, which `make interop-setup` brings, or of Spark's connector, which `make test-spark` brings."""
     return sorted((JARS / part).glob("*.jar"))
 
 
@@ -57,19 +57,35 @@ class Broker:
             capture_output=True,
             timeout=PATIENCE,
         )
-        with (self._directory / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                self._java("kafka.Kafka", str(self._properties)), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._process is not None
         # Nothing of it is kept.
+        self.kill()
+
+    def start(self) -> None:
+        """Again with what it had on its disk, if it was killed."""
+        with (self._directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._java("kafka.Kafka", str(self._properties)), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        assert self._process is not None
         self._process.kill()
         self._process.wait(PATIENCE)
+
+    def log(self) -> str:
+        """The end of what it has said."""
+        return (self._directory / "log").read_text("utf-8", "replace")[-2_000:]
 
     def _java(self, *arguments: str) -> list[str]:
         home = java_home(self._directory / "java")

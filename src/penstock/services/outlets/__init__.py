@@ -1,0 +1,1 @@
+"""What is journaled, written to topics of Kafka, exactly once. Read next: docs/brokers.md."""
