@@ -97,7 +97,7 @@ def test_a_broker_that_goes_away_is_trouble_until_it_is_back(
 def test_a_broker_that_is_not_there_or_refuses_is_told_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "FIRST_CONNECTION", 2.0)
+    monkeypatch.setattr(link, "FIRST_CONNECTION", 5.0)
     with pytest.raises(ValueError, match=r"MQTT at 127\.0\.0\.1:9 cannot be read: .*refused"):
         asyncio.run(MqttAdapter(server="127.0.0.1:9", topics="a").start())
     with Mosquitto(tmp_path, "allow_anonymous false") as broker:

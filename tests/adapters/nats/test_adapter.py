@@ -94,7 +94,7 @@ def test_a_bucket_is_a_table_and_a_stream_goes_on_where_it_stopped(
 def test_what_cannot_be_read_is_told_at_the_start(
     server: NatsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link, "FIRST_CONNECTION", 2.0)
+    monkeypatch.setattr(link, "FIRST_CONNECTION", 5.0)
     with pytest.raises(ValueError, match=r"NATS at nats://127\.0\.0\.1:9 cannot be read"):
         asyncio.run(NatsAdapter(servers="nats://127.0.0.1:9", topics="a").start())
     with pytest.raises(ValueError, match="there is no stream missing"):
