@@ -17,11 +17,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.rig.build import Unavailable
 from bench.rig.machine import Cores, pin
 from bench.rig.table import print_failures, print_table
-from penstock.adapters.brokers.adapter import BrokerAdapter
 from penstock.adapters.publisher import Publisher
 from penstock.adapters.source import GuardedSource
 from penstock.doors.stream.turns import Turns
@@ -38,6 +38,11 @@ from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.version import NEWEST
 from tests.support.kafka_broker import PATIENCE, Broker, jars
 from tests.support.mosquitto import Mosquitto
+
+if TYPE_CHECKING:
+    # Extras: imported when they are measured.
+    from penstock.adapters.kafka import KafkaAdapter
+    from penstock.adapters.mqtt import MqttAdapter
 
 ABOUT = "records a second from Kafka and MQTT into the kernel, beside a bare loop over the same records"
 
@@ -91,7 +96,7 @@ class Sink:
         raise AssertionError("the client was given up")
 
 
-async def _measure(adapter: BrokerAdapter, records: int, wanted: bool, fill: Callable[[], None]) -> Cost:
+async def _measure(adapter: KafkaAdapter | MqttAdapter, records: int, wanted: bool, fill: Callable[[], None]) -> Cost:
     turns = Turns(asyncio.get_running_loop())
     kernel = Kernel(time.monotonic, turns, SessionIds("bench", bytes), SessionLimits())
     turns.run_kernel(kernel)
@@ -160,7 +165,9 @@ async def _kafka(options: argparse.Namespace, directory: Path, cores: Cores) -> 
     with Broker(directory / "kafka") as broker:
         pin(broker.pid, cores.server)
         await asyncio.to_thread(_fill_kafka, broker.address, options.records)
-        bare, unwanted, wanted = [], [], []
+        bare: list[Cost] = []
+        unwanted: list[Cost] = []
+        wanted: list[Cost] = []
         for _ in range(options.rounds):
             bare.append(await asyncio.to_thread(_bare_kafka, broker.address, options.records))
             for costs, subscribed in ((unwanted, False), (wanted, True)):
@@ -200,8 +207,9 @@ def _row(name: str, rate: float, base: float, goal: int | None) -> tuple[str, ..
 def send(port: int, messages: int) -> None:
     """A device: as fast as the broker takes them."""
     import paho.mqtt.client as mqtt
+    from paho.mqtt.enums import CallbackAPIVersion
 
-    client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
+    client = mqtt.Client(CallbackAPIVersion.VERSION2)
     client.max_inflight_messages_set(1_000)
     client.max_queued_messages_set(0)
     client.connect("127.0.0.1", port)
