@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.fast import SLOW
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path("src/penstock")
 
@@ -50,9 +52,9 @@ def nearest(source: Path) -> list[list[str]]:
         # A file is near as it is; of a folder all test files below it.
         paths = [ROOT / folder] if folder.endswith(".py") else (ROOT / folder).rglob("test_*.py")
         found |= {path: distance(path) for path in sorted(paths)}
-    # Small files first, because they are quick as a rule.
-    inner = sorted(
-        (path for path, far in found.items() if far < 2), key=lambda path: (found[path], path.stat().st_size)
-    )
-    outer = sorted((path for path, far in found.items() if far == 2), key=lambda path: path.stat().st_size)
-    return [[path.relative_to(ROOT).as_posix() for path in paths] for paths in (inner, outer) if paths]
+    # What takes long comes last, and small files first, because they are quick as a rule.
+    names = {path.relative_to(ROOT).as_posix(): (far, path.stat().st_size) for path, far in found.items()}
+    ordered = sorted(names, key=lambda name: (name in SLOW, *names[name]))
+    inner = [name for name in ordered if names[name][0] < 2]
+    outer = [name for name in ordered if names[name][0] == 2]
+    return [listed for listed in (inner, outer) if listed]

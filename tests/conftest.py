@@ -44,7 +44,11 @@ LONGEST = ("tests/pipeline/", "tests/e2e/", "tests/doors/", "tests/interop/")
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not hasattr(config, "workerinput"):
+        # One process: then files run as they are named.
+        return
+
     def place(item: pytest.Item) -> int:
         return next((rank for rank, room in enumerate(LONGEST) if item.nodeid.startswith(room)), len(LONGEST))
 
