@@ -204,6 +204,25 @@ def test_a_peer_that_is_asked_to_reconnect_may_have_its_controllers_at_another_n
     assert session.end_reason is EndReason.ADMIN_TERMINATION
 
 
+def test_a_peer_that_leaves_while_it_is_asked_to_reconnect_is_not_asked_any_more(world: NodesWorld) -> None:
+    peer, other = world.join_at("x", TLC, A), world.join_at("x", TLC, B)
+    session = world.session_of(peer)
+    world.hub.reconnect(session, world.now)
+    peer.conversation.lost(False, world.now)
+    world.settle()
+    assert peer.count(Reconnect) == 0
+    assert session.end_reason is EndReason.CLIENT_DISCONNECT
+    assert other.bye() is None
+
+
+def test_a_peer_that_both_hub_and_node_ask_to_reconnect_is_asked_once(world: NodesWorld) -> None:
+    peer = world.join_at("x", TLC, A)
+    world.hub.reconnect(world.session_of(peer), world.now)
+    world.nodes["x"].outpost.go_down(world.now)
+    world.settle()
+    assert peer.count(Reconnect) == 1
+
+
 @pytest.mark.parametrize("is_noticed", [True, False])
 def test_a_node_that_dies_takes_its_sessions_with_it_and_no_others(world: NodesWorld, is_noticed: bool) -> None:
     lost, kept = world.join_at("x", TLC, A), world.join_at("y", BROKER, A, B)
