@@ -1,8 +1,8 @@
 """`pytest -p tests.fast` leaves out what takes long: the one list of it, for `make test-fast`.
 
-Out are tests with a JVM, a browser, PostgreSQL, NATS or a published client, those that start processes or kill them,
-those that wait for time-outs of real sockets, suites that run a second time over the fabric of a cluster, those with
-very many clients, items or events, and the longest searches. All of them run in `make test`.
+Out are tests with a JVM, a browser, PostgreSQL, NATS, another broker or a published client, those that start processes
+or kill them, those that wait for time-outs of real sockets, suites that run a second time over the fabric of a cluster,
+those with very many clients, items or events, and the longest searches. All of them run in `make test`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ SLOW = {
     "tests/adapters/ingest/test_kill_large.py",
     "tests/adapters/ingest/test_memory.py::test_a_file_that_is_damaged_anywhere_is_not_taken_for_a_whole_one",
     "tests/adapters/ingest/test_model.py",
+    "tests/adapters/kafka/test_adapter.py",
+    "tests/adapters/kafka/test_documentation.py",
     "tests/adapters/monitor/test_page.py",
+    "tests/adapters/mqtt",
+    "tests/adapters/nats",
     "tests/adapters/test_journaling.py::test_what_is_published_is_what_the_journal_holds",
     "tests/adapters/remote/test_metadata.py",
     "tests/bench",
@@ -114,6 +118,7 @@ SLOW = {
     "tests/services/admin/test_schemathesis.py",
     "tests/services/cluster/test_clients.py",
     "tests/services/cluster/test_tlex.py",
+    "tests/services/outlets",
     "tests/services/push/test_life.py",
     "tests/services/push/test_nodes.py",
     "tests/services/push/test_operations.py::test_commands_print_tables_and_send_tests",
