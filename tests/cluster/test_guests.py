@@ -470,7 +470,7 @@ def test_a_subscription_that_the_kernel_refuses_is_told_as_ended() -> None:
             await edge.subscribe(session, 1, PlainWish("HAND", "gold", "x", "COMMAND"))
         await world.rest()
         assert world.judge.of("unsubscribed") == [(1, ("gold",), 0)]
-        assert world.hub.guests.edges["e1"].guests[session.id].subscriptions == []
+        assert world.hub.guests.edges["e1"].guests[session.id].subscriptions == ()
 
     play(scene)
 
@@ -901,13 +901,13 @@ def test_an_edge_that_stops_waits_for_its_last_answers() -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 9))))
 def test_the_subscriptions_of_a_guest_are_those_of_a_dictionary(steps: list[tuple[bool, int]]) -> None:
     guest = Guest.__new__(Guest)
-    guest.subscriptions = []
+    guest.subscriptions = ()
     known: dict[int, GuestSubscription] = {}
     for keeps, number in steps:
         if keeps:
             known[number] = GuestSubscription(number, True, None)
             guest.keep(known[number])
         else:
-            assert guest.drop(number) is known.pop(number, None)
+            assert guest.drop(number) == known.pop(number, None)
         assert [guest.find(each) for each in range(11)] == [known.get(each) for each in range(11)]
-    assert guest.subscriptions == [known[number] for number in sorted(known)]
+    assert list(guest.subscriptions) == [known[number] for number in sorted(known)]

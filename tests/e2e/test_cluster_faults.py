@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster_nodes import ClusterOfNodes
-from tests.support.followers import PRICE, checksum
+from tests.support.followers import PRICE, EveryEvent, checksum
 from tests.support.trial import NATS, POSTGRES, Trial
 from tests.support.waiting import PATIENCE, wait_until
 
@@ -95,6 +95,26 @@ def test_a_hub_that_wakes_up_believes_that_it_is_active_and_nothing_comes_of_it(
         assert [each.result() for each in late] == [False] * 8
     wait_until(lambda: "this hub stands by again" in old.log, "h1 stands by")
     trial.judge()
+
+
+@long
+@pytest.mark.parametrize("part", ["h1", NATS, POSTGRES])
+def test_who_wants_every_event_is_told_of_those_that_a_frozen_part_has_cost(tmp_path: Path, part: str) -> None:
+    with ClusterOfNodes(tmp_path, edges=["e1"]) as cluster, Trial(cluster, with_log=True) as trial:
+        follower = EveryEvent(cluster["e1"], trial.publisher)
+        follower.start()
+        number = trial.publisher.until_more()
+        wait_until(lambda: follower.raw >= number and len(follower.log) > 1, "every event")
+        trial.freeze(part)
+        trial.until_felt(part)
+        trial.resume(part)
+        trial.judge()
+        last = trial.publisher.acknowledged[-1], trial.publisher.logged[-1]
+        wait_until(lambda: (follower.raw, follower.log[-1]) >= last, f"{last} at {follower.raw}, {follower.log[-1:]}")
+        follower.stop()
+        follower.judge()
+        # Another hub does not know how many there were.
+        assert follower.lost > 0
 
 
 @long

@@ -17,7 +17,8 @@ from penstock.cluster.nats import NatsEdge, NatsHub
 from penstock.config.schema.cluster import ClusterSection
 from penstock.wire.fabric.messages import VERSION, Hello, Interest, Message, Stranger, Welcome, decode, encode
 from tests.support.cluster_nodes import ClusterOfNodes
-from tests.support.nats_server import joined_servers
+from tests.support.cut_proxy import CutProxy
+from tests.support.nats_server import free_port, joined_servers, servers_with_one_route
 from tests.support.raw import params
 from tests.support.trial import Trial
 from tests.support.waiting import PATIENCE, wait_until
@@ -54,6 +55,27 @@ def test_of_two_nats_servers_either_may_be_killed(tmp_path: Path) -> None:
             server.start()
         trial.judge()
         assert [len(set(each.homes)) for each in trial.followers] == [1, 1], "somebody had to leave its edge"
+
+
+@long
+def test_nats_servers_that_lose_one_another_for_a_while_part_nobody_from_the_hub_for_longer(tmp_path: Path) -> None:
+    port = free_port()
+    with CutProxy("127.0.0.1", port) as route:
+        servers = servers_with_one_route(tmp_path, port, route.port)
+        with ClusterOfNodes(tmp_path, ["h1"], servers=servers) as cluster, Trial(cluster) as trial:
+            # The hub and the second edge are at the first server.
+            behind, other = trial.followers
+            assert (behind.homes, other.homes) == (["e1"], ["e2"])
+            route.refuse()
+            route.cut()
+            number = trial.publisher.until_more()
+            wait_until(lambda: other.number >= number, f"{number} at e2")
+            wait_until(lambda: "edge does not answer" in cluster["h1"].log, "h1 without e1")
+            assert behind.number < number
+            route.resume()
+            wait_until(lambda: behind.number >= number, f"{number} at e1")
+            trial.judge()
+            assert (behind.homes, other.homes) == (["e1"], ["e2"]), "somebody had to leave its edge"
 
 
 @long

@@ -1,4 +1,4 @@
-"""Published clients through HAProxy in front of a cluster over NATS, while all of its nodes are restarted in turn."""
+"""Published clients through a balancer in front of a cluster over NATS, while all nodes are restarted in turn."""
 
 from __future__ import annotations
 
@@ -89,6 +89,15 @@ def test_all_clients_are_live_again_after_a_rolling_restart_of_a_cluster(
     cluster: BalancedCluster, scheme: str, open_client: OpenClient
 ) -> None:
     restart_all(cluster, scheme, ways(open_client, "python-2.2.3", "node-9.2.2", WEB))
+
+
+@pytest.mark.interop_long
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_clients_are_live_again_after_a_rolling_restart_of_a_cluster_behind_nginx(
+    tmp_path: Path, scheme: str, open_client: OpenClient
+) -> None:
+    with BalancedCluster(tmp_path, "nginx") as cluster:
+        restart_all(cluster, scheme, ways(open_client, "python-2.2.3", "node-9.2.2"))
 
 
 @pytest.mark.interop_long

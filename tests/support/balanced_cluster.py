@@ -1,10 +1,11 @@
-"""A cluster behind HAProxy: two hubs, of which one stands by, and the nodes a and b of examples/balancers as its edges.
+"""A cluster behind a balancer: two hubs, one of which stands by, and the nodes a and b of examples/balancers as edges.
 
 The files are those of a reader, but for the ports, and for what makes a node an edge.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import ExitStack
 from pathlib import Path
@@ -39,8 +40,8 @@ HUBS = ("h1", "h2")
 class BalancedCluster(Cluster):
     """Used as a context manager."""
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory, "haproxy", is_literal=True)
+    def __init__(self, directory: Path, balancer: str = "haproxy") -> None:
+        super().__init__(directory, balancer, is_literal=True)
         self._stack = ExitStack()
         self.nats = self._stack.enter_context(NatsServer(directory))
         self._postgres = self._stack.enter_context(Postgres())
@@ -84,7 +85,8 @@ class BalancedCluster(Cluster):
 
     def kill_balancer(self) -> None:
         assert self._balancing is not None
-        self._balancing.kill()
+        # With its workers: those of nginx would go on.
+        os.killpg(self._balancing.pid, signal.SIGKILL)
         self._balancing.wait()
         self._balancing = None
 

@@ -267,7 +267,9 @@ class Cluster:
             ],
         }[self.balancer]
         with (self.directory / "balancer.log").open("ab") as log:
-            self._balancing = subprocess.Popen(command, cwd=self.directory, stdout=log, stderr=log)
+            self._balancing = subprocess.Popen(
+                command, cwd=self.directory, stdout=log, stderr=log, start_new_session=True
+            )
         deadline = time.monotonic() + PATIENCE
         while not self._is_listening():
             assert self._balancing.poll() is None, (self.directory / "balancer.log").read_text()

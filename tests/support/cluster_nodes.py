@@ -23,7 +23,7 @@ from tests.support.waiting import PATIENCE, wait_until
 
 INGEST_TOKEN = "0123456789abcdef"
 
-# Adapter set TEST: HAND has items that the test publishes, which outlive a hub: `book` is a table.
+# Adapter set TEST: HAND has items that the test publishes, which outlive a hub: `book` is a table, `log` a list.
 CONFIGURATION = """
 server.node = "{node}"
 server.data_dir = "{data_dir}"
@@ -36,7 +36,7 @@ cluster.store = "{store}"
 cluster.lease_millis = {lease_millis}
 [adapters.TEST.data.HAND]
 adapter = "ingest"
-parameters = {{ items = {{ book = "COMMAND", "*" = "MERGE" }}, tokens = ["{token}"] }}
+parameters = {{ items = {{ book = "COMMAND", log = "DISTINCT", "*" = "MERGE" }}, tokens = ["{token}"] }}
 journal = {{ items = ["*"], policy = "ack" }}
 """
 

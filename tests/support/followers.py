@@ -20,7 +20,7 @@ from tests.support.pace import stalled
 from tests.support.raw import Socket, params
 from tests.support.waiting import PATIENCE
 
-PRICE, BOOK = "price", "book"
+PRICE, BOOK, LOG = "price", "book", "log"
 FIELDS = {PRICE: "last check", BOOK: "key command qty check"}
 
 # Rows of the table.
@@ -53,12 +53,15 @@ def within_promise(condition: Callable[[], bool], what: Callable[[], str]) -> fl
 class Publisher(Thread):
     """Publishes number after number at whichever hub takes it; one that was not acknowledged is not repeated."""
 
-    def __init__(self, hubs: Sequence[ClusterNode]) -> None:
+    def __init__(self, hubs: Sequence[ClusterNode], with_log: bool = False) -> None:
         super().__init__()
         self._hubs = list(hubs)
+        self._with_log = with_log
         self._over = Event()
         self.tried = 0
         self.acknowledged: list[int] = []
+        # Those that were in the list as well.
+        self.logged: list[int] = []
 
     def run(self) -> None:
         rows: set[str] = set()
@@ -71,6 +74,8 @@ class Publisher(Thread):
                 self._hubs.append(self._hubs.pop(0))
                 continue
             self.acknowledged.append(number)
+            if self._with_log and hub.publish(LOG, timeout=SILENCE, last=str(number), **told):
+                self.logged.append(number)
             key = f"k{number % KEYS}"
             command = "DELETE" if key in rows and number % 3 == 0 else "UPDATE"
             # Whether it was a row before is not known if the last one was not acknowledged: then it is refused.
@@ -170,6 +175,87 @@ class Follower(Thread):
     def stop(self) -> None:
         self._over.set()
         self.join(PATIENCE)
+
+
+class EveryEvent(Thread):
+    """Has every event of the price, in RAW mode, and the list, in DISTINCT mode, at one node, for as long as it can.
+
+    It is silent about what it lacks unless it was told: `gaps` are numbers between which nothing came, without a word.
+    """
+
+    def __init__(self, node: ClusterNode, publisher: Publisher) -> None:
+        super().__init__()
+        self._node = node
+        self._publisher = publisher
+        self._over = Event()
+        self.wrong: list[str] = []
+        self.raw = 0
+        self.gaps: list[tuple[int, int]] = []
+        self.lost = 0
+        # Since the list was last cleared.
+        self.log: list[int] = []
+        self.cleared = 0
+        self.has_ended = False
+
+    def run(self) -> None:
+        try:
+            with self._node.exchange.socket() as socket:
+                self._follow(socket)
+        except (OSError, EOFError, WebSocketException, TimeoutError, _Ended):
+            self.has_ended = True
+
+    def _follow(self, socket: Socket) -> None:
+        socket.create("TEST", send_sync=False, keepalive_millis=1_000)
+        wish = {"schema": FIELDS[PRICE], "data_adapter": "HAND"}
+        socket.send("control", params(reqId=1, op="add", subId=1, group=PRICE, mode="RAW", **wish))
+        wish |= {"mode": "DISTINCT", "snapshot": "true"}
+        socket.send("control", params(reqId=2, op="add", subId=2, group=LOG, **wish))
+        last = {"1": ["", ""], "2": ["", ""]}
+        was_told = True
+        while not self._over.is_set():
+            words = socket.read_line(PATIENCE).split(",", 3)
+            if words[0] in ("END", "LOOP", "CONERR", "UNSUB", "REQERR"):
+                raise _Ended
+            if words[:2] == ["OV", "1"]:
+                self.lost += int(words[3])
+                was_told = True
+            elif words[:2] == ["CS", "2"]:
+                self.log = []
+                self.cleared += 1
+            elif words[0] == "U":
+                values = last[words[1]] = _merged(last[words[1]], words[3])
+                if values[1] != checksum(int(values[0])) or int(values[0]) > self._publisher.tried:
+                    self.wrong.append(f"nobody published {values}")
+                self._take(words[1], int(values[0]), was_told)
+                was_told = was_told and words[1] != "1"
+
+    def _take(self, subscription: str, number: int, was_told: bool) -> None:
+        if subscription == "1":
+            if number <= self.raw:
+                self.wrong.append(f"{number} after {self.raw}")
+            if not was_told:
+                self.gaps.append((self.raw, number))
+            self.raw = number
+            return
+        if self.log and number <= self.log[-1]:
+            self.wrong.append(f"{number} in the list after {self.log[-1]}")
+        self.log.append(number)
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join(PATIENCE)
+
+    def judge(self) -> None:
+        """When nothing is published any more, and it has the last of it."""
+        assert not self.has_ended
+        assert self.wrong == []
+        known = set(self._publisher.acknowledged)
+        silent = [(before, after) for before, after in self.gaps if known & set(range(before + 1, after))]
+        assert silent == [], "events are missing, and it was told of none"
+        logged = self._publisher.logged
+        assert self.log[-1] >= logged[-1]
+        # The list holds all from its first on.
+        assert {each for each in logged if each >= self.log[0]} <= set(self.log)
 
 
 class _Ended(Exception):

@@ -40,6 +40,17 @@ def joined_servers(directory: Path, count: int) -> list[NatsServer]:
     return found
 
 
+def servers_with_one_route(directory: Path, port: int, route_port: int) -> list[NatsServer]:
+    """Two servers, not started: the first listens for routes at `port`, the second looks for it at `route_port`, and
+    they tell one another of no other way.
+    """
+    apart = f"cluster {{ name: test, no_advertise: true, listen: 127.0.0.1:{free_port()}"
+    return [
+        NatsServer(directory, f"cluster {{ name: test, no_advertise: true, listen: 127.0.0.1:{port} }}"),
+        NatsServer(directory, f'{apart}, routes: ["nats://127.0.0.1:{route_port}"] }}'),
+    ]
+
+
 class NatsServer:
     """A context manager. `settings` are lines of its configuration file."""
 

@@ -23,9 +23,9 @@ NATS, POSTGRES = "nats", "postgres"
 class Trial:
     """Used as a context manager around a cluster that runs. Parts are named by the keys of nodes, or as above."""
 
-    def __init__(self, cluster: ClusterOfNodes) -> None:
+    def __init__(self, cluster: ClusterOfNodes, with_log: bool = False) -> None:
         self.cluster = cluster
-        self.publisher = Publisher([cluster[name] for name in cluster.hubs])
+        self.publisher = Publisher([cluster[name] for name in cluster.hubs], with_log)
         nodes = list(cluster.nodes.values())
         # Each begins at another node that has clients; others may have some later.
         starts = [at for at, node in enumerate(nodes) if node.has_clients]

@@ -19,7 +19,7 @@ from penstock.cluster.conversions import (
     wish_body,
 )
 from penstock.cluster.derived import real_name
-from penstock.cluster.edge_calls import EdgeCalls, Resident
+from penstock.cluster.edge_calls import EdgeCalls
 from penstock.cluster.refusals import CallUnanswered
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.messages import NEVER_PROCESSED, Message
@@ -82,7 +82,7 @@ class EdgeAuthority:
             if not session.closed:
                 if lifetime is not None:
                     session.end_after(lifetime)
-                self._calls.residents[session.id] = Resident(session, client)
+                self._calls.residents[session.id] = client
         finally:
             self._calls.coming.discard(session.id)
         self._check_open()

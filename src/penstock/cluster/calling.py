@@ -267,6 +267,11 @@ class FabricCallee:
         self._held: dict[int, Call] = {}
 
     @property
+    def floor(self) -> int:
+        """No call with a lower number will be begun any more."""
+        return self._floor
+
+    @property
     def remembered(self) -> int:
         """Calls that it knows of."""
         return len(self._begun) + len(self._held)

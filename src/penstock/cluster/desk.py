@@ -30,9 +30,8 @@ class EdgeDesk:
 
     async def register(self, session: AttendedSession, request: RegisterDevice) -> tuple[str, str]:
         device, data_adapter = await self._ask(session, request)
-        resident = self._calls.residents.get(session.id)
-        if resident is not None:
-            resident.device = device
+        if session.id in self._calls.residents:
+            self._calls.devices[session.id] = device
         return device, data_adapter
 
     async def reset_badge(self, session: AttendedSession, request: ResetBadge) -> None:

@@ -53,26 +53,17 @@ NOTHING = encode_body(None)
 EdgeMethod: TypeAlias = Callable[[Raw], Awaitable[bytes]]
 
 
-class Resident:
-    """A session that the hub has welcomed, and what another hub would need to know of it."""
-
-    __slots__ = ("client", "device", "session", "wishes")
-
-    def __init__(self, session: AttendedSession, client: ClientFacts) -> None:
-        self.session = session
-        self.client = client
-        # What it has registered for push notifications.
-        self.device: str | None = None
-        # Those of its subscriptions that have derived items, by their numbers; there if there are some.
-        self.wishes: dict[int, WishBody] | None = None
-
-
 class EdgeCalls:
     """All calls of one edge. Lives on the event loop."""
 
     def __init__(self, run: str, kernel: Kernel, send: Callable[[bytes], None], clock: Clock) -> None:
         """`run` is the one of `Hello`; `send` takes payloads to the hub."""
-        self.residents: dict[str, Resident] = {}
+        # Sessions that the hub has welcomed, and what another hub would need to know of them: the client's facts; for
+        # few of them the device that it has registered for push notifications, and those of its subscriptions that have
+        # derived items, by their numbers.
+        self.residents: dict[str, ClientFacts] = {}
+        self.devices: dict[str, str] = {}
+        self._wishes: dict[str, dict[int, WishBody]] = {}
         # Sessions that the hub is being asked to welcome.
         self.coming: set[str] = set()
         # More that the hub may ask for.
@@ -205,20 +196,20 @@ class EdgeCalls:
         unknown = decode_body(list[str], await self.ask("present", present, repeatable=False))
         while unknown:
             some, unknown = unknown[:ADOPTED_AT_ONCE], unknown[ADOPTED_AT_ONCE:]
-            entries = [self._entry(self.residents[session]) for session in some if session in self.residents]
+            entries = [self._entry(session) for session in some if session in self.residents]
             adopt = AdoptBody(now, tuple(entries), not unknown)
             for session in decode_body(list[str], await self.ask("adopt", adopt, repeatable=False)):
-                resident = self.residents.get(session)
-                if resident is not None:
+                if session in self.residents:
                     # The cause after which clients open a new session by themselves.
-                    resident.session.close(Cause.MAX_DURATION, "The server has lost track of the session")
+                    lost = self._kernel.find_session(session)
+                    lost.close(Cause.MAX_DURATION, "The server has lost track of the session")
         self._presented = True
 
-    def _entry(self, resident: Resident) -> AdoptedSession:
-        session = resident.session
-        admission = admission_body(session.admission)
-        welcome = WelcomeBody(session.id, session.user, session.adapter_set, client_body(resident.client), admission)
-        wishes = resident.wishes or {}
+    def _entry(self, id: str) -> AdoptedSession:
+        session = self._kernel.find_session(id)
+        client = client_body(self.residents[id])
+        welcome = WelcomeBody(id, session.user, session.adapter_set, client, admission_body(session.admission))
+        wishes = self._wishes.get(id, {})
         subscriptions = [
             KnownSubscription(
                 number,
@@ -227,22 +218,18 @@ class EdgeCalls:
                 wishes.get(number),
                 tuple([item.name for item in subscription.request.grant.items]) if number in wishes else (),
             )
-            for number, subscription in self._kernel.find_session(session.id).subscriptions.items()
+            for number, subscription in session.subscriptions.items()
         ]
-        return AdoptedSession(welcome, resident.device, tuple(subscriptions))
+        return AdoptedSession(welcome, self.devices.get(id), tuple(subscriptions))
 
     def keep_wish(self, session: str, number: int, wish: WishBody, names: list[str]) -> None:
         """Another hub would have to derive the items of this subscription again."""
-        resident = self.residents.get(session)
-        if resident is not None and any(is_derived(name) for name in names):
-            if resident.wishes is None:
-                resident.wishes = {}
-            resident.wishes[number] = wish
+        if session in self.residents and any(is_derived(name) for name in names):
+            self._wishes.setdefault(session, {})[number] = wish
 
     def drop_wish(self, session: str, number: int) -> None:
-        resident = self.residents.get(session)
-        if resident is not None and resident.wishes is not None:
-            resident.wishes.pop(number, None)
+        if session in self._wishes:
+            self._wishes[session].pop(number, None)
 
     # -- what the hub has done ------------------------------------------------------------------------------------
 
@@ -295,6 +282,8 @@ class EdgeCalls:
     def forget(self, session: AttendedSession) -> None:
         """The session is gone for good."""
         self.residents.pop(session.id, None)
+        self.devices.pop(session.id, None)
+        self._wishes.pop(session.id, None)
         if session.id in self.coming:
             # Another hub would welcome it, and never hear of its end.
             self._caller.ask_only_now(session.id)

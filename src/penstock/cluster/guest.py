@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.cluster.calling import Answered, FabricCallee, FabricCaller
+from penstock.kernel.alike import MAX_KEPT
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.identity import public
 from penstock.kernel.messages import Message
@@ -73,19 +75,37 @@ class _Settling:
 _SETTLING = _Settling()
 
 
+@dataclass(frozen=True, slots=True)
 class GuestSubscription:
     """What the hub knows of a subscription of a guest."""
 
-    __slots__ = ("ending", "facts", "limitable", "number")
+    number: int
+    # Whether its frequency may be limited.
+    limitable: bool
+    # What the authority is told at its end.
+    facts: SubscriptionFacts | None
+    # The edge has been told to end it.
+    ending: bool = False
 
-    def __init__(self, number: int, limitable: bool, facts: SubscriptionFacts | None) -> None:
-        self.number = number
-        # Whether its frequency may be limited.
-        self.limitable = limitable
-        # What the authority is told at its end.
-        self.facts = facts
-        # The edge has been told to end it.
-        self.ending = False
+
+# In the order of their numbers.
+GuestSubscriptions = Sequence[GuestSubscription]
+
+# As many subscriptions of a guest are in a tuple, which all guests with the same ones share: there are many guests, and
+# most have one or two. More are in a list of the guest's own, because each change copies a tuple.
+MAX_SHARED = 4
+
+
+def shared_subscriptions(subscriptions: list[GuestSubscription]) -> GuestSubscriptions:
+    if len(subscriptions) > MAX_SHARED:
+        return subscriptions
+    found = tuple(subscriptions)
+    return found if any(each.facts is not None for each in found) else _alike(found)
+
+
+@lru_cache(MAX_KEPT)
+def _alike(subscriptions: tuple[GuestSubscription, ...]) -> tuple[GuestSubscription, ...]:
+    return subscriptions
 
 
 class Guest:
@@ -98,31 +118,22 @@ class Guest:
         "edge",
         "host",
         "id",
-        "lifetime",
-        "number",
         "subscriptions",
         "user",
-        "welcomed",
     )
 
     def __init__(
-        self, edge: Edge, host: Host, number: int, id: str, user: str | None, adapter_set: str, admission: Admission
+        self, edge: Edge, host: Host, id: str, user: str | None, adapter_set: str, admission: Admission
     ) -> None:
         self.edge = edge
         # The authority that it was welcomed by: a reload of its set brings another.
         self.host = host
-        # Of the call that it came with.
-        self.number = number
         self.id = id
         self.user = user
         self.adapter_set = adapter_set
         self.admission = admission
         self.closed = False
-        # Whether the edge has been told that it may begin, and the seconds that it then has.
-        self.welcomed = False
-        self.lifetime: float | None = None
-        # In the order of their numbers. Not a dictionary: there are many guests, and most have one or two.
-        self.subscriptions: list[GuestSubscription] = []
+        self.subscriptions: GuestSubscriptions = ()
 
     @property
     def messages(self) -> _Settling:
@@ -137,17 +148,17 @@ class Guest:
         self.edge.tell("end_session", EndBody(self.id, cause, message), self.id, self.edge.ended.discard)
 
     def end_after(self, seconds: float) -> None:
-        if self.welcomed:
-            self.edge.tell("end_after", EndAfterBody(self.id, seconds), self.id)
-        else:
+        if self.id in self.edge.coming:
             # Told with the answer: the time counts from then on.
-            self.lifetime = seconds
+            self.edge.coming[self.id] = seconds
+        else:
+            self.edge.tell("end_after", EndAfterBody(self.id, seconds), self.id)
 
     def allow_bandwidth(self, limit: float | None) -> None:
         self.edge.tell("set_bandwidth", BandwidthBody(self.id, limit), self.id)
 
     def unsubscribe(self, number: int) -> None:
-        self._subscription(number).ending = True
+        self.keep(replace(self._subscription(number), ending=True))
         self.edge.tell("unsubscribe", UnsubscribeBody(self.id, number), self.id)
 
     def allow_frequency(self, number: int, limit: float | None) -> None:
@@ -169,17 +180,24 @@ class Guest:
     def keep(self, subscription: GuestSubscription) -> None:
         """In place of one with the same number."""
         place = self._place(subscription.number)
-        known = self.subscriptions
+        known = self._changeable()
         if place < len(known) and known[place].number == subscription.number:
             known[place] = subscription
         else:
             known.insert(place, subscription)
+        self.subscriptions = shared_subscriptions(known)
 
     def drop(self, number: int) -> GuestSubscription | None:
         found = self.find(number)
         if found is not None:
-            del self.subscriptions[self._place(number)]
+            known = self._changeable()
+            del known[self._place(number)]
+            self.subscriptions = shared_subscriptions(known)
         return found
+
+    def _changeable(self) -> list[GuestSubscription]:
+        known = self.subscriptions
+        return known if isinstance(known, list) else list(known)
 
     def _place(self, number: int) -> int:
         return bisect_left(self.subscriptions, number, key=_NUMBER)
@@ -192,6 +210,11 @@ class Edge:
         self.name = name
         self.run = run
         self.guests: dict[str, Guest] = {}
+        # What is kept of guests for a short time only is not in them, because there are many. The numbers of the calls
+        # that they came with, as long as an earlier call may still come.
+        self.arrivals: dict[str, int] = {}
+        # Those that the edge has not been told yet that they may begin, and the seconds that they then have.
+        self.coming: dict[str, float | None] = {}
         # Sessions that have been closed here and that the edge may still have.
         self.ended: set[str] = set()
         # It has been away for so long that all its sessions have been closed, whichever it had.
@@ -221,6 +244,26 @@ class Edge:
     def end_all(self) -> None:
         for guest in list(self.guests.values()):
             self.end(guest)
+
+    def enter(self, guest: Guest, number: int) -> None:
+        """With the call of this number."""
+        self.guests[guest.id] = guest
+        self.arrivals[guest.id] = number
+        self.coming[guest.id] = None
+
+    def leave(self, guest: Guest) -> None:
+        for known in (self.guests, self.arrivals, self.coming):
+            known.pop(guest.id, None)
+
+    def came_before(self, guest: Guest, number: int) -> bool:
+        """Whether it came with an earlier call."""
+        return self.arrivals.get(guest.id, 0) < number
+
+    def tick(self, now: float) -> None:
+        self.caller.tick(now)
+        if self.arrivals:
+            floor = self.callee.floor
+            self.arrivals = {id: number for id, number in self.arrivals.items() if number >= floor}
 
     def forsake(self) -> None:
         self.forsaken = True

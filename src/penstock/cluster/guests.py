@@ -168,7 +168,7 @@ class Guests:
         """Called about twice a second."""
         now = self.clock()
         for edge in self.edges.values():
-            edge.caller.tick(now)
+            edge.tick(now)
             if edge.lost_at is not None and now - edge.lost_at >= GRACE and edge.guests:
                 log.warning("an edge is lost: its sessions have ended", edge=edge.name, sessions=len(edge.guests))
                 edge.end_all()
@@ -228,7 +228,7 @@ class Guests:
         if guest.closed:
             return
         guest.closed = True
-        guest.edge.guests.pop(guest.id, None)
+        guest.edge.leave(guest)
         self._derived.forget_session(guest.edge.name, guest.id)
         guest.host.session_closed(guest)
 
@@ -236,8 +236,8 @@ class Guests:
         host = self._host(body.adapter_set)
         admission = admission_of(body.admission)
         adapter_set = shared_name(body.adapter_set)
-        guest = Guest(edge, host, number, body.session, body.user, adapter_set, admission)
-        edge.guests[guest.id] = guest
+        guest = Guest(edge, host, body.session, body.user, adapter_set, admission)
+        edge.enter(guest, number)
         return guest
 
     def _host(self, adapter_set: str) -> Host:
@@ -307,8 +307,7 @@ class Guests:
             raise
         if guest.closed:
             raise Refusal(Reason.MAX_SESSIONS, "The session was closed before it was bound")
-        guest.welcomed = True
-        return encode_body(guest.lifetime)
+        return encode_body(edge.coming.pop(guest.id))
 
     async def _session_closed(self, edge: Edge, question: Question) -> bytes:
         session = decode_body(SessionBody, question.body).session
@@ -428,7 +427,7 @@ class Guests:
         edge.round = body.round
         there = {*body.sessions, *body.coming}
         for guest in list(edge.guests.values()):
-            if guest.id not in there and guest.number < question.number:
+            if guest.id not in there and edge.came_before(guest, question.number):
                 self.forget(guest)
         # Those that it no longer has need no end.
         edge.ended &= there
@@ -472,7 +471,7 @@ class Guests:
             return False
         for known in one.subscriptions:
             guest.keep(GuestSubscription(known.number, known.limitable, facts_of(known.facts)))
-        guest.welcomed = True
+        edge.coming.pop(guest.id, None)
         if one.device is not None and self._desk is not None:
             self._desk.adopt(guest, one.device)
         return True

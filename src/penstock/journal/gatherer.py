@@ -97,6 +97,13 @@ class Gatherer:
         for listener in self.listeners:
             listener(columns, receipt)
 
+    def on_disk(self) -> Future[None]:
+        """Done when everything recorded so far is on the disk, or was refused. Raises DiskFailed, JournalClosed."""
+        self.flush()
+        latest = self._latest
+        # One that has ended may have failed, and that for somebody else.
+        return latest if latest is not None and not latest.done() else self.journal.flush()
+
     async def committed(self, lost: int | None = None) -> None:
         """Returns when everything recorded so far is on the disk.
 
@@ -105,11 +112,8 @@ class Gatherer:
         """
         if lost is None:
             lost = self._reported
-        self.flush()
-        latest = self._latest
         try:
-            # One that has ended may have failed, and that for somebody else.
-            await asyncio.wrap_future(latest if latest is not None and not latest.done() else self.journal.flush())
+            await asyncio.wrap_future(self.on_disk())
         finally:
             lost_by_now = self._reported = self.lost_records
         if lost_by_now > lost:

@@ -155,6 +155,8 @@ class Journal:
         self._failure: DiskFailed | None = None
         self._closing = False
         self._dead: str | None = None
+        # What those are told who come after the end.
+        self._closed: type[JournalClosed] = JournalClosed
         self._room_waiters: list[Future[None]] = []
         self._change = threading.Condition(threading.Lock())
         self._thread = threading.Thread(target=self._run, name="penstock-journal", daemon=True)
@@ -268,7 +270,7 @@ class Journal:
         done = _future()
         with self._change:
             if self._closing or self._dead is not None:
-                raise JournalClosed(self._dead or "the journal is closed")
+                raise self._closed(self._dead or "the journal is closed")
             if self._is_roomy():
                 done.set_result(None)
             else:
@@ -292,7 +294,7 @@ class Journal:
 
     def _check_open(self) -> None:
         if self._closing or self._dead is not None:
-            raise JournalClosed(self._dead or "the journal is closed")
+            raise self._closed(self._dead or "the journal is closed")
         if self._failure is not None:
             self.refused_appends += 1
             raise DiskFailed(str(self._failure), self._failure.errno)
@@ -458,6 +460,7 @@ class Journal:
     def _end(self, reason: str, error: type[JournalClosed] = JournalClosed) -> None:
         with self._change:
             self._dead = reason
+            self._closed = error
             lost = self._drop_queue()
             waiters, self._room_waiters = self._room_waiters, []
         closed = error(reason)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import translate
+from functools import partial
 from hmac import compare_digest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from penstock.log import get
 if TYPE_CHECKING:
     # They import pyarrow, which is slow to load: only if there is a journal.
     from penstock.adapters.ingest.batches import Batches
+    from penstock.adapters.ingest.unwritten import NamedEvent, UnwrittenEvents
     from penstock.journal.recorder import JournalItemRecorder
 
 log = get(__name__)
@@ -110,6 +112,8 @@ class IngestAdapter(InsideAdapter):
         self.recorder: JournalItemRecorder | None = None
         # None if the adapter is not journaled, or nothing is to be kept.
         self.batches: Batches | None = None
+        # None if clients need not wait for the disk.
+        self._unwritten: UnwrittenEvents | None = None
         self._directory: Path | None = None
         # Two may want to write the state file at the same time.
         self._save_lock = asyncio.Lock()
@@ -134,7 +138,13 @@ class IngestAdapter(InsideAdapter):
     async def start(self) -> None:
         self._tokens += self._kept_tokens()
         recorder = self.recorder
-        if recorder is None or self._directory is None:
+        if recorder is None:
+            return
+        if recorder.policy.value == "ack":
+            from penstock.adapters.ingest.unwritten import UnwrittenEvents
+
+            self._unwritten = UnwrittenEvents(self.feed, recorder.gatherer)
+        if self._directory is None:
             return
         from penstock.adapters.ingest.batches import Batches, Publishing
         from penstock.adapters.ingest.memory import stages_of
@@ -177,12 +187,13 @@ class IngestAdapter(InsideAdapter):
 
     def subscribe(self, item: str) -> None:
         state = self._states.get(item)
-        if state is None:
+        snapshot = [] if state is None else list(state.events())
+        finish = partial(self._end, item) if state is not None and state.complete else _do_nothing
+        if self._unwritten is not None and self._unwritten.join(item, snapshot, finish):
             return
         # All of it has been recorded when it came.
-        self.feed.publish_checked_by_name([(item, event, True) for event in state.events()], recorded=True)
-        if state.complete:
-            self.end_of_snapshot(item)
+        self.feed.publish_checked_by_name([(item, event, True) for event in snapshot], recorded=True)
+        finish()
 
     # -- what is known after a restart ----------------------------------------------------------------------------
 
@@ -251,6 +262,7 @@ class IngestAdapter(InsideAdapter):
         """A batch is on the disk."""
         self._changed = True
         self._states.update(states)
+        self._catch_up()
         self.feed.publish_checked_by_name([(item, event, False) for item, event in events], recorded=True)
 
     def _take_some(self, events: list[tuple[str, CheckedEvent]]) -> None:
@@ -261,12 +273,18 @@ class IngestAdapter(InsideAdapter):
                 state = self._states[item] = self.fresh(item, 0)
             state.apply(event)
             state.complete = True
+        self._catch_up()
         self.feed.publish_checked_by_name([(item, event, False) for item, event in events], recorded=True)
 
     def _settle(self, states: dict[str, ItemState]) -> None:
         """All of it was published, or as much as can be."""
         self._changed = True
         self._states.update(states)
+
+    def _catch_up(self) -> None:
+        """What is on the disk and came before goes first."""
+        if self._unwritten is not None:
+            self._unwritten.catch_up()
 
     # -- from the door --------------------------------------------------------------------------------------------
 
@@ -300,6 +318,35 @@ class IngestAdapter(InsideAdapter):
         """The item is empty and makes room for others."""
         self._changed = True
         self._states.pop(item, None)
+
+    def publish_taken(self, events: list[NamedEvent]) -> None:
+        """They have been recorded and kept; with policy `ack` clients see them when they are on the disk."""
+        if self._unwritten is None:
+            self.feed.publish_checked_by_name(events, recorded=True)
+        else:
+            self._unwritten.publish(events)
+
+    def clear_taken(self, item: str) -> None:
+        """The same for a clear."""
+        self._act(item, partial(self._clear, item))
+
+    def end_taken(self, item: str) -> None:
+        """The same for the end of a snapshot."""
+        self._act(item, partial(self._end, item))
+
+    def _act(self, item: str, action: Callable[[], None]) -> None:
+        if self._unwritten is None:
+            action()
+        else:
+            self._unwritten.act(item, action)
+
+    def _clear(self, item: str) -> None:
+        if item in self.feed.items:
+            self.feed.clear_snapshot(item, recorded=True)
+
+    def _end(self, item: str) -> None:
+        if item in self.feed.items:
+            self.end_of_snapshot(item)
 
 
 class IngestIntake:
@@ -344,8 +391,7 @@ class IngestIntake:
         self.flush()
         if self._recorder is not None:
             self._recorder.record(item, "clear", None)
-        if item in self._adapter.feed.items:
-            self._adapter.feed.clear_snapshot(item, recorded=True)
+        self._adapter.clear_taken(item)
 
     def end_of_snapshot(self, number: int, item: str) -> None:
         try:
@@ -357,8 +403,7 @@ class IngestIntake:
         self._adapter.keep(item, state)
         self.accepted += 1
         self.flush()
-        if item in self._adapter.feed.items:
-            self._adapter.end_of_snapshot(item)
+        self._adapter.end_taken(item)
 
     def refuse(self, number: int, reason: str) -> None:
         self.refused += 1
@@ -369,7 +414,11 @@ class IngestIntake:
         """Publish what has been gathered."""
         if self._events:
             events, self._events = self._events, []
-            self._adapter.feed.publish_checked_by_name(events, recorded=True)
+            self._adapter.publish_taken(events)
+
+
+def _do_nothing() -> None:
+    """What follows a snapshot that is not complete."""
 
 
 def _token(token: str, place: str) -> bytes:

@@ -113,10 +113,12 @@ def _check_journal(adapter: IngestAdapter) -> None:
 async def _wait_for_journal(adapter: IngestAdapter, lost: int) -> None:
     if adapter.recorder is None or not _acknowledges(adapter):
         return
-    from penstock.journal.errors import JournalError
+    from penstock.journal.errors import Fenced, JournalError
 
     try:
         await adapter.recorder.gatherer.committed(lost)
+    except Fenced as error:
+        raise Problem(503, str(error)) from error
     except JournalError as error:
         raise Problem(503, f"Published, but not journaled: {error}") from error
 
