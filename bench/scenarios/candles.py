@@ -110,9 +110,11 @@ def post(api: str, plan: Plan, trades: Trades) -> None:
 
 @dataclass(slots=True)
 class Seen:
-    """For each trade how long it took until a candle had it."""
+    """For each trade how long it took until a candle had it; of each update, the newest and the oldest trade."""
 
     latencies: list[float] = field(default_factory=list)
+    newest: list[float] = field(default_factory=list)
+    oldest: list[float] = field(default_factory=list)
     latest: dict[int, int] = field(default_factory=dict)
     backward: int = 0
 
@@ -120,9 +122,12 @@ class Seen:
         now = time.perf_counter()
         before = self.latest.get(stock, stock - STOCKS)
         self.backward += number < before
-        for one in range(before + STOCKS, number + 1, STOCKS):
-            if trades.at(one) >= since:
-                self.latencies.append(now - trades.at(one))
+        numbers = [one for one in range(before + STOCKS, number + 1, STOCKS) if trades.at(one) >= since]
+        if numbers:
+            took = [now - trades.at(one) for one in numbers]
+            self.latencies += took
+            self.oldest.append(took[0])
+            self.newest.append(took[-1])
         self.latest[stock] = max(number, before)
 
 
@@ -219,6 +224,12 @@ def connections(options: argparse.Namespace) -> int:
     return 0
 
 
+def percentiles(seconds: list[float]) -> list[str]:
+    """p50 and p99, in milliseconds."""
+    millis = np.array(seconds or [float("nan")]) * 1000
+    return [f"{np.percentile(millis, part):,.0f}" for part in (50, 99)]
+
+
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
     """Measure and print; False when a trade was refused, or missing in the candles."""
     os.sched_setaffinity(0, {core for core in (cores.server, cores.load) if core is not None} or {0})
@@ -232,9 +243,10 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         failures["a trade is in no candle"] += expected - len(seen.latencies)
     if seen.backward:
         failures["a candle went back"] += seen.backward
-    millis = np.array(seen.latencies or [float("nan")]) * 1000
     rows = [
-        ("from trade to candle", *(f"{np.percentile(millis, part):,.0f}" for part in (50, 99))),
+        ("from trade to candle", *percentiles(seen.latencies)),
+        ("the newest trade of an update", *percentiles(seen.newest)),
+        ("the oldest trade of an update", *percentiles(seen.oldest)),
         ("of that, a batch of Spark", *(f"{np.percentile(batches, part):,.0f}" for part in (50, 99))),
     ]
     print_table(f"{plan.rate:,} trades a second of {STOCKS} stocks, milliseconds", ("p50", "p99"), rows)

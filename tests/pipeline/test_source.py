@@ -35,6 +35,7 @@ from penstock.journal.journal import Journal
 from penstock.journal.record import SCHEMA
 from penstock.journal.retention import Retention
 from penstock.pipeline import reports
+from penstock.pipeline import source as source_module
 from penstock.pipeline.errors import BadOption, PipelineError
 from penstock.pipeline.schema import EVENTS
 from penstock.pipeline.source import JournalShare, JournalSource, SparkJournalReader, SparkJournalStreamReader
@@ -618,3 +619,35 @@ def test_offsets_and_plans_from_before_an_erasure_are_right_after_it(tmp_path: P
     for first, last, expected in ((start, middle, range(1, 101)), (middle, end, range(101, 301))):
         found = sorted(chain.from_iterable(read(again, again.partitions(first, last))))
         assert found == [sequence for sequence in left if sequence in expected]
+
+
+# -- rows along with the plan ---------------------------------------------------------------------------------------
+
+
+def ahead(reader: SparkJournalStreamReader, start: dict[str, int], end: dict[str, int]) -> list[int] | None:
+    """The sequences that come along with the plan of a batch; None: the tasks read it."""
+    reader.partitions(start, end)
+    batches = reader.getCache(start, end)
+    return None if batches is None else [n for one in batches for n in one.column("sequence").to_pylist()]
+
+
+def test_a_small_batch_comes_along_with_its_plan_and_is_what_a_task_would_read(ten: Path) -> None:
+    reader = stream(ten, kinds="update")
+    assert ahead(reader, {"sequence": 1}, {"sequence": 9}) == [2, 4, 6, 8]
+    assert read(reader, reader.partitions({"sequence": 1}, {"sequence": 9})) == [[2, 4, 6, 8]]
+
+
+def test_a_batch_without_anything_wanted_has_nothing_to_come_along(ten: Path) -> None:
+    reader = stream(ten, entities="nobody")
+    assert ahead(reader, {"sequence": 0}, {"sequence": 10}) in (None, [])
+
+
+def test_a_batch_with_many_events_or_many_bytes_is_left_to_the_tasks(
+    ten: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = stream(ten)
+    monkeypatch.setattr(source_module, "EVENTS_READ_AHEAD", 4)
+    assert ahead(reader, {"sequence": 0}, {"sequence": 5}) is None
+    assert ahead(reader, {"sequence": 0}, {"sequence": 4}) == [1, 2, 3, 4]
+    monkeypatch.setattr(source_module, "BYTES_READ_AHEAD", 100)
+    assert ahead(reader, {"sequence": 0}, {"sequence": 4}) is None
