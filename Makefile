@@ -37,7 +37,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup compiled demo test test-fast test-spark test-interop-long test-cluster-long test-prometheus lint bench bench-smoke fuzz mutants lock page interop-setup system-setup clean
+.PHONY: help setup compiled demo screenshots test test-fast test-spark test-interop-long test-cluster-long test-prometheus lint bench bench-smoke fuzz mutants lock page interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -94,6 +94,9 @@ compiled: $(STAMPS)/package ## compile kernel, wire and the rules of the fabric 
 
 demo: setup compiled ## start the server with the demo feeds
 	@exec $(BIN)/penstock demo $(ARGS)
+
+screenshots: setup system-setup ## make the pictures of the docs again, with Chromium
+	@$(BIN)/python -m tests.e2e.screenshots $(ARGS)
 
 lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, the page's types, lock files
 	@$(BIN)/ruff check .

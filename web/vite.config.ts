@@ -30,12 +30,41 @@ function timerWorkerAsFile(): Plugin {
   };
 }
 
+/** The tabs of the demo: each has an address of its own, at which the same page opens with this tab (src/demo/tabs.ts). */
+const TABS = ["market", "portfolio", "chat", "twins", "traffic", "playground"];
+
+function pageOfEachTab(): Plugin {
+  const root = 'data-root="./"';
+  return {
+    name: "page-of-each-tab",
+    // After the page itself is complete.
+    enforce: "post",
+    generateBundle(_options, bundle) {
+      const page = bundle["index.html"];
+      if (page?.type !== "asset" || typeof page.source !== "string" || !page.source.includes(root)) {
+        this.error(`page-of-each-tab: index.html is missing, or has no ${root}`);
+      }
+      const oneUp = page.source.replaceAll('="./', '="../');
+      for (const tab of TABS) this.emitFile({ type: "asset", fileName: `${tab}/index.html`, source: oneUp });
+    },
+    configureServer(server) {
+      server.middlewares.use((request: { url?: string }, _response, next) => {
+        if (TABS.some((tab) => request.url?.split("?")[0] === `/${tab}/`)) request.url = "/index.html";
+        next();
+      });
+    },
+  };
+}
+
 export default defineConfig({
   base: "./",
-  plugins: [timerWorkerAsFile()],
+  plugins: [timerWorkerAsFile(), pageOfEachTab()],
   server: {
+    // The page shows sources of the server's demo adapters.
+    fs: { allow: [".."] },
     proxy: {
       "/lightstreamer": { target: "http://127.0.0.1:8080", ws: true },
+      "/demo.json": { target: "http://127.0.0.1:8080" },
       "/api/admin": { target: "http://127.0.0.1:8081" },
     },
   },

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,6 +34,9 @@ from penstock.pipeline.companion import Companion, is_possible
 from penstock.pipeline.sql_command import sql_command
 from penstock.pipeline.streams import CLEAR, SPARK_LOG
 from penstock.store.commands import app as tlex_app
+
+if TYPE_CHECKING:
+    from penstock.process import Beside
 
 WRONG_CONFIGURATION = 2
 """Exit code, the same as for a wrong option."""
@@ -135,10 +138,14 @@ def demo(
 ) -> None:
     """Run the server with the demo adapter sets and the pipeline, and print the address of the page."""
     overrides = _overrides(host, port, api_port, data_dir, log_level, workers) | {"demo.enabled": True}
-    from penstock.services.push.demo import demo_push  # no other command needs it
+    from penstock.devices.company import Company, Devices  # no other command needs these
+    from penstock.services.demo import demo_defaults
 
-    loaded = _load(config, overrides, demo_push())
-    raise typer.Exit(_run(loaded, _pipeline(loaded) if pipeline else None, names_page=True))
+    loaded = _load(config, overrides, demo_defaults())
+    spark = _pipeline(loaded) if pipeline else None
+    devices = Devices(loaded.config)
+    beside = Company([devices] if spark is None else [devices, spark])
+    raise typer.Exit(_run(loaded, beside, names_page=True))
 
 
 @app.command("compile")
@@ -247,7 +254,7 @@ def _refusal(error: ConfigError, as_json_object: bool = False, words: str = "") 
     return typer.Exit(WRONG_CONFIGURATION)
 
 
-def _run(loaded: Loaded, beside: Companion | None = None, *, names_page: bool = False) -> int:
+def _run(loaded: Loaded, beside: "Beside | None" = None, *, names_page: bool = False) -> int:
     # Here and not at the top: checking or showing a configuration must not wait for the whole server.
     if loaded.config.server.workers:
         from penstock.launch import launch

@@ -18,6 +18,7 @@ from penstock.adapters.tlex import Board
 from penstock.config import Config
 from penstock.config.keys import all_keys, named_values, value_of
 from penstock.doors.gate import Gate
+from penstock.doors.stream.pages import ApiPlace
 from penstock.log import get
 from penstock.monitor.health import Answer, ServerPhase, ready
 from penstock.services.admin.clients import OwnClients
@@ -195,6 +196,8 @@ class Server:
         await self._stack.open()
         if self._admin.has_users:
             self._open_dashboard()
+        if self.config.demo.enabled:
+            self._open_demo()
         self._ready = True
 
     def _open_dashboard(self) -> None:
@@ -204,6 +207,14 @@ class Server:
             found += self._stream.listeners()
             self.stream.dashboard = self._admin.site
         self.stream.origins.neighbour_ports = [each.port for each in found]
+
+    def _open_demo(self) -> None:
+        """Its pages come from the streaming port, and show things, which are at the API port: another origin."""
+        own = self._api.listeners()
+        ports = {each.tls: each.port for each in reversed(own)}
+        self.stream.demo_api = ApiPlace(ports.get(False), ports.get(True), self._admin.has_users)
+        if self._api.port is not None:
+            self._api.port.origins.neighbour_ports = [each.port for each in self.listeners() if each not in own]
 
     async def stop(self) -> None:
         """Ask every client to bind again, close the ports, stop the adapters."""

@@ -42,9 +42,9 @@ from penstock.process import left, serve_edge, serve_to_end
 from penstock.server import Server
 from penstock.services.cluster.edge import EdgeServer
 from penstock.services.cluster.hub import HubPart
+from penstock.services.demo import demo_defaults
 from penstock.services.errors import StartError
 from penstock.services.listening import planned
-from penstock.services.push.demo import demo_push
 from penstock.transport.descriptors import raise_limit
 from penstock.transport.entrance import stream_entrances
 
@@ -131,7 +131,7 @@ def work(control: WorkerControl, lines: socket.socket) -> int:
         loaded = load(
             None if task.path is None else Path(task.path),
             task.overrides,
-            demo_push() if task.demo else NOTHING,
+            demo_defaults() if task.demo else NOTHING,
             source=None if task.source is None else task.source.encode(),
             ports=task.ports,
         )

@@ -23,7 +23,7 @@ PATIENCE = 10.0
 # Spark takes its time to start, much more of it on a machine that has other work.
 SPARK_PATIENCE = 400.0
 
-READY = re.compile(r"penstock: ready  stream=(http://\S+)  api=(http://\S+)")
+READY = re.compile(r"penstock: ready  stream=(http://\S+)  api=(http://\S+)(?:  tlex=\S+)?")
 
 
 # -- the real thing ---------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import threading
 import urllib.request
 from datetime import UTC, datetime, timedelta
@@ -18,6 +19,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from penstock.pipeline.progress import lines
+from penstock.pipeline.runner import SPARK_STARTS
 from penstock.pipeline.status import QueryStatus
 from tests.support.browser import PATIENCE, Watch
 from tests.support.process import ServerProcess
@@ -90,7 +92,7 @@ def open_page(watch: Watch, process: ServerProcess) -> Page:
 
 
 def pass_silence(page: Page) -> None:
-    """Put the page's clock on by nine seconds: eight without a word are a silence (web/src/pipeline.ts)."""
+    """Put the page's clock on by nine seconds: eight without a word are a silence (web/src/market/pipeline.ts)."""
     page.evaluate("performance.now = ((now) => () => now() + 9_000)(performance.now.bind(performance))")
 
 
@@ -116,13 +118,36 @@ def test_while_the_pipeline_starts_the_page_says_which_queries(
     pipeline.say(QueryStatus(name="candles", state="running"), QueryStatus(name="movers", state="starting"))
     expect(page.locator("#pipeline-words")).to_have_text("The pipeline is starting: movers…")
     pipeline.run("movers")
+    expect(page.locator("#pipeline-words")).to_have_text("The pipeline runs; the first candles are on their way…")
+    pipeline.candle(1)
     expect(page.locator("#pipeline-words")).to_have_text("2 queries running, 42 events/s, 0.3 s behind")
     expect(page.locator("#pipeline")).to_have_attribute("data-tone", "live")
-    expect(page.locator("#movers")).to_have_attribute("data-stale", "false")
+    expect(page.locator("#pipeline-steps")).to_be_hidden()
+    expect(page.locator("#analytics")).to_be_visible()
     assert watch.complaints() == []
 
 
+def test_while_spark_starts_the_page_says_what_it_does_and_shows_nothing_of_before(
+    process: ServerProcess, pipeline: Pipeline, watch: Watch
+) -> None:
+    pipeline.candle(1)
+    page = open_page(watch, process)
+    steps = page.locator("#pipeline-steps li")
+    expect(steps.nth(0)).to_have_attribute("data-state", "now")
+    pipeline.say(QueryStatus(name="candles", state="starting", reason=SPARK_STARTS))
+    expect(page.locator("#pipeline-words")).to_have_text("Spark is starting…")
+    expect(steps.nth(0)).to_have_attribute("data-state", "done")
+    expect(steps.nth(1)).to_have_text(re.compile(r"Spark starts its Java machine, .* \(\d+ s\)"))
+    expect(page.locator("#analytics")).to_be_hidden()
+    pipeline.say(QueryStatus(name="candles", state="starting"))
+    expect(steps.nth(2)).to_have_attribute("data-state", "now")
+    pipeline.run("candles")
+    expect(page.locator("#analytics")).to_be_visible()
+    expect(page.locator("#pipeline-steps")).to_be_hidden()
+
+
 def test_a_query_that_failed_is_shown_with_its_reason(process: ServerProcess, pipeline: Pipeline, watch: Watch) -> None:
+    pipeline.candle(1)
     page = open_page(watch, process)
     pipeline.run("candles", "movers")
     pipeline.say(QueryStatus(name="movers", state="failed", reason="the disk is full"))
@@ -131,10 +156,11 @@ def test_a_query_that_failed_is_shown_with_its_reason(process: ServerProcess, pi
     expect(page.locator("#pipeline-words")).to_contain_text("2 queries running")
     pipeline.say(QueryStatus(name="candles", state="stopped"), QueryStatus(name="movers", state="stopped"))
     expect(page.locator("#pipeline-words")).to_have_text("The pipeline has been stopped.")
-    expect(page.locator("#movers")).to_have_attribute("data-stale", "true")
+    expect(page.locator("#analytics")).to_be_hidden()
 
 
 def test_a_pipeline_that_falls_silent_is_told(process: ServerProcess, pipeline: Pipeline, watch: Watch) -> None:
+    pipeline.candle(1)
     page = open_page(watch, process)
     pipeline.run("candles")
     expect(page.locator("#pipeline-words")).to_have_text("1 query running, 42 events/s, 0.3 s behind")
@@ -160,6 +186,7 @@ def test_closed_candles_and_the_one_that_grows_are_drawn(
     for number in range(5):
         pipeline.candle(number)
     page = open_page(watch, process)
+    pipeline.run("candles")
     expect(page.locator("#analytics")).to_be_visible()
     expect_candles(page, 5)
     pipeline.candle(5, closed=False, close=3.5)
@@ -180,6 +207,7 @@ def test_another_stock_can_be_chosen_by_its_name(process: ServerProcess, pipelin
     for number in range(3):
         pipeline.candle(number, stock="item1")
     page = open_page(watch, process)
+    pipeline.run("candles")
     expect_candles(page, 1)
     page.locator("#chart-stock").select_option(label="Anduct")
     expect(page.locator("#chart-stock")).to_have_value("item1")
@@ -221,6 +249,7 @@ def test_the_page_has_its_candles_and_movers_again_after_a_restart_of_the_server
     expect(page.locator("#stocks")).to_have_attribute("data-stale", "false", timeout=PATIENCE)
     expect(page.locator("#movers tbody tr")).to_have_text(["Anduct3.042.50"])
     again = Pipeline(process)
+    again.run("candles")
     again.candle(2)
     expect_candles(page, 2)
     assert watch.complaints(server_was_away=True) == []
@@ -237,6 +266,7 @@ def test_a_phone_shows_chart_and_movers_without_scrolling_sideways(
     ) as context:
         watch = Watch(context)
         page = open_page(watch, process)
+        pipeline.run("candles", "movers")
         expect(page.locator("#chart svg")).to_be_visible()
         expect(page.locator("#movers tbody tr")).to_be_visible()
         assert page.evaluate("window.innerWidth") == PHONE
@@ -259,6 +289,7 @@ def test_a_picture_of_chart_and_movers_can_be_made(
     ) as context:
         watch = Watch(context)
         page = open_page(watch, process)
+        pipeline.run("candles", "movers", "history")
         for number in range(30):
             pipeline.candle(number)
         for number, name in enumerate(["Anduct", "Ations Europe", "Bagies Consulting", "BAY Corporation"]):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect, sync_playwright
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -23,7 +23,8 @@ FLAGS = (
 )
 
 # Milliseconds to wait for what a page is expected to do.
-PATIENCE = 20_000
+PATIENCE = 30_000
+expect.set_options(timeout=PATIENCE)
 
 # What the browser itself says, as an error, about a server that is not there.
 UNREACHABLE = ("net::ERR_CONNECTION_REFUSED", "net::ERR_CONNECTION_RESET", "net::ERR_INCOMPLETE_CHUNKED_ENCODING")

@@ -17,6 +17,7 @@ from tests.support.forge import Forked
 
 READY = re.compile(
     r"penstock: ready  stream=http://([\d.]+):(\d+)(?:  tls=https://[\d.]+:(\d+))?  api=https?://[\d.]+:(\d+)"
+    r"(?:  tlex=[\d.]+:\d+)?"
 )
 
 # Seconds that a process may take to end: several times what it takes on a machine that has much other work.

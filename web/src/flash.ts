@@ -1,6 +1,6 @@
 // Marks a cell as just moved, and takes the mark away a moment later.
 // Not here: colours and fading (page.css), which also honours prefers-reduced-motion.
-// Read next: table.ts.
+// Read next: market/table.ts.
 
 export type Direction = "up" | "down";
 

@@ -1,5 +1,5 @@
 // The connection status in plain words and one colour.
-// Not here: what makes the status change (connection.ts).
+// Not here: what makes the status change (demo/session.ts, dashboard/stream.ts).
 // Read next: the client library's ClientListener.onStatusChange, which lists every status.
 
 import { element } from "./element";

@@ -32,6 +32,9 @@ WRONG = 2
 # Not an exit code: Spark's JVM is gone, and a new one needs a new process.
 SPARK_GONE = -1
 
+# Why no query runs yet; the demo's page has the same words (web/src/market/pipeline.ts).
+SPARK_STARTS = "Spark is starting"
+
 
 class Query(Protocol):
     """A running query, as both kinds of Spark have it."""
@@ -231,6 +234,8 @@ class Runner:
                 problems.append(error)
             self._news.set()
 
+        for watch in self._watches:
+            watch.status.reason = SPARK_STARTS
         # Not in the main thread: there Spark takes SIGINT for itself.
         thread = threading.Thread(target=work, name="spark", daemon=True)
         thread.start()
@@ -238,6 +243,8 @@ class Runner:
             self._news.wait(self._pace.look)
             self._news.clear()
             self._write()
+        for watch in self._watches:
+            watch.status.reason = None
         if self._ending.is_set():
             self._tell_stop()
             if not self._did(self._engine.kill, 1.0):

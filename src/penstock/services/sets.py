@@ -298,7 +298,8 @@ class SetsService(Service):
                 plans.append(await asyncio.to_thread(self._loader.load, name, table))
         if config.demo.enabled and not names.isdisjoint(DEMO_SETS):
             token = None if self._data_dir is None else _demo_token(self._data_dir)
-            made = demo_sets(config.demo.pace, token=token, may_register=self._is_local)
+            traffic = config.demo.traffic and config.tlex.enabled
+            made = demo_sets(config.demo.pace, token=token, may_register=self._is_local, traffic=traffic)
             plans += [SetPlan(one) for one in made if one.name in names]
         return plans
 

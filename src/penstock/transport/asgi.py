@@ -100,7 +100,8 @@ class AsgiConnection(HttpConnection):
     def route(self, request: HttpRequest) -> None:
         origin = request.headers.get("origin")
         if request.method == "OPTIONS" and origin and "access-control-request-method" in request.headers:
-            self.send_complete(request, 204, self.http_port.origins.preflight(origin), b"", close=not _has_all(request))
+            allowed = self.http_port.origins.preflight(origin, request.headers.get("host"))
+            self.send_complete(request, 204, allowed, b"", close=not _has_all(request))
             return
         self.http_port.requests["api"] += 1
         exchange = Exchange(self, request)

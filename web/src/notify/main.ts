@@ -4,7 +4,7 @@
 
 import { element } from "../element";
 import { hideNotice, showNotice } from "../notice";
-import { ADAPTER_SET, DATA_ADAPTER } from "../stocks";
+import { ADAPTER_SET, DATA_ADAPTER } from "../market/stocks";
 import { Alarms, FIELDS } from "./alarms";
 import { knownToken, obstacle, token } from "./browser";
 import { Refused, Tlcp } from "./tlcp";

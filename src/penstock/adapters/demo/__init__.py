@@ -2,6 +2,7 @@
 
 A simulated market, a chat room and a portfolio; no real data. Also an example to start your own adapter from.
 WELCOME also has what the pipeline publishes: CANDLES and MOVERS, made from the market, and PIPELINE, about itself.
+With `demo.traffic` it has LIGHTS, the demo's own domain of the TLEX hub.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from penstock.adapters.demo.portfolio import PORTFOLIO, PortfolioAdapter
 from penstock.adapters.demo.stocks import StocksAdapter
 from penstock.adapters.demo.token import new_token
 from penstock.adapters.ingest import IngestAdapter
+from penstock.adapters.tlex import TlexAdapter
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import ClientFacts
 
@@ -27,14 +29,23 @@ PIPELINE_ITEMS: Mapping[str, Mapping[str, Mode]] = {
     "PIPELINE": {"query.*": Mode.MERGE, "queries": Mode.COMMAND},
 }
 
+# What WELCOME shows of the TLEX hub: the domain that the demo's own controllers are in, and no other.
+LIGHTS = "LIGHTS"
+LIGHTS_ITEMS: Mapping[str, Mode] = {
+    "sessions/demo": Mode.COMMAND,
+    "payloads/demo/*": Mode.DISTINCT,
+    "controller/demo/*": Mode.MERGE,
+}
+
 
 def demo_sets(
     pace: float = 1.0,
     seed: int | None = None,
     token: str | None = None,
     may_register: Callable[[ClientFacts], bool] = everybody,
+    traffic: bool = False,
 ) -> list[AdapterSet]:
-    """Both sets over one market; `pace` speeds it up, `seed` makes it repeatable.
+    """Both sets over one market; `pace` speeds it up, `seed` makes it repeatable. `traffic` adds LIGHTS.
 
     The pipeline presents the `token`; without one, a random one is made that nobody knows. `may_register` says which
     clients may have push notifications.
@@ -42,7 +53,7 @@ def demo_sets(
     market = Market(Random(seed), pace)
     token = token or new_token()
     return [
-        _demo_set("WELCOME", market, "STOCKS", "CHAT", "PORTFOLIO", PIPELINE_ITEMS, token, may_register),
+        _demo_set("WELCOME", market, "STOCKS", "CHAT", "PORTFOLIO", PIPELINE_ITEMS, token, may_register, traffic),
         _demo_set("DEMO", market, "QUOTE_ADAPTER", "CHAT_ROOM", "PORTFOLIO_ADAPTER", {}, token, may_register),
     ]
 
@@ -56,6 +67,7 @@ def _demo_set(
     published: Mapping[str, Mapping[str, Mode]],
     token: str,
     may_register: Callable[[ClientFacts], bool],
+    traffic: bool = False,
 ) -> AdapterSet:
     chat = ChatAdapter()
     portfolio = PortfolioAdapter(frozenset(market.stocks))
@@ -70,5 +82,8 @@ def _demo_set(
     for adapter, patterns in published.items():
         data[adapter] = IngestAdapter(items={item: mode.value for item, mode in patterns.items()}, tokens=[token])
         journal[adapter] = Journaling(("*",), "ack")
+    if traffic:
+        data[LIGHTS] = TlexAdapter()
+        items[LIGHTS] = LIGHTS_ITEMS
     metadata = DemoMetadata({**items, **published}, chat, portfolio, may_register)
     return AdapterSet(name, metadata, data, journal=journal)

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from penstock.adapters.api import MetadataAdapter
 from penstock.adapters.demo.chat import ChatAdapter
-from penstock.adapters.demo.portfolio import PORTFOLIO, PortfolioAdapter
+from penstock.adapters.demo.portfolio import PORTFOLIO, PortfolioAdapter, refused
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import ClientFacts, DeviceFacts, SessionFacts
@@ -70,6 +70,6 @@ class DemoMetadata(MetadataAdapter):
             return None
         parts = rest.split("|")
         if kind not in ("BUY", "SELL") or len(parts) != 3 or parts[0] != PORTFOLIO:
-            raise Refusal(Reason.MESSAGE_FAILED, USAGE)
+            raise refused(USAGE)
         self._portfolio.order(kind, parts[1], parts[2])
         return None

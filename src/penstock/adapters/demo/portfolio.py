@@ -16,6 +16,14 @@ FIRST_HOLDINGS: Mapping[str, int] = {"item1": 1200, "item4": 500, "item10": 60}
 # The largest order; a longer number is a typing error.
 MAX_QUANTITY = 1_000_000_000
 
+# Client libraries show the words of a refusal only with a code of the adapter's own, which is not positive.
+REFUSED = -1
+
+
+def refused(why: str) -> Refusal:
+    """To be raised for a message that the demo does not take."""
+    return Refusal(Reason.MESSAGE_FAILED, why, REFUSED)
+
 
 class PortfolioAdapter(DataAdapter):
     """Holdings live as long as the server."""
@@ -34,9 +42,9 @@ class PortfolioAdapter(DataAdapter):
     def order(self, side: str, stock: str, quantity_text: str) -> None:
         """Buy or sell; raises a Refusal that says what is wrong with the order."""
         if stock not in self._stocks:
-            raise Refusal(Reason.MESSAGE_FAILED, f"There is no stock {stock[:60]}")
+            raise refused(f"There is no stock {stock[:60]}")
         if not (quantity_text.isascii() and quantity_text.isdecimal()) or not 0 < int(quantity_text) <= MAX_QUANTITY:
-            raise Refusal(Reason.MESSAGE_FAILED, f"Quantity {quantity_text[:20]!r}: expected 1 to {MAX_QUANTITY}")
+            raise refused(f"Quantity {quantity_text[:20]!r}: expected 1 to {MAX_QUANTITY}")
         held = self._holdings.get(stock, 0)
         quantity = int(quantity_text) if side == "BUY" else -int(quantity_text)
         left = max(0, held + quantity)
@@ -47,7 +55,7 @@ class PortfolioAdapter(DataAdapter):
             del self._holdings[stock]
             self._publish({"key": stock, "command": "DELETE"})
         else:
-            raise Refusal(Reason.MESSAGE_FAILED, f"There are no shares of {stock} to sell")
+            raise refused(f"There are no shares of {stock} to sell")
 
     def _publish(self, change: Mapping[str, str]) -> None:
         if self.publisher.wants(PORTFOLIO):

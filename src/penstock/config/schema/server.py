@@ -112,3 +112,10 @@ class DemoSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         Meta(gt=0, le=1000),
         about("Speed of the demo feed: 2.0 updates twice as often, 0.5 half as often."),
     ] = 1.0
+    traffic: Annotated[
+        bool,
+        about(
+            "Whether the demo shows the controllers of TLEX domain `demo`, to everybody; needs `tlex.enabled`. "
+            "`penstock demo` sets both, and simulates the controllers."
+        ),
+    ] = False

@@ -18,7 +18,7 @@ from penstock.doors.gate import Gate
 from penstock.doors.stream.file_response import FileResponse
 from penstock.doors.stream.folder import Folder
 from penstock.doors.stream.http import StreamConnection, is_text6
-from penstock.doors.stream.pages import Pages
+from penstock.doors.stream.pages import ApiPlace, Pages
 from penstock.doors.stream.turns import Turns
 from penstock.log import get
 from penstock.monitor.health import Answer, live
@@ -82,6 +82,8 @@ class StreamDoor(HttpPort):
         self._answers: set[asyncio.Task[None]] = set()
         # With the administration that it needs; None where it is not served.
         self.dashboard: Application | None = None
+        # For pages of the demo; None without it.
+        self.demo_api: ApiPlace | None = None
         self._trespasses = Episode(log, "page refused", "pages are no longer refused")
         self._ready = ready
 

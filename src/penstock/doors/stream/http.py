@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from penstock.doors.gate import DRAINING
-from penstock.doors.stream.pages import NOT_BUILT
+from penstock.doors.stream.pages import DEMO_FACTS, NOT_BUILT, ApiPlace
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.stream.websocket import WebSocketConnection
 from penstock.kernel.headers import KeptHeaders
@@ -41,6 +41,7 @@ SESSION_REQUESTS = frozenset({NEW_SESSION, "bind_session"})
 # specification that is a page.
 TEXT6 = "text6"
 HTML = (("Content-Type", "text/html; charset=utf-8"), ("X-Content-Type-Options", "nosniff"))
+JSON = (("Content-Type", "application/json"),)
 NO_TEXT_MODE = (
     b"<!DOCTYPE html><html lang=en><title>Not served</title><p>The text protocol is not served at this port.</html>\n"
 )
@@ -134,20 +135,31 @@ class StreamConnection(HttpConnection):
         if folder is not None and folder.covers(path):
             self.door.answer_file(self, request, folder)
             return
+        api = self.door.demo_api
+        if path == DEMO_FACTS:
+            # Also without the demo, because the page asks before it knows; then nothing is told.
+            self.send_complete(request, 200, JSON, (api or ApiPlace(None)).facts(self.door.pages))
+            return
         page = self.door.pages.find(path)
         if page is None:
             if path == "/" and not self.door.pages.are_built:
                 self.send_complete(request, 404, TEXT, NOT_BUILT)
                 return
+            if self.door.pages.find(f"{path}/") is not None:
+                # Relative, because a proxy may have a prefix that is not known here.
+                place = f"{path.rpartition('/')[2]}/" + (f"?{request.query}" if request.query else "")
+                self.send_complete(request, 301, (("Location", place),), b"")
+                return
             raise HttpError(404, f"There is nothing at {path}")
+        headers = page.headers if api is None else api.headers(page, request.headers.get("host", ""))
         if request.headers.get("if-none-match") == page.etag:
-            self.send_complete(request, 304, page.headers, b"", cached=True)
+            self.send_complete(request, 304, headers, b"", cached=True)
             return
         if page.compressed is not None and accepts_gzip(request):
-            headers = (*page.headers, ("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding"))
+            headers = (*headers, ("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding"))
             self.send_complete(request, 200, headers, page.compressed, cached=True)
         else:
-            self.send_complete(request, 200, page.headers, page.content, cached=True)
+            self.send_complete(request, 200, headers, page.content, cached=True)
 
 
 def is_text6(name: str, request: HttpRequest) -> bool:

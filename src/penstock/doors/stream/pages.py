@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import mimetypes
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,7 +19,47 @@ NOT_BUILT = b"The pages are not built. Run `make page` in the source tree and re
 
 # Types worth compressing; images already are.
 _TEXTUAL = ("text/", "application/javascript", "application/json", "image/svg+xml")
-_POLICY = "default-src 'self'; connect-src 'self' ws: wss:; frame-ancestors 'none'"
+_POLICY = "default-src 'self'; connect-src 'self' ws: wss:{places}; frame-ancestors 'none'"
+_POLICY_HEADER = "Content-Security-Policy"
+
+# The header of this name, if it makes sense: a name or an address, and perhaps a port.
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d*)?")
+
+# Where the demo's pages read `ApiPlace`.
+DEMO_FACTS = "/demo.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiPlace:
+    """Where pages of the demo find the API port, on the host that they come from; None where there is none."""
+
+    port: int | None
+    tls_port: int | None = None
+    # Whether the dashboard is there.
+    dashboard: bool = False
+
+    def facts(self, pages: Pages) -> bytes:
+        """As JSON, with whether there are pages of documentation."""
+        docs = pages.find("/docs/") is not None
+        found = {"api_port": self.port, "api_tls_port": self.tls_port, "dashboard": self.dashboard, "docs": docs}
+        return json.dumps(found).encode()
+
+    def headers(self, page: Page, host: str) -> tuple[tuple[str, str], ...]:
+        """Those of a page, which may connect to the API port as well."""
+        found = _HOST.fullmatch(host)
+        places = (
+            ""
+            if found is None
+            else "".join(
+                [
+                    f" {scheme}://{found[1]}:{port}"
+                    for scheme, port in (("http", self.port), ("https", self.tls_port))
+                    if port is not None
+                ]
+            )
+        )
+        policy = _POLICY.format(places=places)
+        return tuple([(name, policy if name == _POLICY_HEADER else value) for name, value in page.headers])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +110,7 @@ def _read(file: Path, modified: int, size: int) -> Page:
         ("Cache-Control", caching),
         ("ETag", etag),
         ("X-Content-Type-Options", "nosniff"),
-        ("Content-Security-Policy", _POLICY),
+        (_POLICY_HEADER, _POLICY.format(places="")),
         ("Referrer-Policy", "same-origin"),
     )
     return Page(content, gzip.compress(content, mtime=0) if textual else None, headers, etag)

@@ -16,6 +16,7 @@ from penstock.cluster.figures import encode_figures
 from penstock.cluster.ports import EdgeFabric
 from penstock.config import Config
 from penstock.doors.gate import Gate
+from penstock.doors.stream.pages import ApiPlace
 from penstock.monitor.health import Answer, ServerPhase, ready
 from penstock.services.cluster.administration import EdgeAdministration
 from penstock.services.cluster.link import HubLinkService
@@ -70,6 +71,8 @@ class EdgeServer:
             hand_directory,
         )
         self._stream.door.origins.neighbour_ports = neighbour_ports
+        if config.demo.enabled and neighbour_ports:
+            self._stream.door.demo_api = ApiPlace(next(iter(neighbour_ports)))
         self._stack = Stack(
             [
                 [self._sampling],

@@ -2,10 +2,11 @@
 // Not here: how each is drawn (chart.ts, movers.ts, pipeline.ts).
 // Read next: docs/pipeline.md.
 
+import type { Session } from "../demo/session";
+import { element } from "../element";
 import { CANDLE_FIELDS, Candles, candleOf, type Candle } from "./candle";
 import { Chart } from "./chart";
-import type { Connection } from "./connection";
-import { element } from "./element";
+import { fixed } from "./digits";
 import { MOVER_FIELDS, MoversTable } from "./movers";
 import { PipelineLine, QUERY_FIELDS } from "./pipeline";
 import { ITEMS } from "./stocks";
@@ -16,15 +17,17 @@ const SIZE = "10s";
 const FIRST_STOCK = "item2";
 
 export class Analytics {
+  private readonly body = element("analytics", HTMLElement);
   private readonly chart = new Chart(element("chart", HTMLElement));
   private readonly movers = new MoversTable(element("movers", HTMLTableElement));
-  private readonly line = new PipelineLine((live) => this.setStale(!live));
+  private readonly line = new PipelineLine((shows) => {
+    this.body.hidden = !shows;
+  });
   private readonly choice = element("chart-stock", HTMLSelectElement);
-  private readonly body = element("analytics", HTMLElement);
   private candles = new Candles();
   private endCandles: () => void = () => undefined;
 
-  constructor(private readonly connection: Connection) {
+  constructor(private readonly session: Session) {
     for (const item of ITEMS) this.choice.add(new Option(item, item, item === FIRST_STOCK, item === FIRST_STOCK));
     this.choice.addEventListener("change", () => this.watchCandles(this.choice.value));
     this.watchCandles(FIRST_STOCK);
@@ -42,6 +45,10 @@ export class Analytics {
     this.line.setConnected(connected);
   }
 
+  end(): void {
+    this.line.end();
+  }
+
   private watchCandles(item: string): void {
     this.endCandles();
     const candles = (this.candles = new Candles());
@@ -53,7 +60,7 @@ export class Analytics {
       this.show();
     };
     const ends = (["DISTINCT", "MERGE"] as const).map((mode) =>
-      this.connection.watch({
+      this.session.watch({
         adapter: "CANDLES",
         mode,
         items: [`${mode === "MERGE" ? "candle" : "candles"}.${SIZE}.${item}`],
@@ -61,11 +68,11 @@ export class Analytics {
         update: (update) => add(candleOf((field) => update.getValue(field))),
       }),
     );
-    this.endCandles = () => ends.forEach((end) => end());
+    this.endCandles = () => ends.forEach((each) => each.end());
   }
 
   private watchMovers(): void {
-    this.connection.watch({
+    this.session.watch({
       adapter: "MOVERS",
       mode: "COMMAND",
       items: ["movers"],
@@ -82,14 +89,14 @@ export class Analytics {
             side: text("side"),
             rank: Number(text("rank")),
           });
-        this.reveal();
+        this.line.setResults();
       },
       cleared: () => this.movers.clear(),
     });
   }
 
   private watchQueries(): void {
-    this.connection.watch({
+    this.session.watch({
       adapter: "PIPELINE",
       mode: "COMMAND",
       items: ["queries"],
@@ -120,18 +127,11 @@ export class Analytics {
     element("chart-figures", HTMLElement).textContent =
       last === undefined
         ? "none yet"
-        : `open ${last.open}  high ${last.high}  low ${last.low}  close ${last.close}  volume ${last.volume}`;
-    if (last !== undefined) this.reveal();
+        : `open ${digits(last.open)}  high ${digits(last.high)}  low ${digits(last.low)}  close ${digits(last.close)}  volume ${last.volume}`;
+    if (last !== undefined) this.line.setResults();
   }
+}
 
-  /** There is something to see; before, an empty box would only be in the way. */
-  private reveal(): void {
-    this.body.hidden = false;
-  }
-
-  private setStale(stale: boolean): void {
-    this.movers.setStale(stale);
-    const figure = this.body.querySelector("figure");
-    if (figure !== null) figure.dataset["stale"] = String(stale);
-  }
+function digits(price: number): string {
+  return fixed(String(price));
 }

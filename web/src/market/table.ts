@@ -1,12 +1,14 @@
 // The table: one row an item, one cell a field; values go in as they arrive and reach the screen once a frame.
-// Not here: where values come from (connection.ts), which columns a narrow screen keeps (page.css).
-// Read next: flash.ts.
+// Not here: where values come from (market.ts), which columns a narrow screen keeps (page.css).
+// Read next: ../flash.ts.
 
-import { direction, Flash } from "./flash";
+import { direction, Flash } from "../flash";
+import { fixed } from "./digits";
 import type { Column, Kind } from "./stocks";
 
 interface Cell {
   readonly kind: Kind;
+  readonly digits: number | undefined;
   readonly node: HTMLElement;
 }
 
@@ -62,22 +64,23 @@ export class StockTable {
     this.pending.clear();
   };
 
-  private show({ kind, node }: Cell, { value, quiet }: Change): void {
-    const moved = direction(node.textContent, value);
-    node.textContent = value;
+  private show({ kind, digits, node }: Cell, { value, quiet }: Change): void {
+    const moved = direction(node.dataset["value"] ?? "", value);
+    node.dataset["value"] = value;
+    node.textContent = digits === undefined ? value : fixed(value, digits);
     if (kind === "change") {
       const sign = direction("0", value);
       if (sign === undefined) delete node.dataset["sign"];
       else node.dataset["sign"] = sign;
     }
-    if (moved !== undefined && !quiet && (kind === "figure" || kind === "change")) this.flash.start(node, moved);
+    if (moved !== undefined && !quiet && (kind === "price" || kind === "change")) this.flash.start(node, moved);
   }
 }
 
-function addCell(row: HTMLTableRowElement, { field, kind }: Column): Cell {
+function addCell(row: HTMLTableRowElement, { field, kind, digits }: Column): Cell {
   const node = document.createElement(kind === "name" ? "th" : "td");
   if (kind === "name") node.scope = "row";
   node.dataset["field"] = field;
   row.append(node);
-  return { kind, node };
+  return { kind, digits, node };
 }

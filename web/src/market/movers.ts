@@ -2,7 +2,8 @@
 // Not here: the stock list (table.ts), subscribing (analytics.ts).
 // Read next: docs/pipeline.md, job movers.
 
-import { direction, Flash } from "./flash";
+import { direction, Flash } from "../flash";
+import { fixed } from "./digits";
 
 export const MOVER_FIELDS = ["key", "command", "name", "price", "change", "side", "rank"] as const;
 
@@ -21,15 +22,13 @@ const COLUMNS = [
   { field: "change", title: "Change" },
 ] as const;
 
-const DECIMALS = 2;
-
 export class MoversTable {
   private readonly movers = new Map<string, Mover>();
   private readonly flash = new Flash();
   private readonly body: HTMLTableSectionElement;
   private frame: number | undefined;
 
-  constructor(private readonly table: HTMLTableElement) {
+  constructor(table: HTMLTableElement) {
     const head = table.createTHead().insertRow();
     for (const { field, title } of COLUMNS) {
       const cell = document.createElement("th");
@@ -58,10 +57,6 @@ export class MoversTable {
   clear(): void {
     this.movers.clear();
     this.ask();
-  }
-
-  setStale(stale: boolean): void {
-    this.table.dataset["stale"] = String(stale);
   }
 
   private ask(): void {
@@ -102,8 +97,4 @@ function newRow(key: string): HTMLTableRowElement {
     row.append(cell);
   }
   return row;
-}
-
-function fixed(value: string): string {
-  return value === "" || Number.isNaN(Number(value)) ? value : Number(value).toFixed(DECIMALS);
 }

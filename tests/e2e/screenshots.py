@@ -1,0 +1,80 @@
+"""`make screenshots`: the pictures of the docs, made by Chromium from a server with simulated devices.
+
+The pipeline is played, as in test_page_analytics.py: a picture does not need Spark. Names choose some of the pictures.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, ViewportSize, expect
+
+from tests.e2e.test_demo_tabs import demo, has_content, open_tab
+from tests.e2e.test_page_analytics import Pipeline, expect_candles
+from tests.support.browser import PATIENCE, Watch, chromium
+from tests.support.process import ServerProcess
+
+DOCS = Path(__file__).parents[2] / "docs"
+SIZE = ViewportSize(width=1280, height=762)
+
+
+def market(page: Page, process: ServerProcess) -> None:
+    pipeline = Pipeline(process)
+    pipeline.run("candles", "movers", "history")
+    for number in range(32):
+        pipeline.candle(number)
+    names = ["Ripley Software", "Upton Telecom", "Yarrow Robotics", "Keld Pharma", "Castor Bricks", "Lathom Glass"]
+    for number, name in enumerate(names):
+        pipeline.mover(f"item{number + 1}", name, 21.6 - 3 * number, 6.5 - 2.6 * number)
+    pipeline.run("candles", "movers", "history")
+    expect_candles(page, 32)
+    page.wait_for_function("() => Number(document.querySelector('#rate').textContent) > 10")
+
+
+def twins(page: Page, process: ServerProcess) -> None:
+    page.locator("#lamp-switch").click()
+    expect(page.locator("#lamp")).to_have_attribute("data-on", "true", timeout=PATIENCE)
+
+
+def traffic(page: Page, process: ServerProcess) -> None:
+    expect(page.locator("#map [data-signal=green]").first).to_be_visible(timeout=PATIENCE)
+    expect(page.locator("#controllers tbody tr")).to_have_count(6, timeout=PATIENCE)
+
+
+def nothing_more(page: Page, process: ServerProcess) -> None:
+    """What the tab shows by itself is enough."""
+
+
+# By name of the file: the tab, and what to wait for.
+PICTURES: dict[str, tuple[str, Callable[[Page, ServerProcess], None]]] = {
+    "page": ("market", market),
+    "demo-twins": ("twins", twins),
+    "demo-traffic": ("traffic", traffic),
+    "demo-playground": ("playground", nothing_more),
+}
+
+
+def main(names: list[str]) -> None:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        demo(Path(directory)) as process,
+        chromium() as browser,
+        browser.new_context(viewport=SIZE, color_scheme="light") as context,
+    ):
+        for name, (tab, prepare) in PICTURES.items():
+            if names and name not in names:
+                continue
+            page = Watch(context).page
+            open_tab(page, process, tab)
+            has_content(page, tab)
+            prepare(page, process)
+            page.screenshot(path=DOCS / f"{name}.png")
+            page.close()
+            print(f"docs/{name}.png")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
