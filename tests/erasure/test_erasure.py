@@ -34,6 +34,7 @@ from penstock.services.errors import StartError
 from penstock.services.journal import open_journal
 from penstock.store.opening import open_store
 from penstock.store.push import PushStore
+from penstock.store.search_index import IndexMark, SearchIndex, ThingUpdate
 from tests.erasure.world import OTHERS, PERSON, WORDS, Data, config_of, leftovers
 from tests.history.world import World, events_of, whole_lake
 
@@ -117,6 +118,14 @@ def test_nothing_of_the_person_is_left_and_nothing_of_others_is_gone(made: Data,
     # Whoever had it open before sees the same.
     assert list(old.events(PERSON[0])) == []
     assert list(old.events(OTHERS[0])) == [event for event in made.others if event.entity == OTHERS[0]]
+
+
+def test_the_search_index_is_deleted_and_filled_again_at_the_next_start(made: Data, data: Path) -> None:
+    index = SearchIndex.open("", data)
+    index.apply([ThingUpdate("ns:anybody", IndexMark("ns:p", 1, 1), None, (("/attributes/x", b"1"),))])
+    index.close()
+    run(data)
+    assert not list(data.glob("search.db*"))
 
 
 def test_twins_items_and_rows_of_others_stay(made: Data, data: Path) -> None:

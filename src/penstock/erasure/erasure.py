@@ -43,6 +43,8 @@ from penstock.store.address import FILE, named_stores
 from penstock.store.forgetting import forget
 from penstock.store.hub_lease import HubLease
 from penstock.store.opening import open_store
+from penstock.store.search_index import SearchIndex, ThingUpdate, delete_index
+from penstock.twins.names import TwinNames
 
 # The job that keeps no state in its checkpoint, only where it stands.
 _HISTORY = "history"
@@ -137,6 +139,14 @@ class Erasure:
         named = set(named_stores(self._config).values()) - {""}
         if (self._place.data_dir / FILE).exists():
             named.add("")
+        delete_index(self._place.data_dir)
+        things = [key.id for key in map(TwinNames().key, entities) if key is not None and not key.is_policy]
+        if self._config.ditto.search_store and things:
+            index = SearchIndex.open(self._config.ditto.search_store, self._place.data_dir)
+            try:
+                index.apply([ThingUpdate(id, None, None, ()) for id in things])
+            finally:
+                index.close()
         for each in sorted(named):
             store = open_store(each, self._place.data_dir)
             try:

@@ -57,7 +57,7 @@ class DittoService(Service):
 
         history = History(self._data_dir / "journal", self._data_dir / "lake")
         sets = AdapterSets(self._sets.judge_of, self._sets.has_adapter)
-        door = DittoDoor(self._config, gatherer, history, sets, self._ports, self._ledger)
+        door = DittoDoor(self._config, gatherer, history, sets, self._ports, self._ledger, self._data_dir)
         try:
             await door.open()
         except BaseException:
@@ -80,8 +80,26 @@ class DittoService(Service):
     def figures(self) -> Iterable[Family]:
         if self.door is None:
             return ()
-        service, twins = self.door.service, self.door.twins
+        service, twins, writer = self.door.service, self.door.twins, self.door.search_writer
+        search = (
+            ()
+            if writer is None
+            else (
+                gauge(
+                    "penstock_ditto_search_lag_seconds",
+                    "Age of the oldest change that is not in the search index; 0 if there is none.",
+                    writer.lag(),
+                ),
+                gauge(
+                    "penstock_ditto_search_waiting", "Changed things that are not in the search index.", writer.backlog
+                ),
+                counter("penstock_ditto_search_indexed", "Things written to the search index.", writer.indexed_changes),
+                counter("penstock_ditto_search_failures", "Failed writes of the search index.", writer.failures),
+            )
+        )
         return (
+            *search,
+            counter("penstock_ditto_searches", "Searches for things.", service.searches.searches),
             counter("penstock_ditto_commands", "Commands of Ditto clients.", service.commands),
             counter("penstock_ditto_commands_refused", "Commands answered with an error.", service.refused_commands),
             counter("penstock_ditto_changes", "Changes of things and policies.", twins.committed_changes),

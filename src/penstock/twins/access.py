@@ -166,6 +166,17 @@ class Access:
             found = self._remembered[subjects] = self._worked_out(subjects)
         return found
 
+    def readers(self) -> Subjects:
+        """All subjects that may read something of a thing, and perhaps some that may not: those with any grant."""
+        return frozenset(
+            [
+                subject
+                for holders, kind, _, permission, granted in self._rules
+                if granted and kind == ResourceKind.THING and permission == Permission.READ
+                for subject in holders
+            ]
+        )
+
     def _worked_out(self, subjects: Subjects) -> Rights:
         scopes: dict[tuple[str, str], Scope] = {}
         for holders, kind, pointer, permission, granted in self._rules:

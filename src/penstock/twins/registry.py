@@ -144,6 +144,15 @@ class Twins:
         """The identifiers of all things on the disk."""
         return (key.id for key, line in self._lines.items() if key.group is EntityGroup.THINGS and line.committed)
 
+    def policies(self) -> Iterator[str]:
+        """The identifiers of all policies on the disk."""
+        return (key.id for key, line in self._lines.items() if key.group is EntityGroup.POLICIES and line.committed)
+
+    def readers(self, policy_id: str) -> Subjects:
+        """Who may read some of the things with a policy; nobody if there is none."""
+        policy = self.policy(policy_id)
+        return frozenset() if policy is None else self._access_by(policy).readers()
+
     def rights(self, key: EntityKey, subjects: Subjects) -> Rights:
         """What these subjects may do to a thing or a policy, by what is on the disk; nothing where there is none."""
         twin = self._committed(key)

@@ -31,10 +31,16 @@ def retrieve(command: TwinCommand, twin: Twin, rights: Rights, policy: Document 
     tag = revision_tag(twin.revision) if not pointer else value_tag(value)
     check_tags(group, command.conditions, Current(True, tag), reading=True)
     if command.fields is not None:
-        if not pointer:
-            value = {**document, **_special(group, twin, rights, policy, command.fields)}
-        value = command.fields.select(value)
+        value = command.fields.select(value) if pointer else selected(group, twin, rights, policy, command.fields)
     return Result(Effect.RETRIEVED, value, tag)
+
+
+def selected(group: EntityGroup, twin: Twin, rights: Rights, policy: Document | None, fields: Fields | None) -> Json:
+    """All that may be read of an entity, or these fields of it."""
+    document = seen(group, twin, rights)
+    if fields is None:
+        return document
+    return fields.select({**document, **_special(group, twin, rights, policy, fields)})
 
 
 def seen(group: EntityGroup, twin: Twin, rights: Rights) -> Document:

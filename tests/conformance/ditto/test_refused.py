@@ -234,7 +234,6 @@ def test_a_timeout_that_is_none_is_refused(world: World, alice: httpx.Client, th
 @pytest.mark.parametrize(
     "path",
     [
-        row("http.unknown.search", "/search/things"),
         row("http.unknown.root", ""),
         row("http.unknown.other", "/whoever/is/this"),
     ],

@@ -47,3 +47,11 @@ class DittoSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             "`historical-headers`. `ditto-originator` is the subject that sent the command."
         ),
     ] = ()
+    search_store: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": 'a database URL such as "postgresql+psycopg://host/name", or empty'}),
+        about(
+            "The database of the search index; empty = `data_dir/search.db`. PostgreSQL needs the extra `postgres`. No "
+            "other server may use it. It is filled again if it is lost."
+        ),
+    ] = ""

@@ -22,10 +22,12 @@ from penstock.wire.ditto.control import Control, RenewToken, Signals, StartSendi
 from penstock.wire.ditto.envelope import Envelope, Headers, UnreadableMessage, error_response, parse_envelope
 from penstock.wire.ditto.errors import (
     AUTHENTICATION_FAILED,
+    SEARCH_ERRORS,
     UNKNOWN_TOPIC,
     UNSUPPORTED_SIGNAL,
     DittoError,
 )
+from penstock.wire.ditto.search import parse_search
 from penstock.wire.ditto.topic import UNKNOWN, Criterion, Topic
 
 # The default limit of unanswered commands on one connection. At the limit nothing more is read until there are fewer.
@@ -56,6 +58,7 @@ class DittoConversation:
         self._new_id = new_id
         self._work = work
         self._streams = HistoryStreams(service, login, self._send, work, clock)
+        self._searches = HistoryStreams(service, login, self._send, work, clock, SEARCH_ERRORS)
         self._watch = Watch(service, edition, login.caller.names[0], self._send, new_id)
         self._expires = self._end_of(login)
         self._is_open = True
@@ -88,16 +91,18 @@ class DittoConversation:
         self._read_or_not()
         self._watch.set_writable(writable)
         self._streams.set_writable(writable)
+        self._searches.set_writable(writable)
 
     def lost(self) -> None:
         """The socket is gone. Pending commands end without an answer."""
         self._is_open = False
         self._watch.stop()
         self._streams.close()
+        self._searches.close()
 
     def due(self) -> float | None:
         """When to call `run` at the latest; it may become earlier with each message, and later at any time."""
-        times = [time for time in (self._streams.due(), self._expires) if time is not None]
+        times = [time for time in (self._streams.due(), self._searches.due(), self._expires) if time is not None]
         return min(times, default=None)
 
     def run(self) -> None:
@@ -105,6 +110,7 @@ class DittoConversation:
         if not self._is_open:
             return
         self._streams.run()
+        self._searches.run()
         if self._expires is not None and self._clock() >= self._expires:
             self._send_away(AUTHENTICATION_FAILED.of("The token has expired."))
 
@@ -117,6 +123,8 @@ class DittoConversation:
         try:
             if criterion is Criterion.STREAMING:
                 self._streams.take(streaming.parse_command(envelope))
+            elif criterion is Criterion.SEARCH:
+                self._searches.take(parse_search(envelope))
             elif criterion is Criterion.COMMANDS:
                 self._command(envelope)
             elif criterion in (Criterion.EVENTS, Criterion.ERRORS):
@@ -173,7 +181,7 @@ class DittoConversation:
                 # It could not be checked; the present token is still valid.
                 self._refuse(error, UNKNOWN, {})
         else:
-            self._login = self._streams.login = result
+            self._login = self._streams.login = self._searches.login = result
             self._expires = self._end_of(result)
 
     def _end_of(self, login: Login) -> float | None:

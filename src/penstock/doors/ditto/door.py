@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from fastapi import APIRouter
 
@@ -21,6 +22,7 @@ from penstock.doors.ditto.identity import DittoIdentity, Judge
 from penstock.doors.ditto.items import Items, Sets
 from penstock.doors.ditto.past import HistoryReader
 from penstock.doors.ditto.saved_state import load_state, records_after, save_state
+from penstock.doors.ditto.search_writer import SearchWriter
 from penstock.doors.ditto.service import TwinService
 from penstock.doors.ditto.websocket import Sockets
 from penstock.doors.errors import DoorError
@@ -29,6 +31,7 @@ from penstock.journal.gatherer import Gatherer
 from penstock.journal.reader import JournalReader
 from penstock.kernel.ledger import Ledger
 from penstock.log import get
+from penstock.store.search_index import SearchIndex
 from penstock.transport.http import HttpConnection
 from penstock.transport.locality import Locality
 from penstock.twins.names import EntityKey, TwinNames
@@ -64,10 +67,12 @@ class DittoDoor:
         sets: AdapterSets,
         ports: Callable[[], Collection[int]],
         ledger: Ledger | None = None,
+        data_dir: Path | None = None,
     ) -> None:
         """`ports` are those that the server has got at its listeners for HTTP, once they are open.
 
-        What waits for clients is counted in `ledger`, together with what waits at other doors.
+        What waits for clients is counted in `ledger`, together with what waits at other doors. The search index is in
+        `data_dir`, or in the database that the configuration names; with neither there is none.
         """
         loop = asyncio.get_running_loop()
         self._config = config.ditto
@@ -90,7 +95,23 @@ class DittoDoor:
         locality = Locality.of(config, ports)
         self.identity = DittoIdentity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
         items = Items(known, self.identity, gatherer, history, self._executor)
-        self.service = TwinService(self.twins, names, self.identity, items, history, self._executor, ledger, kept)
+        named = self._config.search_store
+        self.search_writer = (
+            SearchWriter(self.twins, lambda: SearchIndex.open(named, data_dir or Path()), time.monotonic)
+            if named or data_dir is not None
+            else None
+        )
+        self.service = TwinService(
+            self.twins,
+            names,
+            self.identity,
+            items,
+            history,
+            self._executor,
+            ledger,
+            kept,
+            search_writer=self.search_writer,
+        )
         self._sockets = Sockets(self.service)
         self._names = names
 
@@ -103,6 +124,8 @@ class DittoDoor:
                 f"the saved state of things is too old: {expired}; restore twins.state in the journal's directory"
             ) from expired
         self._saving = asyncio.get_running_loop().create_task(self._save_often())
+        if self.search_writer is not None:
+            self.search_writer.start()
 
     def _restore(self) -> None:
         journal = self._gatherer.journal
@@ -156,6 +179,8 @@ class DittoDoor:
 
     async def close(self) -> None:
         """Save the state a last time; nobody may send a command any more."""
+        if self.search_writer is not None:
+            await self.search_writer.close()
         if self._saving is not None:
             self._saving.cancel()
             await asyncio.wait([self._saving])

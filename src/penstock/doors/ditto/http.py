@@ -25,6 +25,7 @@ from penstock.doors.ditto.http_request import (
     creation_of,
     headers_of,
     segments_of,
+    selection_of,
     several_of,
 )
 from penstock.doors.ditto.identity import Login
@@ -77,6 +78,10 @@ def ditto_routes(service: TwinService, default_namespace: str) -> APIRouter:
 
     add("/things", "POST", door.create_thing, "Create a thing with a generated ID")
     add("/things", "GET", door.several, "Read several things, or get their live events")
+    add("/search/things", "GET", door.search, "Search for things")
+    add("/search/things", "POST", door.search, "Search for things, with the parameters in a form")
+    add("/search/things/count", "GET", door.count, "Count the things that a search finds")
+    add("/search/things/count", "POST", door.count, "Count the things that a search finds, with the filter in a form")
     add("/policies", "POST", door.create_policy, "Create a policy with a generated ID")
     for method, text in _ABOUT.items():
         for path, what in (("/things/{thing_id}", "a thing"), ("/things/{thing_id}/{path:path}", "a part of a thing")):
@@ -193,6 +198,16 @@ class _Door:
         if answer is None:
             return Response(status_code=ACCEPTED, headers=_correlation(command.headers))
         return Response(encode(answer.value), headers=_correlation(command.headers), media_type=JSON_TYPE)
+
+    async def search(self, request: Request, login: Login) -> Response:
+        selection = await selection_of(request)
+        answer = await self._service.searches.answer(selection, login.caller.subjects)
+        return Response(encode(answer), headers=_correlation(headers_of(request)), media_type=JSON_TYPE)
+
+    async def count(self, request: Request, login: Login) -> Response:
+        selection = await selection_of(request, is_count=True)
+        found = await self._service.searches.count(selection, login.caller.subjects)
+        return Response(encode(found), headers=_correlation(headers_of(request)), media_type=JSON_TYPE)
 
     async def connection(self, request: Request, login: Login) -> Response:
         """Always answered as missing: this server has no connections to other systems."""

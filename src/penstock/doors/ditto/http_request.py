@@ -6,7 +6,7 @@ The command is carried out in `service`, and answered in `http`. Upstream docume
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qsl, unquote_to_bytes
 from uuid import uuid4
 
 from fastapi import Request
@@ -20,6 +20,7 @@ from penstock.wire.ditto.envelope import JSON_TYPE, MERGE_PATCH_TYPE, PROTOCOL_T
 from penstock.wire.ditto.errors import (
     FIELD_MISSING,
     HEADER_INVALID,
+    JSON_INVALID,
     POLICY_ID_IN_MESSAGE,
     THING_ID_IN_MESSAGE,
     THING_ID_IN_POST,
@@ -31,10 +32,12 @@ from penstock.wire.ditto.errors import (
 )
 from penstock.wire.ditto.ids import EntityId, parse_policy_id, parse_thing_id
 from penstock.wire.ditto.kinds import Action, EntityGroup
+from penstock.wire.ditto.search import Selection
 from penstock.wire.ditto.topic import Criterion, Topic, policy_topic, thing_topic
 from penstock.wire.ditto.twin import Command, RetrieveSeveral, parse_command
 
 ROOT = "/api/2"
+FORM_TYPE = "application/x-www-form-urlencoded"
 
 # Headers that have an effect on a command. They can also be query parameters; the header wins.
 HEADERS = (
@@ -126,6 +129,13 @@ async def body_of(request: Request, action: Action, group: EntityGroup) -> Json 
     if action not in (Action.CREATE, Action.MODIFY, Action.MERGE):
         return UNSET
     _check_type(request, action)
+    body = await _whole_body(request, group)
+    if not body and action is Action.CREATE:
+        return {}
+    return decode(body)
+
+
+async def _whole_body(request: Request, group: EntityGroup) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdigit():
         _check_length(int(declared), group)
@@ -133,9 +143,7 @@ async def body_of(request: Request, action: Action, group: EntityGroup) -> Json 
     async for chunk in request.stream():
         body += chunk
         _check_length(len(body), group)
-    if not body and action is Action.CREATE:
-        return {}
-    return decode(bytes(body))
+    return bytes(body)
 
 
 def _check_length(size: int, group: EntityGroup) -> None:
@@ -193,6 +201,31 @@ def several_of(request: Request) -> RetrieveSeveral:
     found = parse_command(envelope)
     assert isinstance(found, RetrieveSeveral)
     return found
+
+
+async def selection_of(request: Request, *, is_count: bool = False) -> Selection:
+    """The search that a request asks for: its parameters are in the query, or in the form that a POST sends."""
+    headers = headers_of(request)
+    unsupported.check_headers(headers)
+    unsupported.check_plain(headers)
+    given = parameters_of(request)
+    if request.method == "POST":
+        kind = request.headers.get("content-type", FORM_TYPE)
+        if kind.partition(";")[0].strip().lower() != FORM_TYPE:
+            raise media_type_unsupported(kind, FORM_TYPE)
+        try:
+            form = (await _whole_body(request, EntityGroup.THINGS)).decode()
+            given |= dict(parse_qsl(form, keep_blank_values=True, errors="strict", max_num_fields=16))
+        except ValueError:
+            told = "The body is not a form: expected at most 16 fields in UTF-8, such as filter=eq(attributes/x,1)."
+            raise JSON_INVALID.of(told, description="See the documentation of searches.") from None
+    namespaces = given.get("namespaces")
+    return Selection(
+        given.get("filter") or None,
+        None if is_count else given.get("option") or None,
+        tuple([each.strip() for each in namespaces.split(",")]) if namespaces else None,
+        None if is_count else given.get("fields") or None,
+    )
 
 
 def _one(command: Command | RetrieveSeveral) -> Command:

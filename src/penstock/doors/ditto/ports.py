@@ -14,6 +14,7 @@ from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.past import PastRow
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.ranges import HistoryRange
+from penstock.wire.ditto.search import Selection
 from penstock.wire.ditto.topic import Topic
 from penstock.wire.ditto.twin import Command, RetrieveSeveral, TwinEvent
 
@@ -25,6 +26,16 @@ class Past(Protocol):
 
     async def next(self) -> list[PastRow] | None:
         """More events, at least one; None when there are no more."""
+
+    def close(self) -> None:
+        """Release it; also while `next` is running, and more than once."""
+
+
+class Pages(Protocol):
+    """The results of a search, as far as its reader may see them."""
+
+    async def next(self) -> list[bytes] | None:
+        """More pages, at least one, as JSON; None when there are no more."""
 
     def close(self) -> None:
         """Release it; also while `next` is running, and more than once."""
@@ -48,6 +59,9 @@ class TwinServicePort(Protocol):
 
     async def history_of(self, topic: Topic, selection: HistoryRange, login: Login) -> Past:
         """The history of the topic's entity as it is now; 404 if there is none, or the caller may not read it."""
+
+    async def search(self, selection: Selection, login: Login) -> Pages:
+        """The results of a search; 400 for one that cannot be read."""
 
     def now(self) -> int:
         """Microseconds since 1970: the present time for a filter."""

@@ -25,6 +25,8 @@ from penstock.doors.ditto.identity import DittoIdentity, Login, ShownCredentials
 from penstock.doors.ditto.item_events import ItemEvents
 from penstock.doors.ditto.items import READ_ALL, ItemPast, Items, fields_of
 from penstock.doors.ditto.past import HistoryReader, PastEvents, kept_in
+from penstock.doors.ditto.search import Searches, SearchPages
+from penstock.doors.ditto.search_writer import SearchWriter
 from penstock.doors.ditto.waiting_events import Losses
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.ports import ClientFacts
@@ -57,6 +59,7 @@ from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.ranges import HistoryRange, resolve
 from penstock.wire.ditto.resource import Part, Resource
 from penstock.wire.ditto.rql import parse_rql
+from penstock.wire.ditto.search import Selection
 from penstock.wire.ditto.topic import Criterion, Topic, thing_topic
 from penstock.wire.ditto.twin import Command, RetrieveSeveral, TwinEvent
 
@@ -107,6 +110,7 @@ class TwinService:
         ledger: Ledger | None = None,
         kept_headers: tuple[str, ...] = (),
         now: Callable[[], int] = lambda: time.time_ns() // 1000,
+        search_writer: SearchWriter | None = None,
     ) -> None:
         self.twins = twins
         self.identity = identity
@@ -117,6 +121,7 @@ class TwinService:
         self._reader = reader
         self._executor = executor
         self._now = now
+        self.searches = Searches(twins, search_writer, executor, now)
         # Live events that slow readers did not get; a counter for the monitor.
         self.losses = Losses(ledger)
         # Other figures: commands, those that were answered with an error, and streams of live events just now.
@@ -302,6 +307,12 @@ class TwinService:
         return PastEvents(
             self._reader, self._executor, topic, name, chosen, query, item=False, kept=kept, now=self._now()
         )
+
+    # -- search ----------------------------------------------------------------------------------------------------
+
+    async def search(self, selection: Selection, login: Login) -> SearchPages:
+        """The pages of a search by the search protocol; raises 400 for one that cannot be read."""
+        return await self.searches.stream(selection, login.caller.subjects)
 
     # -- live events -----------------------------------------------------------------------------------------------
 

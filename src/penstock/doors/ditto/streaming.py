@@ -1,8 +1,8 @@
-"""The streaming subscriptions of one connection, each with the history it reads, as fast as the client asks for it and
-the socket takes it.
+"""The streaming subscriptions of one connection, each with the history it reads, or the results of its search, as fast
+as the client asks for it and the socket takes it.
 
-Who may send what, and when, is in `wire.ditto.subscriptions`; where histories come from is in `service`. A history is
-looked up at the first request, and ends where it ended at that moment. Specification: "Interaction pattern".
+Who may send what, and when, is in `wire.ditto.subscriptions`; where histories and results come from is in `service`. A
+history is looked up at the first request, and ends where it ended at that moment. Specification: "Interaction pattern".
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from functools import partial
 
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.past import PastRow
-from penstock.doors.ditto.ports import Past, TwinServicePort, Work
+from penstock.doors.ditto.ports import Pages, Past, TwinServicePort, Work
 from penstock.doors.ditto.service import as_answer
 from penstock.wire.ditto.envelope import Headers, duration_header
-from penstock.wire.ditto.errors import INTERNAL, DittoError
+from penstock.wire.ditto.errors import HISTORY_ERRORS, INTERNAL, DittoError, SubscriptionErrors
+from penstock.wire.ditto.search import SearchCommand, SearchSubscribe, Selection
 from penstock.wire.ditto.streaming import Cancel, Command, DemandRequest, Event, SubscribeForPersistedEvents
 from penstock.wire.ditto.subscriptions import HistorySubscription, Subscriptions
 from penstock.wire.ditto.twin import EventItems
@@ -30,7 +31,10 @@ SOME_BYTES = 262_144
 
 
 class HistoryStreams:
-    """`say` sends messages; `clock` returns seconds. Call `run` when it is `due`."""
+    """`say` sends messages; `clock` returns seconds. Call `run` when it is `due`.
+
+    With `errors` of searches it is for those.
+    """
 
     def __init__(
         self,
@@ -39,22 +43,23 @@ class HistoryStreams:
         say: Callable[[list[bytes]], None],
         work: Work,
         clock: Callable[[], float],
+        errors: SubscriptionErrors = HISTORY_ERRORS,
     ) -> None:
         self._service = service
         self.login = login
         self._say = say
         self._work = work
         self._clock = clock
-        self._subscriptions = Subscriptions()
+        self._subscriptions = Subscriptions(errors=errors)
         self._streams: dict[str, _Stream] = {}
         self._writable = True
 
     # -- what a client sends ---------------------------------------------------------------------------------------
 
-    def take(self, command: Command) -> None:
+    def take(self, command: Command | SearchCommand) -> None:
         """Raises the error to answer with."""
         now = self._clock()
-        if isinstance(command, SubscribeForPersistedEvents):
+        if isinstance(command, SubscribeForPersistedEvents | SearchSubscribe):
             _patience(command.headers)
             self._tell(self._subscriptions.subscribe(command, now))
         elif isinstance(command, DemandRequest):
@@ -121,10 +126,14 @@ class HistoryStreams:
     def _begin(self, stream: _Stream) -> None:
         """The first request: check whether the client may read the history, and find out how long it is."""
         subscription = stream.subscription
-        opening = self._service.history_of(subscription.topic, subscription.selection, self.login)
-        self._work.run(opening, partial(self._opened, stream))
+        selection = subscription.selection
+        if isinstance(selection, Selection):
+            self._work.run(self._service.search(selection, self.login), partial(self._opened, stream))
+        else:
+            opening = self._service.history_of(subscription.topic, selection, self.login)
+            self._work.run(opening, partial(self._opened, stream))
 
-    def _opened(self, stream: _Stream, found: Past | Exception) -> None:
+    def _opened(self, stream: _Stream, found: Past | Pages | Exception) -> None:
         if isinstance(found, Exception):
             self._broken(stream, found)
         elif stream.is_closed:
@@ -165,7 +174,7 @@ class HistoryStreams:
         stream.is_due = False
         self._pump(stream)
 
-    def _read(self, stream: _Stream, found: list[PastRow] | Exception | None) -> None:
+    def _read(self, stream: _Stream, found: list[PastRow] | list[bytes] | Exception | None) -> None:
         stream.is_reading = False
         if stream.is_closed:
             return
@@ -205,7 +214,7 @@ class _Stream:
         # When the history, and then its first events, must be there; None if they are, or are not being read.
         self.first_by: float | None = now + self.patience
         self.has_begun = False
-        self.past: Past | None = None
+        self.past: Past | Pages | None = None
         # The end has been read.
         self.is_exhausted = False
         # More is being read; a callback will follow.
@@ -214,7 +223,8 @@ class _Stream:
         self.is_due = False
         self.is_closed = False
         self._items = EventItems(subscription.topic, subscription.origin)
-        self._rows: list[PastRow] = []
+        # Events, or pages of a search, which are ready to be sent.
+        self._rows: list[PastRow] | list[bytes] = []
         self._at = 0
 
     @property
@@ -228,7 +238,7 @@ class _Stream:
         size = 0
         item_of = self._items.item
         for row in self._rows[self._at : self._at + most]:
-            item = item_of(*row)
+            item = row if isinstance(row, bytes) else item_of(*row)
             items.append(item)
             size += len(item)
             if size >= SOME_BYTES:
@@ -236,7 +246,7 @@ class _Stream:
         self._at += len(items)
         return items
 
-    def give(self, rows: list[PastRow] | None) -> None:
+    def give(self, rows: list[PastRow] | list[bytes] | None) -> None:
         self._rows, self._at = rows or [], 0
         self.is_exhausted = rows is None
 

@@ -5,7 +5,7 @@ A client should look at the status; codes and texts are as upstream has them tod
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 # How many characters of what a client sent an error text quotes.
@@ -199,6 +199,91 @@ SUBSCRIPTION_ENDED: Final = ErrorEntry(
     "streaming.subscription.protocol.error",
     "This subscription is considered cancelled. No more messages are processed.",
 )
+
+
+def _of_search(entry: ErrorEntry) -> ErrorEntry:
+    return replace(entry, code=entry.code.replace("streaming.", "thing-search:"))
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionErrors:
+    """What can go wrong with a subscription: to a history, or to the results of a search."""
+
+    not_found: ErrorEntry
+    timeout: ErrorEntry
+    not_positive: ErrorEntry
+    ended: ErrorEntry
+
+
+HISTORY_ERRORS: Final = SubscriptionErrors(
+    SUBSCRIPTION_NOT_FOUND, SUBSCRIPTION_TIMEOUT, DEMAND_NOT_POSITIVE, SUBSCRIPTION_ENDED
+)
+SEARCH_ERRORS: Final = SubscriptionErrors(
+    _of_search(SUBSCRIPTION_NOT_FOUND),
+    _of_search(SUBSCRIPTION_TIMEOUT),
+    _of_search(DEMAND_NOT_POSITIVE),
+    _of_search(SUBSCRIPTION_ENDED),
+)
+
+# -- messages and acknowledgements -------------------------------------------------------------------------------------
+
+MESSAGE_NOT_ALLOWED: Final = ErrorEntry(
+    403,
+    "messages:send.notallowed",
+    "You are not allowed to send messages for the Thing with id '{0}'!",
+    "Please make sure that the Thing exists and that you have WRITE permissions on the message resource in the policy of"
+    " the Thing.",
+)
+MESSAGE_TOO_LARGE: Final = ErrorEntry(
+    413,
+    "messages:payload.toolarge",
+    "The message payload size of '{0}' kB exceeds the maximal allowed size of '{1}' kB.",
+    "Reduce the message payload in the bounds of the specified limit",
+)
+MESSAGE_SUBJECT_INVALID: Final = ErrorEntry(
+    400,
+    "messages:subject.invalid",
+    "The message subject '{0}' is invalid.",
+    "A subject has 1 to 256 characters, and neither spaces nor control characters.",
+)
+STATUS_INVALID: Final = ErrorEntry(400, "json.invalid", "The status {0} is not one of HTTP.", "Allowed: 100 to 599.")
+ACK_LABEL_INVALID: Final = ErrorEntry(
+    400,
+    "acknowledgement:label.invalid",
+    "Acknowledgement label <{0}> is invalid.",
+    "An acknowledgement label must conform to the regular expression of Ditto documentation: [a-zA-Z0-9-_:]{3,165}",
+)
+ACK_NOT_DECLARED: Final = ErrorEntry(
+    400,
+    "acknowledgement:label.not.declared",
+    "Cannot send acknowledgement with label <{0}>, which is not declared.",
+    "Each connection may only send acknowledgements whose label matches one declared for the connection.",
+)
+ACK_NOT_UNIQUE: Final = ErrorEntry(
+    409,
+    "acknowledgement:label.not.unique",
+    "One or more declared acknowledgement labels are taken by other subscribers.",
+    "Please ensure all other subscribers with the declared acknowledgement labels are offline.",
+)
+ACK_TIMEOUT: Final = ErrorEntry(
+    408,
+    "acknowledgement:request.timeout",
+    "The acknowledgement request reached the specified timeout of {0}ms.",
+    "Try increasing the timeout and make sure that the requested acknowledgement is sent back in time.",
+)
+DUPLICATE_CORRELATION: Final = ErrorEntry(
+    409,
+    "acknowledgement:request.duplicate.correlation-id",
+    "The correlation-id '{0}' is already used by a signal whose sender is waiting.",
+    "Please ensure that each signal has another correlation-id.",
+)
+
+# -- search ------------------------------------------------------------------------------------------------------------
+
+SEARCH_OPTION_INVALID: Final = ErrorEntry(
+    400, "thing-search:search.option.invalid", "At least one provided option is invalid."
+)
+NAMESPACES_INVALID: Final = ErrorEntry(400, "thing-search:search.namespaces.invalid", "{0}")
 
 # -- things ------------------------------------------------------------------------------------------------------------
 

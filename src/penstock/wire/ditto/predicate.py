@@ -29,13 +29,13 @@ def matches(query: Query, document: Json, now: int, known: Known = _NOTHING) -> 
     """
     if isinstance(query, Comparison):
         value = _resolved(query.value, now)
-        values = _values(query.property, document, known)
+        values = values_at(query.property, document, known)
         if query.operator == "ne":
             return not any(_equal(each, value) for each in values)
         return any(_compares(query.operator, each, value) for each in values)
     if isinstance(query, In):
         wanted = [_resolved(value, now) for value in query.values]
-        values = _values(query.property, document, known)
+        values = values_at(query.property, document, known)
         return any(_equal(each, value) for each in values for value in wanted)
     if isinstance(query, FieldExists):
         return bool(_found(query.property, document, known))
@@ -52,7 +52,7 @@ def _resolved(value: Literal, now: int) -> Json:
     return moment_of(value.name, now * NANOS_PER_MICRO) if isinstance(value, Placeholder) else value
 
 
-def _values(path: str, document: Json, known: Known) -> list[Json]:
+def values_at(path: str, document: Json, known: Known = _NOTHING) -> list[Json]:
     """What can be compared at a property: the values there, and those in arrays there."""
     values: list[Json] = []
     for each in _found(path, document, known):

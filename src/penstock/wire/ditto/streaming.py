@@ -97,7 +97,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """One item: for things and policies the envelope of one event."""
+    """One item: for things and policies the envelope of one event; of a search, one page of things."""
 
     topic: Topic
     headers: Headers
@@ -105,7 +105,8 @@ class Next:
     item: Json | Raw
 
     def envelope(self) -> Envelope:
-        value = {"subscriptionId": self.subscription, "item": self.item}
+        name = "items" if self.topic.criterion is Criterion.SEARCH else "item"
+        value = {"subscriptionId": self.subscription, name: self.item}
         return _envelope(self.topic, StreamingAction.NEXT, answer_headers(self.headers), value)
 
 

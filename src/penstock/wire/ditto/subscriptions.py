@@ -16,14 +16,13 @@ from enum import Enum
 from penstock.wire.ditto.document import MAX_LONG, Json
 from penstock.wire.ditto.envelope import Headers
 from penstock.wire.ditto.errors import (
-    DEMAND_NOT_POSITIVE,
-    SUBSCRIPTION_ENDED,
-    SUBSCRIPTION_NOT_FOUND,
-    SUBSCRIPTION_TIMEOUT,
+    HISTORY_ERRORS,
     TOO_MANY_REQUESTS,
     DittoError,
+    SubscriptionErrors,
 )
 from penstock.wire.ditto.ranges import HistoryRange
+from penstock.wire.ditto.search import SearchSubscribe, Selection
 from penstock.wire.ditto.streaming import (
     Cancel,
     Complete,
@@ -48,6 +47,9 @@ MAX_REMEMBERED = 1000
 # Active subscriptions of one connection. Each may hold a file open; one more is error 429.
 MAX_SUBSCRIPTIONS = 100
 
+# What begins a subscription: to a history, or to the results of a search.
+Subscribe = SubscribeForPersistedEvents | SearchSubscribe
+
 
 class HistorySubscriptionState(Enum):
     WAITING = "waiting"  # Created; nothing has been looked up, and only the client or a timeout can end it
@@ -58,11 +60,11 @@ class HistorySubscriptionState(Enum):
 class HistorySubscription:
     """One subscription. It is made by `Subscriptions.subscribe`."""
 
-    def __init__(self, owner: Subscriptions, number: str, command: SubscribeForPersistedEvents, now: float) -> None:
+    def __init__(self, owner: Subscriptions, number: str, command: Subscribe, now: float) -> None:
         self._owner = owner
         self.id = number
         self.topic: Topic = command.topic
-        self.selection: HistoryRange = command.selection
+        self.selection: HistoryRange | Selection = command.selection
         # Headers of the last command: they tell the client what an event answers.
         self.headers: Headers = command.headers
         # Headers of the subscription itself, which the items carry.
@@ -140,7 +142,9 @@ class Subscriptions:
         idle_seconds: float = IDLE_SECONDS,
         remembered_seconds: float = REMEMBERED_SECONDS,
         limit: int = MAX_SUBSCRIPTIONS,
+        errors: SubscriptionErrors = HISTORY_ERRORS,
     ) -> None:
+        self._errors = errors
         self._idle_seconds = idle_seconds
         self._remembered_seconds = remembered_seconds
         self._limit = limit
@@ -148,7 +152,7 @@ class Subscriptions:
         self._ended: dict[str, HistorySubscription] = {}  # In the order in which they ended
         self._count = 0  # Numbers are never reused on a connection
 
-    def subscribe(self, command: SubscribeForPersistedEvents, now: float) -> Created:
+    def subscribe(self, command: Subscribe, now: float) -> Created:
         """Send the answer. Raises error 429 when there are too many, which is an error response."""
         if len(self._alive) >= self._limit:
             raise TOO_MANY_REQUESTS.of(
@@ -171,7 +175,7 @@ class Subscriptions:
         found._heard(command.headers, now)
         if command.demand <= 0:
             found._over(now)
-            return StreamFailed(found.topic, command.headers, found.id, DEMAND_NOT_POSITIVE.of())
+            return StreamFailed(found.topic, command.headers, found.id, self._errors.not_positive.of())
         found.state = HistorySubscriptionState.FLOWING
         found.demand = min(MAX_LONG, found.demand + command.demand)
         return found
@@ -184,7 +188,7 @@ class Subscriptions:
         found = self._alive.get(command.subscription)
         if found is None:
             self._forget(now)
-            return None if command.subscription in self._ended else _unknown(command)
+            return None if command.subscription in self._ended else self._unknown(command)
         found._heard(command.headers, now)
         found._over(now)
         return found
@@ -196,7 +200,7 @@ class Subscriptions:
         expired = []
         for each in silent:
             each._over(now)
-            expired.append((each, StreamFailed(each.topic, each.headers, each.id, SUBSCRIPTION_TIMEOUT.of(each.id))))
+            expired.append((each, StreamFailed(each.topic, each.headers, each.id, self._errors.timeout.of(each.id))))
         return expired
 
     def deadline(self) -> float | None:
@@ -209,8 +213,8 @@ class Subscriptions:
         self._forget(now)
         ended = self._ended.get(command.subscription)
         if ended is None:
-            return _unknown(command)
-        return StreamFailed(ended.topic, command.headers, ended.id, SUBSCRIPTION_ENDED.of())
+            return self._unknown(command)
+        return StreamFailed(ended.topic, command.headers, ended.id, self._errors.ended.of())
 
     def _bury(self, subscription: HistorySubscription) -> None:
         del self._alive[subscription.id]
@@ -227,7 +231,6 @@ class Subscriptions:
         while any(now >= each.since + self._remembered_seconds for each in self._oldest()):
             del self._ended[next(iter(self._ended))]
 
-
-def _unknown(command: DemandRequest | Cancel) -> StreamFailed:
-    error = SUBSCRIPTION_NOT_FOUND.of(command.subscription)
-    return StreamFailed(command.topic, command.headers, command.subscription, error)
+    def _unknown(self, command: DemandRequest | Cancel) -> StreamFailed:
+        error = self._errors.not_found.of(command.subscription)
+        return StreamFailed(command.topic, command.headers, command.subscription, error)

@@ -95,7 +95,9 @@ class Topic:
         return (self.namespace, self.name) in (("", ""), ("_", "_"))
 
     def streaming(self, action: StreamingAction) -> Topic:
-        """The topic of a streaming message about the same entity. For things that is always the twin."""
+        """The topic of a streaming message about the same entity, or of the same search. Always that of the twin."""
+        if self.criterion is Criterion.SEARCH:
+            return replace(self, action=action)
         return replace(self._on_twin(), criterion=Criterion.STREAMING, action=action, subject=None)
 
     def event(self, action: Action) -> Topic:
