@@ -9,6 +9,7 @@ from penstock.monitor.statistics import FIELDS
 from penstock.services.overview import LIBRARIES
 from penstock.wire.ditto.control import Signals
 from penstock.wire.ditto.kinds import COMMANDS
+from penstock.wire.ditto.rql import COMPARISONS
 from penstock.wire.ditto.topic import Criterion, StreamingAction
 from penstock.wire.text6 import requests as text6_requests
 from penstock.wire.text6.errors import Code
@@ -257,7 +258,9 @@ def test_every_message_rule_option_and_part_of_ditto_has_a_row() -> None:
     wanted += [f"rule.{rule}" for rule in DITTO_RULES.split()]
     wanted += [f"range.{option}" for option in DITTO_RANGES.split()]
     wanted += [f"live.{verb}-SEND-{signals}" for verb in ("START", "STOP") for signals in Signals]
-    known = (Criterion.COMMANDS, Criterion.STREAMING)
+    known = (Criterion.COMMANDS, Criterion.STREAMING, Criterion.SEARCH, Criterion.MESSAGES, Criterion.ACKS)
+    wanted += [f"search.{operator}" for operator in (*COMPARISONS, "in", "exists", "empty", "and", "or", "not")]
+    wanted += [f"search.{action}" for action in ("created", "next", "complete", "cancel")]
     named = {Criterion.EVENTS: "event", Criterion.ERRORS: "error"}
     wanted += [f"unsupported.{named.get(each, each.value)}" for each in Criterion if each not in known]
     wanted += [f"http.{method}" for method in ("POST", "PUT", "PATCH", "DELETE", "GET", "policies", "connections")]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
+import threading
+from base64 import b64encode
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.sync.client import connect
 
 from tests.interop.libraries import REPOSITORY, ROOT, require
 from tests.support.process import ServerProcess
@@ -100,6 +103,15 @@ class Client:
 
     def policies(self, method: str, *arguments: Any) -> Any:
         return self._call("Policies", method, arguments)
+
+    def search(self, method: str, *arguments: Any) -> Any:
+        return self._call("Search", method, arguments)
+
+    def messages(self, method: str, *arguments: Any) -> Any:
+        return self._call("Messages", method, arguments)
+
+    def listen(self) -> None:
+        self._node.do("listen", client=self._name)
 
     def _call(self, handle: str, method: str, arguments: tuple[Any, ...], of: str | None = None) -> Any:
         details = {"client": self._name, "handle": handle, "method": method, "arguments": arguments}
@@ -213,3 +225,66 @@ def test_a_wrong_password_is_refused(node: Node) -> None:
     with pytest.raises(Rejected) as caught:
         client.things("getThing", "org.example:lamp")
     assert caught.value.args[0]["status"] == 401
+
+
+def test_things_are_searched_and_counted(node: Node) -> None:
+    client = node.open("client", "http")
+    for number in range(3):
+        thing = {**THING, "thingId": f"org.search:{number}", "attributes": {"n": number}}
+        assert client.things("putThing", {"$thing": thing})["status"] == 201
+    wanted: dict[str, Any] = {
+        "withRawFilter": ["ge(attributes/n,0)"],
+        "withNamespaces": ["org.search"],
+        "withSort": ["-attributes/n"],
+        "withPageSize": [2],
+    }
+    for method in ("search", "postSearch"):
+        first = client.search(method, {"$search": wanted})
+        assert [item["thingId"] for item in first["items"]] == ["org.search:2", "org.search:1"]
+        rest = client.search(method, {"$search": {**wanted, "withCursor": [first["cursor"]]}})
+        assert [item["thingId"] for item in rest["items"]] == ["org.search:0"]
+        with pytest.raises(Rejected) as caught:
+            client.search(method, {"$search": {"withRawFilter": ["nonsense"]}})
+        assert caught.value.args[0]["status"] == 400
+    count = {"withRawFilter": ["gt(attributes/n,0)"], "withNamespaces": ["org.search"]}
+    assert client.search("count", {"$count": count}) == 2
+    assert client.search("postCount", {"$count": count}) == 2
+
+
+def test_messages_reach_a_client_of_the_live_channel(node: Node) -> None:
+    id = "org.example:talks"
+    sender = node.open("sender", "http")
+    assert sender.things("putThing", named(id))["status"] == 201
+    device = node.open("device", "live")
+    device.listen()
+    now = {"$message": {"withTimeout": [0]}}
+    assert sender.messages("messageToThing", id, "ask", "hello", "text/plain", now)["status"] == 202
+    assert sender.messages("messageFromFeature", id, "light", "tell", "bye", "text/plain", now)["status"] == 202
+    assert sender.messages("claim", id, "please", now)["status"] == 202
+    heard = [device.event() for _ in range(3)]
+    assert [message["path"] for message in heard] == [
+        "/inbox/messages/ask",
+        "/features/light/outbox/messages/tell",
+        "/inbox/messages/claim",
+    ]
+    assert [message["value"] for message in heard[:2]] == ["hello", "bye"]
+
+
+def test_the_answer_to_a_message_reaches_its_sender(node: Node, server: ServerProcess) -> None:
+    id = "org.example:answers"
+    sender = node.open("sender", "live")
+    assert node.open("http", "http").things("putThing", named(id))["status"] == 201
+    headers = {"authorization": f"Basic {b64encode(b'ditto:ditto').decode()}"}
+    with connect(f"ws://127.0.0.1:{server.api_port}/ws/2", additional_headers=headers) as device:
+        device.send("START-SEND-MESSAGES")
+        assert device.recv(timeout=30) == "START-SEND-MESSAGES:ACK"
+
+        def answer() -> None:
+            heard = json.loads(device.recv(timeout=60))
+            device.send(json.dumps({**heard, "status": 200, "value": "fine"}))
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        came = sender.messages("messageToThing", id, "ask", "hello", "text/plain")
+        thread.join()
+    assert (came["status"], came["body"]) == (200, "fine")

@@ -117,11 +117,6 @@ class InlinePolicyNotAllowed(_Final):
     thing_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyCopied(_Final):
-    """The new thing asks for a copy of a policy, and policies are not copied."""
-
-
 # -- what may be in a policy -------------------------------------------------------------------------------------------
 
 
@@ -234,7 +229,6 @@ TwinReason = (
     | PolicyNotUsable
     | PolicyExists
     | InlinePolicyNotAllowed
-    | PolicyCopied
     | NobodyCouldWrite
     | PartStays
     | SubjectExpires

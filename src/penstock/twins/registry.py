@@ -32,6 +32,7 @@ from penstock.twins.reasons import (
 from penstock.twins.record import Record
 from penstock.twins.retrieval import retrieve
 from penstock.twins.state import TwinsState
+from penstock.twins.things import PolicySource
 from penstock.twins.told import Told
 from penstock.twins.twin import Twin, after, change_of
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, text_of
@@ -266,6 +267,9 @@ class Twins:
         check_tags(key.group, command.conditions, NOTHING, reading=False)
         inline = things.inline_policy(command, is_new=True)
         policy_id = things.given_policy_id(command)
+        source = things.copied_policy(command)
+        if source is not None:
+            inline = {**self._policy_to_copy(key.id, source, caller, looked_at), "policyId": policy_id or key.id}
         if policy_id is not None and inline is None:
             rights = self._check_policy(key.id, policy_id, caller, looked_at)
             return [(key, things.decide_new(command, policy_id, self._settings.max_bytes))], rights
@@ -276,6 +280,20 @@ class Twins:
         policy_decision, rights = self._decide_new_policy(policy.id, given, caller)
         decision = things.decide_new(command, policy.id, self._settings.max_bytes)
         return [(policy, policy_decision), (key, decision)], rights
+
+    def _policy_to_copy(self, thing_id: str, source: PolicySource, caller: Caller, looked_at: list[EntityKey]) -> Json:
+        """The entries of another policy, for those who may read all of it. Whether others exist is not revealed."""
+        policy_id: str | None = source.id
+        if source.is_thing:
+            twin = self._look(thing_key(source.id), looked_at)
+            rights = NO_RIGHTS if twin is None else self._look_rights(twin, caller, looked_at)
+            is_known = twin is not None and readable(EntityGroup.THINGS, rights).covers(("policyId",))
+            policy_id = twin.document["policyId"] if twin is not None and is_known else None
+        policy = None if policy_id is None else self._look(policy_key(policy_id), looked_at)
+        rights = NO_RIGHTS if policy is None else self._access_by(policy).rights(caller.subjects)
+        if policy is None or not readable(EntityGroup.POLICIES, rights).covers_all(()):
+            raise TwinRefusal(PolicyNotUsable(thing_id, source.id))
+        return policy.document
 
     def _check_policy(self, thing_id: str, policy_id: str, caller: Caller, looked_at: list[EntityKey]) -> Rights:
         """A thing can only get a policy that lets the caller write it. Whether others exist is not revealed."""

@@ -5,18 +5,24 @@ Upstream documentation: "Things", and the HTTP API's answers.
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 from msgspec import UnsetType
 
 from penstock.twins.command import TwinCommand
 from penstock.twins.decision import Decision, Effect, check_document, check_size, create, delete_at, is_there, put_at
 from penstock.twins.preconditions import IfEqual, changes_nothing, minimal, read
-from penstock.twins.reasons import InlinePolicyNotAllowed, NotFound, NothingNew, PolicyCopied, TwinRefusal
+from penstock.twins.reasons import InlinePolicyNotAllowed, NotFound, NothingNew, PolicyNotUsable, TwinRefusal
 from penstock.twins.twin import Change, Document
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, encode, same
 from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.merge import merge
 from penstock.wire.ditto.pointer import MISSING, get
 from penstock.wire.ditto.resource import Part, Resource
+
+# The policy of another thing, in place of its ID.
+_REFERENCE = re.compile(r"\{\{\s*ref:things/([^/\s]+)/policyId\s*\}\}")
 
 # Parts that are there only as long as their feature is.
 _IN_FEATURES = (
@@ -119,14 +125,37 @@ def inline_policy(command: TwinCommand, *, is_new: bool) -> Json | None:
     if command.resource.part is not Part.THING or isinstance(command.value, UnsetType):
         return None
     brought = _brought(command)
-    if "_copyPolicyFrom" in brought:
-        raise TwinRefusal(PolicyCopied())
     policy = brought.get("_policy")
+    if "_copyPolicyFrom" in brought and (policy is not None or not is_new):
+        raise TwinRefusal(InlinePolicyNotAllowed(str(command.entity)))
     if policy is None:
         return None
     if not is_new or ("policyId" in brought and brought["policyId"] != policy.get("policyId")):
         raise TwinRefusal(InlinePolicyNotAllowed(str(command.entity)))
     return policy
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySource:
+    """Where the policy of a new thing is copied from: a policy, or the policy of another thing."""
+
+    id: str
+    is_thing: bool
+
+
+def copied_policy(command: TwinCommand) -> PolicySource | None:
+    """What `_copyPolicyFrom` of a new thing names; raises PolicyNotUsable if it is not an ID."""
+    if command.resource.part is not Part.THING or isinstance(command.value, UnsetType):
+        return None
+    given = _brought(command).get("_copyPolicyFrom")
+    if given is None:
+        return None
+    found = _REFERENCE.fullmatch(given) if type(given) is str else None
+    if found is not None:
+        return PolicySource(found[1], is_thing=True)
+    if type(given) is not str or ":" not in given:
+        raise TwinRefusal(PolicyNotUsable(str(command.entity), str(given)))
+    return PolicySource(given, is_thing=False)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------

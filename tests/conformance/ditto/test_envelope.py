@@ -73,10 +73,7 @@ def test_a_topic_that_is_none_is_refused_naming_the_part_at_fault(world: World, 
 @pytest.mark.parametrize(
     ("topic", "expected"),
     [
-        row("unsupported.messages", "ns/x/things/live/messages/hello", (400, "signal.unsupported")),
-        row("unsupported.acks", "ns/x/things/twin/acks/label", (400, "signal.unsupported")),
         row("unsupported.announcements", "ns/x/policies/announcements/a", (400, "signal.unsupported")),
-        row("unsupported.live", "ns/x/things/live/commands/retrieve", (400, "signal.unsupported")),
         row("unsupported.connections", "_/x/connections/commands/retrieve", (400, "signal.unsupported")),
         row("unsupported.event", "ns/x/things/twin/events/created", TOPIC),
         row("unsupported.error", "ns/x/things/twin/errors", TOPIC),

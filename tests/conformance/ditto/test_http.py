@@ -221,3 +221,55 @@ def test_an_item_has_a_history(site: Site, alice: httpx.Client) -> None:
     assert alice.get(address, params={"at-historical-revision": "1"}).json()["attributes"] == {"t": "1"}
     answer = alice.get(address, params={"from-historical-revision": "1"}, headers=EVENTS)
     assert [event["attributes"] for event in streamed(answer)] == [{"t": "1"}, {"t": "2"}]
+
+
+@pytest.mark.conformance("ditto.http.whoami")
+def test_whoami_says_how_policies_name_the_caller(alice: httpx.Client) -> None:
+    assert alice.get("/whoami").json() == {"defaultSubject": "nginx:alice", "subjects": ["nginx:alice"]}
+
+
+@pytest.mark.conformance("ditto.http.checkPermissions")
+def test_permissions_can_be_checked_without_trying(alice: httpx.Client, site: Site, thing: str) -> None:
+    id = thing.rpartition("/")[2]
+
+    def check(resource: str, *permissions: str, entity: str = id) -> dict[str, Any]:
+        return {"resource": resource, "entityId": entity, "hasPermissions": list(permissions)}
+
+    asked = {
+        "all": check("thing:/", "READ", "WRITE"),
+        "part": check("thing:/features/lamp", "WRITE"),
+        "policy": check("policy:/", "WRITE"),
+        "message": check("message:/inbox/messages/ask", "WRITE"),
+        "missing": check("thing:/", "READ", entity="no:such"),
+    }
+    expected = {"all": True, "part": True, "policy": True, "message": True, "missing": False}
+    assert alice.post("/checkPermissions", json=asked).json() == expected
+    assert alice.post("/checkPermissions", json=asked).status_code == 200
+    assert not any(site.of("bob").post("/checkPermissions", json=asked).json().values())
+    wrong: tuple[Any, ...] = (
+        {},
+        [],
+        {"a": 1},
+        {"a": check("thing", "READ")},
+        {"a": check("other:/", "READ")},
+        {"a": check("thing:/", "FLY")},
+        {"a": check("thing:/")},
+        {"a": check("thing:/", "READ", entity="no id")},
+        {"a": {"resource": "thing:/", "entityId": id}},
+        {str(number): check("thing:/", "READ") for number in range(101)},
+    )
+    for bad in wrong:
+        assert alice.post("/checkPermissions", json=bad).status_code == 400, bad
+
+
+@pytest.mark.conformance("ditto.http.copyPolicyFrom")
+def test_a_new_thing_can_have_a_copy_of_a_policy(alice: httpx.Client, site: Site, thing: str) -> None:
+    id = thing.rpartition("/")[2]
+    made = alice.put(f"/things/{id}-copy", json={"_copyPolicyFrom": f"{{{{ ref:things/{id}/policyId }}}}"})
+    assert (made.status_code, made.json()["policyId"]) == (201, f"{id}-copy")
+    copy, original = alice.get(f"/policies/{id}-copy").json(), alice.get(f"/policies/{id}").json()
+    assert copy["entries"] == original["entries"]
+    assert error(site.of("bob").put("/things/ns:steal", json={"_copyPolicyFrom": id})) == (
+        400,
+        "things:thing.notcreatable",
+    )

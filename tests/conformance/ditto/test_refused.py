@@ -19,15 +19,12 @@ THINGS = (f"/things/ns:refused-{number}" for number in itertools.count())
 NOT_SUPPORTED = (400, "header.notsupported")
 
 VALUES = {
-    "requested-acks": "my-ack",
-    "channel": "live",
     "live-channel-condition": "gt(attributes/a,time:now)",
     "live-channel-timeout-strategy": "use-twin",
     "put-metadata": '[{"key":"*/x","value":1}]',
     "get-metadata": "attributes/*",
     "delete-metadata": "attributes/*",
     "merge-thing-patch-conditions": '{"attributes/a":"gt(attributes/a,1)"}',
-    "declared-acks": "my-ack",
     "allow-policy-lockout": "true",
 }
 assert set(VALUES) == set(NAMES), "each header that is refused is tried"
@@ -88,6 +85,19 @@ def test_values_that_ask_for_nothing_more_are_taken(world: World, alice: httpx.C
     peer = world.connect()
     headers = {"requested-acks": ["twin-persisted"], "version": 2}
     assert peer.command("create", value={}, headers=headers)["status"] == 201
+
+
+@pytest.mark.conformance("ditto.refused.elsewhere")
+def test_the_live_channel_and_acknowledgements_are_for_single_things(alice: httpx.Client, thing: str) -> None:
+    live = {"channel": "live"}
+    assert error(alice.get("/things", params={"ids": "ns:x", **live})) == NOT_SUPPORTED
+    assert error(alice.get("/things", headers={**EVENTS, **live})) == NOT_SUPPORTED
+    assert error(alice.get("/search/things", params=live)) == NOT_SUPPORTED
+    assert error(alice.put("/policies/ns:refused", json=policy(), headers=live)) == NOT_SUPPORTED
+    acks = {"requested-acks": "my-ack"}
+    assert error(alice.put("/policies/ns:refused", json=policy(), headers=acks)) == NOT_SUPPORTED
+    assert error(alice.put(thing, json={}, headers={"channel": "other"})) == (400, "header.invalid")
+    assert error(alice.put(thing, json={}, headers={"requested-acks": "x"})) == (400, "acknowledgement:label.invalid")
 
 
 @pytest.mark.conformance("ditto.refused.version")

@@ -36,7 +36,6 @@ TABLE: list[tuple[TwinReason, int, str]] = [
     (reasons.PolicyNotUsable("ns:t", "ns:p"), 400, "things:thing.notcreatable"),
     (reasons.PolicyExists("ns:t", "ns:p"), 400, "things:thing.notcreatable"),
     (reasons.InlinePolicyNotAllowed("ns:t"), 400, "things:policy.id.notallowed"),
-    (reasons.PolicyCopied(), 400, "protocoladapter:unknown.path"),
     (reasons.NobodyCouldWrite("ns:p", None), 403, "policies:policy.modificationinvalid"),
     (reasons.NobodyCouldWrite("ns:p", "L"), 403, "policies:entry.modificationinvalid"),
     (reasons.PartStays("/entries"), 400, "protocoladapter:unknown.path"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +147,12 @@ def test_bad_searches_are_answered_in_the_form_of_ditto(alice: httpx.Client) -> 
 def test_an_index_that_is_lost_or_late_is_filled_at_the_next_start(tmp_path: Path) -> None:
     with Site(tmp_path) as site:
         make(site.of("alice"), "ns", {"attributes": {"a": 1}}, {"attributes": {"a": 2}}, {})
-    for damage in (lambda: None, (tmp_path / "data" / FILE).unlink, lambda: _forget(tmp_path / "data" / FILE)):
+    damages: list[Callable[[], None]] = [
+        lambda: None,
+        lambda: (tmp_path / "data" / FILE).unlink(),
+        lambda: _forget(tmp_path / "data" / FILE),
+    ]
+    for damage in damages:
         damage()
         with Site(tmp_path) as site:
             alice = site.of("alice")
@@ -159,8 +166,6 @@ def test_an_index_that_is_lost_or_late_is_filled_at_the_next_start(tmp_path: Pat
 
 def _forget(path: Path) -> None:
     """As if the last transactions had never been."""
-    import sqlite3
-
     connection = sqlite3.connect(path)
     with connection:
         connection.execute("DELETE FROM search_values WHERE thing = 'ns:1'")

@@ -10,7 +10,7 @@ from sqlalchemy.exc import OperationalError
 
 from penstock.doors.ditto import search_writer
 from penstock.doors.ditto.search_writer import SearchWriter
-from penstock.store.search_index import IndexMark, SearchIndex
+from penstock.store.search_index import IndexMark, SearchIndex, ThingUpdate
 from penstock.testing.clock import Clock
 from penstock.twins.access import Subjects
 from penstock.wire.ditto.search import Selection
@@ -68,8 +68,8 @@ def test_things_from_before_are_indexed_at_the_start(tmp_path: Path) -> None:
 
 def test_what_the_index_missed_or_has_too_much_is_mended_at_the_start(tmp_path: Path) -> None:
     index = SearchIndex.open("", tmp_path)
-    stale = search_writer.ThingUpdate("ns:gone", IndexMark("ns:gone", 9, 9), None, (("/attributes/x", b"1"),))
-    late = search_writer.ThingUpdate("ns:a", IndexMark("ns:a", 1, 5), None, (("/attributes/x", b"1"),))
+    stale = ThingUpdate("ns:gone", IndexMark("ns:gone", 9, 9), None, (("/attributes/x", b"1"),))
+    late = ThingUpdate("ns:a", IndexMark("ns:a", 1, 5), None, (("/attributes/x", b"1"),))
     index.apply([stale, late], [("ns:gone", ["nginx:owner"]), ("ns:a", ["nginx:stranger"])])
     index.close()
 

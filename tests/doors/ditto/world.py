@@ -119,7 +119,7 @@ class Place(Protocol):
 class Peer:
     """A client, and its connection's channel."""
 
-    def __init__(self, world: Place, user: str, time_to_live: float | None) -> None:
+    def __init__(self, world: Place, user: str, time_to_live: float | None, declared: tuple[str, ...] = ()) -> None:
         self._world = world
         self.heard: list[Message | str] = []
         self.closed: tuple[int, str] | None = None
@@ -128,7 +128,14 @@ class Peer:
         login = Login(Caller((f"nginx:{user}",), self), ShownCredentials(user, "secret", facts), time_to_live)
         numbers = iter(range(1_000_000))
         self.connection = DittoConversation(
-            world.port, world.edition, login, self, world.work, world.clock, lambda: f"made-{next(numbers)}"
+            world.port,
+            world.edition,
+            login,
+            self,
+            world.work,
+            world.clock,
+            lambda: f"made-{next(numbers)}",
+            declared=declared,
         )
 
     # -- ports.Channel ---------------------------------------------------------------------------------------------
@@ -284,8 +291,8 @@ class World:
     def _time(self) -> int:
         return self.now
 
-    def connect(self, user: str = "owner", time_to_live: float | None = None) -> Peer:
-        peer = Peer(self, user, time_to_live)
+    def connect(self, user: str = "owner", time_to_live: float | None = None, declared: tuple[str, ...] = ()) -> Peer:
+        peer = Peer(self, user, time_to_live, declared)
         self._peers.append(peer)
         return peer
 
@@ -297,6 +304,11 @@ class World:
             if due is not None and due <= self.clock():
                 peer.connection.run()
         self.work.settle()
+
+    async def work_is_done(self) -> None:
+        """Tasks of the service are given turns until there are none."""
+        while self.service._tasks:  # noqa: ASYNC110, they tell nobody
+            await asyncio.sleep(0)
 
     def make(self, id: str = THING, events: int = 1, user: str = "owner") -> None:
         """A thing with so many events: revision n has the counter n - 1."""

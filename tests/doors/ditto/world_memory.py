@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from penstock.doors.ditto.answers import DittoAnswer, error_of
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition
+from penstock.doors.ditto.live_channel import LiveChannel, Ticket
 from penstock.doors.ditto.past import PastRow
 from penstock.doors.ditto.ports import Heard
 from penstock.doors.ditto.waiting_events import Losses
 from penstock.testing.clock import Clock
 from penstock.twins.enforcement import not_found
+from penstock.twins.registry import Twins
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.ranges import HistoryRange, resolve
+from penstock.wire.ditto.search import Selection
 from penstock.wire.ditto.topic import Topic
 from penstock.wire.ditto.twin import Command, RetrieveSeveral
 from tests.doors.ditto.world import NOON, SECOND, Peer
@@ -60,6 +63,15 @@ class Histories:
     opened: list[Batches] = field(default_factory=list)
     # Raised by the next history that is looked for.
     fault: Exception | None = None
+
+    # Nobody sends anything there.
+    live: LiveChannel = field(default_factory=lambda: LiveChannel(cast(Twins, None)))
+
+    def acknowledge(self, ticket: Ticket, labels: Collection[str], result: DittoAnswer) -> None:
+        raise NotImplementedError
+
+    async def search(self, selection: Selection, login: Login) -> Any:
+        raise NotImplementedError
 
     async def history_of(self, topic: Topic, selection: HistoryRange, login: Login) -> Batches:
         if self.fault is not None:

@@ -1,12 +1,19 @@
 // The published Ditto client, driven by JSON lines: calls on standard input, results and events on standard output.
-// A call names a client, one of its handles, a method and arguments; {"$thing": …} among these is made a Thing.
+// A call names a client, one of its handles, a method and arguments; {"$thing": …} among these is made a Thing,
+// {"$search": …}, {"$count": …} and {"$message": …} are made options: each of its members is a method of them.
 // Not here: what is called (../test_ditto_client.py).
 "use strict";
 
 const readline = require("node:readline");
-const { DittoNodeClient, NodeHttpBasicAuth, NodeWebSocketBasicAuth, Thing } = require(
-  "@eclipse-ditto/ditto-javascript-client-node",
-);
+const {
+  DefaultCountOptions,
+  DefaultMessagesOptions,
+  DefaultSearchOptions,
+  DittoNodeClient,
+  NodeHttpBasicAuth,
+  NodeWebSocketBasicAuth,
+  Thing,
+} = require("@eclipse-ditto/ditto-javascript-client-node");
 
 const clients = new Map();
 
@@ -20,7 +27,12 @@ function open({ client, kind, address, user, password }) {
       ? [DittoNodeClient.newHttpClient(), NodeHttpBasicAuth]
       : [DittoNodeClient.newWebSocketClient(), NodeWebSocketBasicAuth];
   const step = builder.withoutTls().withDomain(address).withAuthProvider(auth.newInstance(user, password));
-  clients.set(client, kind === "http" ? step.build() : step.withBuffer(100).twinChannel().build());
+  if (kind === "http") {
+    clients.set(client, step.build());
+  } else {
+    const buffered = step.withBuffer(100);
+    clients.set(client, (kind === "live" ? buffered.liveChannel() : buffered.twinChannel()).build());
+  }
 }
 
 function handle(client, name, argument) {
@@ -33,15 +45,34 @@ async function watch({ client }) {
   events.subscribeToAllEvents((event) => say({ client, event }));
 }
 
+async function listen({ client }) {
+  const messages = handle(client, "Messages");
+  await messages.requestMessages();
+  messages.subscribeToAllMessages((event) => say({ client, event }));
+}
+
+const OPTIONS = { $search: DefaultSearchOptions, $count: DefaultCountOptions, $message: DefaultMessagesOptions };
+
 function argument(given) {
-  return given !== null && typeof given === "object" && "$thing" in given ? Thing.fromObject(given.$thing) : given;
+  if (given === null || typeof given !== "object") {
+    return given;
+  }
+  if ("$thing" in given) {
+    return Thing.fromObject(given.$thing);
+  }
+  const [name] = Object.keys(given).filter((key) => key in OPTIONS);
+  if (name === undefined) {
+    return given;
+  }
+  const wanted = Object.entries(given[name]);
+  return wanted.reduce((made, [method, values]) => made[method](...values), OPTIONS[name].getInstance());
 }
 
 function call({ client, handle: name, of, method, arguments: given }) {
   return handle(client, name, of)[method](...given.map(argument));
 }
 
-const actions = { open, watch, call, close: ({ client }) => clients.get(client).close() };
+const actions = { open, watch, listen, call, close: ({ client }) => clients.get(client).close() };
 
 // What the client has made of an answer, as plain data.
 function plain(found) {

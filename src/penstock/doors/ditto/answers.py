@@ -94,9 +94,6 @@ def error_of(refusal: TwinRefusal) -> DittoError:
             return errors.THING_POLICY_EXISTS.of(thing_id, policy_id)
         case reasons.InlinePolicyNotAllowed(thing_id):
             return errors.INLINE_POLICY_NOT_ALLOWED.of(thing_id)
-        case reasons.PolicyCopied():
-            told = "Policies are not copied; give '_policy' or 'policyId'."
-            return errors.UNKNOWN_PATH.of("/_copyPolicyFrom", description=told)
         case reasons.NobodyCouldWrite(policy_id, None):
             return errors.POLICY_INVALID.of(policy_id)
         case reasons.NobodyCouldWrite(policy_id, label):

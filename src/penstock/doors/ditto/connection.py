@@ -9,15 +9,18 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from penstock.doors.ditto.answers import DittoAnswer
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition, Watch
+from penstock.doors.ditto.live_wait import LiveWait, twin_wish
 from penstock.doors.ditto.ports import DittoChannel, TwinServicePort, Work
 from penstock.doors.ditto.service import as_answer
 from penstock.doors.ditto.streaming import HistoryStreams, answer_to
 from penstock.log import RequestNumber
 from penstock.wire.ditto import streaming, twin
+from penstock.wire.ditto.acks import Gathering
 from penstock.wire.ditto.control import Control, RenewToken, Signals, StartSending, parse_control
 from penstock.wire.ditto.envelope import Envelope, Headers, UnreadableMessage, error_response, parse_envelope
 from penstock.wire.ditto.errors import (
@@ -28,7 +31,7 @@ from penstock.wire.ditto.errors import (
     DittoError,
 )
 from penstock.wire.ditto.search import parse_search
-from penstock.wire.ditto.topic import UNKNOWN, Criterion, Topic
+from penstock.wire.ditto.topic import UNKNOWN, Criterion, Topic, TopicChannel
 
 # The default limit of unanswered commands on one connection. At the limit nothing more is read until there are fewer.
 MAX_UNANSWERED = 100
@@ -50,7 +53,9 @@ class DittoConversation:
         clock: Callable[[], float],
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
         max_unanswered: int = MAX_UNANSWERED,
+        declared: tuple[str, ...] = (),
     ) -> None:
+        """`declared` are the labels of acknowledgements that the client issues; raises that one of them is taken."""
         self._service = service
         self._login = login
         self._channel = channel
@@ -60,6 +65,10 @@ class DittoConversation:
         self._streams = HistoryStreams(service, login, self._send, work, clock)
         self._searches = HistoryStreams(service, login, self._send, work, clock, SEARCH_ERRORS)
         self._watch = Watch(service, edition, login.caller.names[0], self._send, new_id)
+        self._live = LiveWait(service.live, login, self._send, clock, service.now, edition.losses, new_id, declared)
+        self._watch.sent = partial(service.live.was_sent, self._live)
+        # Commands whose senders wait for acknowledgements, each with its deadline and what is to be done then.
+        self._gathered: dict[object, tuple[float, Callable[[], None]]] = {}
         self._expires = self._end_of(login)
         self._is_open = True
         self._writable = True
@@ -92,17 +101,20 @@ class DittoConversation:
         self._watch.set_writable(writable)
         self._streams.set_writable(writable)
         self._searches.set_writable(writable)
+        self._live.set_writable(writable)
 
     def lost(self) -> None:
         """The socket is gone. Pending commands end without an answer."""
         self._is_open = False
         self._watch.stop()
+        self._live.close()
         self._streams.close()
         self._searches.close()
 
     def due(self) -> float | None:
         """When to call `run` at the latest; it may become earlier with each message, and later at any time."""
-        times = [time for time in (self._streams.due(), self._searches.due(), self._expires) if time is not None]
+        parts = (self._streams.due(), self._searches.due(), self._live.due(), self._expires)
+        times = [time for time in parts if time is not None] + [due for due, _ in self._gathered.values()]
         return min(times, default=None)
 
     def run(self) -> None:
@@ -111,6 +123,11 @@ class DittoConversation:
             return
         self._streams.run()
         self._searches.run()
+        self._live.run()
+        now = self._clock()
+        for due, give_up in list(self._gathered.values()):
+            if now >= due:
+                give_up()
         if self._expires is not None and self._clock() >= self._expires:
             self._send_away(AUTHENTICATION_FAILED.of("The token has expired."))
 
@@ -125,6 +142,13 @@ class DittoConversation:
                 self._streams.take(streaming.parse_command(envelope))
             elif criterion is Criterion.SEARCH:
                 self._searches.take(parse_search(envelope))
+            elif criterion is Criterion.MESSAGES or envelope.topic.channel is TopicChannel.LIVE:
+                if criterion is Criterion.ACKS:
+                    self._live.acknowledge(envelope)
+                else:
+                    self._live.send(envelope)
+            elif criterion is Criterion.ACKS:
+                self._live.acknowledge(envelope)
             elif criterion is Criterion.COMMANDS:
                 self._command(envelope)
             elif criterion in (Criterion.EVENTS, Criterion.ERRORS):
@@ -144,10 +168,14 @@ class DittoConversation:
             if required:
                 raise
             return
+        gathered = None if isinstance(command, twin.RetrieveSeveral) else self._gather(command)
         self._unanswered += 1
         self._read_or_not()
 
         def answer(result: DittoAnswer | Exception) -> None:
+            if gathered is not None and gathered(result):
+                # The answer comes with the acknowledgements.
+                return
             self._unanswered -= 1
             if required:
                 if isinstance(result, Exception):
@@ -158,6 +186,40 @@ class DittoConversation:
 
         self._work.run(self._service.submit(command, self._login), answer)
 
+    def _gather(self, command: twin.Command) -> Callable[[DittoAnswer | Exception], bool] | None:
+        """What takes the result of a command that asks for acknowledgements, unless it failed; None for another one."""
+        wanted = twin_wish(command.action, command.headers)
+        if wanted is None:
+            return None
+        labels, seconds = wanted
+        gathering = Gathering(command.topic, command.headers, labels)
+        ticket = (str(command.entity), str(command.headers.get("correlation-id")))
+
+        def done() -> None:
+            self._gathered.pop(ticket, None)
+            self._unanswered -= 1
+            self._send([gathering.envelope().to_bytes()])
+            self._read_or_not()
+
+        end = self._service.live.wait(ticket, gathering, self._login, done)
+
+        def give_up() -> None:
+            end()
+            gathering.expire(seconds)
+            done()
+
+        self._gathered[ticket] = (self._clock() + seconds, give_up)
+
+        def take(result: DittoAnswer | Exception) -> bool:
+            if isinstance(result, Exception):
+                end()
+                del self._gathered[ticket]
+                return False
+            self._service.acknowledge(ticket, labels, result)
+            return True
+
+        return take
+
     def _obey(self, control: Control) -> None:
         if isinstance(control, RenewToken):
             self._work.run(self._service.renew(self._login, control.token), self._renewed)
@@ -167,7 +229,10 @@ class DittoConversation:
                 self._watch.start(self._login, control)
             else:
                 self._watch.stop()
-        # There are no signals of the other kinds to send; a client that waits for the acknowledgement still gets it.
+        elif isinstance(control, StartSending):
+            self._live.start(control)
+        else:
+            self._live.stop(control.signals)
         self._send([control.acknowledgement.encode()])
 
     def _renewed(self, result: Login | Exception) -> None:
@@ -181,7 +246,7 @@ class DittoConversation:
                 # It could not be checked; the present token is still valid.
                 self._refuse(error, UNKNOWN, {})
         else:
-            self._login = self._streams.login = self._searches.login = result
+            self._login = self._streams.login = self._searches.login = self._live.login = result
             self._expires = self._end_of(result)
 
     def _end_of(self, login: Login) -> float | None:

@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
@@ -20,20 +21,27 @@ from starlette.types import Receive, Scope, Send
 from penstock.doors.ditto.answers import CREATED, DittoAnswer
 from penstock.doors.ditto.http_request import (
     ROOT,
+    body_of,
+    body_of_message,
     client_of,
     command_of,
     creation_of,
     headers_of,
+    message_of,
+    parameters_of,
     segments_of,
     selection_of,
     several_of,
 )
 from penstock.doors.ditto.identity import Login
+from penstock.doors.ditto.live_wait import twin_wish, wish_of
 from penstock.doors.ditto.service import TwinService, as_answer
 from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
+from penstock.wire.ditto.acks import Gathering
 from penstock.wire.ditto.document import encode
-from penstock.wire.ditto.envelope import JSON_TYPE, boolean_header
+from penstock.wire.ditto.envelope import JSON_TYPE, Envelope, boolean_header
 from penstock.wire.ditto.errors import (
+    COMMAND_TIMEOUT,
     CONNECTION_NOT_FOUND,
     CONNECTION_REVISION_NOT_FOUND,
     CONNECTION_TIMESTAMP_NOT_FOUND,
@@ -42,6 +50,9 @@ from penstock.wire.ditto.errors import (
     DittoError,
 )
 from penstock.wire.ditto.kinds import Action, EntityGroup
+from penstock.wire.ditto.live import parse_live
+from penstock.wire.ditto.permission_check import permission_checks
+from penstock.wire.ditto.topic import TopicChannel
 from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral
 
 # How clients may authenticate.
@@ -78,6 +89,17 @@ def ditto_routes(service: TwinService, default_namespace: str) -> APIRouter:
 
     add("/things", "POST", door.create_thing, "Create a thing with a generated ID")
     add("/things", "GET", door.several, "Read several things, or get their live events")
+    for mailbox in ("inbox", "outbox"):
+        for place in ("/things/{thing_id}", "/things/{thing_id}/features/{feature_id}"):
+            add(
+                f"{place}/{mailbox}/messages/{{subject:path}}",
+                "POST",
+                door.message,
+                "Send a message, and wait for its answer",
+            )
+    add("/things/{thing_id}/inbox/claim", "POST", door.message, "Ask a thing for permissions, and wait for its answer")
+    add("/whoami", "GET", door.whoami, "Read by which subjects policies know the caller")
+    add("/checkPermissions", "POST", door.check_permissions, "Check what the caller may do")
     add("/search/things", "GET", door.search, "Search for things")
     add("/search/things", "POST", door.search, "Search for things, with the parameters in a form")
     add("/search/things/count", "GET", door.count, "Count the things that a search finds")
@@ -180,6 +202,13 @@ class _Door:
 
     async def _one(self, request: Request, login: Login, group: EntityGroup) -> Response:
         command = await command_of(request, group, self._service.kept_headers)
+        if group is EntityGroup.THINGS and command.headers.get("channel") == TopicChannel.LIVE:
+            topic = replace(command.topic, channel=TopicChannel.LIVE)
+            fields = parameters_of(request).get("fields")
+            return await self._live(Envelope(topic, command.path, command.headers, command.value, fields), login)
+        gathered = await self._gathered(command, login)
+        if gathered is not None:
+            return gathered
         try:
             return _answer(await self._submit(command, login), command)
         except DittoError as error:
@@ -198,6 +227,77 @@ class _Door:
         if answer is None:
             return Response(status_code=ACCEPTED, headers=_correlation(command.headers))
         return Response(encode(answer.value), headers=_correlation(command.headers), media_type=JSON_TYPE)
+
+    async def _gathered(self, command: Command, login: Login) -> Response | None:
+        """The answer to a change that asks for acknowledgements; None for another command."""
+        wanted = twin_wish(command.action, command.headers)
+        if wanted is None:
+            return None
+        labels, seconds = wanted
+        gathering = Gathering(command.topic, command.headers, labels)
+        ticket = (str(command.entity), str(command.headers["correlation-id"]))
+        came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        end = self._service.live.wait(ticket, gathering, login, partial(_came, came))
+        try:
+            async with asyncio.timeout(seconds):
+                self._service.acknowledge(ticket, labels, await self._service.submit(command, login))
+                await came
+        except TimeoutError:
+            gathering.expire(seconds)
+        finally:
+            end()
+        return Response(encode(gathering.value()), gathering.status, _correlation(command.headers), JSON_TYPE)
+
+    # -- the live channel ------------------------------------------------------------------------------------------
+
+    async def message(self, request: Request, login: Login) -> Response:
+        return await self._live(await message_of(request), login)
+
+    async def _live(self, envelope: Envelope, login: Login) -> Response:
+        """Pass a signal on, and answer with what a device answers."""
+        signal = parse_live(envelope)
+        wish = wish_of(signal.kind, envelope.headers)
+        live = self._service.live
+        if not wish.labels:
+            live.send(signal, login)
+            return Response(status_code=ACCEPTED, headers=_correlation(envelope.headers))
+        live.check_sender(signal, login)
+        gathering = Gathering(envelope.topic, envelope.headers, wish.labels)
+        came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ticket = (str(signal.entity), signal.correlation)
+        end = live.wait(ticket, gathering, login, partial(_came, came), signal)
+        try:
+            live.send(signal, login)
+            async with asyncio.timeout(wish.seconds):
+                await came
+        except TimeoutError:
+            if wish.is_plain:
+                raise COMMAND_TIMEOUT.of(f"{wish.seconds:g}") from None
+            gathering.expire(wish.seconds)
+        finally:
+            end()
+        headers = _correlation(envelope.headers)
+        response = gathering.response
+        if not wish.is_plain or response is None:
+            return Response(encode(gathering.value()), gathering.status, headers, JSON_TYPE)
+        status = 200 if response.status is None or response.status < 200 else response.status
+        if isinstance(response.value, UnsetType):
+            return Response(status_code=status, headers=headers)
+        kind = response.headers.get("content-type")
+        body, media = body_of_message(response.value, kind if isinstance(kind, str) else JSON_TYPE)
+        return Response(body, status, headers, media)
+
+    # -- who may do what -------------------------------------------------------------------------------------------
+
+    async def whoami(self, request: Request, login: Login) -> Response:
+        names = list(login.caller.names)
+        answer = encode({"defaultSubject": names[0], "subjects": names})
+        return Response(answer, headers=_correlation(headers_of(request)), media_type=JSON_TYPE)
+
+    async def check_permissions(self, request: Request, login: Login) -> Response:
+        checks = permission_checks(await body_of(request, Action.CREATE, EntityGroup.POLICIES))
+        answer = {name: self._service.may(check, login) for name, check in checks.items()}
+        return Response(encode(answer), headers=_correlation(headers_of(request)), media_type=JSON_TYPE)
 
     async def search(self, request: Request, login: Login) -> Response:
         selection = await selection_of(request)
@@ -218,6 +318,12 @@ class _Door:
         if "at-historical-timestamp" in headers:
             raise CONNECTION_TIMESTAMP_NOT_FOUND.of(id, headers["at-historical-timestamp"])
         raise CONNECTION_NOT_FOUND.of(id)
+
+
+def _came(future: asyncio.Future[None]) -> None:
+    """Unless nobody waits any more."""
+    if not future.done():
+        future.set_result(None)
 
 
 def _wants_events(request: Request) -> bool:

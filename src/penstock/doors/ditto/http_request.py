@@ -5,6 +5,7 @@ The command is carried out in `service`, and answered in `http`. Upstream docume
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote_to_bytes
 from uuid import uuid4
@@ -15,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from penstock.doors.facts import request_id
 from penstock.kernel.ports import ClientFacts
 from penstock.wire.ditto import unsupported
-from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, decode, expect
+from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, decode, encode, expect
 from penstock.wire.ditto.envelope import JSON_TYPE, MERGE_PATCH_TYPE, PROTOCOL_TYPE, Envelope
 from penstock.wire.ditto.errors import (
     FIELD_MISSING,
@@ -32,8 +33,9 @@ from penstock.wire.ditto.errors import (
 )
 from penstock.wire.ditto.ids import EntityId, parse_policy_id, parse_thing_id
 from penstock.wire.ditto.kinds import Action, EntityGroup
+from penstock.wire.ditto.live import CLAIM
 from penstock.wire.ditto.search import Selection
-from penstock.wire.ditto.topic import Criterion, Topic, policy_topic, thing_topic
+from penstock.wire.ditto.topic import Criterion, Topic, TopicChannel, policy_topic, thing_topic
 from penstock.wire.ditto.twin import Command, RetrieveSeveral, parse_command
 
 ROOT = "/api/2"
@@ -50,6 +52,8 @@ HEADERS = (
     "at-historical-timestamp",
     "response-required",
     "timeout",
+    "requested-acks",
+    "channel",
     # Those that are refused.
     *unsupported.NAMES,
 )
@@ -201,6 +205,60 @@ def several_of(request: Request) -> RetrieveSeveral:
     found = parse_command(envelope)
     assert isinstance(found, RetrieveSeveral)
     return found
+
+
+async def message_of(request: Request) -> Envelope:
+    """The message of a POST to a mailbox. JSON is a value, text is a text, anything else a text in Base64."""
+    id, *parts = segments_of(request, EntityGroup.THINGS)
+    entity = entity_of(EntityGroup.THINGS, id)
+    if parts == ["inbox", CLAIM]:
+        parts = ["inbox", "messages", CLAIM]
+    subject = "/".join(parts[parts.index("messages") + 1 :])
+    topic = Topic(
+        entity.namespace, entity.name, EntityGroup.THINGS, TopicChannel.LIVE, Criterion.MESSAGES, None, subject
+    )
+    headers = headers_of(request)
+    unsupported.check_headers(headers)
+    unsupported.check_plain(headers)
+    body = await _whole_body(request, EntityGroup.THINGS)
+    kind = request.headers.get("content-type", JSON_TYPE if not body else "application/octet-stream")
+    headers["content-type"] = kind
+    value: Json | UnsetType = UNSET
+    if body:
+        value = _message_value(body, kind)
+    return Envelope(topic, "/" + "/".join(parts), headers, value)
+
+
+def _is_json(kind: str) -> bool:
+    media = kind.partition(";")[0].strip().lower()
+    return media == JSON_TYPE or media.endswith("+json")
+
+
+def _is_text(kind: str) -> bool:
+    return kind.strip().lower().startswith("text/")
+
+
+def _message_value(body: bytes, kind: str) -> Json:
+    if _is_json(kind):
+        return decode(body)
+    if _is_text(kind):
+        try:
+            return body.decode()
+        except UnicodeDecodeError:
+            raise JSON_INVALID.of("The text is not UTF-8.", description="Send other bytes as another type.") from None
+    return b64encode(body).decode()
+
+
+def body_of_message(value: Json, kind: str) -> tuple[bytes, str]:
+    """The body for the value of an answer, and its type: the reverse of what `message_of` does."""
+    if _is_json(kind) or type(value) is not str:
+        return encode(value), kind if _is_json(kind) else JSON_TYPE
+    if _is_text(kind):
+        return value.encode(), kind
+    try:
+        return b64decode(value, validate=True), kind
+    except ValueError:
+        return value.encode(), kind
 
 
 async def selection_of(request: Request, *, is_count: bool = False) -> Selection:

@@ -53,6 +53,8 @@ class Watch:
         self._end: Callable[[], None] | None = None
         self._writable = True
         self._waiting = WaitingEvents(edition.losses, reader)
+        # Called with the thing and the correlation ID of an event that asks for acknowledgements and is sent.
+        self.sent: Callable[[tuple[str, str]], None] = lambda ticket: None
 
     def start(self, login: Login, wish: StartSending) -> None:
         """Send these events from now on, instead of those requested before."""
@@ -90,6 +92,8 @@ class Watch:
         extra: Json = None if wish.extra_fields is None else wish.extra_fields.select(heard.entity())
         if wish.filter is not None and not event.fits(wish.filter, self._service.now(), extra):
             return
+        if "requested-acks" in event.headers and (self._writable or not self._waiting.is_full):
+            self.sent((event.topic.entity, str(event.headers.get("correlation-id"))))
         if self._writable:
             self._say([self._message(event, extra)])
         elif self._waiting.is_full:

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from penstock.doors.ditto.answers import DittoAnswer
 from penstock.doors.ditto.identity import Login
+from penstock.doors.ditto.live_channel import LiveChannel, Ticket
 from penstock.doors.ditto.past import PastRow
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.ranges import HistoryRange
@@ -62,6 +63,13 @@ class TwinServicePort(Protocol):
 
     async def search(self, selection: Selection, login: Login) -> Pages:
         """The results of a search; 400 for one that cannot be read."""
+
+    @property
+    def live(self) -> LiveChannel:
+        """The live channel, and those who wait for acknowledgements."""
+
+    def acknowledge(self, ticket: Ticket, labels: Collection[str], result: DittoAnswer) -> None:
+        """A change of a twin is on the disk: acknowledge what the server itself acknowledges of these labels."""
 
     def now(self) -> int:
         """Microseconds since 1970: the present time for a filter."""

@@ -16,14 +16,17 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import UNSET
 
 from penstock.doors.ditto.answers import RETRIEVED, DittoAnswer, answer_of, error_of, event_of
 from penstock.doors.ditto.commands import moment_of, things_asked_for, twin_command
 from penstock.doors.ditto.identity import DittoIdentity, Login, ShownCredentials
 from penstock.doors.ditto.item_events import ItemEvents
 from penstock.doors.ditto.items import READ_ALL, ItemPast, Items, fields_of
+from penstock.doors.ditto.live_channel import LiveChannel, Ticket
 from penstock.doors.ditto.past import HistoryReader, PastEvents, kept_in
 from penstock.doors.ditto.search import Searches, SearchPages
 from penstock.doors.ditto.search_writer import SearchWriter
@@ -31,7 +34,7 @@ from penstock.doors.ditto.waiting_events import Losses
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.ports import ClientFacts
 from penstock.log import get, incident
-from penstock.twins.access import NO_RIGHTS, readable
+from penstock.twins.access import NO_RIGHTS, Permission, ResourceKind, readable
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Result
 from penstock.twins.enforcement import enforce, not_found
@@ -44,6 +47,7 @@ from penstock.twins.registry import Twins
 from penstock.twins.retrieval import retrieve, seen
 from penstock.twins.told import Told
 from penstock.twins.twin import Change, Document, Twin
+from penstock.wire.ditto.acks import PERSISTED, SEARCH_PERSISTED
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import MAX_DURATION, boolean_header, duration_header
 from penstock.wire.ditto.errors import (
@@ -56,6 +60,7 @@ from penstock.wire.ditto.errors import (
 from penstock.wire.ditto.ids import EntityId, entity_id
 from penstock.wire.ditto.items import ItemName
 from penstock.wire.ditto.kinds import Action, EntityGroup
+from penstock.wire.ditto.permission_check import PermissionCheck
 from penstock.wire.ditto.ranges import HistoryRange, resolve
 from penstock.wire.ditto.resource import Part, Resource
 from penstock.wire.ditto.rql import parse_rql
@@ -121,6 +126,9 @@ class TwinService:
         self._reader = reader
         self._executor = executor
         self._now = now
+        self.live = LiveChannel(twins)
+        self._search_writer = search_writer
+        self._tasks: set[asyncio.Task[None]] = set()
         self.searches = Searches(twins, search_writer, executor, now)
         # Live events that slow readers did not get; a counter for the monitor.
         self.losses = Losses(ledger)
@@ -314,6 +322,15 @@ class TwinService:
         """The pages of a search by the search protocol; raises 400 for one that cannot be read."""
         return await self.searches.stream(selection, login.caller.subjects)
 
+    # -- permissions -----------------------------------------------------------------------------------------------
+
+    def may(self, check: PermissionCheck, login: Login) -> bool:
+        """Whether the caller has all these permissions there, and everywhere below; False for what does not exist."""
+        key = policy_key(check.entity) if check.kind == ResourceKind.POLICY else thing_key(check.entity)
+        rights = self.twins.rights(key, login.caller.subjects)
+        kind = ResourceKind(check.kind)
+        return all(rights.scope(kind, Permission(each)).covers_all(check.pointer) for each in check.permissions)
+
     # -- live events -----------------------------------------------------------------------------------------------
 
     async def check_readable(self, thing: EntityId, login: Login) -> None:
@@ -361,10 +378,32 @@ class TwinService:
     def _event(self, told: Told, change: Change) -> TwinEvent:
         """One object for all listeners that may read all of a change: it is encoded once for them."""
         if change is not told.change:
-            return event_of(told, change)
+            return self._asking(told, event_of(told, change))
         if self._latest is None or self._latest[0] is not told:
-            self._latest = told, event_of(told, change)
+            self._latest = told, self._asking(told, event_of(told, change))
         return self._latest[1]
+
+    def _asking(self, told: Told, event: TwinEvent) -> TwinEvent:
+        """The event, with the acknowledgements that the sender of the command waits for."""
+        labels = self.live.wanted((told.key.id, str(told.correlation)))
+        return replace(event, headers={**event.headers, "requested-acks": list(labels)}) if labels else event
+
+    # -- acknowledgements ------------------------------------------------------------------------------------------
+
+    def acknowledge(self, ticket: Ticket, labels: Collection[str], result: DittoAnswer) -> None:
+        """A change of a twin is on the disk: acknowledge what the server itself acknowledges of these labels."""
+        if PERSISTED in labels:
+            self.live.take(ticket, PERSISTED, result.status, result.value, etag=result.etag)
+        if SEARCH_PERSISTED in labels:
+            task = asyncio.get_running_loop().create_task(self._indexed(ticket))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        self.live.all_were_sent(ticket)
+
+    async def _indexed(self, ticket: Ticket) -> None:
+        if self._search_writer is not None:
+            await self._search_writer.settled()
+        self.live.take(ticket, SEARCH_PERSISTED, 204, UNSET)
 
 
 async def ask(twins: Twins, command: TwinCommand | RetrieveThings, caller: Caller) -> Result:

@@ -23,6 +23,7 @@ from penstock.kernel.ports import ClientFacts
 from penstock.log import get
 from penstock.transport.http import HttpConnection
 from penstock.transport.websocket import WebSocket, handshake
+from penstock.wire.ditto.acks import labels_in
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.unsupported import NAMES, check_headers
 from penstock.wire.http1 import HttpError, HttpRequest
@@ -96,6 +97,8 @@ class Arrival:
         self._request = request
         self._acceptance = acceptance
         self._is_gone = False
+        # Labels of acknowledgements that the client will issue.
+        self._declared: tuple[str, ...] = ()
 
     def start(self) -> None:
         self._connection.answer_by(self)
@@ -113,6 +116,7 @@ class Arrival:
         login = await self._sockets.service.authenticate(headers, client, origin=object())
         given = {**dict(parse_qsl(self._request.query)), **headers}
         check_headers({name: given[name] for name in NAMES if name in given})
+        self._declared = labels_in(given, "declared-acks") or ()
         return login
 
     def _authenticated(self, result: Login | Exception) -> None:
@@ -123,7 +127,13 @@ class Arrival:
         elif self._connection.http_port.stopping:
             self._connection.refuse(HttpError(503, "The server is going down"))
         else:
-            Socket(self._sockets, self._connection, self._acceptance, result).start(self._connection, self._acceptance)
+            try:
+                self._sockets.service.live.check_free(self._declared)
+            except DittoError as error:
+                self._refuse(error)
+                return
+            socket = Socket(self._sockets, self._connection, self._acceptance, result, self._declared)
+            socket.start(self._connection, self._acceptance)
 
     def _refuse(self, error: DittoError) -> None:
         headers = [("Content-Type", "application/json")]
@@ -177,7 +187,14 @@ class Socket(WebSocket):
     # A client may wait for events for hours.
     pings = True
 
-    def __init__(self, sockets: Sockets, connection: HttpConnection, acceptance: Acceptance, login: Login) -> None:
+    def __init__(
+        self,
+        sockets: Sockets,
+        connection: HttpConnection,
+        acceptance: Acceptance,
+        login: Login,
+        declared: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(connection, acceptance, MAX_MESSAGE_BYTES)
         self.sockets = sockets
         self._loop = asyncio.get_running_loop()
@@ -189,6 +206,7 @@ class Socket(WebSocket):
             self,
             self._loop.time,
             max_unanswered=self.http_port.config.limits.max_unanswered_requests,
+            declared=declared,
         )
         # Messages that came in before reading stopped.
         self._inbox: deque[str] = deque()

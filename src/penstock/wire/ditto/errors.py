@@ -231,8 +231,8 @@ MESSAGE_NOT_ALLOWED: Final = ErrorEntry(
     403,
     "messages:send.notallowed",
     "You are not allowed to send messages for the Thing with id '{0}'!",
-    "Please make sure that the Thing exists and that you have WRITE permissions on the message resource in the policy of"
-    " the Thing.",
+    "Please make sure that the Thing exists and that you have WRITE permissions on the message resource in the policy"
+    " of the Thing.",
 )
 MESSAGE_TOO_LARGE: Final = ErrorEntry(
     413,
