@@ -72,6 +72,14 @@ class Writer:
         assert set(values) - set(self.acknowledged.values()) <= self.unknown
         now = client.get(self.path, params={"fields": "attributes/n,_revision"}).json()
         assert now == {"attributes": {"n": values[-1]}, "_revision": len(events)}
+        # The search index was killed as well: it proposes neither too little nor, in the end, what was.
+        assert self._is_found(client, values[-1])
+        assert len(values) == 1 or not self._is_found(client, values[-2])
+
+    def _is_found(self, client: httpx.Client, value: int) -> bool:
+        asked = {"filter": f"eq(attributes/n,{value})", "namespaces": "crash", "fields": "thingId"}
+        items = client.get("/search/things", params=asked).json()["items"]
+        return {"thingId": self.path.removeprefix("/things/")} in items
 
 
 def client_of(process: ServerProcess) -> httpx.Client:

@@ -3,15 +3,15 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.twins.access import Access, Rights, Subjects
-from penstock.twins.search import Order, Search, indexed
+from penstock.twins.search import Search, SortOrder, indexed
 from penstock.twins.twin import Twin
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.fields import parse_fields
 from penstock.wire.ditto.index_entries import key_of
 from penstock.wire.ditto.rql import parse_rql
 
-BY_X = Order((("/attributes/x", False), ("/thingId", False)))
-DOWN = Order((("/attributes/x", True), ("/thingId", False)))
+BY_X = SortOrder((("/attributes/x", False), ("/thingId", False)))
+DOWN = SortOrder((("/attributes/x", True), ("/thingId", False)))
 ALL = {"grant": ["READ"], "revoke": []}
 
 

@@ -368,9 +368,11 @@ def test_a_policy_may_come_with_the_thing() -> None:
 
 def test_the_policy_of_a_new_thing_is_copied_from_another_one() -> None:
     world = World()
-    original = world.twins.policy(POLICY)
+    # Its policy has the same ID.
+    world.ask(command("create", value={}))
+    original = world.twins.policy(THING)
     assert original is not None
-    sources = (POLICY, f"{{{{ ref:things/{THING}/policyId }}}}", f"{{{{ref:things/{THING}/policyId}}}}")
+    sources = (THING, f"{{{{ ref:things/{THING}/policyId }}}}", f"{{{{ref:things/{THING}/policyId}}}}")
     for number, source in enumerate(sources):
         id = f"ns:copy{number}"
         assert world.result(command("create", value={"_copyPolicyFrom": source}, id=id))[0] == 201
@@ -380,15 +382,15 @@ def test_the_policy_of_a_new_thing_is_copied_from_another_one() -> None:
         thing = world.twins.thing(id)
         assert thing is not None
         assert thing.document == {"thingId": id, "policyId": id}
-    own = {"_copyPolicyFrom": POLICY, "policyId": "ns:own-copy"}
+    own = {"_copyPolicyFrom": THING, "policyId": "ns:own-copy"}
     assert world.result(command("create", value=own, id="ns:o"))[0] == 201
     assert world.twins.policy("ns:own-copy") is not None
     for value in ("no:such", "nonsense", 7, "{{ ref:things/no:such/policyId }}"):
         assert world.result(command("create", value={"_copyPolicyFrom": value}, id="ns:p"))[0] == 400
-    both = {"_copyPolicyFrom": POLICY, "_policy": {}}
+    both = {"_copyPolicyFrom": THING, "_policy": {}}
     assert world.result(command("create", value=both, id="ns:p")) == (400, "things:policy.id.notallowed")
     # Whoever may not read all of a policy cannot copy it.
-    copied = command("create", value={"_copyPolicyFrom": POLICY}, id="ns:p")
+    copied = command("create", value={"_copyPolicyFrom": THING}, id="ns:p")
     assert world.result(copied, OUTSIDER)[0] == 400
     world.close()
 

@@ -24,7 +24,7 @@ from penstock.wire.ditto.rql import Query
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortOrder:
     """Properties to sort by, each with whether it is descending. The last one is the ID."""
 
     keys: tuple[tuple[str, bool], ...]
@@ -87,7 +87,7 @@ class Search:
     """`fields` is None for whole things. `now` is in microseconds since 1970."""
 
     query: Query | None
-    order: Order
+    order: SortOrder
     fields: Fields | None
     now: int
 

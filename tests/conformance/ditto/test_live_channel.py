@@ -330,6 +330,24 @@ def test_only_declared_labels_can_be_issued(world: World, label: str, code: str)
     assert refusal(device.say(live(f"{TOPIC}/acks/{label}", "/", status=200))) == (400, code)
 
 
+@pytest.mark.conformance("ditto.acks.gone")
+def test_who_is_gone_waits_no_longer(world: World) -> None:
+    owner, device = pair(world)
+    change = {
+        "topic": "ns/thing/things/twin/commands/modify",
+        "path": "/attributes/x",
+        "value": 2,
+        "headers": {"requested-acks": ["nobody:label"], "correlation-id": "c"},
+    }
+    owner.say(change)
+    owner.connection.lost()
+    again = world.connect()
+    assert again.say(message(timeout="9s")) == []
+    again.connection.lost()
+    assert world.connect().say(change) == []
+    assert device.hear()
+
+
 @pytest.mark.conformance("ditto.acks.refused-command")
 def test_a_command_that_fails_is_answered_with_its_error_alone(world: World) -> None:
     owner, _ = pair(world)

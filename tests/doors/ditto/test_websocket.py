@@ -80,10 +80,13 @@ def refused(site: Site, authorization: str | None = None, **options: Any) -> tup
 # -- what may be asked for ---------------------------------------------------------------------------------------------
 
 
-def test_a_socket_that_is_to_acknowledge_is_refused(site: Site) -> None:
-    for options in ({"path": "/ws/2?declared-acks=my-ack"}, {"headers": {"Declared-Acks": "my-ack"}}):
-        status, response = refused(site, basic("alice"), **options)
-        assert (status, json.loads(response.body)["error"]) == (400, "header.notsupported")
+def test_a_socket_declares_what_it_acknowledges_in_the_address_or_a_header(site: Site) -> None:
+    for options in ({"path": "/ws/2?declared-acks=my-ack"}, {"headers": {"Declared-Acks": "an-ack"}}):
+        with client(site, basic("alice"), **options):
+            status, response = refused(site, basic("alice"), **options)
+            assert (status, json.loads(response.body)["error"]) == (409, "acknowledgement:label.not.unique")
+    status, response = refused(site, basic("alice"), path="/ws/2?declared-acks=x")
+    assert (status, json.loads(response.body)["error"]) == (400, "acknowledgement:label.invalid")
     assert refused(site, path="/ws/2?declared-acks=my-ack")[0] == 401
 
 

@@ -67,8 +67,8 @@ class DittoConversation:
         self._watch = Watch(service, edition, login.caller.names[0], self._send, new_id)
         self._live = LiveWait(service.live, login, self._send, clock, service.now, edition.losses, new_id, declared)
         self._watch.sent = partial(service.live.was_sent, self._live)
-        # Commands whose senders wait for acknowledgements, each with its deadline and what is to be done then.
-        self._gathered: dict[object, tuple[float, Callable[[], None]]] = {}
+        # Commands that wait for acknowledgements: the deadline of each, what is to be done then, and what ends it.
+        self._gathered: dict[object, tuple[float, Callable[[], None], Callable[[], None]]] = {}
         self._expires = self._end_of(login)
         self._is_open = True
         self._writable = True
@@ -108,13 +108,16 @@ class DittoConversation:
         self._is_open = False
         self._watch.stop()
         self._live.close()
+        for _, _, end in self._gathered.values():
+            end()
+        self._gathered.clear()
         self._streams.close()
         self._searches.close()
 
     def due(self) -> float | None:
         """When to call `run` at the latest; it may become earlier with each message, and later at any time."""
         parts = (self._streams.due(), self._searches.due(), self._live.due(), self._expires)
-        times = [time for time in parts if time is not None] + [due for due, _ in self._gathered.values()]
+        times = [time for time in parts if time is not None] + [due for due, _, _ in self._gathered.values()]
         return min(times, default=None)
 
     def run(self) -> None:
@@ -125,7 +128,7 @@ class DittoConversation:
         self._searches.run()
         self._live.run()
         now = self._clock()
-        for due, give_up in list(self._gathered.values()):
+        for due, give_up, _ in list(self._gathered.values()):
             if now >= due:
                 give_up()
         if self._expires is not None and self._clock() >= self._expires:
@@ -208,12 +211,12 @@ class DittoConversation:
             gathering.expire(seconds)
             done()
 
-        self._gathered[ticket] = (self._clock() + seconds, give_up)
+        self._gathered[ticket] = (self._clock() + seconds, give_up, end)
 
         def take(result: DittoAnswer | Exception) -> bool:
             if isinstance(result, Exception):
                 end()
-                del self._gathered[ticket]
+                self._gathered.pop(ticket, None)
                 return False
             self._service.acknowledge(ticket, labels, result)
             return True

@@ -39,7 +39,7 @@ MAX_WAITING = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AnswerWish:
     """Whether a sender wants an answer, which acknowledgements, and within how many seconds."""
 
     labels: tuple[str, ...]
@@ -51,7 +51,7 @@ class Wish:
         return self.labels == (LIVE_RESPONSE,)
 
 
-def wish_of(kind: LiveKind, headers: Headers) -> Wish:
+def wish_of(kind: LiveKind, headers: Headers) -> AnswerWish:
     """What the headers of a live signal ask for; raises `header.invalid` for those that contradict one another."""
     labels = labels_in(headers, "requested-acks")
     now = text_header(headers, "timeout") in ("0", "0s", "0ms", "0m")
@@ -66,7 +66,7 @@ def wish_of(kind: LiveKind, headers: Headers) -> Wish:
         wanted = tuple([label for label in wanted if label != LIVE_RESPONSE])
     if wanted and now:
         raise HEADER_INVALID.of("0", "timeout", "time above zero, because a response or an acknowledgement is required")
-    return Wish(wanted, seconds)
+    return AnswerWish(wanted, seconds)
 
 
 def twin_wish(action: Action, headers: Headers) -> tuple[tuple[str, ...], float] | None:
@@ -86,7 +86,7 @@ def twin_wish(action: Action, headers: Headers) -> tuple[tuple[str, ...], float]
 class _Asked:
     signal: LiveSignal
     gathering: Gathering
-    wish: Wish
+    wish: AnswerWish
     due: float
     end: Callable[[], None]
 
@@ -246,7 +246,7 @@ class LiveWait:
         return matches(wish.filter, document, self._now(), known)
 
 
-def answer_of(gathering: Gathering, wish: Wish) -> Envelope:
+def answer_of(gathering: Gathering, wish: AnswerWish) -> Envelope:
     """What a sender gets: the answer as it came, or all acknowledgements together."""
     if not wish.is_plain or gathering.response is None:
         return gathering.envelope()

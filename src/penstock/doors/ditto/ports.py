@@ -32,7 +32,7 @@ class Past(Protocol):
         """Release it; also while `next` is running, and more than once."""
 
 
-class Pages(Protocol):
+class ResultPages(Protocol):
     """The results of a search, as far as its reader may see them."""
 
     async def next(self) -> list[bytes] | None:
@@ -61,7 +61,7 @@ class TwinServicePort(Protocol):
     async def history_of(self, topic: Topic, selection: HistoryRange, login: Login) -> Past:
         """The history of the topic's entity as it is now; 404 if there is none, or the caller may not read it."""
 
-    async def search(self, selection: Selection, login: Login) -> Pages:
+    async def search(self, selection: Selection, login: Login) -> ResultPages:
         """The results of a search; 400 for one that cannot be read."""
 
     @property

@@ -21,7 +21,7 @@ from penstock.log import get
 from penstock.twins.access import Subjects
 from penstock.twins.names import thing_key
 from penstock.twins.registry import Twins
-from penstock.twins.search import Order, Search
+from penstock.twins.search import Search, SortOrder
 from penstock.twins.twin import Document, Twin
 from penstock.wire.ditto.document import Json, encode
 from penstock.wire.ditto.index_entries import ranges_of
@@ -37,7 +37,7 @@ MAX_CHUNK = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ResultPage:
     """`last` is the position after it; None if there are no more."""
 
     items: list[Json]
@@ -124,11 +124,11 @@ class _Run:
         self._executor = executor
         self._namespaces = request.namespaces
         self._subjects = subjects
-        self._order = Order(tuple([(key.path, key.descending) for key in request.options.sort]))
+        self._order = SortOrder(tuple([(key.path, key.descending) for key in request.options.sort]))
         self._search = Search(request.query, self._order, request.fields, now)
         self._ranges = None if request.query is None else ranges_of(request.query)
 
-    async def page(self, after: tuple[Json, ...] | None, size: int) -> Page:
+    async def page(self, after: tuple[Json, ...] | None, size: int) -> ResultPage:
         if self._order.is_by_id:
             return await self._page_by_id("" if after is None else after[-1], size)
         compared = self._order.key
@@ -139,19 +139,19 @@ class _Run:
                 rows.append(values)
         chosen = nsmallest(size + 1, rows, key=compared)
         items = [item for item in map(self._item, [values[-1] for values in chosen[:size]]) if item is not None]
-        return Page(items, chosen[size - 1] if size and len(chosen) > size else None)
+        return ResultPage(items, chosen[size - 1] if size and len(chosen) > size else None)
 
-    async def _page_by_id(self, after: str, size: int) -> Page:
+    async def _page_by_id(self, after: str, size: int) -> ResultPage:
         items: list[Json] = []
         last = after
         async for id, _ in self._results(after, size + 1):
             if len(items) == size:
-                return Page(items, (last,) if size else None)
+                return ResultPage(items, (last,) if size else None)
             item = self._item(id)
             if item is not None:
                 items.append(item)
                 last = id
-        return Page(items, None)
+        return ResultPage(items, None)
 
     async def count(self) -> int:
         count = 0

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -27,8 +28,10 @@ log = get(__name__)
 # Seconds in which changes are collected for one transaction.
 GATHERING = 0.01
 
-# Things in one transaction when the index is filled, and when it follows the changes.
+# Things in one transaction: when it follows the changes, and when the index is filled, neighbours together, because
+# they go to the same pages of the file.
 AT_ONCE = 500
+FILLED_AT_ONCE = 5000
 
 # Seconds until a failed transaction is tried again.
 PAUSE = 1.0
@@ -158,17 +161,18 @@ class SearchWriter:
             self._policies.update(readers)
             if self._changes:
                 log.info("the search index is being brought up to date", things=len(self._changes))
+            self._changes = dict(sorted(self._changes.items()))
             while self._changes or self._policies:
-                await self._write(index)
+                await self._write(index, FILLED_AT_ONCE)
         except BaseException:
             await loop.run_in_executor(self._executor, index.close)
             raise
         self.index = index
 
-    async def _write(self, index: SearchIndex | None) -> None:
+    async def _write(self, index: SearchIndex | None, most: int = AT_ONCE) -> None:
         assert index is not None
         made = self._made
-        taken = dict(list(self._changes.items())[:AT_ONCE])
+        taken = dict(islice(self._changes.items(), most))
         for id in taken:
             del self._changes[id]
         self._writing = taken

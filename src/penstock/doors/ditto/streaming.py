@@ -12,7 +12,7 @@ from functools import partial
 
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.past import PastRow
-from penstock.doors.ditto.ports import Pages, Past, TwinServicePort, Work
+from penstock.doors.ditto.ports import Past, ResultPages, TwinServicePort, Work
 from penstock.doors.ditto.service import as_answer
 from penstock.wire.ditto.envelope import Headers, duration_header
 from penstock.wire.ditto.errors import HISTORY_ERRORS, INTERNAL, DittoError, SubscriptionErrors
@@ -133,7 +133,7 @@ class HistoryStreams:
             opening = self._service.history_of(subscription.topic, selection, self.login)
             self._work.run(opening, partial(self._opened, stream))
 
-    def _opened(self, stream: _Stream, found: Past | Pages | Exception) -> None:
+    def _opened(self, stream: _Stream, found: Past | ResultPages | Exception) -> None:
         if isinstance(found, Exception):
             self._broken(stream, found)
         elif stream.is_closed:
@@ -214,7 +214,7 @@ class _Stream:
         # When the history, and then its first events, must be there; None if they are, or are not being read.
         self.first_by: float | None = now + self.patience
         self.has_begun = False
-        self.past: Past | Pages | None = None
+        self.past: Past | ResultPages | None = None
         # The end has been read.
         self.is_exhausted = False
         # More is being read; a callback will follow.
