@@ -102,7 +102,7 @@ class Ways:
 
     def history(self) -> None:
         """Into a lake of its own each time."""
-        shutil.rmtree(self._place.lake, ignore_errors=True)
+        shutil.rmtree(self._place.data_dir / "lake", ignore_errors=True)
         history.start(self._spark, self._place, history.Settings(max_events=SHARE), once=True).awaitTermination()
 
     def write_plain(self) -> None:

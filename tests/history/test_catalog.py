@@ -9,6 +9,7 @@ import pytest
 from penstock.config import load
 from penstock.history.catalog import Catalog, TableError, described, discovered
 from penstock.history.inference import inferred
+from penstock.journal.reader import JournalReader
 from tests.pipeline.world import make_journal
 
 PLANT = """
@@ -148,7 +149,7 @@ def test_adapters_are_found_in_the_journal(tmp_path: Path) -> None:
             ("A/B#q", "batch", ""),
         ],
     )
-    assert discovered(tmp_path / "journal", tmp_path / "lake") == {("A", "B"), ("a/b", "c d")}
+    assert discovered(tmp_path / "lake", JournalReader(tmp_path / "journal")) == {("A", "B"), ("a/b", "c d")}
     assert catalog(tmp_path, QUIET, data=True).names() == ["a.b", "a_b.c_d"]
 
 

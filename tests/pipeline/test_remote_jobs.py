@@ -72,7 +72,7 @@ def test_what_needs_the_directory_says_so(tmp_path: Path) -> None:
 
     place = configured(tmp_path, REMOTE)
     never: Any = None
-    with pytest.raises(BadOption, match=r"^the job history needs the journal.s directory"):
+    with pytest.raises(BadOption, match=r"^pipeline.journal is .server., so the job history needs lake.url"):
         history.start(never, place, history.Settings())
     with pytest.raises(BadOption, match=r"^a replay needs the journal's directory"):
         open_history(place)

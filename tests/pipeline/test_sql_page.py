@@ -101,7 +101,7 @@ def test_the_queries_of_the_page_give_what_it_says(spark: SparkSession, plant: P
     shown = re.findall(r"^```sql\n(.*?)^```\n+```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert len(shown) == len(blocks("sql")) == 2
     for sql, text in shown:
-        df = SqlQuery(sql, catalog, "sql").dataframe(spark, past(spark, str(plant / "penstock-data" / "journal")))
+        df = SqlQuery(sql, catalog, "sql").dataframe(spark, past(spark, Place(plant / "penstock-data", "")))
         assert list(as_text(df.columns, df.toArrow().to_pylist())) == text.splitlines()
 
 

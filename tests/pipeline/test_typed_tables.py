@@ -152,7 +152,7 @@ def test_options_that_contradict_a_table_are_told(world: World, tmp_path: Path) 
 
     fill(world, 4)
     given = {"path": str(tmp_path / "journal"), "table": "plant.readings"}
-    with pytest.raises(BadOption, match=r"^options table and server are both given; a table is read from a directory"):
+    with pytest.raises(BadOption, match=r"^options table and server are both given; a table has what is in the lake"):
         parse({"table": "a.b", "server": "http://127.0.0.1:1", "token": "t"}, stream=False)
     with pytest.raises(BadOption, match=r"^option entities is 'a'; a table has its own, so leave it out$"):
         parse({**given, "entities": "a"}, stream=False)

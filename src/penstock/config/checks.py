@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.config.errors import ConfigError
 from penstock.config.keys import dotted, value_of
+from penstock.config.object_store import check_lake
 from penstock.config.readers import check_readers
 from penstock.config.schema.adapters import JournaledSection
 from penstock.config.schema.config import Config
@@ -74,6 +75,7 @@ def check(config: Config, places: Places) -> None:
     _check_set_names(config, places)
     _check_journal(config, places)
     check_readers(config, places)
+    check_lake(config, places)
     _check_ditto(config, places)
     _check_tlex(config, places)
     _check_push(config, places)

@@ -22,7 +22,8 @@ from penstock.adapters.ingest.forgetting import forget_items
 from penstock.config import Config
 from penstock.doors.ditto.saved_state import forget_twins
 from penstock.erasure.record import ENTITY, KIND, erasures, records
-from penstock.history.layout import has_lake
+from penstock.history.lake_root import open_table
+from penstock.history.lake_url import LakeUnavailable
 from penstock.history.reader import History
 from penstock.journal.disk import DirectoryDisk
 from penstock.journal.entity import parts_of
@@ -32,6 +33,7 @@ from penstock.journal.erasure_note import ErasureNote, read_note, remove_note, w
 from penstock.journal.journal import Journal, Policy
 from penstock.journal.reader import JournalReader
 from penstock.journal.selection import EventSelection
+from penstock.pipeline.errors import LakeFailed
 from penstock.pipeline.forgetting import erase as erase_in_lake
 from penstock.pipeline.forgetting import sequences_of
 from penstock.pipeline.lake import Lake
@@ -177,12 +179,20 @@ def erasure_in(config: Config, crash: Crash = nowhere) -> Iterator[Erasure]:
         stack.enter_context(data_directory(place.data_dir))
         jobs = sorted(path.stem for path in place.status_dir.glob("*.lock"))
         stack.enter_context(held(place.status_dir, jobs))
-        lake = Lake(place.lake) if has_lake(place.lake) else None
+        lake = _lake(place)
         if lake is not None:
             lake.lock()
             stack.callback(lake.unlock)
         lease = stack.enter_context(_hub_lease(config)) if config.cluster.store else None
         yield Erasure(config, place, lake, lease, crash)
+
+
+def _lake(place: Place) -> Lake | None:
+    """None if there is none. Raises LakeFailed."""
+    try:
+        return None if open_table(place.lake) is None else Lake(place.lake)
+    except LakeUnavailable as error:
+        raise LakeFailed(str(error)) from None
 
 
 @contextmanager

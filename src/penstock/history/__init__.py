@@ -14,17 +14,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from penstock.history.lake_root import LakeRoot
 
-def lake_sequence(path: Path) -> int:
-    """Up to which sequence the lake is complete; 0 when there is none. Reads the Delta log: call it in a thread."""
+
+def lake_sequence(root: LakeRoot) -> int:
+    """Up to which sequence the lake is complete; 0 when there is none. Reads the Delta log: call it in a thread.
+
+    Raises LakeUnavailable.
+    """
     # Imported here: a server without a lake never pays for it.
-    from penstock.history.layout import SEQUENCE, has_lake
+    from penstock.history.lake_root import open_table, unavailable
+    from penstock.history.layout import SEQUENCE
 
-    if not has_lake(path):
-        return 0
-    from deltalake import DeltaTable
-
-    return DeltaTable(str(path)).transaction_version(SEQUENCE) or 0
+    table = open_table(root)
+    try:
+        return 0 if table is None else table.transaction_version(SEQUENCE) or 0
+    except OSError as error:
+        raise unavailable(root, "read", error) from None
 
 
 def table(
@@ -60,6 +66,7 @@ def batches(
 
     from penstock.config import load
     from penstock.history.catalog import Catalog, TableError
+    from penstock.history.lake_root import lake_of, may_be
     from penstock.history.projection import projected
     from penstock.history.scan import TableScan
 
@@ -67,11 +74,12 @@ def batches(
         None if config is None else Path(config), {} if data_dir is None else {"server.data_dir": str(data_dir)}
     ).config
     directory = Path(given.server.data_dir)
-    if not (directory / "journal").is_dir() and not (directory / "lake").is_dir():
+    lake = lake_of(given, directory)
+    if not (directory / "journal").is_dir() and not may_be(lake):
         raise TableError(f"there is neither a journal nor a lake in {directory}; expected the server's data directory")
     found = Catalog(given, directory).table(name)
     selection = replace(found.selection, since=_micros("since", since), until=_micros("until", until))
-    scan = TableScan(directory / "journal", directory / "lake", selection)
+    scan = TableScan(directory / "journal", lake, selection)
 
     def rows() -> Iterator[Any]:
         for share in scan.plan():

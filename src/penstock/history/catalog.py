@@ -20,8 +20,9 @@ from penstock.config import Config
 from penstock.config.schema.pipeline import TableSection
 from penstock.history.column_types import UnknownType, column_type
 from penstock.history.inference import NEWEST, inferred, sample
-from penstock.history.layout import SUMMARY_FOLDER, has_lake
-from penstock.history.scan import TableScan
+from penstock.history.lake_root import LakeRoot, lake_of, open_table
+from penstock.history.layout import SUMMARY_FOLDER
+from penstock.history.scan import JournalView, TableScan
 from penstock.history.typed_table import MISFITS, RESERVED, TableColumn, TypedTable, parts_of_item, sql_name
 from penstock.journal.entity import parts_of
 from penstock.journal.errors import Expired
@@ -70,10 +71,13 @@ class FieldSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
 class Catalog:
     """The tables of a data directory. Names are in lower case; those of the side tables are not listed."""
 
-    def __init__(self, config: Config, data_dir: Path | None = None) -> None:
-        """Raises TableError. Reads a little of what is journaled, unless `data_dir` is None."""
+    def __init__(self, config: Config, data_dir: Path | None = None, remote: JournalView | None = None) -> None:
+        """Raises TableError. Reads a little of what is journaled, unless `data_dir` is None; by `remote` if that is
+        given, which then has the journal.
+        """
+        self._remote = remote
         self._journal = None if data_dir is None else data_dir / "journal"
-        self._lake = None if data_dir is None else data_dir / "lake"
+        self._lake = None if data_dir is None else lake_of(config, data_dir)
         self._tables: dict[str, TypedTable] = {}
         # Those whose types were inferred already.
         self._looked: set[str] = set()
@@ -88,7 +92,7 @@ class Catalog:
         if config.ditto.enabled and (config.ditto.adapter_set or config.demo.enabled):
             adapters.add(TWINS)
         if self._journal is not None and self._lake is not None:
-            adapters |= discovered(self._journal, self._lake)
+            adapters |= discovered(self._lake, self._opened())
         for adapter_set, adapter in sorted(adapters):
             self._add_defaults(adapter_set, adapter)
         declared: dict[str, str] = {}
@@ -155,30 +159,31 @@ class Catalog:
                 name, number = f"{table.name}_{number}", number + 1
             self._tables[name] = replace(table, name=name)
 
+    def _opened(self) -> JournalView | None:
+        """The journal; None if there is none."""
+        if self._remote is not None:
+            return self._remote
+        return JournalReader(self._journal) if self._journal is not None and self._journal.is_dir() else None
+
     def _inferred(self, table: TypedTable) -> TypedTable:
         parts = table.columns
         if self._journal is None or self._lake is None:
             return table
-        reader = JournalReader(self._journal) if self._journal.is_dir() else None
-        scan = TableScan(self._journal, self._lake, table.selection, reader=reader)
+        reader = self._opened()
+        scan = TableScan(self._journal if self._remote is None else None, self._lake, table.selection, reader=reader)
         texts = (text for batch in sample(scan, reader) for text in batch.column("value").to_pylist())
         return replace(table, columns=parts + inferred(texts, [column.name for column in parts]))
 
 
-def discovered(journal: Path, lake: Path) -> set[tuple[str, str]]:
+def discovered(lake: LakeRoot, reader: JournalView | None) -> set[tuple[str, str]]:
     """Adapter sets and adapters of which something is journaled.
 
     Those of the lake's summary, and of the journal's oldest and newest records: to read all of it would take long.
     """
     entities: set[str] = set()
-    if has_lake(lake / SUMMARY_FOLDER):
-        from deltalake import DeltaTable
-
-        entities.update(
-            DeltaTable(str(lake / SUMMARY_FOLDER)).to_pyarrow_table(columns=["entity"])["entity"].to_pylist()
-        )
-    if journal.is_dir():
-        reader = JournalReader(journal)
+    if (summary := open_table(lake / SUMMARY_FOLDER)) is not None:
+        entities.update(summary.to_pyarrow_table(columns=["entity"])["entity"].to_pylist())
+    if reader is not None:
         first, last = reader.earliest(), reader.poll()
         for start, stop in ((first, first + NEWEST), (max(first + NEWEST, last - NEWEST), last + 1)):
             try:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.config import ConfigError, load
+from penstock.config import Config, ConfigError, load
 from penstock.terminal import FAILED, WRONG, complaint, reader_left
 
 # Seconds between two polls of a journal that is followed: looks immediate to people, and costs almost nothing.
@@ -102,18 +102,20 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print the events of one entity, from the lake and the journal together."""
+    from penstock.history.lake_root import lake_of, may_be
     from penstock.history.reader import History
 
     with _one_line_on_error():
-        directory = _data_dir(config, data_dir)
+        loaded = _loaded(config, data_dir)
+        directory, lake = Path(loaded.server.data_dir), lake_of(loaded)
         first, last = _revisions(revisions)
         begin = None if since is None else _micros("--since", since)
         end = None if until is None else _micros("--until", until)
         if revisions is not None and (begin is not None or end is not None):
             raise _Wrong("--revisions cannot be combined with --since and --until")
-        if not (directory / "journal").is_dir() and not (directory / "lake").is_dir():
+        if not (directory / "journal").is_dir() and not may_be(lake):
             raise _Wrong(f"there is neither a journal nor a lake in {directory}")
-        history = History(directory / "journal", directory / "lake")
+        history = History(directory / "journal", lake)
         found = False
         for batch in history.read(entity, first=first, last=last, since=begin, until=end):
             found = True
@@ -127,7 +129,11 @@ def show(
 
 
 def _data_dir(config: Path | None, data_dir: str | None) -> Path:
-    return Path(load(config, {} if data_dir is None else {"server.data_dir": data_dir}).config.server.data_dir)
+    return Path(_loaded(config, data_dir).server.data_dir)
+
+
+def _loaded(config: Path | None, data_dir: str | None) -> Config:
+    return load(config, {} if data_dir is None else {"server.data_dir": data_dir}).config
 
 
 def _position(reader: Any, start: str) -> int:

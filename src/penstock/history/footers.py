@@ -11,13 +11,14 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.history.lake_root import LakeRoot, open_file, table_options
+from penstock.history.lake_url import LakeUrl
 from penstock.journal.record import SCHEMA as RECORD
 
 # Open files, each with its footer and a descriptor; the one not used for longest is closed.
@@ -81,10 +82,12 @@ class Wanted:
 class OpenFile:
     """For any thread: one reads at a time."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises FileNotFoundError."""
-        # Mapped: what was opened stays readable when the file is removed.
-        self._file = pq.ParquetFile(path, memory_map=True, read_dictionary=["entity"])
+    def __init__(self, root: LakeRoot, name: str) -> None:
+        """Raises FileNotFoundError; at a URL reading may, too, and OSError."""
+        source = open_file(root, name)
+        # Mapped: what was opened stays readable when the file is removed. Over a network all columns come at once.
+        is_local = not isinstance(root, LakeUrl)
+        self._file = pq.ParquetFile(source, memory_map=is_local, pre_buffer=not is_local, read_dictionary=["entity"])
         self._lock = threading.Lock()
         metadata = self._file.metadata
         self._metadata = metadata
@@ -164,20 +167,26 @@ def _span(column: Any, entity: str) -> tuple[int, int] | None:
 class Footers:
     """Open files by path, the most recently used ones. For any thread."""
 
-    def __init__(self, root: Path, limit: int = OPEN_FILES) -> None:
+    def __init__(self, root: LakeRoot, limit: int = OPEN_FILES) -> None:
         self._root = root
+        # What they were opened with: credentials may be replaced.
+        self._options: dict[str, str] | None = None
         self._limit = limit
         self._files: OrderedDict[str, OpenFile] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, path: str) -> OpenFile:
         """Raises FileNotFoundError when the file was replaced, and removed, meanwhile."""
+        options = table_options(self._root)
         with self._lock:
+            if options != self._options:
+                self._files.clear()
+                self._options = options
             file = self._files.get(path)
             if file is not None:
                 self._files.move_to_end(path)
                 return file
-        file = OpenFile(self._root / path)
+        file = OpenFile(self._root, path)
         with self._lock:
             self._files[path] = file
             if len(self._files) > self._limit:

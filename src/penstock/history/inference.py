@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 
 from penstock.history.column_types import ColumnType, Misfit, column_type
-from penstock.history.scan import TableScan
+from penstock.history.scan import JournalView, TableScan
 from penstock.history.typed_table import RESERVED, TableColumn
-from penstock.journal.reader import JournalReader
 
 # Events that are looked at: the newest of the journal that are soon found, or those that the lake gives first.
 SAMPLE = 10_000
@@ -29,7 +28,7 @@ _NAME = re.compile(r"[+-]?0[0-9]|[+-]?[0-9]{16,}", re.ASCII)
 _TIME = re.compile(r"[0-9]{4}-", re.ASCII)
 
 
-def sample(scan: TableScan, reader: JournalReader | None) -> Iterator[Any]:
+def sample(scan: TableScan, reader: JournalView | None) -> Iterator[Any]:
     """Batches of the events that are looked at."""
     shares = []
     if reader is not None:

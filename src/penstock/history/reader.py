@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 
 from penstock import log
 from penstock.history.footers import Footers, Wanted, integers, taken
-from penstock.history.layout import RETENTION, SEQUENCE, SUMMARY, SUMMARY_FOLDER, bucket_of, has_lake
+from penstock.history.lake_root import LakeRoot, open_table, unavailable
+from penstock.history.layout import RETENTION, SEQUENCE, SUMMARY, SUMMARY_FOLDER, bucket_of
 from penstock.history.snapshot import DataFile, Snapshot, Snapshots
 from penstock.history.summary import facts, file_facts, joined
 from penstock.journal.damage import Damage
@@ -52,9 +53,12 @@ class JournaledEvent(NamedTuple):
 
 
 class History:
-    """Of one journal and its lake, either of which may be missing. For any thread."""
+    """Of one journal and its lake, either of which may be missing. For any thread.
 
-    def __init__(self, journal: Path, lake: Path) -> None:
+    If the lake is at a URL, every method may raise LakeUnavailable.
+    """
+
+    def __init__(self, journal: Path, lake: LakeRoot) -> None:
         self._journal = journal
         self._lake = lake
         self._snapshots = Snapshots(lake)
@@ -96,7 +100,7 @@ class History:
                 newest = self._last_hot(wanted, max(snapshot.sequence, floor))
                 if newest is None:
                     newest = self._last_in_lake(wanted, snapshot)
-            except (Expired, FileNotFoundError) as error:
+            except (Expired, OSError) as error:
                 floor = self._again(snapshot, error, floor)
                 continue
             return None if newest is None else next(_events([newest]))
@@ -131,7 +135,7 @@ class History:
                     ):
                         return
                 return
-            except (Expired, FileNotFoundError) as error:
+            except (Expired, OSError) as error:
                 floor = self._again(snapshot, error, floor)
 
     # -- all of them ----------------------------------------------------------------------------------------------
@@ -153,16 +157,13 @@ class History:
             snapshot = self._snapshots.refresh()
             try:
                 return joined(self._all_facts(snapshot, floor))
-            except (Expired, FileNotFoundError) as error:
+            except (Expired, OSError) as error:
                 floor = self._again(snapshot, error, floor)
 
     def _all_facts(self, snapshot: Snapshot, floor: int) -> Iterator[Any]:
         known = 0
-        root = self._lake / SUMMARY_FOLDER
-        if has_lake(root):
-            from deltalake import DeltaTable
-
-            table = DeltaTable(str(root))
+        table = open_table(self._lake / SUMMARY_FOLDER)
+        if table is not None:
             covered = table.transaction_version(SEQUENCE) or 0
             # One that is newer than the snapshot counts events that are still to be read from the journal.
             if (table.transaction_version(RETENTION) or 0) == snapshot.retentions and covered <= snapshot.sequence:
@@ -170,7 +171,7 @@ class History:
                 yield table.to_pyarrow_table().cast(SUMMARY)
         for file in snapshot.files():
             if file.last > known:
-                yield from file_facts(self._lake / file.path, known)
+                yield from file_facts(self._lake, file.path, known)
         if self._journal.is_dir():
             with self._reader() as reader:
                 for batch in reader.read(max(snapshot.sequence, floor) + 1):
@@ -273,15 +274,17 @@ class History:
             with self._readers_lock:
                 self._readers.append(reader)
 
-    def _again(self, snapshot: Snapshot, error: Expired | FileNotFoundError, floor: int) -> int:
+    def _again(self, snapshot: Snapshot, error: Expired | OSError, floor: int) -> int:
         """After something vanished: the sequence behind which the journal is to be read in the next attempt, at least.
 
         Usually there is a newer version of the lake: it has what retention dropped from the journal or, in other files,
         what compaction has replaced.
         """
+        if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+            raise unavailable(self._lake, "read", error)
         if self._snapshots.refresh().version != snapshot.version:
             return floor
-        if isinstance(error, FileNotFoundError):
+        if isinstance(error, OSError):
             raise error
         # Dropped by hand, or with no lake to keep it: the revisions have a hole.
         _log.warning("history has a gap", lake=str(self._lake), after=snapshot.sequence, earliest=error.earliest)

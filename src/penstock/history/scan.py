@@ -11,13 +11,15 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock import log
+from penstock.history.lake_root import LakeRoot, open_file, unavailable
+from penstock.history.lake_url import LakeUrl
 from penstock.history.snapshot import Snapshot, Snapshots
 from penstock.journal.damage import Damage
 from penstock.journal.errors import Expired
@@ -45,21 +47,32 @@ class ScanShare:
     slices: tuple[Slice, ...] = ()
 
 
+class JournalView(Protocol):
+    """What a scan needs of a journal: `JournalReader` of a directory has it, and what reads a server's."""
+
+    def poll(self) -> int: ...
+    def earliest(self) -> int: ...
+    def plan(self, start: int | None, stop: int | None, parts: int, selection: EventSelection) -> list[Any]: ...
+    def read(self, start: int, stop: int) -> Iterator[Any]: ...
+    def read_slices(self, slices: Any, selection: EventSelection) -> Iterator[Any]: ...
+
+
 class TableScan:
     """Of one journal and its lake, either of which may be missing. For one thread."""
 
     def __init__(
         self,
-        journal: Path,
-        lake: Path,
+        journal: Path | None,
+        lake: LakeRoot,
         selection: EventSelection,
         report: Callable[[Damage], None] | None = None,
-        reader: JournalReader | None = None,
+        reader: JournalView | None = None,
     ) -> None:
+        """Without a directory, `reader` has the journal."""
         self._journal = journal
         self._lake = lake
         self._selection = selection
-        self._reader = reader or JournalReader(journal, report=report)
+        self._reader: JournalView = reader or JournalReader(journal or Path(), report=report)
         self._snapshots = Snapshots(lake)
 
     # -- planning -------------------------------------------------------------------------------------------------
@@ -68,7 +81,7 @@ class TableScan:
         """The first sequence that there may be."""
         if self._snapshots.current().files():
             return 1
-        return self._reader.earliest() if self._journal.is_dir() else 1
+        return self._reader.earliest() if self._has_journal() else 1
 
     def plan(self, first: int = 1, stop: int | None = None, parts: int = 1) -> list[ScanShare]:
         """Everything from `first` to before `stop`; None: what is there now. What lake and journal both have is
@@ -109,8 +122,11 @@ class TableScan:
                         raise
                     return shares + self._journal_shares(gap.earliest, stop, parts)
 
+    def _has_journal(self) -> bool:
+        return self._journal is None or self._journal.is_dir()
+
     def _journal_shares(self, start: int | None, stop: int | None, parts: int) -> list[ScanShare]:
-        if not self._journal.is_dir() or (start is not None and stop is not None and start >= stop):
+        if not self._has_journal() or (start is not None and stop is not None and start >= stop):
             return []
         planned = self._reader.plan(start, stop, parts, self._selection)
         return [ScanShare(slices=tuple(slices)) for slices in planned if slices]
@@ -160,12 +176,17 @@ class TableScan:
 
     def _in_file(self, path: str, first: int, last: int) -> Iterator[Any]:
         try:
-            file = pq.ParquetFile(self._lake / path, memory_map=True)
+            yield from self._rows_in_file(path, first, last)
         except FileNotFoundError:
             raise LakeChanged(
                 f"the file {path} of the lake in {self._lake} was replaced; run the query again"
             ) from None
-        with file:
+        except OSError as error:
+            raise unavailable(self._lake, "read", error) from None
+
+    def _rows_in_file(self, path: str, first: int, last: int) -> Iterator[Any]:
+        is_local = not isinstance(self._lake, LakeUrl)
+        with pq.ParquetFile(open_file(self._lake, path), memory_map=is_local, pre_buffer=not is_local) as file:
             for number in range(file.metadata.num_row_groups):
                 if not self._may_hold(file.metadata.row_group(number).column(_ENTITY).statistics):
                     continue

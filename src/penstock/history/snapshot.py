@@ -10,11 +10,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from penstock import log
+from penstock.history.lake_root import LakeRoot, open_table, table_options, unavailable
+from penstock.history.lake_url import LakeUnavailable, LakeUrl
 from penstock.history.layout import BUCKET, BUCKETS, RETENTION, SEQUENCE, has_lake
 
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 # A version this old is looked at again before a read. An older one is as right, but leaves more to the journal.
 FRESH_SECONDS = 1.0
+# The same for an object store, where looking is a request.
+FRESH_URL_SECONDS = 5.0
+
+_log = log.get(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,7 @@ class DataFile:
     last_revision: int
     earliest: int
     latest: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ EMPTY = Snapshot(-1, 0, 0, ((),) * BUCKETS)
 
 _COLUMNS = (
     "path", "min.sequence", "max.sequence", "min.revision", "max.revision", "min.timestamp", "max.timestamp",
+    "size_bytes",
 )  # fmt: skip
 
 
@@ -62,47 +70,68 @@ _COLUMNS = (
 class Snapshots:
     """The newest version, kept open. For any thread; checking the log is cheap."""
 
-    root: Path
+    root: LakeRoot
     clock: Callable[[], float] = time.monotonic
     _table: DeltaTable | None = None
+    # What the table was opened with: credentials may be replaced.
+    _options: dict[str, str] | None = None
     _newest: Snapshot = EMPTY
     _looked: float = float("-inf")
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def current(self) -> Snapshot:
-        """Not older than a second."""
+        """Not older than a second, or some at a URL; older if the object store fails, because that is as right."""
+        fresh = FRESH_URL_SECONDS if isinstance(self.root, LakeUrl) else FRESH_SECONDS
         with self._lock:
-            if self.clock() - self._looked >= FRESH_SECONDS:
-                self._look()
+            if self.clock() - self._looked >= fresh:
+                try:
+                    self._look()
+                except LakeUnavailable as error:
+                    if self._newest.version < 0:
+                        raise
+                    _log.warning("the lake's newest version cannot be read, an older one is used", reason=str(error))
+                    self._looked = self.clock()
             return self._newest
 
     def refresh(self) -> Snapshot:
-        """As of now."""
+        """As of now. Raises LakeUnavailable."""
         with self._lock:
             self._look()
             return self._newest
 
     def _look(self) -> None:
         now = self.clock()
-        if not has_lake(self.root):
-            self._table, self._newest, self._looked = None, EMPTY, now
-            return
+        try:
+            self._read(table_options(self.root))
+        except OSError as error:
+            raise unavailable(self.root, "read", error) from None
+        self._looked = now
+
+    def _read(self, options: dict[str, str] | None) -> None:
+        if (not isinstance(self.root, LakeUrl) and not has_lake(self.root)) or options != self._options:
+            self._table = None
+        if self._table is not None:
+            self._update(self._table)
+        if self._table is None:
+            self._table = open_table(self.root)
+            self._options = options
+        if self._table is None:
+            self._newest = EMPTY
+        elif self._table.version() != self._newest.version:
+            self._newest = _snapshot(self._table)
+            if isinstance(self.root, LakeUrl):
+                self.root.learn({file.path: file.size for file in self._newest.files()})
+
+    def _update(self, table: DeltaTable) -> None:
         # Imported here: a server without a lake never pays for it.
-        from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
 
-        if self._table is not None:
-            try:
-                self._table.update_incremental()
-            except DeltaError:
-                # The log between was cleaned up, or it is another table by now.
-                self._table = None
-        if self._table is None:
-            self._table = DeltaTable(str(self.root))
+        try:
+            table.update_incremental()
+        except DeltaError:
+            # The log between was cleaned up, or it is another table by now.
+            self._table = None
             self._newest = EMPTY
-        if self._table.version() != self._newest.version:
-            self._newest = _snapshot(self._table)
-        self._looked = now
 
 
 def _snapshot(table: DeltaTable) -> Snapshot:

@@ -7,13 +7,13 @@ Not here: the summary's table (`penstock.pipeline.maintenance`), who asks for it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.history.lake_root import LakeRoot, open_file
 from penstock.history.layout import SUMMARY
 
 # What facts are made of.
@@ -35,9 +35,9 @@ def facts(events: Any, after: int = 0) -> Any:
     return grouped.rename_columns(SUMMARY.names).cast(SUMMARY)
 
 
-def file_facts(path: Path, after: int = 0) -> Iterator[Any]:
+def file_facts(root: LakeRoot, name: str, after: int = 0) -> Iterator[Any]:
     """Of a file of the lake, part by part. Raises FileNotFoundError."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(open_file(root, name), pre_buffer=True) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=COLUMNS):
             yield facts(pa.Table.from_batches([batch]), after)
 

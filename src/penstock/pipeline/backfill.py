@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -16,14 +15,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from penstock.history.layout import SEQUENCE, has_lake
+from penstock.history.lake_root import LakeRoot, open_table
+from penstock.history.lake_url import LakeUrl
+from penstock.history.layout import SEQUENCE
 from penstock.pipeline.errors import BadOption
 from penstock.pipeline.events import load
+from penstock.pipeline.files import read_task
 from penstock.pipeline.jobs import JOBS
 from penstock.pipeline.options import micros
 from penstock.pipeline.outlet import Delivery
 from penstock.pipeline.place import Place
 from penstock.pipeline.schema import EVENTS
+
+# Tasks that read files of a lake at a URL, at most.
+_READERS = 16
 
 SOURCES = ("both", "journal", "lake")
 
@@ -91,7 +96,7 @@ def past_events(
         raise BadOption(f"there is no lake in {place.lake}; source = journal reads events that are not in a lake yet")
     parts = []
     if files:
-        lake = spark.read.schema(EVENTS).parquet(*files)
+        lake = _rows(spark, place.lake, files)
         chosen = _matching(lake, entities).where(fn.col("kind").isin(*kinds)) if kinds else _matching(lake, entities)
         parts.append(chosen)
     if source != "lake":
@@ -106,14 +111,21 @@ def past_events(
     return events.where((fn.col("timestamp") >= begin) & (fn.col("timestamp") < end))
 
 
-def _lake(path: Path) -> tuple[int, list[str]]:
+def _lake(root: LakeRoot) -> tuple[int, list[str]]:
     """Up to which sequence it is complete, and its files, as of one version."""
-    if not has_lake(path):
+    table = open_table(root)
+    if table is None:
         return 0, []
-    from deltalake import DeltaTable
+    files = pa.table(table.get_add_actions()).column("path").to_pylist()
+    return table.transaction_version(SEQUENCE) or 0, files
 
-    table = DeltaTable(str(path))
-    return table.transaction_version(SEQUENCE) or 0, table.file_uris()
+
+def _rows(spark: SparkSession, root: LakeRoot, files: Sequence[str]) -> DataFrame:
+    if not isinstance(root, LakeUrl):
+        return spark.read.schema(EVENTS).parquet(*(str(root / file) for file in files))
+    # Not by Spark itself, which would need Hadoop's connector and credentials of its own.
+    names = spark.createDataFrame([(file,) for file in files], "path string")
+    return names.repartition(min(len(files), _READERS), "path").mapInArrow(read_task(root), EVENTS)
 
 
 def _matching(events: DataFrame, entities: Sequence[str]) -> DataFrame:

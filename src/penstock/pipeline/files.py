@@ -1,7 +1,9 @@
-"""The lake's Parquet files, as tasks write them: one bucket each, sorted by entity and revision, on the disk.
+"""The lake's Parquet files, as tasks write them: one bucket each, sorted by entity and revision, on the disk
+or in the object store.
 
 A file belongs to no table until `lake` adopts it; names are never used again, so a repeated task leaves an orphan.
-Imports no deltalake: every Python worker would pay for it. Read next: `penstock.history.layout`.
+Imports no deltalake, unless the lake is at a URL: every Python worker would pay for it.
+Read next: `penstock.history.layout`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.durable import sync_directory, sync_file
+from penstock.history.lake_root import LakeRoot, open_file, unavailable
+from penstock.history.lake_url import LakeUrl
 from penstock.history.layout import BUCKET, BUCKETS, bucket_of
 from penstock.journal.record import SCHEMA as RECORD
 from penstock.pipeline.errors import LakeFailed
@@ -48,7 +52,7 @@ class Written:
     stats: str
 
 
-def write_buckets(root: Path, table: Any) -> Iterator[Written]:
+def write_buckets(root: LakeRoot, table: Any) -> Iterator[Written]:
     """One file for each bucket with something in it. Raises LakeFailed."""
     if not table.num_rows:
         return
@@ -88,29 +92,10 @@ def _order(table: Any) -> tuple[Any, Any]:
     return bucket_of_name[codes], order
 
 
-def write_file(root: Path, bucket: int, part: Any) -> Written:
-    """Sorted rows of one bucket, on the disk when this returns. Raises LakeFailed."""
+def write_file(root: LakeRoot, bucket: int, part: Any) -> Written:
+    """Sorted rows of one bucket, stored when this returns. Raises LakeFailed."""
     name = f"{BUCKET}={bucket}/{uuid.uuid4().hex}.parquet"
-    path = root / name
-    rows = max(1, min(GROUP_ROWS, part.num_rows * GROUP_BYTES // max(part.nbytes, 1)))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(
-            part,
-            path,
-            row_group_size=rows,
-            compression="zstd",
-            compression_level=3,
-            use_dictionary=["entity", "kind", "path"],
-            column_encoding=_RISING,
-            sorting_columns=[pq.SortingColumn(1), pq.SortingColumn(2)],
-        )
-        sync(path)
-        size = path.stat().st_size
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        reason = os.strerror(error.errno) if error.errno else error
-        raise LakeFailed(f"the lake in {root} cannot be written: {reason}; nothing of this batch is in it") from error
+    size = _upload(root, name, part) if isinstance(root, LakeUrl) else _store(root, name, part)
     lows: dict[str, Any] = {}
     highs: dict[str, Any] = {}
     for column in ("sequence", "revision", "timestamp"):
@@ -120,6 +105,43 @@ def write_file(root: Path, bucket: int, part: Any) -> Written:
     lows["entity"], highs["entity"] = names[0].as_py(), names[-1].as_py()
     stats = {"numRecords": part.num_rows, "minValues": lows, "maxValues": highs, "nullCount": {}}
     return Written(name, size, bucket, part.num_rows, lows["sequence"], highs["sequence"], json.dumps(stats))
+
+
+def _store(root: Path, name: str, part: Any) -> int:
+    path = root / name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_table(part, path)
+        sync(path)
+        return path.stat().st_size
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        reason = os.strerror(error.errno) if error.errno else error
+        raise LakeFailed(f"the lake in {root} cannot be written: {reason}; nothing of this batch is in it") from error
+
+
+def _upload(root: LakeUrl, name: str, part: Any) -> int:
+    try:
+        with root.write(name) as stream:
+            _write_table(part, stream)
+            size: int = stream.tell()
+        return size
+    except OSError as error:
+        raise LakeFailed(f"{root.unavailable('written', error)}; nothing of this batch is in it") from None
+
+
+def _write_table(part: Any, where: Any) -> None:
+    rows = max(1, min(GROUP_ROWS, part.num_rows * GROUP_BYTES // max(part.nbytes, 1)))
+    pq.write_table(
+        part,
+        where,
+        row_group_size=rows,
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=["entity", "kind", "path"],
+        column_encoding=_RISING,
+        sorting_columns=[pq.SortingColumn(1), pq.SortingColumn(2)],
+    )
 
 
 def sync(path: Path) -> None:
@@ -148,8 +170,10 @@ WRITTEN = pa.schema(
 )
 
 
-def write_task(root: str, after: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def write_task(root: str | LakeRoot, after: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """For `mapInArrow`: rows beyond sequence `after` become files, and rows that name them."""
+
+    where = Path(root) if isinstance(root, str) else root
 
     def write(batches: Iterator[Any]) -> Iterator[Any]:
         waiting: list[Any] = []
@@ -158,14 +182,14 @@ def write_task(root: str, after: int) -> Callable[[Iterator[Any]], Iterator[Any]
             waiting.append(batch)
             size += batch.nbytes
             if size >= TASK_BYTES:
-                yield from _write(Path(root), waiting, after)
+                yield from _write(where, waiting, after)
                 waiting, size = [], 0
-        yield from _write(Path(root), waiting, after)
+        yield from _write(where, waiting, after)
 
     return write
 
 
-def _write(root: Path, received: list[Any], after: int) -> Iterator[Any]:
+def _write(root: LakeRoot, received: list[Any], after: int) -> Iterator[Any]:
     if not received:
         return
     # Whether a column may be null depends on what a query did with it; in the journal it never is.
@@ -178,6 +202,22 @@ def _write(root: Path, received: list[Any], after: int) -> Iterator[Any]:
     rows = [asdict(each) for each in write_buckets(root, table)]
     rows += [asdict(Written("", 0, -1, 0, first, last, "")) for first, last in runs(table.column("sequence"))]
     yield pa.RecordBatch.from_pylist(rows, WRITTEN)
+
+
+def read_task(root: LakeRoot) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """For `mapInArrow`: names of files, in a column `path`, become their rows."""
+
+    def read(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for name in batch.column("path").to_pylist():
+                try:
+                    with pq.ParquetFile(open_file(root, name), pre_buffer=True) as file:
+                        for part in file.iter_batches(columns=RECORD.names):
+                            yield from pa.Table.from_batches([part]).cast(RECORD).to_batches()
+                except OSError as error:
+                    raise LakeFailed(str(unavailable(root, "read", error))) from None
+
+    return read
 
 
 def runs(sequences: Any) -> list[tuple[int, int]]:

@@ -13,17 +13,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from penstock.durable import sync_directory
-from penstock.history.layout import SUMMARY_FOLDER, bucket_of, has_lake
+from penstock.history.lake_root import LakeRoot, open_table
+from penstock.history.lake_url import LakeUrl
+from penstock.history.layout import SUMMARY_FOLDER, bucket_of
 from penstock.journal.arrays import text
 from penstock.journal.record import SCHEMA as RECORD
 from penstock.pipeline.errors import LakeFailed
 from penstock.pipeline.files import Written, sync, write_file
-from penstock.pipeline.lake import Crash, Lake, LakeFile
+from penstock.pipeline.lake import Crash, Lake, LakeFile, read_file
 from penstock.pipeline.maintenance import summarize
 
 LOG = "_delta_log"
@@ -33,7 +33,7 @@ def sequences_of(lake: Lake, entities: Collection[str]) -> Iterator[Any]:
     """The sequences of all rows that would go, as Arrow arrays: how many events they are."""
     unwanted = text(list(entities))
     for file in _candidates(lake, entities):
-        table = pq.read_table(lake.root / file.path, columns=["sequence", "entity"], partitioning=None)
+        table = read_file(lake.root, file, ["sequence", "entity"])
         yield table.filter(pc.is_in(table.column("entity"), value_set=unwanted)).column("sequence").combine_chunks()
 
 
@@ -44,7 +44,7 @@ def erase(lake: Lake, entities: Collection[str], crash: Crash) -> int:
     new: list[Written] = []
     dropped = 0
     for file in _candidates(lake, entities):
-        table = pq.read_table(lake.root / file.path, partitioning=None).cast(RECORD)
+        table = read_file(lake.root, file).cast(RECORD)
         kept = table.filter(pc.invert(pc.is_in(table.column("entity"), value_set=unwanted)))
         if kept.num_rows == table.num_rows:
             continue
@@ -57,7 +57,7 @@ def erase(lake: Lake, entities: Collection[str], crash: Crash) -> int:
         lake.replace(old, new, dropped=dropped)
         crash("replaced")
     summary = lake.root / SUMMARY_FOLDER
-    if has_lake(summary):
+    if open_table(summary) is not None:
         summarize(lake)
         crash("summarized")
         begin_anew(summary, crash)
@@ -65,32 +65,53 @@ def erase(lake: Lake, entities: Collection[str], crash: Crash) -> int:
     return dropped
 
 
-def begin_anew(root: Path, crash: Crash) -> None:
+def begin_anew(root: LakeRoot, crash: Crash) -> None:
     """Leave nothing of a table but its newest version. Raises LakeFailed."""
     try:
-        table = DeltaTable(str(root))
+        table = open_table(root)
+        if table is None:
+            return
         table.create_checkpoint()
-        log = root / LOG
         version = table.version()
-        sync(log / f"{version:020}.checkpoint.parquet")
-        sync(log / "_last_checkpoint")
+        _settle(root, f"{version:020}.checkpoint.parquet", "_last_checkpoint")
         crash("checkpointed")
         # From the oldest on: what is left at any point can still be read from the checkpoint.
-        for path in sorted(log.iterdir()):
-            number = path.name.partition(".")[0]
+        for name in sorted(_names(root, LOG)):
+            number = name.rpartition("/")[2].partition(".")[0]
             if number.isdecimal() and int(number) < version:
-                path.unlink()
+                _remove(root, name)
                 crash("log")
-        sync_directory(log)
+        _settle(root)
         # Not a vacuum, because that trusts the log as to what may go, and leaves files that are young.
         known = set(pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist())
-        for path in root.rglob("*.parquet"):
-            name = path.relative_to(root).as_posix()
-            if name not in known and not name.startswith("_"):
-                path.unlink()
+        for name in _names(root):
+            if name.endswith(".parquet") and name not in known and not name.startswith("_"):
+                _remove(root, name)
                 crash("file")
     except (OSError, DeltaError) as error:
-        raise LakeFailed(f"older versions of {root} cannot be removed: {error}") from error
+        reason = root.reason(error) if isinstance(root, LakeUrl) else error
+        raise LakeFailed(f"older versions of {root} cannot be removed: {reason}") from error
+
+
+def _settle(root: LakeRoot, *names: str) -> None:
+    """What was done to the log is done for ever: an object store says nothing before that."""
+    if isinstance(root, Path):
+        for name in names:
+            sync(root / LOG / name)
+        sync_directory(root / LOG)
+
+
+def _names(root: LakeRoot, folder: str = "") -> list[str]:
+    if isinstance(root, LakeUrl):
+        return root.names(folder)
+    return [path.relative_to(root).as_posix() for path in (root / folder).rglob("*") if path.is_file()]
+
+
+def _remove(root: LakeRoot, name: str) -> None:
+    if isinstance(root, LakeUrl):
+        root.remove(name)
+    else:
+        (root / name).unlink()
 
 
 def _candidates(lake: Lake, entities: Collection[str]) -> list[LakeFile]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import time
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +23,15 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
 
 from penstock import log
-from penstock.history.layout import BUCKET, LAKE, LOCK, RETENTION, SEQUENCE, has_lake
+from penstock.history.lake_root import LakeRoot, open_file, open_table, table_options
+from penstock.history.lake_url import LakeUnavailable, LakeUrl
+from penstock.history.layout import BUCKET, LAKE, LOCK, RETENTION, SEQUENCE
 from penstock.journal.damage import Damage
 from penstock.journal.errors import Expired
-from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA as RECORD
 from penstock.pipeline.errors import LakeConflict, LakeFailed, LakeGap, LakeInUse, OtherJournal
 from penstock.pipeline.files import Written, sync
+from penstock.pipeline.remote import JournalPlace, open_journal
 
 _log = log.get(__name__)
 
@@ -51,6 +54,9 @@ _LOOK_SECONDS = 0.05
 
 # In the metadata of a commit: what a batch could not have, because it was damaged or dropped in the journal.
 MISSING = "penstock.missing"
+
+# There as well: which commit it is, to be found again if the answer to its request was lost.
+COMMIT = "penstock.commit"
 
 
 # Called with the name of a place where a test may let the process die.
@@ -87,29 +93,50 @@ class LakeFile:
 
 
 class Lake:
-    """One per job, on the driver. Raises LakeFailed where the disk refuses."""
+    """One per job, on the driver. Raises LakeFailed where the disk or the object store refuses."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: LakeRoot) -> None:
         self.root = root
         self._lock: IO[bytes] | None = None
-        try:
-            if not has_lake(root):
-                root.mkdir(parents=True, exist_ok=True)
-                DeltaTable.create(
-                    str(root), _SCHEMA, mode="ignore", partition_by=[BUCKET], configuration=dict(_CONFIGURATION)
-                )
-            self._table = DeltaTable(str(root))
-        except (OSError, DeltaError) as error:
-            raise LakeFailed(f"the lake in {root} cannot be opened: {error}") from error
+        self._options: dict[str, str] | None = None
+        self._table = self._open()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Under Spark Connect a batch is handled in another process, which opens the table itself."""
         return Lake, (self.root,)
 
+    def _open(self) -> DeltaTable:
+        try:
+            # Before the table is opened: what is replaced meanwhile is noticed.
+            self._options = table_options(self.root)
+            found = open_table(self.root)
+            if found is None:
+                if isinstance(self.root, Path):
+                    self.root.mkdir(parents=True, exist_ok=True)
+                found = DeltaTable.create(
+                    str(self.root),
+                    _SCHEMA,
+                    mode="ignore",
+                    partition_by=[BUCKET],
+                    configuration=dict(_CONFIGURATION),
+                    storage_options=self._options,
+                )
+                # Another may have been faster.
+                found.update_incremental()
+            return found
+        except (OSError, DeltaError) as error:
+            raise LakeFailed(f"the lake in {self.root} cannot be opened: {self._reason(error)}") from error
+
     # -- one writer -----------------------------------------------------------------------------------------------
 
     def lock(self, patience: float = 0.0) -> None:
-        """Until `unlock`, or the end of the process however it ends; waits as many seconds. Raises LakeInUse."""
+        """Until `unlock`, or the end of the process however it ends; waits as many seconds. Raises LakeInUse.
+
+        In an object store there is no such lock. There the conditional put of each commit decides: of two writers that
+        began with the same version one gets a LakeConflict.
+        """
+        if isinstance(self.root, LakeUrl):
+            return
         file = open(self.root / LOCK, "ab")  # noqa: SIM115
         end = time.monotonic() + patience
         while True:
@@ -136,11 +163,11 @@ class Lake:
     def sequence(self) -> int:
         """Up to which the lake is complete; 0 at the beginning. What `Journal.retain` wants to know."""
         self._refresh()
-        return self._table.transaction_version(SEQUENCE) or 0
+        return self._stamp(SEQUENCE)
 
     def retentions(self) -> int:
         """How often old rows were dropped: a summary made before is no longer right."""
-        return self._table.transaction_version(RETENTION) or 0
+        return self._stamp(RETENTION)
 
     def files(self) -> list[LakeFile]:
         """Of the newest version."""
@@ -155,10 +182,10 @@ class Lake:
         columns.append(actions.column("min.timestamp").cast(pa.int64()))
         return [LakeFile(*row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
 
-    def check_journal(self, journal: Path) -> None:
+    def check_journal(self, journal: JournalPlace) -> None:
         """Whether the lake holds the beginning of this journal, as far as both still have it. Raises OtherJournal."""
         sequence = self.sequence()
-        reader = JournalReader(journal)
+        reader = open_journal(journal)
         latest = reader.poll()
         if sequence > latest:
             raise OtherJournal(
@@ -178,10 +205,10 @@ class Lake:
                 "new one"
             )
 
-    def check_gap(self, journal: Path) -> MissingSequences | None:
+    def check_gap(self, journal: JournalPlace) -> MissingSequences | None:
         """What retention took from the journal before the lake had it: only by hand, as the server waits."""
         after = self.sequence()
-        reader = JournalReader(journal)
+        reader = open_journal(journal)
         try:
             reader.plan(after + 1, after + 2, 1)
         except Expired as error:
@@ -191,7 +218,7 @@ class Lake:
     # -- writing --------------------------------------------------------------------------------------------------
 
     def adopt(
-        self, journal: Path, after: int, told: Iterable[Written], crash: Crash = nowhere, *, batch: int = 0
+        self, journal: JournalPlace, after: int, told: Iterable[Written], crash: Crash = nowhere, *, batch: int = 0
     ) -> int:
         """Commit what the tasks of a batch told of sequences beyond `after`; returns how many events that were.
 
@@ -205,6 +232,8 @@ class Lake:
         for each in missing:
             _log.error("lake misses events", lake=str(self.root), first=each.first, last=each.last, reason=each.why)
         crash("written")
+        if self._stamp(SEQUENCE) != after:
+            raise LakeConflict(f"the lake in {self.root} was written by another process in the meantime")
         self.commit(files, max(each.last for each in files), missing, batch=batch)
         crash("committed")
         return sum(each.rows for each in files)
@@ -221,6 +250,10 @@ class Lake:
 
     def replace(self, old: Iterable[LakeFile], new: Iterable[Written], *, dropped: int) -> None:
         """Other files for the same rows, of which `dropped` are left out. Raises LakeConflict, LakeFailed."""
+        old = list(old)
+        known = set(pa.table(self._table.get_add_actions()).column("path").to_pylist())
+        if not known.issuperset(each.path for each in old):
+            raise LakeConflict(f"the lake in {self.root} was written by another process in the meantime")
         now = time.time_ns() // 1_000_000
         changes = dropped > 0
         actions: list[AddAction | RemoveAction] = [_added(each, changes=changes) for each in new]
@@ -246,7 +279,7 @@ class Lake:
             try:
                 self._table.alter.set_table_properties(wanted)
             except (OSError, DeltaError) as error:
-                raise LakeFailed(f"the lake in {self.root} cannot be written: {error}") from error
+                raise LakeFailed(f"the lake in {self.root} cannot be written: {self._reason(error)}") from error
 
     def vacuum(self, hours: int) -> list[str]:
         """Remove files that no version of the last hours knows, orphans of killed tasks included."""
@@ -255,38 +288,72 @@ class Lake:
             # Shorter than Delta's week: a reader that needs a file gone meanwhile looks at the newest version.
             return self._table.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
         except (OSError, DeltaError) as error:
-            raise LakeFailed(f"the lake in {self.root} cannot be cleaned up: {error}") from error
+            raise LakeFailed(f"the lake in {self.root} cannot be cleaned up: {self._reason(error)}") from error
 
     def _commit(
         self, actions: list[AddAction | RemoveAction], stamps: list[Transaction], about: dict[str, str]
     ) -> None:
-        properties = CommitProperties(app_transactions=stamps, custom_metadata=about)
+        name = uuid.uuid4().hex
+        # No second attempt by deltalake: it would be on top of a version that nobody here has looked at.
+        properties = CommitProperties(
+            app_transactions=stamps, custom_metadata={**about, COMMIT: name}, max_commit_retries=0
+        )
+        before = self._table.version()
         try:
             self._table.create_write_transaction(
                 actions, "append", _SCHEMA, partition_by=[BUCKET], commit_properties=properties
             )
-        except CommitFailedError as error:
-            raise LakeConflict(
-                f"the lake in {self.root} was written by another process in the meantime: {error}"
-            ) from error
         except (OSError, DeltaError) as error:
-            raise LakeFailed(
-                f"the lake in {self.root} cannot be written: {error}; nothing of this batch is in it"
-            ) from error
+            if not self._is_committed(name, before):
+                if isinstance(error, CommitFailedError):
+                    raise LakeConflict(
+                        f"the lake in {self.root} was written by another process in the meantime: {error}"
+                    ) from error
+                raise LakeFailed(
+                    f"the lake in {self.root} cannot be written: {self._reason(error)}; nothing of this batch is in it"
+                ) from error
         self._refresh()
-        # deltalake leaves it to the operating system; the journal may drop what this entry says is here.
-        sync(self.root / "_delta_log" / f"{self._table.version():020}.json")
+        if isinstance(self.root, Path):
+            # deltalake leaves it to the operating system; the journal may drop what this entry says is here.
+            sync(self.root / "_delta_log" / f"{self._table.version():020}.json")
+
+    def _is_committed(self, name: str, before: int) -> bool:
+        """Whether a commit that seems to have failed is there all the same: the answer may have been lost, and its
+        repetition refused because of itself. Raises LakeFailed if that cannot be found out; then it is found out by
+        whoever tries next, from the sequence.
+        """
+        if not isinstance(self.root, LakeUrl):
+            return False
+        self._refresh()
+        newer = self._table.version() - before
+        return newer > 0 and any(entry.get(COMMIT) == name for entry in self._table.history(newer))
+
+    def _stamp(self, name: str) -> int:
+        """Of the version at hand; deltalake may have to look for it in the log."""
+        try:
+            return self._table.transaction_version(name) or 0
+        except (OSError, DeltaError) as error:
+            raise LakeFailed(f"the lake in {self.root} cannot be read: {self._reason(error)}") from error
 
     def _refresh(self) -> None:
         try:
+            if table_options(self.root) != self._options:
+                # Credentials were replaced.
+                self._table = self._open()
             self._table.update_incremental()
         except (OSError, DeltaError) as error:
-            raise LakeFailed(f"the lake in {self.root} cannot be read: {error}") from error
+            raise LakeFailed(f"the lake in {self.root} cannot be read: {self._reason(error)}") from error
+
+    def _reason(self, error: BaseException) -> str:
+        if isinstance(error, LakeUnavailable):
+            text = str(error)
+            return text.partition(": ")[2] if text.startswith(f"the lake in {self.root}") else text
+        return self.root.reason(error) if isinstance(self.root, LakeUrl) else str(error)
 
     def _last_row(self, sequence: int) -> dict[str, Any] | None:
         for file in self.files():
             if file.first <= sequence <= file.last:
-                table = pq.read_table(self.root / file.path, partitioning=None)
+                table = read_file(self.root, file)
                 found = table.filter(pc.equal(table.column("sequence"), sequence)).cast(RECORD).to_pylist()
                 if found:
                     row: dict[str, Any] = found[0]
@@ -294,7 +361,16 @@ class Lake:
         return None
 
 
-def missing_between(journal: Path, after: int, runs: Iterable[tuple[int, int]]) -> list[MissingSequences]:
+def read_file(root: LakeRoot, file: LakeFile, columns: list[str] | None = None) -> Any:
+    """All rows of a file. Raises LakeFailed."""
+    try:
+        return pq.read_table(open_file(root, file.path), columns=columns, partitioning=None)
+    except OSError as error:
+        reason = root.reason(error) if isinstance(root, LakeUrl) else error
+        raise LakeFailed(f"the file {file.path} of the lake in {root} cannot be read: {reason}") from error
+
+
+def missing_between(journal: JournalPlace, after: int, runs: Iterable[tuple[int, int]]) -> list[MissingSequences]:
     """Why sequences between `after` and the runs, or between these, are not there.
 
     Numbers that were given but never written are no loss: whoever published them was told.
@@ -308,9 +384,9 @@ def missing_between(journal: Path, after: int, runs: Iterable[tuple[int, int]]) 
     return result
 
 
-def _why(journal: Path, first: int, last: int) -> list[MissingSequences]:
+def _why(journal: JournalPlace, first: int, last: int) -> list[MissingSequences]:
     found: list[Damage] = []
-    reader = JournalReader(journal, report=found.append)
+    reader = open_journal(journal, found.append)
     try:
         for _ in reader.read(first, last + 1):
             pass
@@ -328,7 +404,7 @@ def _why(journal: Path, first: int, last: int) -> list[MissingSequences]:
     ]
 
 
-def gap_refused(missing: MissingSequences, lake: Path, journal: Path) -> LakeGap:
+def gap_refused(missing: MissingSequences, lake: LakeRoot, journal: JournalPlace) -> LakeGap:
     """What to raise for a gap that the settings do not allow."""
     return LakeGap(
         f"the lake in {lake} ends at sequence {missing.first - 1} but the journal in {journal} begins at "

@@ -14,18 +14,19 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import CommitProperties, Transaction
 
 from penstock import log
-from penstock.history.layout import RETENTION, SEQUENCE, SUMMARY, SUMMARY_FOLDER, has_lake
+from penstock.history.lake_root import LakeRoot, open_table, table_options
+from penstock.history.lake_url import LakeUrl
+from penstock.history.layout import RETENTION, SEQUENCE, SUMMARY, SUMMARY_FOLDER
 from penstock.history.summary import file_facts, joined
 from penstock.journal.record import SCHEMA as RECORD
 from penstock.pipeline.errors import LakeFailed
 from penstock.pipeline.files import sort_rows, write_file
-from penstock.pipeline.lake import Crash, Lake, LakeFile, nowhere
+from penstock.pipeline.lake import Crash, Lake, LakeFile, nowhere, read_file
 
 _log = log.get(__name__)
 
@@ -141,16 +142,15 @@ def summarize(lake: Lake) -> int:
     root = lake.root / SUMMARY_FOLDER
     sequence, retentions = lake.sequence(), lake.retentions()
     known, before = 0, None
-    if has_lake(root):
-        table = DeltaTable(str(root))
-        if (table.transaction_version(RETENTION) or 0) == retentions:
+    try:
+        table = open_table(root)
+        if table is not None and (table.transaction_version(RETENTION) or 0) == retentions:
             known = table.transaction_version(SEQUENCE) or 0
             if known == sequence:
                 return sequence
             before = table.to_pyarrow_table().cast(SUMMARY)
-    parts = chain([] if before is None else [before], _new_facts(lake, known))
-    rows = joined(parts)
-    try:
+        parts = chain([] if before is None else [before], _new_facts(lake, known))
+        rows = joined(parts)
         write_deltalake(
             str(root),
             rows,
@@ -159,9 +159,10 @@ def summarize(lake: Lake) -> int:
                 app_transactions=[Transaction(SEQUENCE, sequence), Transaction(RETENTION, retentions)]
             ),
             configuration={"delta.logRetentionDuration": "interval 1 days", "delta.checkpointInterval": "20"},
+            storage_options=table_options(root),
         )
     except (OSError, DeltaError) as error:
-        raise LakeFailed(f"the lake's summary in {root} cannot be written: {error}") from error
+        raise LakeFailed(f"the lake's summary in {root} cannot be written: {_reason(root, error)}") from error
     return sequence
 
 
@@ -171,24 +172,28 @@ def clean_up(lake: Lake, hours: int = VACUUM_HOURS) -> int:
         raise ValueError(f"hours is {hours}; at least {VACUUM_HOURS}: a running batch would lose its files")
     removed = len(lake.vacuum(hours))
     root = lake.root / SUMMARY_FOLDER
-    if has_lake(root):
-        try:
-            summary = DeltaTable(str(root))
+    try:
+        summary = open_table(root)
+        if summary is not None:
             # Its older versions are of no use to anybody.
             removed += len(summary.vacuum(VACUUM_HOURS, dry_run=False, enforce_retention_duration=False, full=True))
-        except (OSError, DeltaError) as error:
-            raise LakeFailed(f"the lake's summary in {root} cannot be cleaned up: {error}") from error
+    except (OSError, DeltaError) as error:
+        raise LakeFailed(f"the lake's summary in {root} cannot be cleaned up: {_reason(root, error)}") from error
     return removed
+
+
+def _reason(root: LakeRoot, error: BaseException) -> str:
+    return root.reason(error) if isinstance(root, LakeUrl) else str(error)
 
 
 def _new_facts(lake: Lake, after: int) -> Iterator[Any]:
     for file in lake.files():
         if file.last > after:
-            yield from file_facts(lake.root / file.path, after)
+            yield from file_facts(lake.root, file.path, after)
 
 
 def _read(lake: Lake, file: LakeFile) -> Any:
-    return pq.read_table(lake.root / file.path, partitioning=None).cast(RECORD)
+    return read_file(lake.root, file).cast(RECORD)
 
 
 def _buckets(files: Iterable[LakeFile]) -> Iterator[tuple[int, list[LakeFile]]]:

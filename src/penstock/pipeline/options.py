@@ -17,11 +17,13 @@ import msgspec
 
 from penstock.config import ConfigError, load
 from penstock.history.catalog import Catalog, TableError
+from penstock.history.lake_root import FOLDER, LakeRoot, lake_of, root_of
+from penstock.history.lake_url import BadLake, LakeUrl
 from penstock.history.typed_table import TypedTable
 from penstock.journal.segment import SEGMENT_SUFFIX
 from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.pipeline.errors import BadOption
-from penstock.pipeline.remote import RETRY_SECONDS, RemoteJournalAddress
+from penstock.pipeline.remote import RETRY_SECONDS, RemoteJournal, RemoteJournalAddress
 
 # A micro-batch has at most this many unless told otherwise: bounds the memory of a query that is behind.
 MAX_EVENTS = 500_000
@@ -47,6 +49,8 @@ NAMES = (
     "damageReports",
     "table",
     "config",
+    "lake",
+    "lakeSecrets",
 )
 _SPELLING = {name.lower(): name for name in NAMES}
 
@@ -78,11 +82,12 @@ class SourceOptions:
     reports: Path | None = None
     # A typed table in place of the journal's own columns.
     table: TypedTable | None = None
+    # With a table: where its lake is; None: beside the journal, if there is one.
+    lake_root: LakeRoot | None = None
 
     @property
-    def lake(self) -> Path:
-        """Beside the journal; there may be none."""
-        return self.path.parent / "lake"
+    def lake(self) -> LakeRoot:
+        return self.path.parent / FOLDER if self.lake_root is None else self.lake_root
 
     @property
     def place(self) -> str:
@@ -110,7 +115,13 @@ def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
     if push_filters not in ("true", "false"):
         raise BadOption(f"option pushFilters is {given['pushFilters']!r}; allowed: true and false")
     remote = _remote(given)
-    table = _table(given)
+    lake = _lake(given)
+    if given.get("table") and remote is not None and not isinstance(lake, LakeUrl):
+        raise BadOption(
+            "options table and server are both given; a table has what is in the lake, so option lake, a URL, or path "
+            "is needed"
+        )
+    table = _table(given, remote)
     return SourceOptions(
         _journal(given.get("path", "")) if remote is None else Path(),
         remote,
@@ -125,18 +136,52 @@ def parse(options: Mapping[str, str], *, stream: bool) -> SourceOptions:
         push_filters=push_filters == "true",
         reports=Path(given["damageReports"]) if given.get("damageReports") else None,
         table=table,
+        lake_root=lake,
     )
 
 
-def _table(given: Mapping[str, str]) -> TypedTable | None:
+def lake_options(root: LakeRoot) -> dict[str, str]:
+    """Those that say where a table's lake is; the name of the second lets Spark hide it wherever it shows options."""
+    if not isinstance(root, LakeUrl):
+        return {"lake": str(root)}
+    return {"lake": str(root), "lakeSecrets": json.dumps(root.sent())}
+
+
+def _lake(given: Mapping[str, str]) -> LakeRoot | None:
+    """None: not said. Raises BadOption."""
+    for name in ("lake", "lakeSecrets"):
+        if name in given and "table" not in given:
+            raise BadOption(f"option {name} is for option table, which is missing")
+    if "lake" not in given:
+        if "lakeSecrets" in given:
+            raise BadOption("option lakeSecrets is given without lake, the URL that it is for")
+        try:
+            return _configured(given) if given.get("table") else None
+        except ConfigError as error:
+            raise BadOption(f"option config is {given['config']}: {error}") from None
+    try:
+        secrets = json.loads(given.get("lakeSecrets", "{}"))
+        return root_of(given["lake"], {str(name): str(value) for name, value in dict(secrets).items()})
+    except BadLake as error:
+        raise BadOption(f"option lake: {error}") from None
+    except (ValueError, TypeError):
+        # Without the value, which may have secrets.
+        raise BadOption("option lakeSecrets is not a JSON object") from None
+
+
+def _configured(given: Mapping[str, str]) -> LakeRoot | None:
+    """Where the configuration has the lake, if that is not beside the journal. Raises ConfigError."""
+    config = load(Path(given["config"]), {}).config if given.get("config") else None
+    return None if config is None or not config.lake.url else lake_of(config)
+
+
+def _table(given: Mapping[str, str], remote: RemoteJournalAddress | None) -> TypedTable | None:
     """By its name, or, from one process to another, as JSON. Raises BadOption."""
     asked = given.get("table", "")
     if not asked:
         if "config" in given:
             raise BadOption(f"option config is {given['config']!r}; it is for option table, which is missing")
         return None
-    if "server" in given:
-        raise BadOption("options table and server are both given; a table is read from a directory, so use path")
     for name in ("entities", "kinds", "pushFilters"):
         if name in given:
             raise BadOption(f"option {name} is {given[name]!r}; a table has its own, so leave it out")
@@ -145,10 +190,10 @@ def _table(given: Mapping[str, str]) -> TypedTable | None:
             return TypedTable.decoded(asked)
         except msgspec.DecodeError as error:
             raise BadOption(f"option table is {asked[:60]!r}, which is not a table: {error}") from None
-    journal = _journal(given.get("path", ""))
+    journal = _journal(given.get("path", "")) if remote is None else Path("journal")
     try:
         config = load(Path(given["config"]) if given.get("config") else None, {}).config
-        return Catalog(config, journal.parent).table(asked)
+        return Catalog(config, journal.parent, None if remote is None else RemoteJournal(remote)).table(asked)
     except (ConfigError, TableError) as error:
         raise BadOption(f"option table is {asked}: {error}") from None
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from penstock.config import Config
 from penstock.config.address import address_of
+from penstock.history.lake_root import FOLDER, LakeRoot, lake_of, may_be
+from penstock.history.lake_url import LakeUrl
 from penstock.pipeline.errors import BadOption
 from penstock.pipeline.token import read_token
 
@@ -36,6 +38,8 @@ class Place:
     reader_token_file: Path | None = None
     # A directory or a URL for checkpoints; empty: in the data directory.
     checkpoint_root: str = ""
+    # Where the lake is; None: in the data directory.
+    lake_root: LakeRoot | None = None
 
     @classmethod
     def of(cls, config: Config, *, api: str | None = None) -> Place:
@@ -44,7 +48,9 @@ class Place:
         data_dir = Path(config.server.data_dir).resolve()
         address = _checked(api, "--api") if api else _checked(pipeline.api, "pipeline.api")
         given = replace(
-            cls(data_dir, address or _own(config), pipeline.token or None), checkpoint_root=pipeline.checkpoints
+            cls(data_dir, address or _own(config), pipeline.token or None),
+            checkpoint_root=pipeline.checkpoints,
+            lake_root=lake_of(config, data_dir),
         )
         if pipeline.journal == "server":
             if bool(pipeline.reader_token) == bool(pipeline.reader_token_file):
@@ -71,9 +77,9 @@ class Place:
         if journal and self.remote:
             # Whether the server has one is found out by asking it.
             return
-        wanted = {"journal": self.journal} if journal else {}
-        wanted |= {"lake": self.lake} if lake else {}
-        if any(path.is_dir() for path in wanted.values()):
+        wanted = {"journal": self.journal.is_dir()} if journal else {}
+        wanted |= {"lake": may_be(self.lake)} if lake else {}
+        if any(wanted.values()):
             return
         missing = f"neither a {' nor a '.join(wanted)}" if len(wanted) > 1 else f"no {next(iter(wanted))}"
         where = "" if self.data_dir.is_dir() else ", which does not exist"
@@ -83,6 +89,13 @@ class Place:
         """Refuse what can only be done beside the server. Raises BadOption."""
         if self.remote:
             raise BadOption(f'{what} needs the journal\'s directory, and pipeline.journal is "server"')
+
+    def check_tables(self, what: str) -> None:
+        """Refuse tables whose lake is in a directory that only the server has. Raises BadOption."""
+        if self.remote and not isinstance(self.lake, LakeUrl):
+            raise BadOption(
+                f'{what} needs lake.url, because pipeline.journal is "server" and its tables have what is in the lake'
+            )
 
     @property
     def remote_journal(self) -> RemoteJournalAddress | None:
@@ -101,8 +114,8 @@ class Place:
         return self.data_dir / "journal"
 
     @property
-    def lake(self) -> Path:
-        return self.data_dir / "lake"
+    def lake(self) -> LakeRoot:
+        return self.data_dir / FOLDER if self.lake_root is None else self.lake_root
 
     @property
     def status_dir(self) -> Path:

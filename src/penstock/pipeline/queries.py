@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.config import Config
 from penstock.config.schema.pipeline import QuerySection
-from penstock.pipeline.errors import BadOption, explain
+from penstock.pipeline.errors import BadOption, LakeFailed, explain
 from penstock.pipeline.jobs import JOBS
 from penstock.pipeline.options import check_position
 from penstock.pipeline.place import Place
@@ -104,19 +104,18 @@ def start(spark: SparkSession, place: Place, query: LiveQuery, *, once: bool = F
     from penstock.pipeline.publish import ONCE, publish_stream
     from penstock.pipeline.streaming_sql import live
 
-    # Its tables are read from the lake as well.
-    place.check_directory(query.about)
+    place.check_tables(query.about)
     section = query.section
     target = query.target(place)
     read = live(
         spark,
-        str(place.journal),
+        place,
         starting=section.starting,
         max_events=section.max_events,
         watermark=section.watermark,
         reports=str(place.damage),
     )
-    df = checked(spark, query, catalog_of(query.config, place.data_dir), target, read)
+    df = checked(spark, query, catalog_of(query.config, place.data_dir, place), target, read)
     try:
         return publish_stream(
             df,
@@ -138,14 +137,19 @@ def start(spark: SparkSession, place: Place, query: LiveQuery, *, once: bool = F
         raise BadOption(f"{query.about}: {explain(error)}") from None
 
 
-def catalog_of(config: Config, data_dir: Path | None) -> Catalog:
-    """The tables; raises BadOption."""
+def catalog_of(config: Config, data_dir: Path | None, place: Place | None = None) -> Catalog:
+    """The tables; with a place, the journal is read wherever that says. Raises BadOption, LakeFailed."""
     from penstock.history.catalog import Catalog, TableError
+    from penstock.history.lake_url import LakeUnavailable
+    from penstock.pipeline.remote import RemoteJournal
 
+    address = None if place is None else place.remote_journal
     try:
-        return Catalog(config, data_dir)
+        return Catalog(config, data_dir, None if address is None else RemoteJournal(address))
     except TableError as error:
         raise BadOption(str(error)) from None
+    except LakeUnavailable as error:
+        raise LakeFailed(str(error)) from None
 
 
 def checked(spark: SparkSession, query: LiveQuery, catalog: Catalog, target: Target, read: Any) -> DataFrame:

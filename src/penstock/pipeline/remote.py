@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from penstock.journal.damage import Damage
 from penstock.journal.errors import Expired
+from penstock.journal.reader import JournalReader
 from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.pipeline.errors import BadOption, PipelineError
 from penstock.pipeline.token import read_token
@@ -72,6 +73,9 @@ class RemoteJournalAddress:
     token: str | None = field(default=None, repr=False)
     token_file: Path | None = None
     retry_seconds: float = RETRY_SECONDS
+
+    def __str__(self) -> str:
+        return self.server
 
     def check(self) -> None:
         """Raises BadOption."""
@@ -137,6 +141,10 @@ class RemoteJournal:
         assert self._earliest is not None
         return self._earliest
 
+    def sees_all(self) -> bool:
+        """Whether the token is for all entities."""
+        return bool(self._ask("", []).get("all"))
+
     def sequence_at(self, timestamp: int) -> int:
         """The first record, in the order of sequences, at or after a time; behind the last when there is none."""
         return int(self._ask("", [("time", timestamp)])["at"])
@@ -151,8 +159,17 @@ class RemoteJournal:
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    def plan(self, start: int, stop: int, parts: int, selection: EventSelection = EVERYTHING) -> list[list[RemotePart]]:
-        """Sequences from `start` to before `stop` in at most `parts` shares, to be read anywhere by `read_slices`."""
+    def plan(
+        self, start: int | None, stop: int | None, parts: int, selection: EventSelection = EVERYTHING
+    ) -> list[list[RemotePart]]:
+        """Sequences from `start` to before `stop` in at most `parts` shares, to be read anywhere by `read_slices`.
+
+        None: from the earliest that is left, and what there is now.
+        """
+        stop = self.poll() + 1 if stop is None else stop
+        start = self.earliest() if start is None else start
+        if start >= stop:
+            return []
         asked: Parameters = [("first", start), ("last", stop - 1), ("parts", parts), *_parameters(selection)]
         found = self._ask("/plan", asked)["parts"]
         return [
@@ -310,6 +327,17 @@ class RemoteJournal:
 
     def now(self) -> float:
         return self._clock()
+
+
+# Where a journal is: its directory, or the server that has it.
+JournalPlace = Path | RemoteJournalAddress
+
+
+def open_journal(place: JournalPlace, report: Callable[[Damage], None] | None = None) -> JournalReader | RemoteJournal:
+    """For one thread."""
+    if isinstance(place, Path):
+        return JournalReader(place, report=report)
+    return RemoteJournal(place, report=report)
 
 
 class _Trying:

@@ -127,6 +127,8 @@ class TableShare(InputPartition):
     """What one task reads of a typed table."""
 
     share: ScanShare
+    # As that of a share of the journal.
+    token: str | None = field(default=None, repr=False)
 
 
 class SparkJournalReader(DataSourceReader):
@@ -356,7 +358,7 @@ class SparkTableReader(DataSourceReader):
         reader = _open(options)
         first = 1 if options.starting == "earliest" else _resolve(reader, "startingOffset", options.starting)
         stop = _ending(options, reader)
-        return [TableShare(share) for share in _scan(options, reader).plan(first, stop, options.partitions)]
+        return _table_shares(options, _scan(options, reader).plan(first, stop, options.partitions))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return _read_table(self._options, partition)
@@ -377,7 +379,7 @@ class SparkTableStreamReader(SparkJournalStreamReader):
             shares = _scan(self._options, self._journal()).plan_range(first, stop, parts, skips_gap=skips_gap)
         except Expired as error:
             raise Expired(f"{error}, and the lake does not have it; {_SKIPPING}", error.earliest) from None
-        return [TableShare(share) for share in shares]
+        return _table_shares(self._options, shares)
 
     def _earliest(self) -> int:
         return _scan(self._options, self._journal()).earliest()
@@ -458,10 +460,14 @@ def _check_shared(options: SourceOptions) -> None:
 
 
 def _scan(options: SourceOptions, reader: AnyJournal) -> TableScan:
-    # A table has no server: see `options`.
     assert options.table is not None
-    assert isinstance(reader, JournalReader)
-    return TableScan(options.path, options.lake, options.table.selection, reader=reader)
+    path = options.path if options.remote is None else None
+    return TableScan(path, options.lake, options.table.selection, reader=reader)
+
+
+def _table_shares(options: SourceOptions, shares: list[ScanShare]) -> list[TableShare]:
+    token = None if options.remote is None else options.remote.current_token()
+    return [TableShare(share, token) for share in shares]
 
 
 def _read_table(options: SourceOptions, partition: InputPartition | None) -> Iterator[Any]:
@@ -470,7 +476,7 @@ def _read_table(options: SourceOptions, partition: InputPartition | None) -> Ite
         return iter(())
     _check_shared(options)
     assert options.table is not None
-    return projected(options.table, _scan(options, _open(options)).read(partition.share))
+    return projected(options.table, _scan(options, _open(options, partition.token)).read(partition.share))
 
 
 def _resolve(reader: AnyJournal, name: str, value: str) -> int:

@@ -97,7 +97,8 @@ def sql_command(
         settings = loaded(config, data_dir)
         place = Place.of(settings, api=api)
         place.check_data()
-        catalog = catalog_of(settings, place.data_dir)
+        place.check_tables(ABOUT)
+        catalog = catalog_of(settings, place.data_dir, place)
         if tables:
             typer.echo("\n".join(_described(catalog, as_json)))
             return
@@ -162,7 +163,6 @@ def _answer(
     from penstock.pipeline.streaming_sql import SqlQuery, live, past
     from penstock.pipeline.target import Target
 
-    place.check_directory(ABOUT)
     query = SqlQuery(wish.sql, catalog, ABOUT)
     target = None
     if wish.to:
@@ -173,8 +173,7 @@ def _answer(
     engine.open()
     try:
         spark = engine.here()
-        journal = str(place.journal)
-        read = live(spark, journal, watermark=wish.watermark) if wish.live else past(spark, journal)
+        read = live(spark, place, watermark=wish.watermark) if wish.live else past(spark, place)
         df = query.dataframe(spark, read)
         if wish.live and not query.tables:
             raise BadOption(f"{ABOUT}: the SQL reads no table; there are: {', '.join(catalog.names()) or 'none'}")

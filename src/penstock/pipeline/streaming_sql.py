@@ -16,6 +16,10 @@ from pyspark.sql import functions as fn
 from penstock.history.catalog import Catalog, TableError
 from penstock.history.typed_table import TypedTable
 from penstock.pipeline.errors import BadOption, BadSyntax, explain
+from penstock.pipeline.events import Reader as Source
+from penstock.pipeline.events import load
+from penstock.pipeline.options import lake_options
+from penstock.pipeline.place import Place
 from penstock.pipeline.progress import OBSERVED
 from penstock.pipeline.queries import NEVER
 from penstock.pipeline.sqltext import replaced
@@ -102,7 +106,7 @@ class SqlQuery:
 
 def live(
     spark: SparkSession,
-    journal: str,
+    place: Place,
     *,
     starting: str = "earliest",
     max_events: int | None = None,
@@ -117,7 +121,7 @@ def live(
             stream = stream.option("maxEventsPerTrigger", str(max_events))
         if reports:
             stream = stream.option("damageReports", reports)
-        df = stream.load(journal)
+        df = load(_at_lake(stream, place), place)
         if not table.misfits:
             df = df.observe(
                 OBSERVED + table.name,
@@ -129,9 +133,19 @@ def live(
     return read
 
 
-def past(spark: SparkSession, journal: str) -> Reader:
+def past(spark: SparkSession, place: Place) -> Reader:
     """Tables as they are now, from the lake and the journal together."""
-    return lambda table: spark.read.format("penstock").option("table", table.encoded()).load(journal)
+
+    def read(table: TypedTable) -> DataFrame:
+        return load(_at_lake(spark.read.format("penstock").option("table", table.encoded()), place), place)
+
+    return read
+
+
+def _at_lake(source: Source, place: Place) -> Source:
+    for name, value in lake_options(place.lake).items():
+        source = source.option(name, value)
+    return source
 
 
 def empty(spark: SparkSession, watermark: str = "") -> Reader:

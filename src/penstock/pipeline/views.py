@@ -13,9 +13,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.config import load
+from penstock.history.lake_root import lake_of
 from penstock.history.typed_table import TypedTable
 from penstock.pipeline import register
 from penstock.pipeline.errors import BadOption
+from penstock.pipeline.options import lake_options
 from penstock.pipeline.queries import catalog_of
 from penstock.pipeline.source import JournalSource
 
@@ -53,15 +55,15 @@ def register_tables(
     registered = []
     for table in tables:
         for each in [table] if table.misfits else [table, table.side()]:
-            _create(spark, each, directory / "journal")
+            _create(spark, each, directory / "journal", lake_options(lake_of(given, directory)))
             registered.append(each.name)
     return registered
 
 
-def _create(spark: SparkSession, table: TypedTable, journal: Path) -> None:
+def _create(spark: SparkSession, table: TypedTable, journal: Path, lake: dict[str, str]) -> None:
     schema, _, name = table.name.partition(".")
     source = f"penstock_{schema}_{name}"
-    own = {"name": classmethod(lambda cls: source), "given": {"path": str(journal), "table": table.encoded()}}
+    own = {"name": classmethod(lambda cls: source), "given": {"path": str(journal), "table": table.encoded(), **lake}}
     spark.dataSource.register(type("TableSource", (JournalSource,), own))
     spark.sql(f"CREATE DATABASE IF NOT EXISTS `{schema}`")
     spark.sql(f"DROP TABLE IF EXISTS `{schema}`.`{name}`")

@@ -53,9 +53,10 @@ class DittoService(Service):
         if gatherer is None or self._data_dir is None or not serves_ditto(self._config):
             return
         from penstock.doors.ditto.door import AdapterSets, DittoDoor  # loaded with the journal
+        from penstock.history.lake_root import lake_of
         from penstock.history.reader import History
 
-        history = History(self._data_dir / "journal", self._data_dir / "lake")
+        history = History(self._data_dir / "journal", lake_of(self._config, self._data_dir))
         sets = AdapterSets(self._sets.judge_of, self._sets.has_adapter)
         door = DittoDoor(self._config, gatherer, history, sets, self._ports, self._ledger, self._data_dir)
         try:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.config import Config
+from penstock.history.lake_root import LakeRoot, lake_of
+from penstock.history.lake_url import LakeUnavailable
 from penstock.log import get
 from penstock.monitor.figures import Family, counter, durations, gauge
 from penstock.monitor.histogram import Histogram
@@ -77,7 +79,7 @@ class JournalService(Service):
         self.gatherer = Gatherer(journal, loop.call_soon, lambda: time.time_ns() // 1000, later)
         journal.time_syncs(self._syncs.add)
         self._tasks = [
-            loop.create_task(self._retain(journal, self._data_dir / "lake")),
+            loop.create_task(self._retain(journal, lake_of(self._config, self._data_dir))),
             loop.create_task(self._weigh(journal, self._data_dir / "journal")),
         ]
 
@@ -89,7 +91,7 @@ class JournalService(Service):
                 log.warning("the size of the journal cannot be determined", reason=str(error))
             await asyncio.sleep(SIZE_PAUSE)
 
-    async def _retain(self, journal: Journal, lake: Path) -> None:
+    async def _retain(self, journal: Journal, lake: LakeRoot) -> None:
         await self.may_drop.wait()
         while True:
             await asyncio.sleep(RETENTION_PAUSE)
@@ -100,6 +102,8 @@ class JournalService(Service):
                     for prepare in self.before_dropping:
                         await prepare()
                     dropped = await asyncio.to_thread(drop_expired, journal, self._lake, self._config)
+            except LakeUnavailable as error:
+                log.warning("journal retention waits for the lake, everything is kept", reason=str(error))
             except Exception:
                 # Whatever is wrong with the lake or the disk: everything is kept until it is right again.
                 log.exception("journal retention failed, everything is kept")
@@ -191,7 +195,7 @@ def open_journal(path: Path, config: Config, fence: Fence | None = None) -> Jour
         raise StartError(f"the journal {path} cannot be opened: {error.strerror or error}") from error
 
 
-def lake_end(lake: Path) -> int:
+def lake_end(lake: LakeRoot) -> int:
     """The last record that the lake has. Blocks: not for a loop."""
     from penstock.history import lake_sequence  # takes its time to load, and not all have a lake
 

@@ -61,6 +61,8 @@ def test_the_position_has_both_ends_and_says_which_journal_it_is(hundred: Journa
     assert (answer["earliest"], answer["latest"]) == (1, 100)
     assert answer["salts"]["7"] == answer["salts"]["100"] is not None
     assert "at" not in answer
+    assert answer["all"] is True
+    assert hundred.ask("", token=NARROW_TOKEN)[1]["all"] is False
 
 
 def test_another_journal_has_other_salts(hundred: JournalServer, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from penstock.config.schema.admin import AdminSection
 from penstock.config.schema.cluster import ClusterSection
 from penstock.config.schema.ditto import DittoSection
 from penstock.config.schema.journal import JournalSection
+from penstock.config.schema.lake import LakeSection
 from penstock.config.schema.limits import LimitsSection
 from penstock.config.schema.listeners import ListenerSection
 from penstock.config.schema.pages import PagesSection
@@ -41,6 +42,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     log: LogSection = LogSection()
     demo: DemoSection = DemoSection()
     journal: JournalSection = JournalSection()
+    lake: LakeSection = LakeSection()
     pipeline: PipelineSection = PipelineSection()
     tlex: TlexSection = TlexSection()
     ditto: DittoSection = DittoSection()

@@ -12,7 +12,6 @@ import threading
 import time
 import uuid
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -20,11 +19,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock import log
+from penstock.history.lake_root import FOLDER
 from penstock.pipeline.errors import BadOption
+from penstock.pipeline.events import load
 from penstock.pipeline.files import Written, write_task
 from penstock.pipeline.lake import Crash, Lake, gap_refused, nowhere
 from penstock.pipeline.maintenance import VACUUM_HOURS, maintain
 from penstock.pipeline.place import Place
+from penstock.pipeline.remote import JournalPlace, RemoteJournal
 
 NAME = "history"
 
@@ -83,9 +85,7 @@ def start(
     Raises LakeInUse, OtherJournal, LakeGap, LakeFailed, BadOption. `crash` is called wherever a test may kill the
     process.
     """
-    place.check_directory("the job history")
-    if not place.journal.is_dir():
-        raise BadOption(f"there is no journal in {place.journal}; start the server with this data directory first")
+    _check_journal(place)
     lake = Lake(place.lake)
     lake.lock(_PATIENCE_SECONDS)
     try:
@@ -97,15 +97,34 @@ def start(
     return query
 
 
+def _check_journal(place: Place) -> None:
+    remote = place.remote_journal
+    if remote is None:
+        if not place.journal.is_dir():
+            raise BadOption(f"there is no journal in {place.journal}; start the server with this data directory first")
+        return
+    if place.lake_root is None or place.lake_root == place.data_dir / FOLDER:
+        raise BadOption(
+            'pipeline.journal is "server", so the job history needs lake.url, a place that the server reaches as well'
+        )
+    if not RemoteJournal(remote).sees_all():
+        # The journal drops what the lake says it has: all of it must have been read.
+        raise BadOption(
+            f"the job history reads all entities, and the token for the server {remote} is for some of them only; "
+            'expected a reader with entities = ["*"]'
+        )
+
+
 def _start(
     spark: SparkSession, place: Place, settings: Settings, lake: Lake, once: bool, crash: Crash
 ) -> StreamingQuery:
-    lake.check_journal(place.journal)
-    gap = lake.check_gap(place.journal)
+    journal: JournalPlace = place.remote_journal or place.journal
+    lake.check_journal(journal)
+    gap = lake.check_gap(journal)
     after = lake.sequence()
     # A new lake begins with what there is.
     if gap is not None and after and settings.on_gap == "stop":
-        raise gap_refused(gap, place.lake, place.journal)
+        raise gap_refused(gap, place.lake, journal)
     if gap is not None:
         _log.warning("lake has a gap", lake=str(place.lake), first=gap.first, last=gap.last, reason=gap.why)
     shutil.rmtree(place.checkpoints(NAME), ignore_errors=True)
@@ -119,17 +138,21 @@ def _start(
         .option("onExpired", "stop" if settings.on_gap == "stop" else "earliest")
         .option("startingOffset", "earliest" if gap is not None or not after else str(after + 1))
         .option("damageReports", str(place.damage))
-        .load(str(place.journal))
     )
-    write = _Write(lake, place.journal, settings, crash)
-    writer = source.writeStream.queryName(NAME).foreachBatch(write).option("checkpointLocation", str(checkpoint))
+    write = _Write(lake, journal, settings, crash)
+    writer = (
+        load(source, place)
+        .writeStream.queryName(NAME)
+        .foreachBatch(write)
+        .option("checkpointLocation", str(checkpoint))
+    )
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=settings.trigger)).start()
 
 
 class _Write:
     """What happens to a batch. A class, not a closure: under Spark Connect it travels to the server."""
 
-    def __init__(self, lake: Lake, journal: Path, settings: Settings, crash: Crash) -> None:
+    def __init__(self, lake: Lake, journal: JournalPlace, settings: Settings, crash: Crash) -> None:
         self._lake = lake
         self._journal = journal
         self._settings = settings
@@ -152,10 +175,10 @@ class _Write:
             self._upkeep_due = time.monotonic() + _UPKEEP_SECONDS
 
 
-def add(batch: DataFrame, number: int, lake: Lake, journal: Path, crash: Crash = nowhere) -> int:
+def add(batch: DataFrame, number: int, lake: Lake, journal: JournalPlace, crash: Crash = nowhere) -> int:
     """One batch, from whichever query, streaming or not; returns how many events were new."""
     after = lake.sequence()
-    rows: list[Any] = batch.mapInArrow(write_task(str(lake.root), after), _WRITTEN).collect()
+    rows: list[Any] = batch.mapInArrow(write_task(lake.root, after), _WRITTEN).collect()
     return lake.adopt(journal, after, [Written(*row) for row in rows], crash, batch=number)
 
 

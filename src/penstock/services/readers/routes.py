@@ -105,10 +105,12 @@ def readers_routes(reading: JournalReading) -> APIRouter:
     @router.get(PATH, summary="Where the journal stands, and which it is")
     async def position(request: Request) -> Response:
         try:
-            await reading.identify(request)
+            reader = await reading.identify(request)
             sequences = _numbers(request, "sequence")
             since = _optional(request, "time")
-            return JsonLine(await reading.ask(lambda journal: _position(journal, sequences, since)))
+            found = await reading.ask(lambda journal: _position(journal, sequences, since))
+            # Whoever copies the journal has to know whether it is given all of it.
+            return JsonLine({**found, "all": reader.sees_all})
         except ReadingProblem as problem:
             return refused(problem, request)
 
