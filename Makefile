@@ -112,9 +112,11 @@ PROFILE ?= ci
 # Test files run side by side. One more than two cores have, because tests wait for processes half of their time.
 WORKERS ?= 3
 
-# Without ARGS the tests of what is compiled run twice: first interpreted, then with all others in the compiled build.
+# Without ARGS the tests of what is compiled run three times: first interpreted, then compiled without what is written in C, then with
+# all others in the compiled build.
 test: setup compiled interop-setup system-setup ## all tests but the long ones, with the published clients and a browser; PROFILE=long searches longer
 	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted scripts/tests.sh -n $(WORKERS) --dist loadfile tests/kernel tests/wire tests/cluster/test_items.py)
+	$(if $(ARGS),,@! $(BIN)/penstock --version | grep -q "(compiled)" || PENSTOCK_BUILD=mypyc PENSTOCK_PROFILE=fast scripts/tests.sh -n $(WORKERS) --dist loadfile tests/kernel tests/wire/tlcp tests/wire/test_websocket.py)
 	@PENSTOCK_PROFILE=$(PROFILE) scripts/tests.sh -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
 	    -m "not spark_long and not interop_long and not cluster_long and not prometheus_long" --durations 30 --durations-min 5 $(ARGS)
 

@@ -46,13 +46,7 @@ class FeedAdapter(DataAdapter):
 
     def take(self, lines: str) -> None:
         """Many of them at once, as adapters should whenever they have them."""
-        fields = self._fields
-        events = []
-        for line in lines.split("\n"):
-            values = line.split("|")
-            item = values.pop(0)
-            events.append((item, dict(zip(fields, values, strict=True))))
-        self.updates(events)
+        self.update_rows(self._fields, [line.split("|") for line in lines.split("\n")])
 
 
 class CustomizingMetadata(MetadataAdapter):

@@ -83,6 +83,10 @@ def as_batch(events: list[Event]) -> pa.RecordBatch:
     return pa.record_batch({"item": [item for item, _ in events], **columns})
 
 
+def as_rows(events: list[Event]) -> list[tuple[str, ...]]:
+    return [(item, *fields.values()) for item, fields in events]
+
+
 def as_stream(events: list[Event]) -> bytes:
     buffer = io.BytesIO()
     batch = as_batch(events)
@@ -106,6 +110,7 @@ class Direct(DataAdapter):
     def __init__(self, events: list[Event]) -> None:
         self._batches = slices(events, BATCH)
         self._tables = [as_batch(batch) for batch in self._batches]
+        self._rows = [as_rows(batch) for batch in self._batches]
 
     def has_snapshot(self, item: str) -> bool:
         return False
@@ -121,9 +126,10 @@ class Direct(DataAdapter):
             await asyncio.sleep(0)
 
     def _parts(self, way: str, rounds: int) -> Iterator[Any]:
+        make, kept = {"table": (as_batch, self._tables), "rows": (as_rows, self._rows)}.get(way, (list, self._batches))
         for _ in range(rounds):
-            yield from self._tables if way == "table" else self._batches
-        yield as_batch(lasts(way, rounds)) if way == "table" else lasts(way, rounds)
+            yield from kept
+        yield make(lasts(way, rounds))
 
     def _give_all(self, way: str, parts: Iterator[Any]) -> None:
         for part in parts:
@@ -132,6 +138,8 @@ class Direct(DataAdapter):
     def _give(self, way: str, part: Any) -> None:
         if way == "table":
             self.update_table(part, "item")
+        elif way == "rows":
+            self.update_rows(FIELDS, part)
         elif way.endswith("list"):
             self.updates(part)
         else:
@@ -216,6 +224,7 @@ class Way:
 WAYS = (
     Way("call by call", "call", "merge"),
     Way("a list of 1,000", "list", "merge"),
+    Way("1,000 rows", "rows", "merge"),
     Way("an Arrow batch of 1,000 rows", "table", "merge"),
     Way("call by call, from a thread", "thread call", "merge"),
     Way("a list of 1,000, from a thread", "thread list", "merge"),

@@ -38,6 +38,7 @@ def test_a_data_adapter_has_these_methods_and_no_others() -> None:
         "has_snapshot",
         "update",
         "updates",
+        "update_rows",
         "update_table",
         "end_of_snapshot",
         "clear_snapshot",

@@ -66,6 +66,18 @@ def test_the_variable_chooses_the_interpreted_build(copy: Path) -> None:
     assert Path(file) == copy / "kernel" / "timers.py"
 
 
+@pytest.mark.parametrize(("build", "module"), [("mypyc", "penstock.kernel.rows"), ("compiled", "penstock_native")])
+def test_the_variable_chooses_whether_what_is_written_in_c_runs(
+    copy: Path, shelved: Path, build: str, module: str
+) -> None:
+    command = "from penstock.kernel import quick, timers; print(quick.pick.__module__, timers.__file__)"
+    environment = os.environ | {"PENSTOCK_BUILD": build, "PYTHONPATH": str(copy.parent)}
+    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True)
+    found, file = done.stdout.split()
+    assert found == module
+    assert Path(file).is_relative_to(shelved)
+
+
 def test_a_compiled_build_that_is_demanded_and_not_there_is_an_error(copy: Path) -> None:
     (copy / "wire" / "another.py").touch()
     done = run(copy, PENSTOCK_BUILD="compiled")
@@ -76,7 +88,7 @@ def test_a_compiled_build_that_is_demanded_and_not_there_is_an_error(copy: Path)
 def test_a_word_that_the_variable_does_not_know_is_an_error(copy: Path) -> None:
     done = run(copy, PENSTOCK_BUILD="fast")
     assert done.returncode == 1
-    assert "ImportError: PENSTOCK_BUILD=fast: expected compiled, interpreted or nothing" in done.stderr
+    assert "ImportError: PENSTOCK_BUILD=fast: expected compiled, mypyc, interpreted or nothing" in done.stderr
 
 
 # -- the digest ----------------------------------------------------------------------------------------------------

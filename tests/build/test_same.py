@@ -1,4 +1,4 @@
-"""Both builds do the same, to the byte. That it is right is told by the tests of kernel and wire, in both builds."""
+"""All builds do the same, to the byte. That it is right is told by the tests of kernel and wire, in all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 import pytest
 
-from penstock.build.choice import COMPILED, INTERPRETED, VARIABLE
+from penstock.build.choice import COMPILED, INTERPRETED, MYPYC, VARIABLE
 from penstock.build.compiler import Impossible, check, compile_sources
 
 pytestmark = pytest.mark.timeout(300)
@@ -36,8 +36,9 @@ def record(room: str, build: str) -> list[str]:
 
 
 @pytest.mark.parametrize("room", ["kernel", "wire"])
-def test_both_builds_send_and_understand_the_same(room: str) -> None:
-    interpreted, compiled = record(room, INTERPRETED), record(room, COMPILED)
+def test_all_builds_send_and_understand_the_same(room: str) -> None:
+    interpreted = record(room, INTERPRETED)
     assert len(interpreted) > LEAST[room]
-    for number, (one, other) in enumerate(zip_longest(interpreted, compiled), start=1):
-        assert one == other, f"line {number}"
+    for build in (MYPYC, COMPILED):
+        for number, (one, other) in enumerate(zip_longest(interpreted, record(room, build)), start=1):
+            assert one == other, f"line {number}, {build}"

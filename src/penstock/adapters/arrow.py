@@ -5,7 +5,7 @@ How values are written out is part of the interface: docs/adapters.md, "Referenc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import repeat
 from typing import cast
 
@@ -15,12 +15,12 @@ import pyarrow.compute
 from penstock.kernel.ports import CheckedEvent, Value
 
 
-def rows(table: pyarrow.Table | pyarrow.RecordBatch, item: str) -> Iterator[tuple[str, Mapping[str, Value]]]:
-    """Each row as the item it is of and the values of its other columns. Raises ValueError before the first one."""
-    names, events = split(table, item)
-    if None in names:
-        raise ValueError(f"column {item} has a row without a value: row {names.index(None) + 1}")
-    return zip((name for name in names if name is not None), events, strict=True)
+def rows(table: pyarrow.Table | pyarrow.RecordBatch, item: str) -> tuple[list[str], Iterator[tuple[Value, ...]]]:
+    """The other columns' names, and each row: its item, then the values of these columns. Raises ValueError."""
+    fields, items, columns = _columns(table, item)
+    if None in items:
+        raise ValueError(f"column {item} has a row without a value: row {items.index(None) + 1}")
+    return fields, zip(items, *columns, strict=True)
 
 
 def split(table: pyarrow.Table | pyarrow.RecordBatch, item: str) -> tuple[list[str | None], Iterator[CheckedEvent]]:
@@ -29,6 +29,15 @@ def split(table: pyarrow.Table | pyarrow.RecordBatch, item: str) -> tuple[list[s
     Text in Arrow is UTF-8, so there is nothing to check later.
     Raises ValueError for a table whose rows cannot be events.
     """
+    fields, items, columns = _columns(table, item)
+    events = map(dict, map(zip, repeat(fields, len(items)), zip(*columns, strict=True))) if fields else _nothing(items)
+    return items, cast(Iterator[CheckedEvent], events)
+
+
+def _columns(
+    table: pyarrow.Table | pyarrow.RecordBatch, item: str
+) -> tuple[list[str], list[str | None], list[list[str | None]]]:
+    """The names of the fields, the items, and the values of each field, written out."""
     check(table.schema, item)
     fields = [name for name in table.schema.names if name != item]
     try:
@@ -37,8 +46,7 @@ def split(table: pyarrow.Table | pyarrow.RecordBatch, item: str) -> tuple[list[s
     except pyarrow.ArrowException as error:
         # Not all of its errors are a ValueError: some types it cannot cast.
         raise ValueError(str(error)) from error
-    events = map(dict, map(zip, repeat(fields, len(items)), zip(*columns, strict=True))) if fields else _nothing(items)
-    return items, cast(Iterator[CheckedEvent], events)
+    return fields, items, columns
 
 
 def check(schema: pyarrow.Schema, item: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from threading import Condition, get_ident
 from typing import TYPE_CHECKING, Any
@@ -69,10 +69,19 @@ class Publisher:
             while batch := list(islice(copied, EVENTS_PER_TURN)):
                 self._post(self._feed.updates, (batch,), len(batch))
 
+    def update_rows(self, fields: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:
+        names = tuple(fields)
+        if get_ident() == self._thread:
+            self._feed.rows(names, rows)
+        else:
+            copied = map(tuple, rows)
+            while batch := list(islice(copied, EVENTS_PER_TURN)):
+                self._post(self._feed.rows, (names, batch), len(batch))
+
     def update_table(self, table: pyarrow.Table | pyarrow.RecordBatch, item: str) -> None:
         from penstock.adapters.arrow import rows  # pyarrow takes its time to load
 
-        self.updates(rows(table, item))
+        self.update_rows(*rows(table, item))
 
     def end_of_snapshot(self, item: str) -> None:
         self._call(self._feed.end_of_snapshot, item)

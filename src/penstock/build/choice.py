@@ -19,6 +19,8 @@ from typing import NamedTuple
 # The environment variable that overrides the choice, and its values.
 VARIABLE = "PENSTOCK_BUILD"
 COMPILED = "compiled"
+# Without what is written in C: for tests.
+MYPYC = "mypyc"
 INTERPRETED = "interpreted"
 
 ROOMS = ("kernel", "wire")
@@ -27,9 +29,12 @@ BESIDE = ("cluster/derived.py", "cluster/owner.py", "cluster/reader.py")
 PACKAGE = Path(__file__).parents[1]
 # The compiled build also depends on the program that makes it.
 RECIPE = Path("build", "extensions.py")
+NATIVE = Path("build", "native.c")
 
 # The suffix of the libraries into which mypyc puts the code of several modules.
 LIBRARY = "__mypyc"
+# The module that is written in C.
+EXTENSION = "penstock_native"
 
 _PREFIXES = tuple(f"{PACKAGE.name}.{room}." for room in (*ROOMS, *{path.partition("/")[0] for path in BESIDE}))
 # Names interpreter, version and machine, as in ".cpython-311-x86_64-linux-gnu.so".
@@ -49,13 +54,17 @@ class Build(NamedTuple):
 class CompiledFinder:
     """Finds the modules of the compiled build; all others are left to the next finder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, native: bool = True) -> None:
         self._folder = folder
+        self._native = native
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.startswith(_PREFIXES) and not fullname.endswith(LIBRARY):
+        if fullname == EXTENSION:
+            if not self._native:
+                return None
+        elif not fullname.startswith(_PREFIXES) and not fullname.endswith(LIBRARY):
             return None
         file = self._folder.joinpath(*fullname.split(".")).with_suffix(_SUFFIX)
         return spec_from_file_location(fullname, file) if file.exists() else None
@@ -64,7 +73,7 @@ class CompiledFinder:
 def sources(package: Path = PACKAGE) -> list[Path]:
     """The files that the compiled build is made from, in a fixed order, below the package."""
     found = [path.relative_to(package) for room in ROOMS for path in (package / room).rglob("*.py")]
-    return [*sorted(found), *map(Path, BESIDE), RECIPE]
+    return [*sorted(found), *map(Path, BESIDE), RECIPE, NATIVE]
 
 
 def digest(package: Path = PACKAGE) -> str:
@@ -85,17 +94,17 @@ def shelf() -> Path:
 def choose() -> Build:
     """Choose a build; if it is the compiled one, its modules are found from now on."""
     wanted = os.environ.get(VARIABLE, "")
-    if wanted not in ("", COMPILED, INTERPRETED):
-        raise ImportError(f"{VARIABLE}={wanted}: expected {COMPILED}, {INTERPRETED} or nothing")
+    if wanted not in ("", COMPILED, MYPYC, INTERPRETED):
+        raise ImportError(f"{VARIABLE}={wanted}: expected {COMPILED}, {MYPYC}, {INTERPRETED} or nothing")
     if wanted == INTERPRETED:
         return Build(INTERPRETED, f"as {VARIABLE} says")
     if not shelf().exists():
         reason = "because none has been compiled: penstock compile"
     elif (folder := shelf() / digest()).exists():
-        sys.meta_path.insert(0, CompiledFinder(folder))
-        return Build(COMPILED)
+        sys.meta_path.insert(0, CompiledFinder(folder, wanted != MYPYC))
+        return Build(MYPYC, f"as {VARIABLE} says") if wanted == MYPYC else Build(COMPILED)
     else:
         reason = "because the sources have changed since: penstock compile"
-    if wanted == COMPILED:
-        raise ImportError(f"{VARIABLE}={COMPILED}, but there is no such build, {reason}")
+    if wanted in (COMPILED, MYPYC):
+        raise ImportError(f"{VARIABLE}={wanted}, but there is no such build, {reason}")
     return Build(INTERPRETED, reason)

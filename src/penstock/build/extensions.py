@@ -8,21 +8,24 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from setuptools import setup  # before mypyc, which looks whether it is there
+from setuptools import Extension, setup  # before mypyc, which looks whether it is there
 
 from mypyc.build import mypycify  # isort: skip
 
 # What stays as it is, and why.
 _RECORDS = "records and protocols: compiling would not make them faster, and mypyc gets some of them wrong"
 _CONSTANTS = "a catalogue of constants"
+_CHOICE = "chooses between functions in Python and in C"
 _DEEP = "recurses into documents: where interpreted code raises RecursionError, compiled code crashes the process"
 LEFT_OUT = {
     "penstock/kernel/headers.py": _RECORDS,
     "penstock/kernel/ports.py": _RECORDS,
+    "penstock/kernel/quick.py": _CHOICE,
     "penstock/wire/ari/packets.py": "an enumeration whose members are made by a method, which mypyc does not support",
     "penstock/wire/ari/requests.py": _RECORDS,
     "penstock/wire/ditto": _DEEP,
     "penstock/wire/fabric": _RECORDS,
+    "penstock/wire/quick.py": _CHOICE,
     "penstock/wire/tlcp/errors.py": _CONSTANTS,
     "penstock/wire/tlcp/jsondiff.py": _DEEP,
     "penstock/wire/tlex/datagrams.py": _RECORDS,
@@ -35,6 +38,9 @@ GROUPS = ("kernel", "wire")
 
 # What goes into the library of a group because it calls it: the rules for every event between a hub and its edges.
 BESIDE = {"kernel": ("penstock/cluster/derived.py", "penstock/cluster/owner.py", "penstock/cluster/reader.py")}
+
+# What is written in C from the start.
+NATIVE = ("penstock_native", "penstock/build/native.c")
 
 # The types have been checked by `make lint`; here they only have to be known.
 TYPES = ("--config-file=", "--follow-imports=silent", "--ignore-missing-imports", "--explicit-package-bases")
@@ -54,6 +60,8 @@ def main(target: str, jobs: str) -> None:
     extensions = mypycify(
         [*TYPES, *files], only_compile_paths=files, opt_level="2", debug_level="0", separate=groups, target_dir="c"
     )
+    name, source = NATIVE
+    extensions.append(Extension(name, [source], extra_compile_args=["-O2", "-g0"]))
     for extension in extensions:
         # A warning of a compiler that is newer than mypyc must not stop the build.
         extension.extra_compile_args.append("-Wno-error")

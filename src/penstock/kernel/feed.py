@@ -1,8 +1,9 @@
 """A feed: the items of one data adapter. It subscribes an item there for its first client and unsubscribes it after
 the last.
 
-There are two entrances. `update` and `updates` trust nothing: they check and copy every event. `publish_checked` and
-`publish_checked_by_name` take a `CheckedEvent`, from ready-made adapters that have checked it where it came in.
+There are two entrances. `update`, `updates` and `rows` trust nothing: they check and copy every event.
+`publish_checked` and `publish_checked_by_name` take a `CheckedEvent`, from ready-made adapters that have checked it
+where it came in.
 
 Events of items that nobody is subscribed to, and invalid ones, are counted, dropped and reported to the adapter's
 owner. What is valid in each mode is in `books`. Valid events go to the recorder, if there is one.
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock.kernel.books import BadEvent, CommandBook
 from penstock.kernel.item import Item, Mode
-from penstock.kernel.ports import CheckedEvent, ItemGrant, Value
+from penstock.kernel.ports import CheckedEvent, ItemGrant, State, Value
+from penstock.kernel.quick import checked_row, clean_event
+from penstock.kernel.rows import RowLayout, is_unicode
 
 if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
@@ -35,6 +38,9 @@ KEPT_HISTORY = 100
 
 # How many characters of a name or a value a report quotes.
 MAX_ECHO = 60
+
+# Layouts of rows that are kept. An adapter has a few; one that has more only makes its items find their places again.
+MAX_LAYOUTS = 100
 
 
 class Feed:
@@ -57,6 +63,7 @@ class Feed:
         self._unwanted_items: set[str] = set()
         # When items were unsubscribed, the oldest first.
         self._released: dict[str, float] = {}
+        self._layouts: dict[tuple[str, ...], RowLayout] = {}
 
     def item(self, granted: ItemGrant) -> Item:
         """The live item, or a new one that nobody is subscribed to yet."""
@@ -194,6 +201,59 @@ class Feed:
             if recorder is not None:
                 recorder.record(item, "update", checked)
 
+    def rows(self, fields: tuple[str, ...], rows: Iterable[Sequence[Value]]) -> None:
+        """Many events of any items that carry the same fields, in order: each row is an item and the values."""
+        layout = self._layouts.get(fields) or self._new_layout(fields)
+        width = layout.width
+        items, recorder = self.items, self.recorder
+        for given in rows:
+            row: State | None = checked_row(given, width)
+            if row is None:
+                row = self._convert(given, layout)
+                if row is None:
+                    continue
+            item = row[0]
+            assert item is not None
+            live = items.get(item)
+            if live is None or recorder is not None:
+                self.updates([(item, layout.event(row))])
+                continue
+            self._count(1)
+            try:
+                live.update_row(layout, row)
+            except BadEvent as bad:
+                self._drop(item, bad)
+
+    def _new_layout(self, fields: tuple[Any, ...]) -> RowLayout:
+        """Raises ValueError: without names nothing can be made of the rows."""
+        for number, name in enumerate(fields):
+            if not isinstance(name, str) or not is_unicode(name):
+                raise ValueError(f"field name {_echo(repr(name))} is not text that UTF-8 can carry")
+            if name in fields[:number]:
+                raise ValueError(f"field {_echo(name)!r} is named twice")
+        if len(self._layouts) >= MAX_LAYOUTS:
+            self._layouts.clear()
+        layout = self._layouts[fields] = RowLayout(fields)
+        return layout
+
+    def _convert(self, given: Any, layout: RowLayout) -> State | None:
+        """A row that is not plain, with what is in it written out; None if it is dropped."""
+        item = ""
+        try:
+            if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+                raise BadEvent(f"a row that is a {type(given).__name__}, not an item and its values")
+            if not isinstance(given[0], str):
+                raise BadEvent(f"a row whose item is a {type(given[0]).__name__}, not text")
+            item = str(given[0])
+            if len(given) != layout.width + 1:
+                raise BadEvent(f"a row of {len(given) - 1} values; expected {layout.width}, one for each field")
+            event = check_event(dict(zip(layout.fields, given[1:], strict=True)))
+        except BadEvent as bad:
+            self._count(1)
+            self._drop(item, bad)
+            return None
+        return (item, *event.values())
+
     def _record_only(self, item: str, event: Mapping[str, Value], snapshot: bool) -> None:
         assert self.recorder is not None
         try:
@@ -316,6 +376,9 @@ def check_event(event: Mapping[str, Value]) -> CheckedEvent:
 
     Numbers are converted to text; anything else is refused, and so is text that UTF-8 cannot encode.
     """
+    clean: CheckedEvent | None = clean_event(event)
+    if clean is not None:
+        return clean
     if type(event) is not dict and not isinstance(event, Mapping):
         raise BadEvent(f"an event that is a {type(event).__name__}, not fields and their values")
     # Any: adapters do not always respect the types.
@@ -323,24 +386,15 @@ def check_event(event: Mapping[str, Value]) -> CheckedEvent:
     for name, value in checked.items():
         if not isinstance(name, str):
             raise BadEvent(f"field name {_echo(repr(name))} is not text")
-        # Most text is ASCII, which is quick to see; inlined, because this is done with every value.
-        if not name.isascii() and not _is_unicode(name):
+        if not is_unicode(name):
             raise BadEvent(f"field name {_echo(name)!r} holds half a surrogate pair, which UTF-8 cannot carry")
         if value is None:
             continue
         if type(value) is not str:
             value = checked[name] = _written_out(name, value)
-        if not value.isascii() and not _is_unicode(value):
+        if not is_unicode(value):
             raise BadEvent(f"the value of field {_echo(name)!r} holds half a surrogate pair, which UTF-8 cannot carry")
     return cast(CheckedEvent, checked)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _written_out(name: str, value: object) -> str:

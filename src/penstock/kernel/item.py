@@ -16,7 +16,8 @@ from penstock.kernel.custom import CustomizedItem
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.follower import Follower
 from penstock.kernel.lane import Lane, QueueLane
-from penstock.kernel.ports import CheckedEvent, Codec, Customizer, Event, ItemGrant, Selector
+from penstock.kernel.ports import CheckedEvent, Codec, Customizer, Event, ItemGrant, Selector, State
+from penstock.kernel.rows import RowLayout
 from penstock.kernel.timers import Timed
 from penstock.kernel.view import CommandView, EventView, MergeView, View
 
@@ -285,6 +286,25 @@ class Item(Timed):
             self._prefilter(event)
         else:
             self._publish(event, snapshot)
+
+    def update_row(self, layout: RowLayout, row: State) -> None:
+        """The same for a checked row that is not part of a snapshot."""
+        merge = self._merge
+        if (
+            self.mode is not Mode.MERGE
+            or self._gap
+            or self.pinned
+            or self._raw_views
+            or self._raw_followers
+            or not merge.takes_rows()
+        ):
+            self.update(layout.event(row), False)
+            return
+        self.events += 1
+        if self._in_snapshot:
+            self.end_of_snapshot()
+        self._kernel.tally.events_passed += 1
+        merge.publish_row(layout, row)
 
     def _publish(self, event: Event, snapshot: bool) -> None:
         self._kernel.tally.events_passed += 1

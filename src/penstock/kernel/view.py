@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from penstock.kernel.lane import Lane
 from penstock.kernel.ports import Codec, Selector, State, Value
+from penstock.kernel.quick import pick
 
 # A state that no client has.
 NOTHING: State = ("nothing",)
@@ -144,10 +145,9 @@ class MergeView(View):
 
     def state(self, values: list[Value]) -> State:
         """The item's values through this view; the same tuple as long as they are equal."""
-        current = tuple([values[position] for position in self._positions])
-        if self._state is None or current != self._state:
-            self._state = current
-        return self._state
+        state: State = pick(values, self._positions, self._state)
+        self._state = state
+        return state
 
     def publish(self, values: list[Value], snapshot: bool) -> None:
         before = self._state

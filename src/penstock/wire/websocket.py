@@ -14,23 +14,21 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from penstock.wire.deflate import COMPRESSED_BYTES, Deflate, NotCompressed, TooLong, offer
+from penstock.wire.frames import FINAL, SHORT_LIMIT, TEXT, frame_header
 from penstock.wire.http1 import HttpError, HttpRequest
+from penstock.wire.quick import text_frame
 
 _CONTINUATION = 0x0
-_TEXT = 0x1
 _BINARY = 0x2
 _CONTROL = 0x8
 _CLOSE = 0x8
 _PING = 0x9
 _PONG = 0xA
-_OPCODES = (_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG)
-_FINAL = 0x80
+_OPCODES = (_CONTINUATION, TEXT, _BINARY, _CLOSE, _PING, _PONG)
 _MASKED = 0x80
 # The reserved bit that marks a compressed message.
 _RESERVED = 0x70
 _COMPRESSED = 0x40
-_SHORT_LIMIT = 126
-_MEDIUM_LIMIT = 65_536
 
 # The most bytes of a control frame's payload.
 MAX_CONTROL = 125
@@ -77,16 +75,6 @@ def subprotocols(request: HttpRequest) -> list[str]:
     return [name.strip() for name in request.headers.get("sec-websocket-protocol", "").split(",") if name.strip()]
 
 
-def frame_header(size: int, first: bool, final: bool) -> bytes:
-    """The header of an unmasked text (or continuation) frame."""
-    opcode = (_TEXT if first else 0) | (_FINAL if final else 0)
-    if size < _SHORT_LIMIT:
-        return bytes((opcode, size))
-    if size < _MEDIUM_LIMIT:
-        return bytes((opcode, 126)) + size.to_bytes(2, "big")
-    return bytes((opcode, 127)) + size.to_bytes(8, "big")
-
-
 def message_frame(message: bytes, deflate: Deflate | None) -> bytes:
     """The one frame of a whole text message, compressed if that was negotiated and is worthwhile."""
     if deflate is not None and len(message) >= COMPRESSED_BYTES:
@@ -97,7 +85,8 @@ def message_frame(message: bytes, deflate: Deflate | None) -> bytes:
 def text_frames(payload: bytes, max_frame: int) -> bytes:
     """The frames of whole lines; see `text_messages`."""
     if len(payload) <= max_frame:
-        return frame_header(len(payload), True, True) + payload
+        frame: bytes = text_frame(payload)
+        return frame
     return b"".join(text_messages(payload.splitlines(keepends=True), max_frame))
 
 
@@ -196,10 +185,10 @@ class FrameReader:
             return start
         first, second = data[start], data[start + 1]
         opcode = first & 0x0F
-        final = first & _FINAL != 0
+        final = first & FINAL != 0
         size = second & 0x7F
         reserved = first & _RESERVED
-        marked = reserved == _COMPRESSED and self.deflate is not None and opcode in (_TEXT, _BINARY)
+        marked = reserved == _COMPRESSED and self.deflate is not None and opcode in (TEXT, _BINARY)
         if (reserved and not marked) or opcode not in _OPCODES:
             return self._fail(PROTOCOL_ERROR, "A reserved bit or opcode", start)
         if not second & _MASKED:
@@ -207,8 +196,8 @@ class FrameReader:
         if opcode & _CONTROL and (size > MAX_CONTROL or not final):
             return self._fail(PROTOCOL_ERROR, "A control frame that is too long or fragmented", start)
         body = start + 2
-        if size >= _SHORT_LIMIT:
-            length = 2 if size == _SHORT_LIMIT else 8
+        if size >= SHORT_LIMIT:
+            length = 2 if size == SHORT_LIMIT else 8
             if len(data) < body + length:
                 return start
             size = int.from_bytes(data[body : body + length], "big")
@@ -266,7 +255,7 @@ class FrameReader:
 
     def _take_control(self, opcode: int, payload: bytes) -> None:
         if opcode == _PING:
-            self._answer += bytes((_FINAL | _PONG, len(payload))) + payload
+            self._answer += bytes((FINAL | _PONG, len(payload))) + payload
         elif opcode == _CLOSE:
             self._take_close(payload)
 
@@ -303,12 +292,12 @@ class FrameReader:
             # The reason is cut between two characters.
             text = reason.encode()[:MAX_REASON].decode("utf-8", "ignore").encode()
             payload = code.to_bytes(2, "big") + text if code else b""
-            self._answer += bytes((_FINAL | _CLOSE, len(payload))) + payload
+            self._answer += bytes((FINAL | _CLOSE, len(payload))) + payload
 
     def ping(self) -> None:
         """Send a ping, which the peer must answer."""
         if self.is_open:
-            self._answer += bytes((_FINAL | _PING, 0))
+            self._answer += bytes((FINAL | _PING, 0))
 
     def to_send(self) -> bytes:
         """Control frames to write."""

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from mypy_extensions import mypyc_attr
 
 from penstock.wire.numbers import decimal
+from penstock.wire.quick import value_list
 from penstock.wire.tlcp.differences import FORMATS, DifferenceEncoder
 from penstock.wire.tlcp.lines import NOOP, PROBE, end, line
-from penstock.wire.tlcp.values import encode_values
 from penstock.wire.tlcp.version import Version
 
 
@@ -40,9 +40,9 @@ class TlcpCodec:
     ) -> tuple[bytes, int]:
         """The part of an update, including the line end, that subscriptions in the same state share."""
         if previous is None or not differences:
-            text, patched = encode_values(values, previous), 0
-        else:
-            text, patched = self._differences.encode(values, previous, differences, patched)
+            body: bytes = value_list(values, previous)
+            return body, 0
+        text, patched = self._differences.encode(values, previous, differences, patched)
         return (text + "\r\n").encode("utf-8", "replace"), patched
 
     def subscribed(self, subscription: int, items: int, fields: int) -> bytes:

@@ -1,6 +1,7 @@
 """The pipe-separated value list of a real-time update: encoding against the previous list, and decoding.
 
-Escaping, `#`, `$` and `^N` runs live here; when a value is sent as a difference is decided in `differences`.
+Escaping, `#`, `$` and `^N` runs live here, and the same in C in `build/native.c`; when a value is sent as a difference
+is decided in `differences`.
 Specification: chapter 3, "Real-Time Update".
 """
 
@@ -61,6 +62,11 @@ def encode_values(values: tuple[str | None, ...], previous: tuple[str | None, ..
         value = values[position]
         tokens.append(None if value == previous[position] else encode_value(value))
     return join_tokens(tokens)
+
+
+def value_list(values: tuple[str | None, ...], previous: tuple[str | None, ...] | None) -> bytes:
+    """The same as a line, without its prefix."""
+    return (encode_values(values, previous) + "\r\n").encode("utf-8", "replace")
 
 
 def join_tokens(tokens: list[str | None]) -> str:

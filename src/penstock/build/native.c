@@ -1,0 +1,391 @@
+/* The loops that remain hot when kernel and wire are compiled: checking what adapters publish, merging rows, and encoding
+ * values and frames. Everything is a function of its arguments: no state, no I/O.
+ *
+ * Each function has a twin in Python that does the same, and is the reference: `kernel/rows.py`, `kernel/feed.py`,
+ * `wire/tlcp/values.py`, `wire/websocket.py`. `tests/build/test_native.py` compares them. A function that cannot do its
+ * work in a simple way returns None, and the twin does it.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <string.h>
+
+/* Bytes that are gathered on the stack before a bytes object is made of them. */
+#define ROOM 1024
+
+/* Longer text is searched with `memchr` for the characters to escape, which is faster than one by one. */
+#define LONG_TEXT 48
+
+/* -- text ---------------------------------------------------------------------------------------------------------- */
+
+/* Whether UTF-8 can carry the text: it holds no half of a surrogate pair. */
+static int
+is_unicode(PyObject *text)
+{
+    Py_ssize_t length = PyUnicode_GET_LENGTH(text);
+    if (PyUnicode_IS_ASCII(text) || PyUnicode_KIND(text) == PyUnicode_1BYTE_KIND)
+        return 1;
+    if (PyUnicode_KIND(text) == PyUnicode_2BYTE_KIND) {
+        const Py_UCS2 *at = PyUnicode_2BYTE_DATA(text);
+        for (Py_ssize_t i = 0; i < length; i++)
+            if ((at[i] & 0xF800) == 0xD800)
+                return 0;
+        return 1;
+    }
+    const Py_UCS4 *at = PyUnicode_4BYTE_DATA(text);
+    for (Py_ssize_t i = 0; i < length; i++)
+        if ((at[i] & 0xFFFFF800) == 0xD800)
+            return 0;
+    return 1;
+}
+
+/* Whether it is a value that needs no conversion: null, or text that UTF-8 can carry. */
+static inline int
+is_value(PyObject *value)
+{
+    return value == Py_None || (PyUnicode_CheckExact(value) && PyUnicode_READY(value) == 0 && is_unicode(value));
+}
+
+static inline int
+same(PyObject *one, PyObject *other)
+{
+    if (one == other)
+        return 1;
+    if (one == Py_None || other == Py_None)
+        return 0;
+    Py_ssize_t length = PyUnicode_GET_LENGTH(one);
+    return length == PyUnicode_GET_LENGTH(other) && PyUnicode_KIND(one) == PyUnicode_KIND(other)
+        && memcmp(PyUnicode_DATA(one), PyUnicode_DATA(other), length * PyUnicode_KIND(one)) == 0;
+}
+
+/* -- what adapters publish ------------------------------------------------------------------------------------------- */
+
+PyDoc_STRVAR(checked_row_doc, "checked_row(row, width): the row as a tuple, if it is an item and `width` plain values; else None.");
+
+static PyObject *
+checked_row(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "checked_row takes 2 arguments, not %zd", count);
+    PyObject *row = args[0];
+    Py_ssize_t width = PyLong_AsSsize_t(args[1]);
+    if (width == -1 && PyErr_Occurred())
+        return NULL;
+    int is_tuple = PyTuple_CheckExact(row);
+    if (!is_tuple && !PyList_CheckExact(row))
+        Py_RETURN_NONE;
+    Py_ssize_t length = is_tuple ? PyTuple_GET_SIZE(row) : PyList_GET_SIZE(row);
+    PyObject **values = is_tuple ? ((PyTupleObject *)row)->ob_item : ((PyListObject *)row)->ob_item;
+    if (length != width + 1 || !PyUnicode_CheckExact(values[0]))
+        Py_RETURN_NONE;
+    for (Py_ssize_t i = 1; i < length; i++)
+        if (!is_value(values[i]))
+            Py_RETURN_NONE;
+    if (is_tuple)
+        return Py_NewRef(row);
+    PyObject *made = PyTuple_New(length);
+    if (made == NULL)
+        return NULL;
+    for (Py_ssize_t i = 0; i < length; i++)
+        PyTuple_SET_ITEM(made, i, Py_NewRef(values[i]));
+    return made;
+}
+
+PyDoc_STRVAR(clean_event_doc, "clean_event(event): a copy, if it is a dict of names and plain values; else None.");
+
+static PyObject *
+clean_event(PyObject *module, PyObject *event)
+{
+    if (!PyDict_CheckExact(event))
+        Py_RETURN_NONE;
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(event, &at, &name, &value))
+        if (!PyUnicode_CheckExact(name) || PyUnicode_READY(name) || !is_unicode(name) || !is_value(value))
+            Py_RETURN_NONE;
+    return PyDict_Copy(event);
+}
+
+PyDoc_STRVAR(merge_row_doc, "merge_row(values, places, row): put the values of a checked row into their places of a list.");
+
+static PyObject *
+merge_row(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 3 || !PyList_CheckExact(args[0]) || !PyList_CheckExact(args[1]) || !PyTuple_CheckExact(args[2]))
+        return PyErr_Format(PyExc_TypeError, "merge_row takes a list, a list and a tuple");
+    PyObject *values = args[0], *places = args[1], *row = args[2];
+    Py_ssize_t width = PyList_GET_SIZE(places);
+    if (PyTuple_GET_SIZE(row) != width + 1)
+        return PyErr_Format(PyExc_ValueError, "a row of %zd values for %zd places", PyTuple_GET_SIZE(row) - 1, width);
+    for (Py_ssize_t i = 0; i < width; i++) {
+        Py_ssize_t place = PyLong_AsSsize_t(PyList_GET_ITEM(places, i));
+        if (place < 0 || place >= PyList_GET_SIZE(values)) {
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_IndexError, "place %zd of %zd", place, PyList_GET_SIZE(values));
+            return NULL;
+        }
+        PyObject *old = PyList_GET_ITEM(values, place);
+        PyList_SET_ITEM(values, place, Py_NewRef(PyTuple_GET_ITEM(row, i + 1)));
+        Py_DECREF(old);
+    }
+    Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(pick_doc, "pick(values, positions, before): the values at the positions; `before` itself if they are equal to it.");
+
+static PyObject *
+pick(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 3 || !PyList_CheckExact(args[0]) || !PyList_CheckExact(args[1])
+        || (args[2] != Py_None && !PyTuple_CheckExact(args[2])))
+        return PyErr_Format(PyExc_TypeError, "pick takes a list, a list, and a tuple or None");
+    PyObject *values = args[0], *positions = args[1], *before = args[2];
+    Py_ssize_t width = PyList_GET_SIZE(positions);
+    int is_same = before != Py_None && PyTuple_GET_SIZE(before) == width;
+    PyObject *made = NULL;
+    for (Py_ssize_t i = 0; i < width; i++) {
+        Py_ssize_t position = PyLong_AsSsize_t(PyList_GET_ITEM(positions, i));
+        if (position < 0 || position >= PyList_GET_SIZE(values)) {
+            if (!PyErr_Occurred())
+                PyErr_Format(PyExc_IndexError, "position %zd of %zd", position, PyList_GET_SIZE(values));
+            Py_XDECREF(made);
+            return NULL;
+        }
+        PyObject *value = PyList_GET_ITEM(values, position);
+        if (is_same && same(value, PyTuple_GET_ITEM(before, i)))
+            continue;
+        if (made == NULL) {
+            /* The first that differs: those before it are as they were. */
+            made = PyTuple_New(width);
+            if (made == NULL)
+                return NULL;
+            for (Py_ssize_t j = 0; j < i; j++)
+                PyTuple_SET_ITEM(made, j, Py_NewRef(PyTuple_GET_ITEM(before, j)));
+            is_same = 0;
+        }
+        PyTuple_SET_ITEM(made, i, Py_NewRef(value));
+    }
+    if (made != NULL)
+        return made;
+    return is_same ? Py_NewRef(before) : PyTuple_New(width);
+}
+
+/* -- encoding -------------------------------------------------------------------------------------------------------- */
+
+/* What would end a value or a line. */
+static inline int
+is_special(Py_UCS4 c)
+{
+    return c == '%' || c == '|' || c == '\r' || c == '\n';
+}
+
+static inline char *
+put_escape(char *to, unsigned char c)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    *to++ = '%';
+    *to++ = digits[c >> 4];
+    *to++ = digits[c & 15];
+    return to;
+}
+
+static char *
+put_utf8(char *to, Py_UCS4 c)
+{
+    if (c < 0x80) {
+        *to++ = (char)c;
+    } else if (c < 0x800) {
+        *to++ = (char)(0xC0 | (c >> 6));
+        *to++ = (char)(0x80 | (c & 0x3F));
+    } else if ((c & 0xFFFFF800) == 0xD800) {
+        *to++ = '?';
+    } else if (c < 0x10000) {
+        *to++ = (char)(0xE0 | (c >> 12));
+        *to++ = (char)(0x80 | ((c >> 6) & 0x3F));
+        *to++ = (char)(0x80 | (c & 0x3F));
+    } else {
+        *to++ = (char)(0xF0 | (c >> 18));
+        *to++ = (char)(0x80 | ((c >> 12) & 0x3F));
+        *to++ = (char)(0x80 | ((c >> 6) & 0x3F));
+        *to++ = (char)(0x80 | (c & 0x3F));
+    }
+    return to;
+}
+
+/* The most bytes that a value can take. */
+static inline Py_ssize_t
+most_bytes(PyObject *value)
+{
+    if (value == Py_None)
+        return 1;
+    return PyUnicode_GET_LENGTH(value) * (PyUnicode_KIND(value) == PyUnicode_4BYTE_KIND ? 4 : 3) + 1;
+}
+
+static int
+has_specials(const char *at, Py_ssize_t length)
+{
+    return memchr(at, '%', length) || memchr(at, '|', length) || memchr(at, '\r', length) || memchr(at, '\n', length);
+}
+
+/* One field value as it is written between two pipes. */
+static char *
+put_value(char *to, PyObject *value)
+{
+    if (value == Py_None) {
+        *to++ = '#';
+        return to;
+    }
+    Py_ssize_t length = PyUnicode_GET_LENGTH(value);
+    if (length == 0) {
+        *to++ = '$';
+        return to;
+    }
+    int kind = PyUnicode_KIND(value);
+    const void *data = PyUnicode_DATA(value);
+    Py_ssize_t i = 0;
+    Py_UCS4 first = PyUnicode_READ(kind, data, 0);
+    if (first == '#' || first == '$' || first == '^') {
+        to = put_escape(to, (unsigned char)first);
+        i = 1;
+    }
+    if (PyUnicode_IS_ASCII(value)) {
+        const char *at = data;
+        if (length > LONG_TEXT && !has_specials(at + i, length - i)) {
+            memcpy(to, at + i, length - i);
+            return to + (length - i);
+        }
+        for (; i < length; i++) {
+            if (is_special((unsigned char)at[i]))
+                to = put_escape(to, (unsigned char)at[i]);
+            else
+                *to++ = at[i];
+        }
+        return to;
+    }
+    for (; i < length; i++) {
+        Py_UCS4 c = PyUnicode_READ(kind, data, i);
+        to = is_special(c) ? put_escape(to, (unsigned char)c) : put_utf8(to, c);
+    }
+    return to;
+}
+
+/* Unchanged fields: empty values, or "^n" where that is shorter. `after`: whether a value is before them. */
+static char *
+put_run(char *to, Py_ssize_t length, int after)
+{
+    if (length >= 4)
+        return to + sprintf(to, after ? "|^%zd" : "^%zd", length);
+    for (Py_ssize_t i = 0; i < length; i++)
+        if (i || after)
+            *to++ = '|';
+    return to;
+}
+
+PyDoc_STRVAR(value_list_doc, "value_list(values, previous): the line of an update, without its prefix, that turns previous into values.");
+
+static PyObject *
+value_list(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 2 || !PyTuple_CheckExact(args[0]) || (args[1] != Py_None && !PyTuple_CheckExact(args[1])))
+        return PyErr_Format(PyExc_TypeError, "value_list takes a tuple, and a tuple or None");
+    PyObject *values = args[0], *previous = args[1] == Py_None ? NULL : args[1];
+    Py_ssize_t width = PyTuple_GET_SIZE(values);
+    if (previous != NULL && PyTuple_GET_SIZE(previous) != width)
+        return PyErr_Format(PyExc_ValueError, "%zd values after %zd", width, PyTuple_GET_SIZE(previous));
+    /* A pipe or a part of a run for each, and the end of the line. */
+    Py_ssize_t most = width + 32;
+    for (Py_ssize_t i = 0; i < width; i++) {
+        PyObject *value = PyTuple_GET_ITEM(values, i);
+        PyObject *before = previous == NULL ? Py_None : PyTuple_GET_ITEM(previous, i);
+        if ((value != Py_None && (!PyUnicode_Check(value) || PyUnicode_READY(value)))
+            || (before != Py_None && (!PyUnicode_Check(before) || PyUnicode_READY(before)))) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "a value that is not text");
+            return NULL;
+        }
+        if (value != before)
+            most += most_bytes(value);
+        else
+            most += previous == NULL;
+    }
+    char room[ROOM];
+    PyObject *made = NULL;
+    char *begin = room;
+    if (most > ROOM) {
+        made = PyBytes_FromStringAndSize(NULL, most);
+        if (made == NULL)
+            return NULL;
+        begin = PyBytes_AS_STRING(made);
+    }
+    char *to = begin;
+    Py_ssize_t unchanged = 0;
+    int after = 0;
+    for (Py_ssize_t i = 0; i < width; i++) {
+        PyObject *value = PyTuple_GET_ITEM(values, i);
+        if (previous != NULL && same(value, PyTuple_GET_ITEM(previous, i))) {
+            unchanged++;
+            continue;
+        }
+        if (unchanged) {
+            to = put_run(to, unchanged, after);
+            unchanged = 0;
+            after = 1;
+        }
+        if (after)
+            *to++ = '|';
+        to = put_value(to, value);
+        after = 1;
+    }
+    if (unchanged)
+        to = put_run(to, unchanged, after);
+    *to++ = '\r';
+    *to++ = '\n';
+    if (made == NULL)
+        return PyBytes_FromStringAndSize(begin, to - begin);
+    if (_PyBytes_Resize(&made, to - begin) < 0)
+        return NULL;
+    return made;
+}
+
+PyDoc_STRVAR(text_frame_doc, "text_frame(payload): a whole text message as one unmasked WebSocket frame.");
+
+static PyObject *
+text_frame(PyObject *module, PyObject *payload)
+{
+    if (!PyBytes_CheckExact(payload))
+        return PyErr_Format(PyExc_TypeError, "text_frame takes bytes");
+    Py_ssize_t size = PyBytes_GET_SIZE(payload);
+    int head = size < 126 ? 2 : size < 65536 ? 4 : 10;
+    PyObject *made = PyBytes_FromStringAndSize(NULL, head + size);
+    if (made == NULL)
+        return NULL;
+    unsigned char *to = (unsigned char *)PyBytes_AS_STRING(made);
+    *to++ = 0x81;
+    *to++ = (unsigned char)(head == 2 ? size : head == 4 ? 126 : 127);
+    for (int shift = (head - 3) * 8; head > 2 && shift >= 0; shift -= 8)
+        *to++ = (unsigned char)((unsigned long long)size >> shift);
+    memcpy(to, PyBytes_AS_STRING(payload), size);
+    return made;
+}
+
+/* -- the module ------------------------------------------------------------------------------------------------------ */
+
+static PyMethodDef methods[] = {
+    {"checked_row", (PyCFunction)(void (*)(void))checked_row, METH_FASTCALL, checked_row_doc},
+    {"clean_event", clean_event, METH_O, clean_event_doc},
+    {"merge_row", (PyCFunction)(void (*)(void))merge_row, METH_FASTCALL, merge_row_doc},
+    {"pick", (PyCFunction)(void (*)(void))pick, METH_FASTCALL, pick_doc},
+    {"value_list", (PyCFunction)(void (*)(void))value_list, METH_FASTCALL, value_list_doc},
+    {"text_frame", text_frame, METH_O, text_frame_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "penstock_native", "See native.c: loops of kernel and wire.", 0, methods, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC
+PyInit_penstock_native(void)
+{
+    return PyModuleDef_Init(&definition);
+}
