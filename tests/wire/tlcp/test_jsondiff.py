@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from penstock.wire.tlcp import jsondiff
 from penstock.wire.tlcp.errors import ControlCode, RequestError
-from penstock.wire.tlcp.jsondiff import MAX_LENGTH, decode_patch, encode_patch
+from penstock.wire.tlcp.jsondiff import MAX_KEPT, MAX_KEPT_LENGTH, MAX_LENGTH, decode_patch, encode_patch
 
 # Names that a path has to escape are frequent.
 NAME = st.sampled_from(["a", "b", "c", "", "/", "~", "~1", "0", "-", "é𝄞", "a/b~c"])
@@ -225,3 +226,39 @@ def test_no_pair_of_long_documents_takes_long(base: Any, document: Any) -> None:
     encode_patch(*texts)
     # Many times what it takes, because a large process may collect its garbage meanwhile: with time squared, minutes.
     assert time.process_time() - start < 10
+
+
+@given(DOCUMENT, DOCUMENT, DOCUMENT)
+def test_documents_that_are_kept_from_the_last_comparison_are_as_they_were(first: Any, second: Any, third: Any) -> None:
+    """The new document of one comparison is the old one of several others, each with its own patch."""
+    texts = [json.dumps([document, {"same": list(range(30))}]) for document in (first, second, third)]
+    for base, text in ((0, 1), (1, 2), (1, 2), (1, 0), (2, 1), (0, 1)):
+        patch = encode_patch(texts[base], texts[text])
+        assert patch is not None
+        assert canonical(json.loads(decode_patch(texts[base], patch))) == canonical(json.loads(texts[text]))
+
+
+def test_no_more_documents_are_kept_than_may_be() -> None:
+    for number in range(MAX_KEPT * 2):
+        assert encode_patch(json.dumps([number]), json.dumps([number + 1])) is not None
+    assert len(jsondiff._kept) <= MAX_KEPT
+    assert encode_patch("[1]", json.dumps(["x" * MAX_KEPT_LENGTH])) is not None
+    assert max(map(len, jsondiff._kept)) <= MAX_KEPT_LENGTH
+
+
+def test_a_change_far_inside_is_found_by_either_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a change at the innermost of many levels the quick one would look at everything again at every level."""
+
+    def nested(value: int) -> Any:
+        document: Any = value
+        for level in range(150):
+            document = {"padding": "x" * 20, "inner": [level, document]}
+        return document
+
+    texts = [json.dumps(nested(1)), json.dumps(nested(2))]
+    expected = [{"op": "replace", "path": "/inner/1" * 150, "value": 2}]
+    for looks in (jsondiff.QUICK_LOOKS, 10**6, 0):
+        monkeypatch.setattr(jsondiff, "QUICK_LOOKS", looks)
+        patch = encode_patch(*texts)
+        assert patch is not None
+        assert json.loads(patch) == expected

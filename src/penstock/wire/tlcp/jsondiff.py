@@ -7,11 +7,13 @@ the encoder to check its work, because a patch that a client cannot apply is wor
 from __future__ import annotations
 
 import json
+import marshal
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import jsonpatch
+import msgspec
 
 from penstock.wire.tlcp.edits import common_prefix, common_suffix, find_matches
 from penstock.wire.tlcp.errors import malformed
@@ -28,6 +30,7 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # All that the library raises for a patch that cannot be applied: its own errors, those of its pointers, and what Python
 # raises where the library does not check the shape of an operation.
 _UNFIT = (
+    msgspec.DecodeError,
     ValueError,
     LookupError,
     TypeError,
@@ -39,24 +42,44 @@ _UNFIT = (
 
 Operation = dict[str, Any]
 
+# Bytes that the quick comparison may look at, for each byte of the documents. With a change deep inside it looks at the
+# same parts again at every level; beyond this, numbering them is cheaper.
+QUICK_LOOKS = 8
+
+# Parsed documents that are kept, and the longest of them: the new one of this comparison is mostly the old one of the
+# next. A parsed document takes about ten times the memory of its text.
+MAX_KEPT = 64
+MAX_KEPT_LENGTH = 20_000
+_kept: dict[str, Any] = {}
+
 
 def encode_patch(base: str, text: str) -> str | None:
     """The patch from one JSON text to another; None when either is not JSON, or too long, or cannot be patched."""
     if len(base) > MAX_LENGTH or len(text) > MAX_LENGTH:
         return None
     try:
-        before, after = _parse(base), _parse(text)
+        # The old one is changed below, so it cannot be used a second time.
+        before = _kept.pop(base, None) or _parse(base)
+        after = _kept.get(text) or _parse(text)
         if before is None or after is None:
             # Published clients treat the document `null` as missing.
             return None
-        operations = _Comparison(before, after).operations()
-        # NaN is not JSON, and a number too large for Python has become infinite.
+        try:
+            operations = _QuickComparison(before, after, QUICK_LOOKS * (len(base) + len(text))).operations()
+        except _TooMuch:
+            operations = _Comparison(before, after).operations()
         patch = json.dumps(operations, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        rebuilt = jsonpatch.apply_patch(before, operations, in_place=True)
-        if _canonical(rebuilt) != _canonical(after):
-            return None
+        if operations:
+            # A copy of what is put in, because a later operation may change it, and it belongs to the new document.
+            rebuilt = jsonpatch.apply_patch(before, json.loads(patch), in_place=True)
+            if not _same(rebuilt, after) and _canonical(rebuilt) != _canonical(after):
+                return None
     except _UNFIT:
         return None
+    if len(text) <= MAX_KEPT_LENGTH:
+        if len(_kept) >= MAX_KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[text] = after
     return None if _SURROGATE.search(patch) else patch
 
 
@@ -68,6 +91,10 @@ def decode_patch(base: str, patch: str) -> str:
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     except _UNFIT as error:
         raise malformed(f"JSON Patch: {error}") from None
+
+
+class _TooMuch(Exception):
+    """The quick comparison would take too long."""
 
 
 class _Comparison:
@@ -83,11 +110,25 @@ class _Comparison:
         self._numbers: dict[object, int] = {}
         # By the identity of a value, which is stable while the documents exist: its number, and its length as text.
         self._known: dict[int, tuple[int, int]] = {}
-        self._number(before)
-        self._number(after)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._number(self._before)
+        self._number(self._after)
 
     def operations(self) -> list[Operation]:
         return self._compare(self._before, self._after, "")[0]
+
+    def _equal(self, before: Any, after: Any) -> bool:
+        return self._known[id(before)][0] == self._known[id(after)][0]
+
+    def _length(self, value: Any) -> int:
+        """About how long it is as text."""
+        return self._known[id(value)][1]
+
+    def _keys(self, elements: list[Any]) -> Sequence[object]:
+        """One for each, and the same for those that are the same."""
+        return [self._known[id(element)][0] for element in elements]
 
     def _number(self, value: Any) -> tuple[int, int]:
         key: object
@@ -109,10 +150,9 @@ class _Comparison:
 
     def _compare(self, before: Any, after: Any, path: str) -> tuple[list[Operation], int]:
         """The operations, and about how long they are."""
-        number, length = self._known[id(after)]
-        if self._known[id(before)][0] == number:
+        if self._equal(before, after):
             return [], 0
-        replaced = length + len(path) + OPERATION_LENGTH
+        replaced = self._length(after) + len(path) + OPERATION_LENGTH
         if type(before) is dict and type(after) is dict:
             operations, size = self._compare_objects(before, after, path)
         elif type(before) is list and type(after) is list:
@@ -161,8 +201,7 @@ class _Comparison:
 
     def _match(self, before: list[Any], after: list[Any]) -> list[tuple[int, int, int]]:
         """Runs of equal elements, up to an empty one at the end of both arrays."""
-        old: Sequence[int] = [self._known[id(element)][0] for element in before]
-        new: Sequence[int] = [self._known[id(element)][0] for element in after]
+        old, new = self._keys(before), self._keys(after)
         prefix = common_prefix(old, new)
         suffix = common_suffix(old, new, min(len(old), len(new)) - prefix)
         old, new = old[prefix : len(old) - suffix], new[prefix : len(new) - suffix]
@@ -175,24 +214,58 @@ class _Comparison:
 
     def _add(self, operations: list[Operation], path: str, value: Any) -> int:
         operations.append({"op": "add", "path": path, "value": value})
-        return OPERATION_LENGTH + len(path) + self._known[id(value)][1]
+        return OPERATION_LENGTH + len(path) + self._length(value)
 
     def _remove(self, operations: list[Operation], path: str) -> int:
         operations.append({"op": "remove", "path": path})
         return OPERATION_LENGTH + len(path)
 
 
+class _QuickComparison(_Comparison):
+    """The same without numbers, which take most of the time: what has not changed is found by Python's own comparison,
+    and told apart from what is only equal by its bytes.
+    """
+
+    def __init__(self, before: Any, after: Any, looks: int) -> None:
+        self._looks = looks
+        super().__init__(before, after)
+
+    def _prepare(self) -> None:
+        """Nothing has to be known in advance."""
+
+    def _bytes(self, value: Any) -> bytes:
+        found = marshal.dumps(value, _PLAIN)
+        self._looks -= len(found)
+        if self._looks < 0:
+            raise _TooMuch
+        return found
+
+    def _equal(self, before: Any, after: Any) -> bool:
+        # Two objects whose names have another order count as different; their members are then compared one by one.
+        return bool(before == after) and self._bytes(before) == self._bytes(after)
+
+    def _length(self, value: Any) -> int:
+        return len(self._bytes(value))
+
+    def _keys(self, elements: list[Any]) -> Sequence[object]:
+        return [self._bytes(element) for element in elements]
+
+
+# The version of the format in which equal values have equal bytes, wherever else they occur.
+_PLAIN = 2
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two documents are the same, with their names in the same order."""
+    return bool(one == other) and marshal.dumps(one, _PLAIN) == marshal.dumps(other, _PLAIN)
+
+
 def _join(path: str, name: str) -> str:
     return f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
 
 
-def _refuse(constant: str) -> Any:
-    # NaN and Infinity are Python's additions to JSON; clients could not parse them.
-    raise ValueError(constant)
-
-
 def _parse(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse)
+    return msgspec.json.decode(text)
 
 
 def _canonical(document: Any) -> str:
