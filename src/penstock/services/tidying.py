@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.collector import give_back
+from penstock.collector import give_back, passes
 from penstock.kernel.alike import forget_alike
 from penstock.kernel.kernel import Kernel
 from penstock.services.service import Service
@@ -24,6 +24,8 @@ class TidyingService(Service):
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._task: asyncio.Task[None] | None = None
+        # The most sessions since frozen objects were last thawed.
+        self._most = 0
 
     async def open(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._tidy())
@@ -38,4 +40,13 @@ class TidyingService(Service):
             # Small objects first, because one of them can keep a whole block of memory from being returned.
             self._kernel.tidy()
             forget_alike()
+            self._thaw()
             await asyncio.to_thread(give_back)
+
+    def _thaw(self) -> None:
+        """When half of the sessions have gone, cycles that they left behind may be among what was frozen."""
+        count = len(self._kernel.sessions)
+        self._most = max(self._most, count)
+        if count <= self._most / 2:
+            passes.thaw()
+            self._most = count
