@@ -17,17 +17,19 @@ ANYTHING = "…"
 
 
 def test_the_commands_do_what_they_say(process: ServerProcess) -> None:
-    (block,) = re.findall(r"^```sh\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```sh\n(.*?)^```$", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
     outputs = []
-    for line in block.splitlines():
+    for line in "".join(blocks).splitlines():
         typed = line.replace("localhost:8081", f"127.0.0.1:{process.api_port}")
         assert typed != line
         silent = typed.replace("curl ", f"{program()} --silent --show-error --fail --noproxy '*' ", 1)
         done = subprocess.run(["sh", "-c", silent], capture_output=True, text=True, timeout=30, check=True)
         outputs.append(done.stdout)
-    made, changed, past, events = outputs
+    made, changed, past, events, search, count = outputs
     assert json.loads(made)["attributes"] == json.loads(past)["attributes"] == {"watts": 7}
     assert changed == ""
+    assert [item["attributes"] for item in json.loads(search)["items"]] == [{"watts": 9}]
+    assert json.loads(count) == 0
     told = [json.loads(each.removeprefix("data:")) for each in events.strip().split("\n\n")]
     assert [(each["_revision"], each["attributes"]) for each in told] == [(1, {"watts": 7}), (2, {"watts": 9})]
 
