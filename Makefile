@@ -37,7 +37,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup compiled demo screenshots test test-fast test-spark test-interop-long test-cluster-long test-prometheus lint bench bench-smoke fuzz mutants lock page interop-setup system-setup clean
+.PHONY: help setup compiled demo screenshots test test-fast test-spark test-interop-long test-cluster-long test-prometheus lint bench bench-smoke fuzz mutants lock page jar interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -84,9 +84,21 @@ $(PAGES)/index.html: web/node_modules/.stamp $(WEB_SOURCES)
 
 page: $(PAGE) ## build the web page into src/penstock/pages
 
+# --- the part of the pipeline that is in Java -------------------------------------------------------------
+
+JAR := src/penstock/pipeline/penstock-spark.jar
+JAVA_SOURCES := $(wildcard src/penstock/pipeline/jvm/*.java)
+
+# A stamp, because without a JDK there is no jar; it is tried again then.
+$(STAMPS)/jar: scripts/jar.sh $(JAVA_SOURCES) $(STAMPS)/dev
+	@scripts/jar.sh $(BIN)/python $(JAR) $(JAVA_SOURCES)
+	@test ! -e $(JAR) || touch $@
+
+jar: $(STAMPS)/jar ## build the jar for Spark's real-time mode, where there is a JDK
+
 # --- what people type -------------------------------------------------------------------------------------
 
-setup: $(STAMPS)/package $(PAGE) ## make .venv with everything in it; the command is .venv/bin/penstock
+setup: $(STAMPS)/package $(PAGE) $(STAMPS)/jar ## make .venv with everything in it; the command is .venv/bin/penstock
 
 # Of the sources as they are now; what is on the shelf already is not made again. PENSTOCK_BUILD=interpreted goes without.
 compiled: $(STAMPS)/package ## compile kernel, wire and the rules of the fabric with mypyc, where there is a C compiler

@@ -41,10 +41,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     In the process that `test_connect` starts it is a session of Spark Connect, made as its users make one.
     """
+    from penstock.pipeline.realtime import JAR_PATH
     from penstock.pipeline.session import close_session, open_session
 
     cache = tmp_path_factory.mktemp("spark")
-    session = connect(cache) if os.environ.get(CONNECT) else open_session("tests", cache, master=MASTER, quick=True)
+    session = (
+        connect(cache)
+        if os.environ.get(CONNECT)
+        # Where there is no JDK, the tests of real time alone say so.
+        else open_session("tests", cache, master=MASTER, quick=True, real_time=JAR_PATH.exists())
+    )
     try:
         yield session
     finally:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from penstock.pipeline import register
 from penstock.pipeline.classes import class_archive
 from penstock.pipeline.java import java_home
+from penstock.pipeline.realtime import real_time_jar
 from penstock.pipeline.workers import worker_python
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -74,11 +75,12 @@ def open_session(
     quick: bool = False,
     settings: Mapping[str, str] | None = None,
     archive: bool = False,
+    real_time: bool = False,
 ) -> SparkSession:
     """Start Spark, or reach one by Spark Connect (`sc://host:port`); takes several seconds.
 
     `settings` go over those above. `quick` is for runs of less than a minute. With `archive` the JVM uses an archive of
-    its classes, or writes down what belongs into one: see `classes`.
+    its classes, or writes down what belongs into one: see `classes`. With `real_time` it has the jar for `realtime`.
     """
     # Workers otherwise take whatever `python3` is first on the path. On a cluster they are on machines that may not see
     # the cache: there it is the interpreter itself, and Spark's ten seconds for a worker to call back hold.
@@ -86,6 +88,10 @@ def open_session(
     os.environ["PYSPARK_PYTHON"] = str(worker_python(cache)) if local else sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     chosen = {**SETTINGS, **(LOCAL if local else {}), **(settings or {})}
+    if real_time:
+        # On a cluster the workers need it as well. Here all of Spark is in the JVM that is started.
+        name, between = ("spark.driver.extraClassPath", os.pathsep) if local else ("spark.jars", ",")
+        chosen[name] = between.join([*filter(None, [chosen.get(name)]), str(real_time_jar())])
     if master.startswith("sc://"):
         session = SparkSession.builder.remote(master).getOrCreate()
         for key, value in chosen.items():

@@ -76,7 +76,7 @@ class Target:
             raise BadOption(f"mode is {self.mode!r}; allowed: {', '.join(MODES)}")
         if (self.item is None) == (self.item_template is None):
             raise BadOption("item and itemTemplate: exactly one is needed, a column with names or a text such as a.{b}")
-        if self.item_template is not None and not _template_parts(self.item_template):
+        if self.item_template is not None and not template_parts(self.item_template):
             raise BadOption("itemTemplate is empty; expected a text such as candle.{size}.{stock}")
         if self.mode == "COMMAND" and self.key is None:
             raise BadOption("key is missing; mode COMMAND needs the column with the key of each row")
@@ -121,13 +121,13 @@ class Target:
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Raises BadOption for a column that is named and not there."""
-        self._fields(names)
+        self.fields_of(names)
 
     def rows(self, table: pa.Table | pa.RecordBatch, before: int = 0) -> pa.Table:
         """What is sent; raises BadRow for the first row that has no item or key. `before` are rows of other parts."""
         if isinstance(table, pa.RecordBatch):
             table = pa.Table.from_batches([table])
-        fields = self._fields(table.column_names)
+        fields = self.fields_of(table.column_names)
         columns: dict[str, Any] = {ITEM: self._items(table, before)}
         if self.key is not None:
             columns[KEY] = _named(table, self.key, "the key", before)
@@ -137,8 +137,8 @@ class Target:
             columns[name] = table.column(name)
         return pa.table(columns)
 
-    def _fields(self, names: Sequence[str]) -> list[str]:
-        """The columns that become fields."""
+    def fields_of(self, names: Sequence[str]) -> list[str]:
+        """The columns that become fields. Raises BadOption."""
         there = f"the DataFrame has {', '.join(names) or 'no columns'}"
         wanted = [("item", self.item), ("key", self.key), ("command", self.command)]
         wanted += [("itemTemplate", name) for name in _placeholders(self.item_template or "")]
@@ -164,7 +164,7 @@ class Target:
             return _named(table, self.item, "the item", before)
         assert self.item_template is not None
         parts: list[Any] = []
-        for text, column in _template_parts(self.item_template):
+        for text, column in template_parts(self.item_template):
             if text:
                 parts.append(pa.scalar(text))
             if column is not None:
@@ -174,7 +174,7 @@ class Target:
         return pc.binary_join_element_wise(*parts, pa.scalar(""))
 
 
-def _template_parts(template: str) -> list[tuple[str, str | None]]:
+def template_parts(template: str) -> list[tuple[str, str | None]]:
     """Text and the column that follows it."""
     found: list[tuple[str, str | None]] = []
     end = 0
@@ -187,7 +187,7 @@ def _template_parts(template: str) -> list[tuple[str, str | None]]:
 
 
 def _placeholders(template: str) -> list[str]:
-    return [column for _, column in _template_parts(template) if column is not None]
+    return [column for _, column in template_parts(template) if column is not None]
 
 
 def _named(table: pa.Table, column: str, what: str, before: int) -> Any:
