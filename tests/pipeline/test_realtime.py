@@ -144,7 +144,12 @@ def test_wrong_options_are_told_in_one_line(spark: SparkSession, server: RealSer
     with pytest.raises(BadOption, match="nowhere, which is not a directory"):
         real_time_events(spark, tmp_path / "nowhere")
     frame = numbers(spark, server)
-    given: dict[str, Any] = {"server": server.api, "adapter_set": "SET", "adapter": "OUT", "checkpoint": tmp_path / "checkpoint"}
+    given: dict[str, Any] = {
+        "server": server.api,
+        "adapter_set": "SET",
+        "adapter": "OUT",
+        "checkpoint": tmp_path / "checkpoint",
+    }
     with pytest.raises(BadOption, match="mode is 'COMMAND'; allowed in real time: MERGE, DISTINCT"):
         publish_real_time(frame, item="n", mode="COMMAND", **given)
     with pytest.raises(BadOption, match="the column 'sequence' is missing"):

@@ -103,7 +103,9 @@ def publish_real_time(
         writer = writer.queryName(query_name)
     # pyspark's own `foreach` is for functions in Python.
     writer._jwrite = writer._jwrite.foreach(java.penstock.spark.LiveWriter(address, key, mode, schema))
-    return writer.trigger(realTime=every).start()
+    # pyspark's own types do not know this trigger.
+    query: StreamingQuery = writer.trigger(realTime=every).start()  # type: ignore[call-overload]
+    return query
 
 
 def _check_session(spark: SparkSession) -> Any:
