@@ -120,7 +120,7 @@ def test_every_command_and_option_is_told_and_what_is_told_exists(page: str, app
 
 def test_the_configurations_of_the_page_are_accepted(tmp_path: Path) -> None:
     found = [text for _, text in code(PIPELINE, "toml")]
-    assert len(found) == 2
+    assert len(found) == 3
     for text in found:
         path = tmp_path / "penstock.toml"
         path.write_text(text)
