@@ -37,7 +37,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup compiled demo screenshots test test-fast test-spark test-interop-long test-cluster-long test-prometheus lint bench bench-smoke fuzz mutants lock page jar interop-setup system-setup clean
+.PHONY: help setup compiled demo screenshots wheels test test-fast test-install test-spark test-interop-long test-cluster-long test-prometheus lint bench bench-smoke fuzz mutants lock page jar interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -110,6 +110,12 @@ demo: setup compiled ## start the server with the demo feeds
 screenshots: setup system-setup ## make the pictures of the docs again, with Chromium
 	@$(BIN)/python -m tests.e2e.screenshots $(ARGS)
 
+# Into dist/; PYTHONS are those to compile for.
+PYTHONS ?= $(shell scripts/pythons.sh)
+
+wheels: $(PAGE) $(STAMPS)/uv ## build the packages into dist: one for any Python, and compiled ones for the Pythons of this machine
+	@scripts/wheels.sh dist $(PYTHONS)
+
 lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, the page's types, lock files
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -130,11 +136,14 @@ test: setup compiled interop-setup system-setup ## all tests but the long ones, 
 	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted scripts/tests.sh -n $(WORKERS) --dist loadfile tests/kernel tests/wire tests/cluster/test_items.py)
 	$(if $(ARGS),,@! $(BIN)/penstock --version | grep -q "(compiled)" || PENSTOCK_BUILD=mypyc PENSTOCK_PROFILE=fast scripts/tests.sh -n $(WORKERS) --dist loadfile tests/kernel tests/wire/tlcp tests/wire/test_websocket.py)
 	@PENSTOCK_PROFILE=$(PROFILE) scripts/tests.sh -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	    -m "not spark_long and not interop_long and not cluster_long and not prometheus_long" --durations 30 --durations-min 5 $(ARGS)
+	    -m "not spark_long and not interop_long and not cluster_long and not prometheus_long and not install_long" --durations 30 --durations-min 5 $(ARGS)
 
 # Interpreted: what was edited need not be compiled first. What is left out is listed in tests/fast.py.
 test-fast: setup ## the tests without a JVM, a browser, published clients and long searches; two minutes
 	@PENSTOCK_BUILD=interpreted PENSTOCK_PROFILE=fast $(BIN)/python -m pytest -p tests.fast -p no:schemathesis -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-install: setup ## wheels, each extra in a clean environment, each Python of this machine; minutes
+	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m install_long tests $(ARGS)
 
 test-spark: setup $(INTEROP)/kafka/broker.stamp $(INTEROP)/kafka/connector.stamp ## the long Spark tests: Spark Connect, a cluster of processes, Kafka, many kills
 	@PENSTOCK_PROFILE=$(PROFILE) $(BIN)/python -m pytest -m spark_long tests/pipeline $(ARGS)
@@ -227,12 +236,12 @@ COMPILE := scripts/uv.sh pip compile --quiet --universal --python-version 3.11 -
 
 lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes newer versions
 	@$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
-	@$(COMPILE) pyproject.toml --extra spark --extra compiled --extra push --extra cluster --extra kafka --extra mqtt --extra nats requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
-	@for name in uv build node fuzz interop-client-1 interop-client-2 interop-adapter-python; do \
+	@$(COMPILE) pyproject.toml --extra lake --extra spark --extra compiled --extra push --extra postgres --extra cluster --extra kafka --extra mqtt --extra nats requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	@for name in uv build node fuzz wheels interop-client-1 interop-client-2 interop-adapter-python; do \
 	    $(COMPILE) requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done
 	@scripts/check-locks.sh
 
 clean: ## back to a fresh checkout
-	rm -rf $(VENV) $(INTEROP) $(PAGES) web/node_modules $(NODE_TESTS)/node_modules $(NODE_OLD)/node_modules $(NODE_DITTO)/node_modules $(NODE_ADAPTERS)/node_modules build dist
+	rm -rf $(VENV) $(INTEROP) .wheels $(PAGES) web/node_modules $(NODE_TESTS)/node_modules $(NODE_OLD)/node_modules $(NODE_DITTO)/node_modules $(NODE_ADAPTERS)/node_modules build dist
 	rm -rf bench/.build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench fuzz mutants scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

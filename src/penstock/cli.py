@@ -1,6 +1,6 @@
-"""The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, `penstock compile`, and those that
-rooms bring along: `penstock watch`, `penstock top`, `penstock user`, `penstock pipeline`, `penstock history`,
-`penstock journal`, `penstock tlex`, `penstock admin`.
+"""The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, `penstock compile`, `penstock
+completion`, and those that rooms bring along: `penstock watch`, `publish`, `context`, `top`, `user`, `pipeline`,
+`history`, `journal`, `tlex`, `admin` and others.
 
 Not here: what the options mean (config/), what a server is made of (server.py and services/, imported only to serve).
 Read next: docs/configuration.md.
@@ -8,6 +8,7 @@ Read next: docs/configuration.md.
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,24 +17,32 @@ import typer
 
 from penstock import BUILD, __version__, log
 from penstock.adapters.access.commands import app as user_app
+from penstock.backup.commands import backup, restore
 from penstock.build.compiler import CompileError, Impossible, compile_sources
 from penstock.client.admin_commands import app as admin_app
 from penstock.client.cluster_commands import app as cluster_app
+from penstock.client.context_commands import app as context_app
+from penstock.client.contexts import VARIABLE as CONTEXT_VARIABLE
+from penstock.client.contexts import ContextError, place, read
+from penstock.client.publishing import publish
 from penstock.client.push_commands import app as push_app
 from penstock.client.tlex_commands import app as tlex_client_app
 from penstock.client.top import top
 from penstock.client.watching import watch
 from penstock.config import ConfigError, Loaded, as_json, as_toml, load
 from penstock.config.keys import KeyPath
-from penstock.config.loading import NOTHING
+from penstock.config.loading import NOTHING, WITHOUT_JOURNAL
 from penstock.erasure.commands import erase, erased
+from penstock.extras import lack_in, lack_of
 from penstock.history.commands import app as history_app
+from penstock.init import init
 from penstock.journal.commands import app as journal_app
 from penstock.pipeline.commands import app as pipeline_app
 from penstock.pipeline.companion import Companion, is_possible
 from penstock.pipeline.sql_command import sql_command
 from penstock.pipeline.streams import CLEAR, SPARK_LOG
 from penstock.store.commands import app as tlex_app
+from penstock.terminal import complaint
 
 if TYPE_CHECKING:
     from penstock.process import Beside
@@ -70,6 +79,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 config_app = typer.Typer(help="Check or show the configuration.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(config_app, name="config")
@@ -80,7 +90,12 @@ history_app.command("erased")(erased)
 app.command("sql")(sql_command)
 app.add_typer(history_app, name="history")
 app.add_typer(journal_app, name="journal")
+app.command("init")(init)
+app.command("backup")(backup)
+app.command("restore")(restore)
 app.command("watch")(watch)
+app.command("publish")(publish)
+app.add_typer(context_app, name="context")
 app.command("top")(top)
 app.add_typer(admin_app, name="admin")
 app.add_typer(cluster_app, name="cluster")
@@ -90,7 +105,18 @@ app.add_typer(tlex_app, name="tlex")
 
 
 def main() -> None:
-    app(prog_name="penstock")
+    if COMPLETE in os.environ:
+        from typer._completion_classes import completion_init
+
+        completion_init()
+    try:
+        app(prog_name="penstock")
+    except ModuleNotFoundError as error:
+        lack = lack_in(error)
+        if not lack:
+            raise
+        typer.echo(f"penstock: {lack}", err=True)
+        raise SystemExit(1) from None
 
 
 def _print_version(asked: bool) -> None:
@@ -101,11 +127,60 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print version and build.", callback=_print_version, is_eager=True)
     ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option("--context", envvar=CONTEXT_VARIABLE, metavar="NAME", help="Server to ask (penstock context)."),
+    ] = None,
 ) -> None:
-    pass
+    if context.invoked_subcommand in ASKING:
+        _ask(context, server)
+
+
+# Commands that ask a server, and the options that say which one.
+ASKING = ("watch", "top", "publish", "admin")
+ADDRESSES = ("--url", "--api")
+
+
+def _ask(context: typer.Context, name: str | None) -> None:
+    """What the chosen server says comes in place of the defaults of options."""
+    # Who names an address means another server, which must not be sent the user and the password of this one.
+    names_address = any(argument.partition("=")[0] in ADDRESSES for argument in sys.argv[1:])
+    if names_address and name is None:
+        return
+    try:
+        known = read(place())
+        chosen = name or known.used
+        if not chosen:
+            return
+        found = known.named(chosen)
+    except ContextError as error:
+        raise complaint(str(error), WRONG_CONFIGURATION) from None
+    if names_address:
+        raise complaint(f"--context {chosen} names a server, and so does --url or --api; expected one of them", 2)
+    context.default_map = found.defaults()
+    if found.password:
+        os.environ.setdefault("PENSTOCK_ADMIN_PASSWORD", found.password)
+
+
+SHELLS = ("bash", "zsh", "fish")
+COMPLETE = "_PENSTOCK_COMPLETE"
+"""The variable by which the scripts of shells ask what a word may become."""
+
+
+@app.command()
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+) -> None:
+    """Print a script that completes commands and options, such as: eval "$(penstock completion bash)"."""
+    from typer._completion_shared import get_completion_script
+
+    if shell not in SHELLS:
+        raise complaint(f"{shell!r} is not known; expected one of {', '.join(SHELLS)}", WRONG_CONFIGURATION)
+    typer.echo(get_completion_script(prog_name="penstock", complete_var=COMPLETE, shell=shell))
 
 
 @app.command()
@@ -142,6 +217,8 @@ def demo(
     from penstock.services.demo import demo_defaults
 
     loaded = _load(config, overrides, demo_defaults())
+    if loaded.origins["journal.enabled"] == WITHOUT_JOURNAL:
+        typer.echo(f"penstock: no journal, no twins and no history, because {lack_of('pyarrow')}")
     spark = _pipeline(loaded) if pipeline else None
     devices = Devices(loaded.config)
     beside = Company([devices] if spark is None else [devices, spark])

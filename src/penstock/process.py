@@ -25,6 +25,7 @@ from penstock.adapters.outlive import run_to_end
 from penstock.adapters.roster import Roster
 from penstock.collector import settle
 from penstock.config import ConfigError, Loaded
+from penstock.config.loading import WITHOUT_JOURNAL
 from penstock.durable import keep_to_owner
 from penstock.log import change_levels, get, reopen
 from penstock.loop import new_loop
@@ -35,6 +36,7 @@ from penstock.services.cluster.edge import EdgeServer
 from penstock.services.cluster.hub import HubPart
 from penstock.services.data_directory import data_directory
 from penstock.services.errors import StartError
+from penstock.services.journal import check_extras
 from penstock.services.log import open_log
 from penstock.transport.descriptors import raise_limit
 
@@ -182,6 +184,7 @@ async def serve_until(
     """Serve until the first is set; the configuration is read again when the second is. Raises StartError."""
     loop = asyncio.get_running_loop()
     data_dir = Path(loaded.config.server.data_dir)
+    check_extras(loaded)
     loader = Loader(loaded.directory, loaded.place)
     administrator, users = None, None
     if front.is_demo and not loaded.config.admin.users:
@@ -197,6 +200,8 @@ async def serve_until(
     reloads = loop.create_task(reload_when_asked(reload, reload_asked))
     settle()
     log.info("started", version=__version__, build=str(BUILD))
+    if loaded.origins["journal.enabled"] == WITHOUT_JOURNAL:
+        log.info("there is no journal, because its extra is not installed: pip install 'penstock[journal]'")
     front.ready(server, None if administrator is None else administrator.line())
     await stopped.wait()
     await front.before_stop()

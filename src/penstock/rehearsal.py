@@ -15,6 +15,7 @@ from penstock.config import Config, Loaded
 from penstock.server import Server
 from penstock.services.data_directory import check_data_directory
 from penstock.services.errors import StartError
+from penstock.services.journal import check_extras
 
 
 def rehearse(loaded: Loaded) -> list[str]:
@@ -25,6 +26,7 @@ def rehearse(loaded: Loaded) -> list[str]:
 async def _rehearse(loaded: Loaded) -> list[str]:
     data_dir = Path(loaded.config.server.data_dir)
     check_data_directory(data_dir)
+    check_extras(loaded)
     found = await Server(loaded.config, [], Loader(loaded.directory, loaded.place), data_dir).check()
     return [*found, *_check_cluster(loaded.config)]
 

@@ -526,8 +526,9 @@ def test_a_hub_with_a_lease_waits_for_a_server(tmp_path: Path, monkeypatch: pyte
 
 
 def test_without_the_extra_one_sentence_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "penstock.cluster.nats_client", None)
-    with pytest.raises(OSError, match=r"needs the extra: pip install penstock\[cluster\]"):
+    monkeypatch.delitem(sys.modules, "penstock.cluster.nats_client", raising=False)
+    monkeypatch.setitem(sys.modules, "nats.aio.client", None)
+    with pytest.raises(OSError, match=r"the extra cluster is not installed: pip install 'penstock\[cluster\]'"):
         run(NatsEdge(section_of("nats://127.0.0.1:1"), "one", "run").open(Edge()))
 
 

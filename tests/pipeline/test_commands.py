@@ -208,7 +208,7 @@ def test_without_spark_one_line_says_how_to_get_it(tmp_path: Path) -> None:
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=15, check=False
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "penstock: pyspark is not installed: pip install 'penstock[spark]'\n"
+    assert done.stderr == "penstock: the extra spark is not installed: pip install 'penstock[spark]'\n"
 
 
 # -- history tail -----------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Which build of the kernel and the wire this process runs: the compiled one, if there is one of exactly these sources.
 
 It is kept outside the package, in a folder named after a digest of the sources: after an edit the edited sources run,
-never an outdated build. How it is made is in `compiler`.
+never an outdated build. A wheel may bring one along inside the package. How it is made is in `compiler`.
 """
 
 from __future__ import annotations
@@ -91,6 +91,11 @@ def shelf() -> Path:
     return Path(sys.prefix) / "lib" / "penstock" / _SUFFIX.strip(".").rpartition(".")[0]
 
 
+def packed(package: Path = PACKAGE) -> Path:
+    """Where a wheel has the build that it brings along (scripts/build_hook.py)."""
+    return package / "build" / "packed" / shelf().name
+
+
 def choose() -> Build:
     """Choose a build; if it is the compiled one, its modules are found from now on."""
     wanted = os.environ.get(VARIABLE, "")
@@ -98,13 +103,13 @@ def choose() -> Build:
         raise ImportError(f"{VARIABLE}={wanted}: expected {COMPILED}, {MYPYC}, {INTERPRETED} or nothing")
     if wanted == INTERPRETED:
         return Build(INTERPRETED, f"as {VARIABLE} says")
-    if not shelf().exists():
-        reason = "because none has been compiled: penstock compile"
-    elif (folder := shelf() / digest()).exists():
-        sys.meta_path.insert(0, CompiledFinder(folder, wanted != MYPYC))
-        return Build(MYPYC, f"as {VARIABLE} says") if wanted == MYPYC else Build(COMPILED)
-    else:
-        reason = "because the sources have changed since: penstock compile"
+    places = [place for place in (packed(), shelf()) if place.exists()]
+    name = digest() if places else ""
+    for place in places:
+        if (place / name).exists():
+            sys.meta_path.insert(0, CompiledFinder(place / name, wanted != MYPYC))
+            return Build(MYPYC, f"as {VARIABLE} says") if wanted == MYPYC else Build(COMPILED)
+    reason = f"because {'the sources have changed since' if places else 'none has been compiled'}: penstock compile"
     if wanted in (COMPILED, MYPYC):
         raise ImportError(f"{VARIABLE}={wanted}, but there is no such build, {reason}")
     return Build(INTERPRETED, reason)

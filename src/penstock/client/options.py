@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 STREAM_PORT = "http://127.0.0.1:8080"
+API_PORT = "http://127.0.0.1:8081"
 
 StreamUrl = Annotated[str, typer.Option("--url", metavar="URL", help="The streaming port.")]
+ApiUrl = Annotated[str, typer.Option("--api", metavar="URL", help="The API port.")]
 Authorities = Annotated[
     Path | None, typer.Option("--ca", metavar="FILE", help="Certificates to trust, instead of the system's.")
 ]

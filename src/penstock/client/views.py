@@ -6,7 +6,11 @@ Not here: what is watched (`watching`).
 from __future__ import annotations
 
 import json
+import math
 import sys
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,11 +31,19 @@ class UpdateView(Protocol):
     def take_status(self, status: Status) -> None: ...
 
 
-def choose(items: tuple[str, ...], fields: tuple[str, ...], mode: str, as_json: bool) -> UpdateView:
+def choose(
+    items: tuple[str, ...],
+    fields: tuple[str, ...],
+    mode: str,
+    as_json: bool,
+    all_fields: bool = False,
+    sparkline: str | None = None,
+) -> UpdateView:
     # One row for each item is all there is to see only where values replace each other.
     if mode == "MERGE" and sys.stdout.isatty() and not as_json:
-        return LiveTable(items, fields)
-    return UpdateLines(as_json, ROW if mode == "COMMAND" else (), mode != "MERGE")
+        return LiveTable(items, fields, sparkline)
+    always = fields if all_fields else ROW if mode == "COMMAND" else ()
+    return UpdateLines(as_json, always, mode != "MERGE")
 
 
 # Which row of a table an update is about, and what becomes of it.
@@ -100,17 +112,64 @@ class UpdateLines:
         print_line(f"{f'{now:%H:%M:%S.%f}'[:-3]}  {update.item}  {changes}")
 
 
-class LiveTable:
-    """A row for each item, always as it is now; grey, with a line above that says so, while it may be out of date."""
+BARS = "▁▂▃▄▅▆▇█"
+SPARKS = 24
+"""Values of a sparkline; more would not fit beside the others."""
 
-    def __init__(self, items: tuple[str, ...], fields: tuple[str, ...]) -> None:
+
+def number(value: str | None) -> float | None:
+    """None if it is not one that can be drawn."""
+    try:
+        found = float(value or "")
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def bars(values: Sequence[float]) -> str:
+    """As high as the values are between the lowest and the highest of them."""
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    # Halved before they are subtracted: the difference of two numbers may be too large to be one.
+    step = high / 2 - low / 2
+    scale = len(BARS) - 1
+    return "".join(BARS[round((value / 2 - low / 2) / step * scale) if step else 0] for value in values)
+
+
+def age(seconds: float) -> str:
+    """Short, because it changes all the time."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min" if whole < 3600 else f"{whole // 3600} h"
+
+
+class LiveTable:
+    """A row for each item, always as it is now: how old it is, and a number in green or red after it went up or down.
+
+    Grey while it may be out of date; the line above says how the connection is.
+    """
+
+    def __init__(
+        self,
+        items: tuple[str, ...],
+        fields: tuple[str, ...],
+        sparkline: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         from rich.live import Live
 
         self._fields = fields
+        self._sparkline = sparkline
+        self._clock = clock
         self._rows: dict[str, tuple[str | None, ...]] = dict.fromkeys(items, (None,) * len(fields))
+        self._styles: dict[str, tuple[str, ...]] = {}
+        self._came: dict[str, float] = {}
+        self._past: dict[str, deque[float]] = {item: deque(maxlen=SPARKS) for item in items}
         self._reports = Reports(events_count=False)
-        self._report = ""
-        self._is_stale = False
+        self._report = "connecting…"
+        self._is_stale = True
         self._live = Live(get_renderable=self._shown, refresh_per_second=10)
 
     def __enter__(self) -> LiveTable:
@@ -121,10 +180,16 @@ class LiveTable:
         self._live.stop()
 
     def take(self, update: ItemUpdate) -> None:
-        self._rows[update.item] = tuple(update.values[name] for name in self._fields)
+        item = update.item
+        before, now = self._rows[item], tuple(update.values[name] for name in self._fields)
+        self._rows[item] = now
+        self._came[item] = self._clock()
+        self._styles[item] = tuple(map(_direction, before, now))
+        if self._sparkline is not None and (value := number(update.values[self._sparkline])) is not None:
+            self._past[item].append(value)
 
     def take_status(self, status: Status) -> None:
-        self._report = self._reports.of(status)
+        self._report = self._reports.of(status) or "connected"
         self._is_stale = not status.connected
 
     def _shown(self) -> Group:
@@ -132,15 +197,29 @@ class LiveTable:
         from rich.table import Table as Grid
         from rich.text import Text
 
-        style = "dim" if self._is_stale else ""
-        grid = Grid("item", *self._fields, box=None)
+        now = self._clock()
+        grid = Grid("item", *self._fields, *([] if self._sparkline is None else [""]), "age", box=None)
         for item, values in self._rows.items():
+            styles = self._styles.get(item, ("",) * len(values))
             # As text: what looks like markup is data.
-            grid.add_row(Text(item), *(Text(plain(value), style) for value in values))
-        if not self._report:
-            return Group(grid)
+            cells = [
+                Text(plain(value), "dim" if self._is_stale else style)
+                for value, style in zip(values, styles, strict=True)
+            ]
+            if self._sparkline is not None:
+                cells.append(Text(bars(self._past[item])))
+            came = self._came.get(item)
+            grid.add_row(Text(item), *cells, Text("-" if came is None else age(now - came), "dim"))
         # Above: what is below a table may be below the end of the terminal.
         return Group(Text(f"penstock: {plain(self._report)}", "bold red" if self._is_stale else "green"), grid)
+
+
+def _direction(before: str | None, now: str | None) -> str:
+    """The style of a value that has become another one."""
+    first, second = number(before), number(now)
+    if first is None or second is None or first == second:
+        return ""
+    return "green" if second > first else "red"
 
 
 def print_line(line: str) -> None:

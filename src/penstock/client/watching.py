@@ -39,6 +39,13 @@ def watch(
     ] = None,
     snapshot: Annotated[bool, typer.Option("--snapshot/--no-snapshot", help="Begin with the current values.")] = True,
     count: Annotated[int | None, typer.Option("--count", metavar="N", help="Exit after this many updates.")] = None,
+    all_fields: Annotated[
+        bool, typer.Option("--all-fields", help="In lines and JSON: all fields, not only those that have changed.")
+    ] = False,
+    sparkline: Annotated[
+        str | None,
+        typer.Option("--sparkline", metavar="FIELD", help="In the table: the last values of a field as bars."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
 ) -> None:
     """Watch items live. On a terminal a table of their values, otherwise a line for each update.
@@ -58,7 +65,9 @@ def watch(
             raise ValueError(f"--count is {count}; expected 1 or more")
         for name, text in (("SET", adapter_set), ("--adapter", adapter), ("--user", user), ("--password", password)):
             check_text(name, text)
-        view = choose(wanted, columns, mode, as_json)
+        if sparkline is not None and sparkline not in columns:
+            raise ValueError(f"--sparkline is {sparkline!r}; expected one of the fields {', '.join(columns)}")
+        view = choose(wanted, columns, mode, as_json, all_fields, sparkline)
         context = None if ca is None else trusting(ca)
         client = connect(
             url, adapter_set=adapter_set, user=user, password=password, tls=context, on_status=view.take_status

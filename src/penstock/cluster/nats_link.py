@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.config.schema.cluster import ClusterSection
+from penstock.extras import lack_in
 from penstock.log import get
 from penstock.monitor.figures import Family, counter, gauge
 
@@ -333,8 +334,8 @@ def load_client() -> type[OrderedClient]:
     """Raises OSError, in a sentence that names the extra."""
     try:
         from penstock.cluster.nats_client import OrderedClient  # not everybody has a cluster
-    except ImportError as error:
-        raise OSError(f"a cluster over NATS needs the extra: pip install penstock[cluster] ({error})") from None
+    except ModuleNotFoundError as error:
+        raise OSError(lack_in(error) or str(error)) from None
     return OrderedClient
 
 

@@ -20,6 +20,7 @@ from penstock.config.schema.config import Config
 from penstock.config.schema.listeners import CertificateSection, ListenerSection, ProxiesSection
 from penstock.config.schema.push import Application, GoogleSection, WebSection
 from penstock.config.toml import written
+from penstock.extras import has_journal, lack_of
 from penstock.log import LevelError, check_level
 from penstock.push.trigger.failure import Wrong
 from penstock.push.trigger.pattern import Pattern
@@ -279,6 +280,8 @@ def _check_set_names(config: Config, places: Places) -> None:
 
 
 def _check_journal(config: Config, places: Places) -> None:
+    if config.journal.enabled and not has_journal():
+        raise _wrong(config, places, "journal.enabled", f"false, because {lack_of('pyarrow')}")
     for name, adapter_set in config.adapters.items():
         for adapter, data in adapter_set.data.items():
             table = ("adapters", name, "data", adapter, "journal")

@@ -22,10 +22,12 @@ from penstock.config.schema.config import Config
 from penstock.config.schema.tlex import TLEX_PORT, TLEX_TLS_PORT
 from penstock.config.schema.values import Line
 from penstock.config.secret import MASK
+from penstock.extras import has_journal, lack_of
 
 DEFAULT = "default"
 DEFAULT_WITH_SETS = "default with adapter sets"
 DEMO = "penstock demo"
+WITHOUT_JOURNAL = "default without the extra journal"
 
 NOTHING: Mapping[KeyPath, object] = MappingProxyType({})
 NO_PORTS: Mapping[str, int] = MappingProxyType({})
@@ -128,6 +130,11 @@ def load(
         # A server with data of its own should not show the demo next to it.
         values["demo", "enabled"] = False
         origins["demo.enabled"] = DEFAULT_WITH_SETS
+    if "journal.enabled" not in origins and not has_journal():
+        # Most who stream do not record. Who needs the journal is refused by the checks, with this place.
+        values["journal", "enabled"] = False
+        origins["journal.enabled"] = WITHOUT_JOURNAL
+        places["journal.enabled"] = lack_of("pyarrow")
     config = _with_ports(msgspec.convert(_nested(values), Config), ports)
     check(config, places)
     for section in sections_of(config):

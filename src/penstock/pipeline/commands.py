@@ -28,6 +28,7 @@ import typer
 from penstock import log
 from penstock.config import Config, ConfigError, load
 from penstock.durable import keep_to_owner
+from penstock.extras import lack_of
 from penstock.pipeline.errors import BadOption, PipelineError, explain
 from penstock.pipeline.jobs import JOBS, Job
 from penstock.pipeline.place import Place
@@ -265,7 +266,7 @@ def _queries(config: Config) -> list[Job]:
 
 def need_spark() -> None:
     if importlib.util.find_spec("pyspark") is None:
-        raise PipelineError("pyspark is not installed: pip install 'penstock[spark]'")
+        raise PipelineError(lack_of("pyspark"))
 
 
 @contextmanager

@@ -9,10 +9,13 @@ import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.config import Config
+from penstock.config import Config, Loaded
+from penstock.config.loading import WITHOUT_JOURNAL
+from penstock.extras import lack_of
 from penstock.history.lake_root import LakeRoot, lake_of
 from penstock.history.lake_url import LakeUnavailable
 from penstock.log import get
@@ -164,6 +167,18 @@ class JournalService(Service):
                 self._lake,
             ),
         )
+
+
+def check_extras(loaded: Loaded) -> None:
+    """Raise StartError if the data directory has something that cannot be continued without an extra."""
+    data_dir = Path(loaded.config.server.data_dir)
+    if loaded.origins["journal.enabled"] == WITHOUT_JOURNAL and (data_dir / "journal").is_dir():
+        raise StartError(
+            f"the data directory {data_dir} has a journal, and {lack_of('pyarrow')}; "
+            "or set journal.enabled = false to go on without it"
+        )
+    if loaded.config.journal.enabled and (data_dir / "lake" / "_delta_log").is_dir() and not find_spec("deltalake"):
+        raise StartError(f"the data directory {data_dir} has a lake, and {lack_of('deltalake')}")
 
 
 def open_journal(path: Path, config: Config, fence: Fence | None = None) -> Journal:

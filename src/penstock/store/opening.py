@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from penstock.extras import lack_of
 from penstock.store.address import is_own, store_url
 from penstock.store.checking import check_database
 from penstock.store.errors import CannotOpen, Ousted, StoreError
@@ -55,6 +56,8 @@ def check_store_presence(named: str, data_dir: Path) -> None:
 
 def reason(error: Exception) -> str:
     """Of a failure of the database: on one line, without what was asked for."""
+    if isinstance(error, ModuleNotFoundError) and (lack := lack_of(error.name or "")):
+        return lack
     return " ".join(str(getattr(error, "orig", None) or error).split()) or type(error).__name__
 
 

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 from penstock.adapters.api import DataAdapter
 from penstock.adapters.ingest.adapter import IngestAdapter
 from penstock.adapters.ingest.errors import RowsRefused
+from penstock.extras import has_journal, lack_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -97,6 +98,8 @@ def large_body(adapter: IngestAdapter) -> Problem:
 
 async def read_arrow(adapter: IngestAdapter, request: Request) -> list[pyarrow.RecordBatch]:
     """The rows of an Arrow body. Raises Problem, RowsRefused, ClientDisconnect."""
+    if not has_journal():
+        raise Problem(415, f"Arrow cannot be read, because {lack_of('pyarrow')}")
     limit = adapter.limits.body_bytes
     body = bytearray()
     async for chunk in request.stream():

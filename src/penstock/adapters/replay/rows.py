@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import msgspec
 
+from penstock.extras import has_journal, lack_of
 from penstock.kernel.ports import Value
 
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
@@ -164,6 +165,8 @@ def _json_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadReplayRow
 
 
 def _parquet_rows(path: Path, needed: Sequence[str]) -> Iterator[Row | BadReplayRow]:
+    if not has_journal():
+        raise OSError(f"Parquet files cannot be read, because {lack_of('pyarrow')}")
     import pyarrow  # takes its time to load
     import pyarrow.parquet
 
