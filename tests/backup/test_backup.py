@@ -121,7 +121,8 @@ def test_a_backup_under_load_has_all_that_was_acknowledged_before_and_a_server_g
         assert len(found) >= int((tmp_path / f"bounds{count}").read_text())
         assert found == all_numbers[: len(found)]
         assert json.loads(shown.stdout)["fields"]["n"] == str(found[-1])
-        assert forge.run(["journal", "verify", "--data-dir", str(place / "data")]).returncode == 0
+        verified = forge.run(["journal", "verify", "--data-dir", str(place / "data")])
+        assert verified.returncode == 0, verified.stdout
         with closing(sqlite3.connect(place / "data" / "store.db")) as database:
             assert database.execute("pragma integrity_check").fetchone() == ("ok",)
 

@@ -28,6 +28,7 @@ MANIFEST = "backup.json"
 
 JOURNAL, LAKE, STORE = "journal", "lake", "store.db"
 SEGMENTS = "*.segment"
+MARK = "mark"
 LOG = "_delta_log"
 ERASING = "erasing"
 
@@ -127,11 +128,20 @@ def _copy(data_dir: Path, target: Path) -> None:
     if (data_dir / LAKE).is_dir():
         _copy_lake(data_dir / LAKE, target / LAKE)
     if (data_dir / JOURNAL).is_dir():
-        # From the oldest on: a later one is not begun before all of an earlier one is written.
-        for file in _files(data_dir / JOURNAL):
-            _copy_file(data_dir / JOURNAL / file, target / JOURNAL / file, may_vanish=True)
+        _copy_journal(data_dir / JOURNAL, target / JOURNAL)
     if _oldest(data_dir) != oldest:
         raise Moved
+
+
+def _copy_journal(journal: Path, target: Path) -> None:
+    """The mark before the records that it says are there, and what is about a segment before the segment.
+
+    Segments from the oldest on: a later one is not begun before all of an earlier one is written.
+    """
+    _copy_file(journal / MARK, target / MARK, may_vanish=True)
+    for file in sorted(_files(journal), key=lambda file: (file.match(SEGMENTS), file)):
+        if file != Path(MARK):
+            _copy_file(journal / file, target / file, may_vanish=True)
 
 
 def _oldest(data_dir: Path) -> str:
