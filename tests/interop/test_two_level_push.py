@@ -172,6 +172,6 @@ def test_an_order_that_cannot_be_filled_is_refused_and_changes_nothing(client: P
     client.expect("end of snapshot", item="portfolio1")
     for text in (f"SELL|portfolio1|{BOUGHT}|1", f"BUY|portfolio1|{BOUGHT}|0", "BUY|portfolio1|item31|1"):
         client.send(text, sequence="orders")
-        client.expect("message", text=text, outcome="failed")
+        client.expect("message", text=text, outcome="denied")
     order(client, "BUY", 10)
     assert shown(expect_row(client, "at all", lambda event: True)) == row("ADD", "10")

@@ -160,5 +160,5 @@ def test_options_that_contradict_a_table_are_told(world: World, tmp_path: Path) 
         parse({"path": given["path"], "config": "a"}, stream=False)
     with pytest.raises(BadOption, match=r"^option table is '{', which is not a table: "):
         parse({**given, "table": "{"}, stream=False)
-    with pytest.raises(BadOption, match=r"^option table is plant.readings: none.toml: "):
+    with pytest.raises(BadOption, match=r"^option config is none.toml: none.toml: cannot read the configuration file"):
         parse({**given, "config": "none.toml"}, stream=False)
