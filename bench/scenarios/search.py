@@ -13,6 +13,8 @@ import tempfile
 import time
 from base64 import b64encode
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -135,8 +137,16 @@ def address(child: Child) -> tuple[str, int]:
     return match[1], int(match[2])
 
 
-async def searcher(child: Child) -> Searcher:
-    return Searcher(*await asyncio.open_connection(*address(child), limit=1 << 24))
+@asynccontextmanager
+async def searcher(child: Child) -> AsyncIterator[Searcher]:
+    reader, writer = await asyncio.open_connection(*address(child), limit=1 << 24)
+    try:
+        yield Searcher(reader, writer)
+    finally:
+        writer.close()
+        # Of a connection that was lost.
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 class Changer(WebSocketClient):
@@ -239,17 +249,17 @@ async def measure(plan: Plan, directory: Path, cores: Cores) -> Figures:
     write_things(directory / "data" / "journal", plan)
     (directory / "users").write_text(User(USER, hashed(PASSWORD), ()).line() + "\n")
     with penstock(directory, cores.server, SETTINGS) as child:
-        search = await searcher(child)
-        begin = time.perf_counter()
-        while await search.figure("penstock_ditto_search_indexed_total") < plan.things:
-            if time.perf_counter() > begin + FILLING:
-                figures.failures["the index was not filled in time"] += 1
-                return figures
-            await asyncio.sleep(0.1)
-        figures.filled = time.perf_counter() - begin
-        for name, filter in kinds(plan).items():
-            figures.times[name] = await timed(search, plan, filter, figures.failures)
-        await changed(child, search, plan, figures)
+        async with searcher(child) as search:
+            begin = time.perf_counter()
+            while await search.figure("penstock_ditto_search_indexed_total") < plan.things:
+                if time.perf_counter() > begin + FILLING:
+                    figures.failures["the index was not filled in time"] += 1
+                    return figures
+                await asyncio.sleep(0.1)
+            figures.filled = time.perf_counter() - begin
+            for name, filter in kinds(plan).items():
+                figures.times[name] = await timed(search, plan, filter, figures.failures)
+            await changed(child, search, plan, figures)
     return figures
 
 

@@ -267,7 +267,8 @@ def test_what_is_no_metadata_adapter_is_refused(tmp_path: Path) -> None:
 def test_a_ready_made_name_that_does_not_exist_is_met_with_those_that_do(tmp_path: Path) -> None:
     assert complaint(tmp_path, one("reply")) == (
         'penstock.toml: adapters.Q.data.D.adapter = "reply": '
-        'expected "module:Class" or one of "replay", "ingest", "remote", "tlex", "monitor", "MONITOR"'
+        'expected "module:Class" or one of "replay", "ingest", "remote", "kafka", "mqtt", "nats", "tlex", "monitor", '
+        '"MONITOR"'
     )
     assert complaint(tmp_path, AdapterSetSection(metadata=MetadataSection(adapter="replay"))) == (
         'penstock.toml: adapters.Q.metadata.adapter = "replay": '
