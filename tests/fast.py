@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-MARKS = ("browser", "cluster_long", "interop", "interop_long", "prometheus_long", "spark", "spark_long")
+MARKS = ("browser", "cluster_long", "install_long", "interop", "interop_long", "prometheus_long", "spark", "spark_long")
 
 # In the parameters of a test that runs with several databases.
 DATABASE = "postgresql"
@@ -145,6 +145,8 @@ SLOW = {
     "tests/wire/ari/test_packets.py::test_a_packet_with_something_behind_it_is_bad_or_a_longer_one",
     "tests/wire/text6/test_requests.py::test_bad_percent_encoding_is_a_protocol_error_wherever_it_stands",
     "tests/wire/tlcp/test_requests.py::test_bad_percent_encoding_is_malformed_wherever_it_stands",
+    "tests/backup",
+    "tests/test_install.py",
 }
 
 
