@@ -60,11 +60,13 @@ def build(folder: Path, python: str, **environment: str) -> Path:
     return folder / done.stdout.splitlines()[-1]
 
 
-def uv(*arguments: str | Path) -> None:
+def uv(*arguments: str | Path) -> str:
+    """What it told."""
     done = subprocess.run(
         ["scripts/uv.sh", *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 class Environment:

@@ -2,7 +2,8 @@
 
 A word for each line of standard input: the name of a query, which replaces the one before, or `figures`, answered by
 one line of JSON: how long the latest batches took, and the parts of that, as Spark tells. `plain` queries have nothing
-of Penstock in them. Not here: events and clients (`bench.scenarios.latency`).
+of Penstock in them. With `real-time` as the last argument the session has the jar for it. Not here: events and clients
+(`bench.scenarios.latency`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.pipeline import publish_stream
+from penstock.pipeline.realtime import publish_real_time, real_time_events
 from penstock.pipeline.session import close_session, open_session
 
 # Rows a second of plain queries, and items: as many as the benchmark posts.
@@ -60,6 +62,20 @@ class Queries:
         """The newest number of each item, and how many there were."""
         return self._published(self._totals(self._numbers(self._journal())), "update")
 
+    def real_time(self) -> StreamingQuery:
+        """The same as `stateless`, in Spark's real-time mode; its only batch lasts longer than the benchmark."""
+        journal = self._folder / "data" / "journal"
+        events = real_time_events(self._spark, journal, entities=["BENCH/IN/*"])
+        return publish_real_time(
+            self._numbers(events, "sequence"),
+            server=self._api,
+            adapter_set="BENCH",
+            adapter="OUT",
+            token=self._token,
+            item_template="out.{which}",
+            checkpoint=self._checkpoint(),
+        )
+
     def _rate(self) -> DataFrame:
         rows = self._spark.readStream.format("rate").option("rowsPerSecond", RATE).load()
         entity = fn.concat(fn.lit("BENCH/IN/t"), (fn.col("value") % ITEMS).cast("string"))
@@ -70,9 +86,9 @@ class Queries:
         source = self._spark.readStream.format("penstock").option("entities", "BENCH/IN/*")
         return source.option("startingOffset", "latest").load(str(self._folder / "data" / "journal"))
 
-    def _numbers(self, events: DataFrame) -> DataFrame:
+    def _numbers(self, events: DataFrame, *others: str) -> DataFrame:
         number = fn.get_json_object("value", "$.number").cast("long").alias("number")
-        return events.select(fn.regexp_replace("entity", "^.*/t", "").alias("which"), number)
+        return events.select(*others, fn.regexp_replace("entity", "^.*/t", "").alias("which"), number)
 
     def _totals(self, numbers: DataFrame) -> DataFrame:
         return numbers.groupBy("which").agg(fn.max("number").alias("number"), fn.count(fn.lit(1)).alias("events"))
@@ -114,8 +130,9 @@ def figures(query: StreamingQuery | None) -> list[dict[str, int]]:
     return [dict(one.durationMs) for one in query.recentProgress if one.numInputRows > 0]
 
 
-def main(folder: Path, api: str, token: str) -> None:
-    spark = open_session("bench", folder / "cache", settings={"spark.sql.streaming.numRecentProgressUpdates": "400"})
+def main(folder: Path, api: str, token: str, real_time: bool) -> None:
+    settings = {"spark.sql.streaming.numRecentProgressUpdates": "400"}
+    spark = open_session("bench", folder / "cache", settings=settings, real_time=real_time)
     query: StreamingQuery | None = None
     queries = Queries(spark, folder, api, token)
     try:
@@ -135,4 +152,4 @@ def main(folder: Path, api: str, token: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:] == ["real-time"])

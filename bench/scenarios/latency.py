@@ -40,9 +40,11 @@ REQUEST = 2
 # The parts of a batch that are worth a column, as Spark calls them.
 PARTS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
 PLAIN = ("plain", "plain-collected", "plain-aggregate")
-OURS = ("source", "stateless", "aggregate")
+# In Spark's real-time mode, which needs a jar (`make jar`), and has no batches to speak of.
+REAL_TIME = "real-time"
+OURS = ("source", "stateless", "aggregate", REAL_TIME)
 # Those that publish.
-LIVE = ("stateless", "aggregate")
+LIVE = ("stateless", "aggregate", REAL_TIME)
 
 CONFIGURATION = f"""
 [stream]
@@ -142,11 +144,11 @@ async def watch(stream: str, posted: Posted, updates: dict[str, Updates], turn: 
 class Spark:
     """The other process."""
 
-    def __init__(self, folder: Path, api: str) -> None:
+    def __init__(self, folder: Path, api: str, *, real_time: bool) -> None:
         self._log = folder / "spark.log"
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "bench.rig.queries", str(folder), api, TOKEN],
+                [sys.executable, "-m", "bench.rig.queries", str(folder), api, TOKEN, *[REAL_TIME] * real_time],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -193,7 +195,7 @@ async def measure(plan: Plan, folder: Path) -> Measured:
     settings.write_text(CONFIGURATION)
     with process(folder, "serve", "--config", str(settings), "--data-dir", str(folder / "data")) as server:
         stream, api = ready(server)
-        spark = Spark(folder, api)
+        spark = Spark(folder, api, real_time=REAL_TIME in plan.queries)
         posted = Posted()
         posting = threading.Thread(target=posted.post, args=(api, plan.rate))
         posting.start()
@@ -220,7 +222,7 @@ async def _measure(plan: Plan, stream: str, posted: Posted, spark: Spark) -> Mea
         # What was posted a while ago must have arrived; a query without batches has been stopped by nobody.
         done.expected[name] = sum(REQUEST for at in posted.at if since <= at <= since + plan.seconds - 5)
         done.batches[name] = (await spark.batches())[before:]
-        if not done.batches[name]:
+        if not done.batches[name] and name != REAL_TIME:
             raise ChildError(f"the query {name} has no batch after {plan.warm_up + plan.seconds:.0f} seconds")
     watching.cancel()
     done.refused = posted.refused
@@ -263,6 +265,8 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         done = await measure(plan, Path(folder))
     rows = []
     for name, batches in done.batches.items():
+        if not batches:
+            continue
         whole = [one["triggerExecution"] for one in batches]
         parts = [f"{median(one.get(part, 0) for one in batches):,.0f}" for part in PARTS]
         rows.append((name, f"{len(batches)}", f"{median(whole):,.0f}", f"{np.percentile(whole, 99):,.0f}", *parts))

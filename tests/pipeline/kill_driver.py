@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.pipeline.commands import app
+from penstock.pipeline import commands
 from penstock.pipeline.jobs import JOBS, Job
 from penstock.pipeline.place import Place
 
@@ -89,4 +89,6 @@ def rows(spark: SparkSession, place: Place, settings: Settings, *, once: bool = 
 if __name__ == "__main__":
     for name in ("copy", "rows"):
         JOBS[name] = OwnJob(name, "for a test", __name__, publishes=True)
-    app()
+    # With these jobs it goes on after the death of its JVM as well.
+    commands.PROGRAM = "tests.pipeline.kill_driver"
+    commands.app()

@@ -21,9 +21,14 @@ import pyarrow as pa
 
 from penstock.client import Subscription, connect
 from penstock.history import lake_sequence
+from penstock.history.lake_root import LakeRoot
+from penstock.history.lake_url import LakeUrl
+from penstock.journal.reader import JournalReader
 from penstock.pipeline.outlet import Outlet
 from tests.pipeline.kill_driver import KEYS
 from tests.pipeline.sink_server import TOKEN
+from tests.support.lake_store import LIMITS, options
+from tests.support.object_store import BUCKET, ObjectStore
 from tests.support.process import ServerProcess
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +69,10 @@ SETTINGS: dict[str, object] = {
     "pipeline.jobs.history.max_small_files": 2,
 }
 
+# Where the lake is in an object store: the seam between journal and lake moves, and what is dropped is only there.
+# Not less, because queries that publish read it as well, and may be behind for a minute after a kill.
+SHORT_JOURNAL: dict[str, object] = {"journal.segment_bytes": 262_144, "journal.max_bytes": 6_000_000}
+
 
 class Pipeline:
     """`penstock pipeline run history copy rows`, to be killed and started again."""
@@ -87,15 +96,26 @@ class Pipeline:
 
     def kill_driver(self, chance: Random) -> None:
         """Its two halves, the Python process and the JVM, one after the other."""
+        virtual_machines = self._virtual_machines()
         assert self._process is not None
-        assert self._process.poll() is None, self.log
-        virtual_machines = [each.pid for each in descendants(self._process.pid) if b"SparkSubmit" in each.command]
         halves = [self._process.pid, *virtual_machines[: chance.randrange(2)]]
         chance.shuffle(halves)
         for pid in halves:
             os.kill(pid, signal.SIGKILL)
         # A JVM that was left alive sees that its standard input has ended, and ends.
         assert self._process.wait(PATIENCE) == -signal.SIGKILL
+
+    def kill_virtual_machine(self) -> bool:
+        """The JVM alone, which the Python process replaces; False: there is none just now."""
+        for pid in self._virtual_machines():
+            os.kill(pid, signal.SIGKILL)
+            return True
+        return False
+
+    def _virtual_machines(self) -> list[int]:
+        assert self._process is not None
+        assert self._process.poll() is None, self.log
+        return [each.pid for each in descendants(self._process.pid) if b"SparkSubmit" in each.command]
 
     def kill_worker(self, chance: Random) -> bool:
         """One of the Python processes that the JVM has started: a worker, what forks them, or a source's planner."""
@@ -314,13 +334,25 @@ class Viewer:
 
 
 class KillWorld:
-    """`kill` one of them at a random moment, and start it again."""
+    """`kill` one of them at a random moment, and start it again.
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    With a `store` the lake is in it, and the journal keeps little of what the lake has.
+    """
+
+    def __init__(self, directory: Path, seed: int, store: ObjectStore | None = None) -> None:
         self.data = directory / "data"
+        self.journal = self.data / "journal"
+        self.lake: LakeRoot = self.data / "lake"
         self.chance = Random(seed)
         self.killed: list[str] = []
-        self.server = ServerProcess(directory, SETTINGS)
+        self._store = store
+        settings = SETTINGS
+        if store is not None:
+            url, given = f"s3://{BUCKET}/kills-{seed}/lake", {**options(store), **LIMITS}
+            self.lake = LakeUrl(url, given)
+            named = {f"lake.options.{name}": value for name, value in given.items()}
+            settings = {**SETTINGS, **SHORT_JOURNAL, "lake.url": url, **named}
+        self.server = ServerProcess(directory, settings)
         self.server.start()
         try:
             self.api = f"http://{self.server.host}:{self.server.api_port}"
@@ -340,9 +372,16 @@ class KillWorld:
 
     def wait_for_lake(self, sequence: int) -> None:
         deadline = time.monotonic() + PATIENCE
-        while (reached := lake_sequence(self.data / "lake")) != sequence:
+        while (reached := lake_sequence(self.lake)) != sequence:
             assert time.monotonic() < deadline, f"the lake ends at {reached}, not at {sequence}: {self.pipeline.log}"
             threading.Event().wait(0.1)
+
+    def wait_for_seam(self) -> None:
+        """Until the journal has dropped what only the lake has from then on."""
+        deadline = time.monotonic() + PATIENCE
+        while JournalReader(self.journal).earliest() == 1:
+            assert time.monotonic() < deadline, f"nothing is dropped: {self.pipeline.log}"
+            self.feeder.wait_for_more(1)
 
     def kill(self, victim: str) -> None:
         self.feeder.wait_for_more(self.chance.randrange(1, 40))
@@ -352,6 +391,15 @@ class KillWorld:
         elif victim == "driver":
             self.pipeline.kill_driver(self.chance)
             self.pipeline.start()
+        elif victim == "jvm":
+            while not self.pipeline.kill_virtual_machine():
+                self.feeder.wait_for_more(1)
+        elif victim == "store":
+            assert self._store is not None
+            self._store.kill()
+            # Away for a moment, or for longer than requests are tried again.
+            self.feeder.wait_for_more(self.chance.randrange(1, 100))
+            self._store.start()
         else:
             # There is none for a moment after the one before was killed.
             while not self.pipeline.kill_worker(self.chance):

@@ -1,29 +1,41 @@
-"""kill -9 of the server, of Spark's driver and of its Python workers, while events go all the way round.
+"""kill -9 of whoever takes part while events go all the way round: server, Spark's driver, JVM, workers, object store.
 
 Numbers come in at the ingest port, are journaled, moved into the lake by `history`, and published again by two queries;
 a client is subscribed all the time. In the end journal, lake and what was sent agree: each event once.
+`make test-spark PROFILE=long ARGS="-s -k across_the_seam"` kills 200 times, in eight rounds.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 
+from penstock.history.lake_root import open_table
 from penstock.history.reader import History
 from penstock.journal.reader import JournalReader
 from penstock.journal.record import SCHEMA
 from tests.history.world import rows
 from tests.pipeline.kill_driver import KEYS, WIDE
 from tests.pipeline.kill_world import ITEMS, KillWorld, Viewer
+from tests.pipeline.seam_reader import SeamReader
+from tests.support.object_store import ObjectStore
 
 # A new driver costs a new JVM: one in the short run.
 SHORT = {"server": 1, "worker": 1, "driver": 1}
 LARGE = {"server": 4, "worker": 2, "driver": 4}
-LONG = {"server": 13, "worker": 13, "driver": 6}
+
+# With the lake in an object store: so many rounds, and the kills of each. 200 in the long profile.
+IS_LONG = os.environ.get("PENSTOCK_PROFILE") == "long"
+ROUNDS = 8 if IS_LONG else 1
+ROUND = (
+    {"server": 8, "store": 7, "worker": 4, "jvm": 3, "driver": 3}
+    if IS_LONG
+    else {"server": 2, "store": 2, "worker": 1, "jvm": 1, "driver": 1}
+)
 
 
 @pytest.mark.spark
@@ -31,7 +43,6 @@ LONG = {"server": 13, "worker": 13, "driver": 6}
     ("kills", "wide"),
     [
         pytest.param(SHORT, 1, marks=pytest.mark.timeout(400), id="3"),
-        pytest.param(LONG, 1, marks=[pytest.mark.timeout(3_600), pytest.mark.spark_long], id="32"),
         # What has gathered when a driver is back is a large batch, of many parts.
         pytest.param(LARGE, 5_000, marks=[pytest.mark.timeout(3_600), pytest.mark.spark_long], id="large"),
     ],
@@ -56,12 +67,69 @@ def test_journal_lake_and_what_was_sent_agree_after_kills_at_random_points(
         world.viewer.close()
         check_sent(world.viewer, kills["server"])
         check_snapshot(world, count)
-        # Nothing more is written; what is left goes into the lake without a server.
-        assert world.server.stop() == 0
-        world.wait_for_lake(JournalReader(world.data / "journal").poll())
-        assert world.pipeline.stop() == 0, world.pipeline.log
-    check_journal(world.data / "journal", count)
-    check_lake(world.data / "journal", world.data / "lake")
+        finish(world)
+    check_published(journaled(world), count)
+    check_lake(world, journaled(world))
+
+
+@pytest.mark.spark
+@pytest.mark.spark_long
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("round_", range(1, ROUNDS + 1))
+def test_with_the_lake_in_an_object_store_whoever_reads_across_the_seam_has_each_event_once_through_all_kills(
+    round_: int, tmp_path: Path
+) -> None:
+    order = [victim for victim, count in ROUND.items() for _ in range(count)]
+    with ObjectStore() as store, KillWorld(tmp_path, seed=round_, store=store) as world:
+        world.chance.shuffle(order)
+        world.settle()
+        reader = SeamReader(world.data, world.lake, tmp_path / "penstock.toml", lambda: world.feeder.acknowledged)
+        for number, victim in enumerate(order):
+            if number == len(order) // 2:
+                world.wait_for_seam()
+            world.kill(victim)
+            print(f"round {round_}: {number + 1} of {len(order)} killed, the {victim}", flush=True)
+            if world.chance.random() < 0.75:
+                world.settle()
+        world.settle()
+        assert sorted(world.killed) == sorted(order)
+        count = world.feeder.stop()
+        world.viewer.wait_to_know(count)
+        world.viewer.close()
+        check_sent(world.viewer, ROUND["server"])
+        check_snapshot(world, count)
+        reader.stop()
+        finish(world)
+        # Once more, now that nothing changes.
+        reader.read()
+        assert reader.readings
+        moved = in_lake(world)
+        assert moved.column("sequence").to_pylist() == list(range(1, moved.num_rows + 1))
+        check_published(moved, count)
+        # What the journal has left is the end of it.
+        kept = journaled(world)
+        assert 0 < kept.num_rows < moved.num_rows
+        assert moved.slice(moved.num_rows - kept.num_rows).equals(kept)
+        check_history(world, moved)
+    print(f"round {round_}: {count} numbers, read {reader.readings} times, {reader.refused} times no lake", flush=True)
+
+
+def finish(world: KillWorld) -> None:
+    """Nothing more is written; what is left goes into the lake without a server."""
+    assert world.server.stop() == 0
+    world.wait_for_lake(JournalReader(world.journal).poll())
+    assert world.pipeline.stop() == 0, world.pipeline.log
+
+
+def journaled(world: KillWorld) -> pa.Table:
+    return pa.Table.from_batches(list(JournalReader(world.journal).read()), SCHEMA)
+
+
+def in_lake(world: KillWorld) -> pa.Table:
+    """As Delta itself reads it."""
+    table = open_table(world.lake)
+    assert table is not None
+    return table.to_pyarrow_table(columns=SCHEMA.names).cast(SCHEMA).sort_by("sequence").combine_chunks()
 
 
 def check_sent(viewer: Viewer, restarts: int) -> None:
@@ -88,12 +156,11 @@ def check_snapshot(world: KillWorld, count: int) -> None:
     check_sent(viewer, 0)
 
 
-def check_journal(journal: Path, count: int) -> None:
+def check_published(table: pa.Table, count: int) -> None:
     published: dict[str, list[int]] = {}
-    for batch in JournalReader(journal).read():
-        for row in batch.select(["entity", "kind", "value"]).to_pylist():
-            if row["kind"] == "update":
-                published.setdefault(row["entity"], []).append(int(json.loads(row["value"])["n"]))
+    for row in table.select(["entity", "kind", "value"]).to_pylist():
+        if row["kind"] == "update":
+            published.setdefault(row["entity"], []).append(int(json.loads(row["value"])["n"]))
     everything = list(range(1, count + 1))
     copied = published.pop("SET/OUT/d.all")
     assert copied == everything
@@ -107,13 +174,17 @@ def check_journal(journal: Path, count: int) -> None:
         assert published[f"SET/FEED/e.{remainder}"] == [n for n in everything if n % ITEMS == remainder]
 
 
-def check_lake(journal: Path, lake: Path) -> None:
-    """The same records in both, column by column: read by Delta itself, and by whoever asks for one entity."""
-    journaled = pa.Table.from_batches(list(JournalReader(journal).read()), SCHEMA)
-    moved = DeltaTable(str(lake)).to_pyarrow_table(columns=SCHEMA.names).cast(SCHEMA).sort_by("sequence")
-    assert moved.column("sequence").to_pylist() == journaled.column("sequence").to_pylist()
-    assert moved.equals(journaled)
-    history = History(journal, lake)
-    events = rows(journaled)
+def check_lake(world: KillWorld, events: pa.Table) -> None:
+    """The same records as in the journal, column by column."""
+    moved = in_lake(world)
+    assert moved.column("sequence").to_pylist() == events.column("sequence").to_pylist()
+    assert moved.equals(events)
+    check_history(world, events)
+
+
+def check_history(world: KillWorld, table: pa.Table) -> None:
+    """What somebody is told who asks for one entity."""
+    history = History(world.journal, world.lake)
+    events = rows(table)
     for entity in sorted({event.entity for event in events}):
         assert list(history.events(entity)) == [event for event in events if event.entity == entity]

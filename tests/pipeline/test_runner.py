@@ -108,7 +108,14 @@ class World:
         self.runner: Runner
         self.result: Future[int] = Future()
 
-    def run(self, *tasks: Task, restart: bool = True, once: bool = False, pace: RunnerPace = QUICK) -> None:
+    def run(
+        self,
+        *tasks: Task,
+        restart: bool = True,
+        once: bool = False,
+        again: bool = False,
+        pace: RunnerPace = QUICK,
+    ) -> None:
         self.runner = Runner(
             self.spark,
             tasks,
@@ -116,6 +123,7 @@ class World:
             self.status_dir,
             restart=restart,
             once=once,
+            again=again,
             pid=4711,
             announce=self.said.append,
             show=self.shown.append,
@@ -339,6 +347,28 @@ def test_when_spark_is_gone_the_runner_says_so(world: World) -> None:
     job.isActive = False
     assert world.result.result(PATIENCE) == SPARK_GONE
     assert len(job.starts) == 1
+
+
+@pytest.mark.parametrize(
+    ("again", "alive", "code"),
+    [
+        # It was killed while Python was speaking to it.
+        (False, False, SPARK_GONE),
+        # Before that, as the next one after one that had run.
+        (True, True, SPARK_GONE),
+        # The first of all: it is not configured as this machine can have it.
+        (False, True, FAILED),
+    ],
+)
+def test_a_spark_that_ends_while_it_starts_is_replaced_unless_it_never_ran(
+    world: World, again: bool, alive: bool, code: int
+) -> None:
+    world.spark.error = RuntimeError(
+        "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."
+    )
+    world.spark.alive = alive
+    world.run(Task("any", Job().start), again=again)
+    assert world.result.result(PATIENCE) == code
 
 
 def test_a_query_that_was_cut_off_when_spark_died_is_not_told_apart(

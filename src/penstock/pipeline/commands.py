@@ -52,6 +52,9 @@ RECOVERED = 60.0
 # The replaced process tells the next one how long it has waited.
 WAITED = "PENSTOCK_PIPELINE_WAITED"
 
+# The module that the next one runs.
+PROGRAM = "penstock.pipeline"
+
 app = typer.Typer(help="Run Spark jobs over the journal.", no_args_is_help=True, rich_markup_mode=None)
 
 ConfigFile = Annotated[
@@ -411,6 +414,7 @@ def _run(
             announce=streams.announce,
             show=streams.show,
             details=place.status_dir / SPARK_LOG,
+            again=WAITED in os.environ,
         )
         stopped = threading.Event()
 
@@ -465,7 +469,7 @@ def _replace() -> None:
     given = sys.argv[1:]
     # Started as `penstock pipeline run …` or as `python -m penstock.pipeline run …`.
     arguments = given[1:] if given[:1] == ["pipeline"] else given
-    os.execv(sys.executable, [sys.executable, "-m", "penstock.pipeline", *arguments])
+    os.execv(sys.executable, [sys.executable, "-m", PROGRAM, *arguments])
 
 
 def _listen(stop: Callable[[], None]) -> None:

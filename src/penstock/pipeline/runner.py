@@ -32,6 +32,9 @@ WRONG = 2
 # Not an exit code: Spark's JVM is gone, and a new one needs a new process.
 SPARK_GONE = -1
 
+# What pyspark says of a JVM that ends before it can be spoken to.
+_NEVER_CAME = "JAVA_GATEWAY_EXITED"
+
 # Why no query runs yet; the demo's page has the same words (web/src/market/pipeline.ts).
 SPARK_STARTS = "Spark is starting"
 
@@ -114,9 +117,12 @@ class Runner:
         announce: Callable[[str], None] = lambda text: None,
         show: Callable[[str], None] = lambda text: None,
         details: Path | None = None,
+        again: bool = False,
         pace: RunnerPace = USUAL,
     ) -> None:
         self._engine = engine
+        # Spark has run here before, and has ended: one that does not come up has been killed, or has no memory now.
+        self._again = again
         self._publisher = publisher
         self._announce = announce
         # One line for all queries, again and again: for a terminal.
@@ -250,10 +256,17 @@ class Runner:
             if not self._did(self._engine.kill, 1.0):
                 log.warning("exiting while Spark is still starting")
             return False
+        if problems and self._is_gone(problems[0]):
+            self._fail(SPARK_GONE, "Spark has ended unexpectedly")
+            return False
         if problems:
             self._end(WRONG if _is_wrong(problems[0]) else FAILED, explain(problems[0]))
             return False
         return True
+
+    def _is_gone(self, error: BaseException) -> bool:
+        """Whether Spark's JVM has ended while it was starting, and is to be replaced as one that ends later."""
+        return not self._engine.is_alive() or (self._again and _NEVER_CAME in str(error))
 
     def _tell_stop(self) -> None:
         if self._saying:
