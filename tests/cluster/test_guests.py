@@ -640,6 +640,44 @@ def test_another_hub_adopts_sessions_without_telling_its_adapter_and_knows_all_o
     play(scene)
 
 
+class Attentive(Judge):
+    """Wants to know of what goes on, and lets silver go on no more."""
+
+    async def resumed(self, session: SessionFacts, subscription: SubscriptionFacts) -> None:
+        await self.release.wait()
+        self.heard.append(("resumed", session.id, subscription.number, subscription.items))
+        if "silver" in subscription.items:
+            raise Refusal(Reason.GROUP, "no more silver")
+
+
+def test_an_adapter_that_wants_to_know_is_told_of_subscriptions_before_the_edge_may_have_their_items() -> None:
+    async def scene() -> None:
+        world = World()
+        edge = world.edge("e1")
+        session, channel = await edge.open()
+        await edge.subscribe(session, 1)
+        await edge.subscribe(session, 2, PlainWish("HAND", "silver", "x", "MERGE"))
+        settled: list[str] = []
+        judge = Attentive()
+        judge.release.clear()
+        world.replace_hub(judge)
+        world.hub.guests.settled = settled.append
+        await world.rest()
+        assert not world.hub.guests.serves("e1", "TEST")
+        assert world.hub.guests.serves("e1", "another set")
+        judge.release.set()
+        await world.rest()
+        assert judge.heard[:2] == [
+            ("resumed", session.id, number, (item,)) for number, item in ((1, "gold"), (2, "silver"))
+        ]
+        assert settled == ["e1"]
+        assert world.hub.guests.serves("e1", "TEST")
+        assert edge.take(channel, "UNSUB") == ["UNSUB,2"]
+        assert judge.of("unsubscribed") == [(2, ("silver",), 1)]
+
+    play(scene)
+
+
 def test_sessions_are_adopted_in_many_pieces() -> None:
     async def scene() -> None:
         world = World()

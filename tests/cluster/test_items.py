@@ -419,6 +419,34 @@ def test_a_new_hub_shows_clients_the_difference(plant: Plant, edge: EdgeNode, pe
     assert sorted(lines) == ["OV,4,1,1", "U,1,1,2|", "U,2,1,2", "U,3,1,k|DELETE|#", "U,3,1,l|UPDATE|2"]
 
 
+def test_clients_keep_what_they_have_until_the_new_hub_may_serve_their_edge(plant: Plant, peer: Peer) -> None:
+    plant.publish("m", {"x": "1", "y": "a"})
+    peer.subscribe("m", "x y", snapshot=True)
+    plant.settle()
+    told(peer)
+    plant.hubs.clear()
+    owner = plant.add_hub(slow=False).owner
+    asked: set[tuple[str, str]] = set()
+    waiting = [True]
+
+    def serves(edge: str, adapter_set: str) -> bool:
+        asked.add((edge, adapter_set))
+        return not waiting
+
+    owner.serves = serves
+    plant.publish("m", {"x": "2"})
+    beat(plant, 6)
+    assert told(peer) == []
+    assert len(asked) == 1
+    # It is waited for, and not forgotten.
+    assert list(owner.edges.values()) == [1]
+    waiting.clear()
+    owner.settled("nobody")
+    owner.settled(next(iter(owner.edges)))
+    plant.settle()
+    assert told(peer) == ["U,1,1,2|"]
+
+
 def test_clients_keep_what_they_have_until_the_new_hubs_adapter_has_sent_its_snapshot(plant: Plant, peer: Peer) -> None:
     for key in "abcd":
         plant.publish("c", row(key, "ADD", "1"))

@@ -119,10 +119,10 @@ class ClusterNode:
     def exchange(self) -> Exchange:
         return Exchange("127.0.0.1", self.ports["stream"])
 
-    def client(self, adapter_set: str = "TEST") -> Socket:
+    def client(self, adapter_set: str = "TEST", **login: str) -> Socket:
         """With a session."""
         socket = self.exchange.socket()
-        socket.create(adapter_set, send_sync=False, keepalive_millis=30_000)
+        socket.create(adapter_set, send_sync=False, keepalive_millis=30_000, **login)
         return socket
 
     # -- of a hub --------------------------------------------------------------------------------------------------

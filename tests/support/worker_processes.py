@@ -89,11 +89,11 @@ class WorkersProcess(ServerProcess):
         self.signal_worker(name, signal.SIGKILL)
         until(lambda: self.log.count(f"worker replaced worker={name}") > before, f"{name} replaced")
 
-    def socket_at(self, worker: str, adapter_set: str = "TEST") -> Socket:
+    def socket_at(self, worker: str, adapter_set: str = "TEST", **login: str) -> Socket:
         """A WebSocket with a session that this worker has; the system chooses, so it is asked until it does."""
         for _ in range(200):
             socket = self.exchange.socket()
-            socket.create(adapter_set, send_sync=False, keepalive_millis=30_000)
+            socket.create(adapter_set, send_sync=False, keepalive_millis=30_000, **login)
             if socket.session.endswith(f"-{worker}"):
                 return socket
             socket.__exit__(None, None, None)

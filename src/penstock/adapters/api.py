@@ -244,6 +244,11 @@ class MetadataAdapter(Adapter):
     ) -> Maybe[None]:
         """A subscription has ended; what became of the events of each of its items."""
 
+    def resumed(self, session: SessionFacts, subscription: SubscriptionFacts) -> Maybe[None]:
+        """A subscription goes on that began before this adapter was started, because the hub of workers or of a cluster
+        was replaced; a Refusal ends it. Only for adapters that are told of subscriptions by the methods above.
+        """
+
     # -- push notifications ---------------------------------------------------------------------------------------
 
     # Devices and subscriptions outlive sessions; after a restart of the server nobody is asked about them again.

@@ -242,6 +242,16 @@ class SetAuthority:
         self._note(session, client)
         self._count(session)
 
+    @property
+    def resumes(self) -> bool:
+        """Whether the adapter wants to be told of subscriptions that began before this authority was there."""
+        return self._overrides("resumed")
+
+    async def resume(self, session: AttendedSession, subscription: SubscriptionFacts) -> None:
+        """Such a subscription, of a session that was adopted."""
+        answer = self._about(session, "resumed", self._check_known(session), subscription)
+        await self._guarded("resumed", answer, Reason.AUTHORITY_ERROR)
+
     def _note(self, session: AttendedSession, client: ClientFacts) -> SessionFacts:
         facts = SessionFacts(session.id, session.user, session.adapter_set, client, session.admission.roles)
         self._facts[session.id] = facts

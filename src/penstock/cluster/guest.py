@@ -56,6 +56,13 @@ class Host(Authority, MessageHandler, Protocol):
     def adopt(self, session: AttendedSession, client: ClientFacts) -> None:
         """A session that was opened before this hub was there; nobody else is told. Raises a Refusal."""
 
+    @property
+    def resumes(self) -> bool:
+        """Whether it is to be told of subscriptions that began before this hub was there."""
+
+    async def resume(self, session: AttendedSession, subscription: SubscriptionFacts) -> None:
+        """Such a subscription of a session that was adopted. Raises a Refusal."""
+
     async def examine(self, session: AttendedSession, wish: Wish) -> Grant:
         """What the session would be granted."""
 

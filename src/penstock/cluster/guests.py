@@ -114,6 +114,8 @@ class Guests:
         self.edges: dict[str, Edge] = {}
         # More that edges may ask for: takes the name of the edge and the body.
         self.methods: dict[str, Method] = {}
+        # Is told of an edge when the hub knows all that it has.
+        self.settled: Callable[[str], None] = _ignore
         self._authority_of = authority_of
         self._desk = desk
         self._derived = derived
@@ -205,6 +207,19 @@ class Guests:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+    def serves(self, edge: str, adapter_set: str) -> bool:
+        """Whether an edge may have items of a set already.
+
+        An adapter that publishes what subscriptions ask for has to know those of the edge first: it would publish less
+        than clients have.
+        """
+        found, host = self.edges.get(edge), self._authority_of(adapter_set)
+        return found is None or found.settled.is_set() or host is None or not host.resumes
+
+    def _settle(self, edge: Edge) -> None:
+        edge.settle()
+        self.settled(edge.name)
 
     # -- guests ---------------------------------------------------------------------------------------------------
 
@@ -435,7 +450,7 @@ class Guests:
         if unknown:
             edge.settled.clear()
         else:
-            edge.settle()
+            self._settle(edge)
         return encode_body(unknown)
 
     async def _adopt(self, edge: Edge, question: Question) -> bytes:
@@ -444,8 +459,10 @@ class Guests:
             # Sessions may have ended since.
             raise Refusal(Reason.INVALID, "The edge has said since which sessions it has")
         refused = [one.session.session for one in body.sessions if not self._take_in(edge, question.number, one)]
-        if body.is_last:
-            edge.settle()
+        for one in body.sessions:
+            await self._resume(edge.guests.get(one.session.session), one.subscriptions)
+        if body.is_last and body.round == edge.round:
+            self._settle(edge)
         # Only now, because it takes time: what comes next about the sessions need not wait for it.
         for one in body.sessions:
             guest = edge.guests.get(one.session.session)
@@ -476,6 +493,25 @@ class Guests:
             self._desk.adopt(guest, one.device)
         return True
 
+    async def _resume(self, guest: Guest | None, subscriptions: Sequence[KnownSubscription]) -> None:
+        """Adapters that publish what subscriptions ask for have to know of them before the edge gets their items."""
+        if guest is None or not guest.host.resumes:
+            return
+        for known in subscriptions:
+            facts = facts_of(known.facts)
+            if facts is None or guest.closed or guest.find(known.number) is None:
+                continue
+            try:
+                await guest.host.resume(guest, facts)
+            except Refusal as refusal:
+                self._end_subscription(guest, known.number, refusal)
+
+    def _end_subscription(self, guest: Guest, number: int, refusal: Refusal) -> None:
+        log.info("a subscription is not granted again", session=public(guest.id), reason=refusal.message)
+        found = guest.find(number)
+        if found is not None and not found.ending and not guest.closed:
+            guest.unsubscribe(number)
+
     async def _derive_again(self, guest: Guest, subscription: KnownSubscription, wish: Wish) -> None:
         """A derived item needs its functions; what is not granted any more ends."""
         number = subscription.number
@@ -486,10 +522,10 @@ class Guests:
             if guest.find(number) is not None:
                 self._names(guest, number, wish, grant, subscription.items)
         except Refusal as refusal:
-            log.info("a subscription is not granted again", session=public(guest.id), reason=refusal.message)
-            found = guest.find(number)
-            if found is not None and not found.ending and not guest.closed:
-                guest.unsubscribe(number)
+            self._end_subscription(guest, number, refusal)
+
+
+def _ignore(edge: str) -> None: ...
 
 
 def _settle(outcome: asyncio.Future[OutcomeBody], code: int | None, text: str) -> None:

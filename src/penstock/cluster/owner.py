@@ -206,6 +206,8 @@ class ItemOwner:
         self._streams: dict[frozenset[str], _Stream] = {}
         self._stream_numbers = 0
         self._dirty: list[_Stream] = []
+        # Whether an edge may have items of an adapter set already; None: it always may.
+        self.serves: Callable[[str, str], bool] | None = None
         # Pictures that are to be sent, in order.
         self._asked: dict[tuple[str, int], None] = {}
 
@@ -281,6 +283,16 @@ class ItemOwner:
             edge.disagreements = 0
             self._send(name, encode(Stranger(self.epoch)))
 
+    def settled(self, edge: str) -> None:
+        """An edge may have what it had to wait for; it would ask again only later."""
+        known = self._edges.get(edge)
+        if known is not None:
+            for wanted in list(known.wanted.values()):
+                if wanted.tap is None:
+                    self._want(
+                        known, Interest(known.run, wanted.ticket, wanted.question, *wanted.key, wanted.mode.value)
+                    )
+
     def withdraw(self, feed: Feed) -> None:
         """A data adapter is about to stop: its items are no longer to be had."""
         for edge in self._edges.values():
@@ -316,6 +328,8 @@ class ItemOwner:
             edge.ticket_sum += ticket
         wanted.question = interest.question
         wanted.is_confirmed = True
+        if self.serves is not None and not self.serves(edge.name, interest.adapter_set):
+            return
         try:
             tap = self._tap(edge, key, mode)
         except Refusal as refusal:

@@ -115,6 +115,14 @@ class ThingsMetadata(MetadataAdapter):
     ) -> None:
         self._forget(session.id, subscription.number)
 
+    def resumed(self, session: SessionFacts, subscription: SubscriptionFacts) -> None:
+        self.subscribed(session, subscription)
+        watcher = self._watchers[session.id, subscription.number]
+        # As in `_hear`: a thing that is gone has nothing to be seen.
+        things = [thing for thing in watcher.things if self._twins.thing(thing) is not None]
+        if not self._may_read(watcher.subjects, things, watcher.fields):
+            raise Refusal(Reason.GROUP, "This user may no longer read all of these fields")
+
     def _forget(self, session: str, number: int) -> None:
         watcher = self._watchers.pop((session, number), None)
         if watcher is not None:

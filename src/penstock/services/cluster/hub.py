@@ -97,6 +97,8 @@ class HubService(Service):
         derived = DerivedItems(part.epoch)
         self.owner = ItemOwner(kernel, part.epoch, derived, self._fabric.send, self._fabric.spread, self._wake)
         self.guests = Guests(part.epoch, sets.judge_of, desk, derived, self._fabric.send, time.monotonic)
+        self.owner.serves = self.guests.serves
+        self.guests.settled = self.owner.settled
         # The edges that have been welcomed.
         self.roll = EdgeRoll(node, self.guests, time.monotonic)
         # Who is let in, at edges as well; None: everybody.
