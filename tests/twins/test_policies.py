@@ -192,18 +192,6 @@ def test_nobody_makes_a_policy_that_is_not_theirs(world: World) -> None:
     assert world.result(policy_command("create", value=partly, id="ns:new"))[0] == 403
 
 
-@pytest.mark.parametrize(
-    ("value", "word"),
-    [
-        ({"entries": {"A": {**MINE, "subjects": {"x": {"type": "t", "expiry": "2030-01-01T00:00:00Z"}}}}}, "expire"),
-    ],
-)
-def test_what_is_not_built_is_refused_and_not_ignored(world: World, value: Any, word: str) -> None:
-    error = world.refused(policy_command("modify", value=value))
-    assert error.status == 400
-    assert word in f"{error.message} {error.description}"
-
-
 def test_a_policy_of_more_than_100_kilobytes_is_refused(world: World) -> None:
     large: dict[str, Any] = {"subjects": {"x" * 102_400: {}}, "resources": {}}
     assert world.result(policy_command("modify", "/entries/NEW", large)) == (413, "policies:policy.toolarge")

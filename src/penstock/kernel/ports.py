@@ -165,6 +165,8 @@ class ClientFacts:
     # The client library and its version, as it calls itself; None if unknown.
     library: str | None = None
     library_version: str | None = None
+    # Whether one of the proxies that are configured for that listener has sent the request.
+    is_from_proxy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,8 +246,8 @@ class Exchange:
             "headers": [(name.encode("latin-1"), value.encode("latin-1")) for name, value in request.headers.items()],
             "client": (connection.address, connection.client_port),
             "server": _address(connection.transport.get_extra_info("sockname")),
-            # Which listener the request has come by.
-            "state": {"listener": connection.entrance.name},
+            # Which listener the request has come by, and whether one of its proxies has sent it.
+            "state": {"listener": connection.entrance.name, "is_from_proxy": connection.is_from_proxy},
         }
 
     async def receive(self) -> Message:

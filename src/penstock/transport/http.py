@@ -89,6 +89,11 @@ class HttpConnection(asyncio.Protocol):
         self._timer_is_for_reading = False
         self._patience: Patience | None = None
 
+    @property
+    def is_from_proxy(self) -> bool:
+        """Whether its other end is one of the listener's proxies."""
+        return self.entrance.proxies.include(self._peer.address)
+
     # -- what a port brings along ---------------------------------------------------------------------------------
 
     def route(self, request: HttpRequest) -> None:

@@ -56,6 +56,8 @@ class TwinCommand:
     conditions: Conditions = NO_CONDITIONS
     kept: Mapping[str, Json] = field(default_factory=dict)
     correlation: Json = None
+    # Whether a policy is to be retrieved with all that it imports.
+    is_resolved: bool = False
 
     @property
     def key(self) -> EntityKey:

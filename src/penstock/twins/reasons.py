@@ -136,11 +136,64 @@ class PartStays(_Final):
 
 
 @dataclass(frozen=True, slots=True)
-class SubjectExpires(_Final):
-    """A subject was to expire, which is not supported."""
+class SubjectExpired(_Final):
+    """The time at which a subject was to expire has passed."""
 
     expiry: str
-    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOfItself(_Final):
+    """A policy was to import itself, or to have itself among its transitive imports."""
+
+    policy_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportLoop(_Final):
+    """The imports of a policy would lead back to it, by these policies."""
+
+    policy_id: str
+    way: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TooManyImports(_Final):
+    policy_id: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceBroken(_Final):
+    """An entry refers to another one that is not there, or that must not be referred to."""
+
+    label: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class EntryReferenced(_Final):
+    """An entry cannot be removed, because another one refers to it."""
+
+    policy_id: str
+    target: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReferenced(_Final):
+    """An import cannot be removed, because an entry refers to it."""
+
+    policy_id: str
+    target: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable(_Final):
+    """No entry of the policy is one that the action of the caller applies to."""
+
+    action: str
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------
@@ -231,7 +284,14 @@ TwinReason = (
     | InlinePolicyNotAllowed
     | NobodyCouldWrite
     | PartStays
-    | SubjectExpires
+    | SubjectExpired
+    | ImportOfItself
+    | ImportLoop
+    | TooManyImports
+    | ReferenceBroken
+    | EntryReferenced
+    | ImportReferenced
+    | NotApplicable
     | DocumentTooLarge
     | DocumentTooDeep
     | ConditionUnreadable

@@ -6,20 +6,25 @@ for the disk in `line`; what a start begins with is in `state`. Read next: docs/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from penstock.twins import policies, things
 from penstock.twins.access import NO_RIGHTS, Access, Permission, ResourceKind, Rights, Subjects, readable
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.decision import Decision, Effect, Result
+from penstock.twins.effective import Effective, EffectivePolicies
 from penstock.twins.enforcement import enforce, has_history, not_found
+from penstock.twins.expiry import DEFAULT_GRANULARITY, expiring
+from penstock.twins.imports import check_imports, imported_labels
+from penstock.twins.integration import TokenIntegration, integrated
 from penstock.twins.line import ChangeLine, ChangeStep
 from penstock.twins.milestone import milestone_in, with_milestone
 from penstock.twins.names import EntityKey, TwinNames, policy_key, thing_key
+from penstock.twins.policies import PolicyLimits
 from penstock.twins.ports import ChangeLog, NewRecord
-from penstock.twins.preconditions import NOTHING, check_condition, check_tags, current
+from penstock.twins.preconditions import NO_CONDITIONS, NOTHING, check_condition, check_tags, current
 from penstock.twins.reasons import (
     AlreadyThere,
     NamespaceReserved,
@@ -34,8 +39,9 @@ from penstock.twins.retrieval import retrieve
 from penstock.twins.state import TwinsState
 from penstock.twins.things import PolicySource
 from penstock.twins.told import Told
-from penstock.twins.twin import Twin, after, change_of
+from penstock.twins.twin import Change, Document, Twin, after, change_of
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, text_of
+from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.resource import Part, Resource
 
@@ -45,6 +51,9 @@ MAX_WAITING_RECORDS = 16_384
 # Called once, perhaps immediately: with the result of a command, or with the reason for refusing it.
 Answer = Callable[[Result | TwinRefusal], None]
 Listener = Callable[[Told], None]
+
+# Who makes changes that nobody asks for.
+SYSTEM = Caller(("penstock:expiry",))
 
 _T = TypeVar("_T")
 
@@ -57,6 +66,10 @@ class RegistrySettings:
     # Bytes of a thing or a policy; a larger one is refused.
     max_bytes: int = MAX_ENTITY_BYTES
     reserved: Callable[[str], bool] = field(default=lambda namespace: False)
+    # Patterns of namespaces, and the policies that all policies of them have in common.
+    shared_policies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # Microseconds to which the expiry of a subject is rounded up.
+    expiry_granularity: int = DEFAULT_GRANULARITY
 
 
 @dataclass(slots=True)
@@ -89,7 +102,7 @@ class Twins:
         self._fault = fault
         self._settings = settings or RegistrySettings()
         self._lines: dict[EntityKey, ChangeLine] = {}
-        self._access: dict[str, tuple[Twin, Access]] = {}
+        self._effective = EffectivePolicies(self._settings.shared_policies)
         self._listeners: list[Listener] = []
         # Those that wait for the disk, by the entities in them; of several the newest.
         self._newest: dict[EntityKey, _Batch] = {}
@@ -129,6 +142,42 @@ class Twins:
         else:
             batch.waiting.append((answer, result, looked_at[0]))
 
+    def expire(self, policy_id: str, answer: Answer) -> None:
+        """Delete those subjects of a policy whose time has come. Does nothing if there are none."""
+        twin = self._head_policy(policy_id)
+        gone = [] if twin is None else [each for each in expiring(twin.document) if each.expiry <= self._now()]
+        if gone:
+            changes = [Change(Action.DELETED, each.pointer) for each in gone]
+            self._change_policy(policy_id, changes, SYSTEM, answer)
+
+    def integrate(self, wish: TokenIntegration, caller: Caller, answer: Answer) -> None:
+        """Add the subjects of a token to entries of a policy, or remove them."""
+        try:
+            twin = self._head_policy(wish.policy_id)
+            rights = self._policy_rights(twin, wish.policy_id, caller, [])
+            changes = integrated(wish, None if twin is None else twin.document, rights, caller, self._policy_limits())
+        except TwinRefusal as refusal:
+            answer(refusal)
+            return
+        if changes:
+            self._change_policy(wish.policy_id, changes, caller, answer)
+        else:
+            answer(Result(Effect.CHANGED))
+
+    def _change_policy(self, policy_id: str, changes: list[Change], caller: Caller, answer: Answer) -> None:
+        """Changes that are not a command of a client."""
+        key = policy_key(policy_id)
+        namespace, _, name = policy_id.partition(":")
+        whole = Resource(Part.POLICY, ())
+        command = TwinCommand(Action.MODIFY, EntityGroup.POLICIES, EntityId(namespace, name), whole, "/")
+        try:
+            decisions = [(key, Decision(change, None, Effect.CHANGED)) for change in changes]
+            result, batch = self._carry_out(command, caller, decisions, NO_RIGHTS)
+        except TwinRefusal as refusal:
+            answer(refusal)
+        else:
+            batch.waiting.append((answer, replace(result, tag=None), key))
+
     def thing(self, id: str) -> Twin | None:
         """The thing as it is on the disk."""
         return self._committed(thing_key(id))
@@ -152,7 +201,17 @@ class Twins:
     def readers(self, policy_id: str) -> Subjects:
         """Who may read some of the things with a policy; nobody if there is none."""
         policy = self.policy(policy_id)
-        return frozenset() if policy is None else self._access_by(policy).readers()
+        return frozenset() if policy is None else Access(self.effective(policy).document).readers()
+
+    def effective(self, policy: Twin) -> Effective:
+        """A policy on the disk with all that it imports."""
+        return self._effective.of(policy, self.policy)
+
+    def dependents(self, policy_id: str) -> set[str]:
+        """Other policies whose meaning a change of this one may change."""
+        if self._effective.is_shared(policy_id):
+            return set(self.policies())
+        return self._effective.dependents(policy_id)
 
     def rights(self, key: EntityKey, subjects: Subjects) -> Rights:
         """What these subjects may do to a thing or a policy, by what is on the disk; nothing where there is none."""
@@ -160,7 +219,7 @@ class Twins:
         if twin is None:
             return NO_RIGHTS
         policy = twin if key.group is EntityGroup.POLICIES else self.policy(twin.document["policyId"])
-        return NO_RIGHTS if policy is None else self._access_by(policy).rights(subjects)
+        return NO_RIGHTS if policy is None else self.effective(policy).access(_namespace(key.id)).rights(subjects)
 
     def check_history(self, key: EntityKey, subjects: Subjects) -> Rights:
         """Raises NotFound unless these subjects may read all that ever happened to it; then their rights."""
@@ -211,6 +270,8 @@ class Twins:
                 self._fold(waiting)
                 waiting, count = {}, 0
         self._fold(waiting)
+        for id in self.policies():
+            self._effective.note(id, self.policy(id))
 
     def _fold(self, waiting: dict[EntityKey, list[Record]]) -> None:
         for key, records in waiting.items():
@@ -277,7 +338,7 @@ class Twins:
         if self._look(policy, looked_at) is not None and not is_hidden:
             raise TwinRefusal(PolicyExists(key.id, policy.id))
         given = policies.default_policy(policy.id, caller.names[0]) if inline is None else inline
-        policy_decision, rights = self._decide_new_policy(policy.id, given, caller)
+        policy_decision, rights = self._decide_new_policy(policy.id, given, caller, looked_at)
         decision = things.decide_new(command, policy.id, self._settings.max_bytes)
         return [(policy, policy_decision), (key, decision)], rights
 
@@ -290,7 +351,7 @@ class Twins:
             is_known = twin is not None and readable(EntityGroup.THINGS, rights).covers(("policyId",))
             policy_id = twin.document["policyId"] if twin is not None and is_known else None
         policy = None if policy_id is None else self._look(policy_key(policy_id), looked_at)
-        rights = NO_RIGHTS if policy is None else self._access_by(policy).rights(caller.subjects)
+        rights = self._policy_rights(policy, policy_id or "", caller, looked_at)
         if policy is None or not readable(EntityGroup.POLICIES, rights).covers_all(()):
             raise TwinRefusal(PolicyNotUsable(thing_id, source.id))
         return policy.document
@@ -298,7 +359,7 @@ class Twins:
     def _check_policy(self, thing_id: str, policy_id: str, caller: Caller, looked_at: list[EntityKey]) -> Rights:
         """A thing can only get a policy that lets the caller write it. Whether others exist is not revealed."""
         policy = self._look(policy_key(policy_id), looked_at)
-        rights = NO_RIGHTS if policy is None else self._access_by(policy).rights(caller.subjects)
+        rights = self._policy_rights(policy, thing_id, caller, looked_at)
         if not rights.scope(ResourceKind.THING, Permission.WRITE).covers_all(()):
             raise TwinRefusal(PolicyNotUsable(thing_id, policy_id))
         return rights
@@ -308,11 +369,11 @@ class Twins:
     def _policy(self, command: TwinCommand, caller: Caller, looked_at: list[EntityKey]) -> tuple[Result, _Batch]:
         key = command.key
         twin = self._look(key, looked_at)
-        rights = NO_RIGHTS if twin is None else self._access_by(twin).rights(caller.subjects)
+        rights = self._policy_rights(twin, key.id, caller, looked_at)
         if not readable(key.group, rights).touches(()) and policies.may_create(command):
             # As with things: errors are raised before it is revealed whether it exists.
             check_tags(key.group, command.conditions, NOTHING, reading=False)
-            decision, new_rights = self._decide_new_policy(key.id, command.value, caller)
+            decision, new_rights = self._decide_new_policy(key.id, command.value, caller, looked_at)
             if twin is None:
                 return self._carry_out(command, caller, [(key, decision)], new_rights)
         if twin is None:
@@ -321,16 +382,42 @@ class Twins:
             raise TwinRefusal(AlreadyThere(key))
         enforce(command, rights)
         self._check_tags(command, twin, rights)
-        decision = policies.decide(command, twin.document, self._settings.max_bytes)
+        decision = policies.decide(command, twin.document, self._policy_limits())
+        self._check_imports(decision.document, twin.document, caller, looked_at)
         return self._carry_out(command, caller, [(key, decision)], rights)
 
-    def _decide_new_policy(self, policy_id: str, value: Json, caller: Caller) -> tuple[Decision, Rights]:
+    def _decide_new_policy(
+        self, policy_id: str, value: Json, caller: Caller, looked_at: list[EntityKey]
+    ) -> tuple[Decision, Rights]:
         """Nobody may create a policy that they could not change."""
-        decision = policies.decide_new(policy_id, value, self._settings.max_bytes)
-        rights = Access(decision.document).rights(caller.subjects)
+        decision = policies.decide_new(policy_id, value, self._policy_limits())
+        assert decision.document is not None
+        self._check_imports(decision.document, None, caller, looked_at)
+        effective = self._effective.evaluated(decision.document, self._head_policy)
+        rights = effective.access(_namespace(policy_id)).rights(caller.subjects)
         if not rights.scope(ResourceKind.POLICY, Permission.WRITE).covers_all(()):
             raise TwinRefusal(NotModifiable(policy_id, Resource(Part.POLICY, ())))
         return decision, rights
+
+    def _policy_limits(self) -> PolicyLimits:
+        return PolicyLimits(self._settings.max_bytes, self._now(), self._settings.expiry_granularity)
+
+    def _check_imports(
+        self, after: Document | None, before: Document | None, caller: Caller, looked_at: list[EntityKey]
+    ) -> None:
+        def may_import(id: str, wish: Json) -> bool:
+            policy = self._look(policy_key(id), looked_at)
+            reading = readable(EntityGroup.POLICIES, self._policy_rights(policy, id, caller, looked_at))
+            return policy is not None and all(
+                reading.covers_all(("entries", label)) for label in imported_labels(policy.document, wish)
+            )
+
+        if after is not None:
+            check_imports(after, before, may_import, self._document_of)
+
+    def _document_of(self, policy_id: str) -> Document | None:
+        policy = self._head_policy(policy_id)
+        return None if policy is None else policy.document
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -340,7 +427,14 @@ class Twins:
         if twin is None:
             raise not_found(key.group, key.id)
         if key.group is EntityGroup.POLICIES:
-            return retrieve(command, twin, self._access_by(twin).rights(caller.subjects), None)
+            rights = self._policy_rights(twin, key.id, caller, looked_at)
+            if command.is_resolved and not command.resource.pointer:
+                document = self._effective.of(twin, self._head_policy).document
+                found = retrieve(
+                    replace(command, conditions=NO_CONDITIONS), replace(twin, document=document), rights, None
+                )
+                return replace(found, tag=None)
+            return retrieve(command, twin, rights, None)
         rights = self._look_rights(twin, caller, looked_at)
         policy = self._head(policy_key(twin.document["policyId"]))
         enforce(command, rights)
@@ -371,19 +465,22 @@ class Twins:
 
     def _look_rights(self, thing: Twin, caller: Caller, looked_at: list[EntityKey]) -> Rights:
         policy = self._look(policy_key(thing.document["policyId"]), looked_at)
-        return NO_RIGHTS if policy is None else self._access_by(policy).rights(caller.subjects)
+        return self._policy_rights(policy, thing.document["thingId"], caller, looked_at)
+
+    def _policy_rights(self, policy: Twin | None, id: str, caller: Caller, looked_at: list[EntityKey]) -> Rights:
+        """What a caller may do to the entity with this ID, by a policy as it is about to be."""
+        if policy is None:
+            return NO_RIGHTS
+        effective = self._effective.of(policy, self._head_policy)
+        looked_at += [policy_key(other) for other in effective.used]
+        return effective.access(_namespace(id)).rights(caller.subjects)
+
+    def _head_policy(self, policy_id: str) -> Twin | None:
+        return self._head(policy_key(policy_id))
 
     def _committed(self, key: EntityKey) -> Twin | None:
         line = self._lines.get(key)
         return None if line is None else line.committed
-
-    def _access_by(self, policy: Twin) -> Access:
-        """An evaluated policy is cached until there is a newer one."""
-        id = policy.document["policyId"]
-        known = self._access.get(id)
-        if known is None or known[0] is not policy:
-            known = self._access[id] = policy, Access(policy.document)
-        return known[1]
 
     def _check_tags(self, command: TwinCommand, twin: Twin, rights: Rights) -> None:
         if not command.conditions.has_tags:
@@ -403,8 +500,6 @@ class Twins:
         """Forget an entity that is not there; the journal remembers its revisions."""
         if line.is_idle and line.committed is None:
             self._lines.pop(key, None)
-            if key.group is EntityGroup.POLICIES:
-                self._access.pop(key.id, None)
 
     # -- to the disk and back --------------------------------------------------------------------------------------
 
@@ -449,6 +544,9 @@ class Twins:
         if is_durable:
             self._applied = batch.sequence + len(batch.steps) - 1
             self.committed_changes += len(batch.steps)
+            for key, line, _ in batch.steps:
+                if key.is_policy:
+                    self._effective.note(key.id, line.committed)
             for key, _, step in batch.steps:
                 self._tell(key, step, batch)
         else:
@@ -490,4 +588,8 @@ class Twins:
         if twin is None:
             return None
         policy = twin if key.group is EntityGroup.POLICIES else self.policy(twin.document["policyId"])
-        return None if policy is None else self._access_by(policy)
+        return None if policy is None else self.effective(policy).access(_namespace(key.id))
+
+
+def _namespace(id: str) -> str:
+    return id.partition(":")[0]

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.wire.ditto.unsupported import NAMES
 from tests.conformance.ditto.phrases import row
-from tests.doors.ditto.site import EVENTS, MERGE, Site, entry, policy
+from tests.doors.ditto.site import EVENTS, MERGE, Site, policy
 from tests.doors.ditto.world import World, command
 
 THINGS = (f"/things/ns:refused-{number}" for number in itertools.count())
@@ -139,14 +139,11 @@ def test_a_stream_with_extra_fields_is_refused(alice: httpx.Client, thing: str) 
 
 
 UNKNOWN_PATH = (400, "protocoladapter:unknown.path")
-IMPORTABLE = {**entry("alice", thing=["READ", "WRITE"], policy=["READ", "WRITE"]), "importable": "never"}
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        row("refused.policy.importable", {"entries": {"A": IMPORTABLE}}),
-        row("refused.policy.imports", {**policy(), "imports": {"ns:other": {}}}),
         row("refused.policy.unknown", {**policy(), "later": 1}),
     ],
 )

@@ -137,7 +137,8 @@ class ThingsMetadata(MetadataAdapter):
     def _hear(self, told: Told) -> None:
         """End what is no longer allowed. A thing that is gone has nothing to be seen, until somebody makes it again."""
         if told.key.group is EntityGroup.POLICIES:
-            self._check(lambda thing: _policy_id(self._twins.thing(thing)) == told.key.id)
+            concerned = {told.key.id, *self._twins.dependents(told.key.id)}
+            self._check(lambda thing: _policy_id(self._twins.thing(thing)) in concerned)
         elif _policy_id(told.before) != _policy_id(told.after) and told.after is not None:
             self._check(lambda thing: thing == told.key.id)
 

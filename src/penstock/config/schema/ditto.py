@@ -8,7 +8,15 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from penstock.config.schema.values import HeaderName, OptionalLine, about
+from penstock.config.schema.values import HeaderName, Line, OptionalHeaderName, OptionalLine, Positive, about
+
+NamespacePolicy = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\*|[a-zA-Z]\w*([.-][a-zA-Z]\w*)*(\.\*)?)=[^/:=\s]*:[^/\s]+\Z",
+        extra={"allowed": 'a namespace and a policy, such as "com.example.*=com.example:root"'},
+    ),
+]
 
 
 class DittoSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,6 +55,31 @@ class DittoSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             "`historical-headers`. `ditto-originator` is the subject that sent the command."
         ),
     ] = ()
+    pre_authenticated_header: Annotated[
+        OptionalHeaderName,
+        about(
+            "Header in which the proxies of `api.proxies` name the users that they have authenticated, as subjects of "
+            "policies separated by commas: `x-ditto-pre-authenticated: nginx:alice`. From anybody else it is refused. "
+            "Empty = there is none."
+        ),
+    ] = ""
+    namespace_policies: Annotated[
+        tuple[NamespacePolicy, ...],
+        about(
+            "Policies whose entries apply to all policies of a namespace, as `namespace=policy`. The namespace may end "
+            "with `.*` for all below it, or be `*`."
+        ),
+    ] = ()
+    expiry_granularity_seconds: Annotated[
+        Positive, about("Times at which subjects of policies expire are rounded up to multiples of this.")
+    ] = 3600
+    token_integration_subject: Annotated[
+        Line,
+        about(
+            "The subject that `activateTokenIntegration` adds to an entry of a policy. Placeholders are "
+            "`{{ policy-entry:label }}`, `{{ jwt:CLAIM }}` and `{{ header:NAME }}`."
+        ),
+    ] = "integration:{{policy-entry:label}}:{{jwt:aud}}"
     search_store: Annotated[
         OptionalLine,
         Meta(extra={"allowed": 'a database URL such as "postgresql+psycopg://host/name", or empty'}),

@@ -22,7 +22,7 @@ from penstock.wire.ditto.envelope import Envelope
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.instant import print_instant
 from penstock.wire.ditto.pointer import print_pointer
-from penstock.wire.ditto.resource import Part, Resource
+from penstock.wire.ditto.resource import OF_ENTRIES, OF_IMPORTS, Part, Resource
 from penstock.wire.ditto.topic import Criterion, policy_topic, thing_topic
 from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral, TwinEvent
 
@@ -99,11 +99,25 @@ def error_of(refusal: TwinRefusal) -> DittoError:
         case reasons.NobodyCouldWrite(policy_id, label):
             return errors.POLICY_ENTRY_INVALID.of(label, policy_id)
         case reasons.PartStays(path):
-            told = "Only a policy, an entry, a subject or a resource can be deleted."
+            told = "Only a policy, an entry, a field of an entry, a subject, a resource or an import can be deleted."
             return errors.UNKNOWN_PATH.of(path, description=told)
-        case reasons.SubjectExpires(expiry, place):
-            told = f"Value <{expiry}> for <{place}> is not supported: this server has no subjects that expire."
-            return errors.JSON_INVALID.of(told)
+        case reasons.SubjectExpired(expiry):
+            return errors.SUBJECT_EXPIRY_INVALID.of(expiry, description="It must be in the future.")
+        case reasons.ImportOfItself():
+            return errors.IMPORT_OF_ITSELF.of()
+        case reasons.ImportLoop(policy_id, way):
+            return errors.IMPORT_LOOP.of(policy_id, " -> ".join(way))
+        case reasons.TooManyImports(policy_id, limit):
+            return errors.IMPORTS_TOO_MANY.of(policy_id, limit)
+        case reasons.ReferenceBroken(label, target):
+            told = "It must be an entry of this policy, or of one that it imports, and not 'importable: never'."
+            return errors.REFERENCE_INVALID.of(label, target, description=told)
+        case reasons.EntryReferenced(policy_id, target, label):
+            return errors.ENTRY_REFERENCED.of(target, policy_id, label)
+        case reasons.ImportReferenced(policy_id, target, label):
+            return errors.IMPORT_REFERENCED.of(target, policy_id, label)
+        case reasons.NotApplicable(action):
+            return errors.ACTION_NOT_APPLICABLE.of(action)
         case reasons.DocumentTooLarge(is_policy, size, limit):
             return errors.too_large(size, limit, is_policy)
         case reasons.DocumentTooDeep(levels):
@@ -133,7 +147,9 @@ def _not_found(id: str, resource: Resource) -> DittoError:
     part, pointer = resource.part, resource.pointer
     if part in errors.PART_NOT_FOUND:
         return errors.PART_NOT_FOUND[part].of(id, resource.feature, print_pointer(resource.inner))
-    if part in (Part.ENTRY, Part.SUBJECTS, Part.RESOURCES):
+    if part in OF_IMPORTS and len(pointer) > 1:
+        return errors.IMPORT_NOT_FOUND.of(pointer[1], id)
+    if part in (Part.ENTRY, Part.SUBJECTS, Part.RESOURCES, *OF_ENTRIES):
         return errors.POLICY_ENTRY_NOT_FOUND.of(pointer[1], id)
     if part in (Part.SUBJECT, Part.RESOURCE):
         entry = errors.SUBJECT_NOT_FOUND if part is Part.SUBJECT else errors.RESOURCE_NOT_FOUND

@@ -14,7 +14,7 @@ from penstock.twins.history import PastMoment
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions, IfEqual, Tags, Unreadable
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import Headers, parse_tags, text_header
-from penstock.wire.ditto.errors import HEADER_INVALID, DittoError
+from penstock.wire.ditto.errors import HEADER_INVALID, POLICY_VIEW_INVALID, DittoError
 from penstock.wire.ditto.ranges import parse_revision, parse_timestamp
 from penstock.wire.ditto.rql import Query, parse_rql
 from penstock.wire.ditto.twin import Command, RetrieveSeveral
@@ -46,7 +46,16 @@ def twin_command(command: Command, caller: Caller, kept: Collection[str] = ()) -
         conditions_of(command.headers),
         to_keep(command.headers, caller, kept),
         command.headers.get("correlation-id"),
+        _is_resolved(command),
     )
+
+
+def _is_resolved(command: Command) -> bool:
+    """Whether a policy is asked for with its imports; raises `policies:view.invalid`."""
+    view = command.headers.get("policy-view", "original")
+    if view not in ("original", "resolved"):
+        raise POLICY_VIEW_INVALID.of(view)
+    return bool(view == "resolved")
 
 
 def to_keep(headers: Headers, caller: Caller, names: Collection[str]) -> dict[str, Json]:

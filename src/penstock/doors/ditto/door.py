@@ -17,6 +17,7 @@ from fastapi import APIRouter
 
 from penstock.config import Config
 from penstock.doors.ditto.change_log import JournalChangeLog
+from penstock.doors.ditto.expiries import Expiries
 from penstock.doors.ditto.http import ditto_routes
 from penstock.doors.ditto.identity import DittoIdentity, Judge
 from penstock.doors.ditto.items import Items, Sets
@@ -24,6 +25,7 @@ from penstock.doors.ditto.past import HistoryReader
 from penstock.doors.ditto.saved_state import load_state, records_after, save_state
 from penstock.doors.ditto.search_writer import SearchWriter
 from penstock.doors.ditto.service import TwinService
+from penstock.doors.ditto.token_integrations import TokenIntegrations
 from penstock.doors.ditto.websocket import Sockets
 from penstock.doors.errors import DoorError
 from penstock.journal.errors import Expired
@@ -90,10 +92,21 @@ class DittoDoor:
             JournalChangeLog(gatherer.journal, loop.call_soon_threadsafe),
             lambda: time.time_ns() // 1000,
             _not_taken,
-            RegistrySettings(names=names, reserved=known.is_reserved),
+            RegistrySettings(
+                names=names,
+                reserved=known.is_reserved,
+                shared_policies=_shared(self._config.namespace_policies),
+                expiry_granularity=self._config.expiry_granularity_seconds * 1_000_000,
+            ),
         )
         locality = Locality.of(config, ports)
-        self.identity = DittoIdentity(sets.judge_of, self._config.adapter_set, self._config.issuer, locality.includes)
+        self.identity = DittoIdentity(
+            sets.judge_of,
+            self._config.adapter_set,
+            self._config.issuer,
+            locality.includes,
+            pre_authenticated=self._config.pre_authenticated_header.lower(),
+        )
         items = Items(known, self.identity, gatherer, history, self._executor)
         named = self._config.search_store
         self.search_writer = (
@@ -112,6 +125,8 @@ class DittoDoor:
             kept,
             search_writer=self.search_writer,
         )
+        self.expiries = Expiries(self.twins, self.service.live, self.service.now)
+        self._integrations = TokenIntegrations(self.service, self._config.token_integration_subject)
         self._sockets = Sockets(self.service)
         self._names = names
 
@@ -126,6 +141,7 @@ class DittoDoor:
         self._saving = asyncio.get_running_loop().create_task(self._save_often())
         if self.search_writer is not None:
             self.search_writer.start()
+        self.expiries.start()
 
     def _restore(self) -> None:
         journal = self._gatherer.journal
@@ -147,7 +163,7 @@ class DittoDoor:
 
     def routes(self) -> APIRouter:
         """What it serves over HTTP."""
-        return ditto_routes(self.service, self._config.default_namespace)
+        return ditto_routes(self.service, self._config.default_namespace, self._integrations)
 
     def take_over(self, connection: HttpConnection, request: HttpRequest) -> None:
         """Open a WebSocket; raises HttpError if there is none for this request."""
@@ -179,6 +195,7 @@ class DittoDoor:
 
     async def close(self) -> None:
         """Save the state a last time; nobody may send a command any more."""
+        self.expiries.close()
         if self.search_writer is not None:
             await self.search_writer.close()
         if self._saving is not None:
@@ -190,6 +207,15 @@ class DittoDoor:
             except OSError as error:
                 log.error("the state of things is not saved; the journal has it all", reason=str(error))
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _shared(given: tuple[str, ...]) -> dict[str, list[str]]:
+    """By pattern of namespaces, the policies that are shared with all policies in them."""
+    found: dict[str, list[str]] = {}
+    for text in given:
+        pattern, _, policy = text.partition("=")
+        found.setdefault(pattern, []).append(policy)
+    return found
 
 
 def _not_taken(key: EntityKey) -> None:

@@ -26,6 +26,7 @@ from penstock.doors.ditto.http_request import (
     client_of,
     command_of,
     creation_of,
+    entity_of,
     headers_of,
     message_of,
     parameters_of,
@@ -37,6 +38,8 @@ from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live_wait import twin_wish, wish_of
 from penstock.doors.ditto.service import TwinService, as_answer
 from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
+from penstock.doors.ditto.token_integrations import TokenIntegrations
+from penstock.twins.integration import ACTIVATE, DEACTIVATE
 from penstock.wire.ditto.acks import Gathering
 from penstock.wire.ditto.document import encode
 from penstock.wire.ditto.envelope import JSON_TYPE, Envelope, boolean_header
@@ -71,10 +74,10 @@ _ABOUT = {
 }
 
 
-def ditto_routes(service: TwinService, default_namespace: str) -> APIRouter:
+def ditto_routes(service: TwinService, default_namespace: str, integrations: TokenIntegrations) -> APIRouter:
     """All of the HTTP API."""
     router = APIRouter(prefix=ROOT, tags=["Ditto"])
-    door = _Door(service, default_namespace)
+    door = _Door(service, default_namespace, integrations)
 
     def add(path: str, method: str, handler: Handler, summary: str) -> None:
         async def endpoint(request: Request) -> Response:
@@ -105,6 +108,10 @@ def ditto_routes(service: TwinService, default_namespace: str) -> APIRouter:
     add("/search/things/count", "GET", door.count, "Count the things that a search finds")
     add("/search/things/count", "POST", door.count, "Count the things that a search finds, with the filter in a form")
     add("/policies", "POST", door.create_policy, "Create a policy with a generated ID")
+    for action in (ACTIVATE, DEACTIVATE):
+        for place in ("/policies/{policy_id}", "/policies/{policy_id}/entries/{label}"):
+            told = "Add the subjects of the caller's token" if action == ACTIVATE else "Remove them"
+            add(f"{place}/actions/{action}", "POST", door.integrate, f"{told}, to or from entries of a policy")
     for method, text in _ABOUT.items():
         for path, what in (("/things/{thing_id}", "a thing"), ("/things/{thing_id}/{path:path}", "a part of a thing")):
             add(path, method, door.thing, text.format(what))
@@ -148,8 +155,9 @@ class _Elsewhere:
 
 
 class _Door:
-    def __init__(self, service: TwinService, default_namespace: str) -> None:
+    def __init__(self, service: TwinService, default_namespace: str, integrations: TokenIntegrations) -> None:
         self._service = service
+        self._integrations = integrations
         self._default_namespace = default_namespace
         # Commands whose answer nobody waits for.
         self._unanswered: set[asyncio.Task[None]] = set()
@@ -286,6 +294,14 @@ class _Door:
         kind = response.headers.get("content-type")
         body, media = body_of_message(response.value, kind if isinstance(kind, str) else JSON_TYPE)
         return Response(body, status, headers, media)
+
+    async def integrate(self, request: Request, login: Login) -> Response:
+        id, *parts = segments_of(request, EntityGroup.POLICIES)
+        entity_of(EntityGroup.POLICIES, id)
+        body = await body_of(request, Action.CREATE, EntityGroup.POLICIES)
+        label = parts[1] if parts[0] == "entries" else None
+        await self._integrations.change(id, label, parts[-1], body, login)
+        return Response(status_code=204, headers=_correlation(headers_of(request)))
 
     # -- who may do what -------------------------------------------------------------------------------------------
 

@@ -39,6 +39,8 @@ from penstock.wire.ditto.topic import Criterion, Topic, TopicChannel, policy_top
 from penstock.wire.ditto.twin import Command, RetrieveSeveral, parse_command
 
 ROOT = "/api/2"
+# Whether a policy is retrieved with all that it imports.
+POLICY_VIEW = "policy-view"
 FORM_TYPE = "application/x-www-form-urlencoded"
 
 # Headers that have an effect on a command. They can also be query parameters; the header wins.
@@ -54,6 +56,7 @@ HEADERS = (
     "timeout",
     "requested-acks",
     "channel",
+    POLICY_VIEW,
     # Those that are refused.
     *unsupported.NAMES,
 )
@@ -73,8 +76,16 @@ MAX_BODY_BYTES = 4 * MAX_ENTITY_BYTES
 def client_of(request: Request) -> ClientFacts:
     host, port = ("", 0) if request.client is None else (request.client.host, request.client.port)
     headers = {name.lower(): value for name, value in request.headers.items()}
-    listener = request.state.listener
-    return ClientFacts(host, request.url.scheme == "https", headers, port, request_id=request_id(), listener=listener)
+    state = request.state
+    return ClientFacts(
+        host,
+        request.url.scheme == "https",
+        headers,
+        port,
+        request_id=request_id(),
+        listener=state.listener,
+        is_from_proxy=state.is_from_proxy,
+    )
 
 
 def parameters_of(request: Request) -> dict[str, str]:

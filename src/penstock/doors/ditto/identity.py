@@ -98,7 +98,10 @@ class DittoIdentity:
         issuer: str,
         is_local: Callable[[ClientFacts], bool],
         clock: Callable[[], float] = time.monotonic,
+        pre_authenticated: str = "",
     ) -> None:
+        """`pre_authenticated` is the header, in lower case, by which proxies name users; empty if there is none."""
+        self._pre_authenticated = pre_authenticated
         self._judge_of = judge_of
         self._clock = clock
         self._is_local = is_local
@@ -109,6 +112,12 @@ class DittoIdentity:
 
     async def authenticate(self, headers: Mapping[str, str], client: ClientFacts, origin: object = None) -> Login:
         """Who sends a request with these headers, by names in lower case; raises 401, or 503 if that is unknown."""
+        if self._pre_authenticated and self._pre_authenticated in headers:
+            names = _subjects(headers[self._pre_authenticated])
+            if not client.is_from_proxy or not names:
+                told = "must name subjects such as nginx:alice" if client.is_from_proxy else "is for proxies only"
+                raise AUTHENTICATION_FAILED.of(f"The header '{self._pre_authenticated}' {told}.")
+            return Login(Caller(names, origin), ShownCredentials(None, "", client))
         return await self.login(_credentials(headers.get("authorization", ""), client), origin)
 
     async def login(self, credentials: ShownCredentials, origin: object = None) -> Login:
@@ -202,6 +211,12 @@ def _credentials(header: str, client: ClientFacts) -> ShownCredentials:
         if colon and user and password:
             return ShownCredentials(user, password, client)
     raise AUTHENTICATION_FAILED.of(NOT_ADMITTED)
+
+
+def _subjects(header: str) -> tuple[str, ...]:
+    """Subjects with their issuers; () if one is not."""
+    names = tuple([name.strip() for name in header.split(",") if name.strip()])
+    return names if all(name.partition(":")[0] and name.partition(":")[2] for name in names) else ()
 
 
 def _looks_like_token(password: str) -> bool:

@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from penstock.doors.ditto.answers import error_of
 from penstock.doors.ditto.identity import Login
-from penstock.twins.access import Rights
+from penstock.twins.access import Rights, Subjects
 from penstock.twins.enforcement import not_found
 from penstock.twins.live import may_change, may_look, may_receive_message, may_send_message, shown
 from penstock.twins.names import thing_key
@@ -53,6 +53,9 @@ class LiveReceiver(Protocol):
     def take(self, signal: LiveSignal, envelope: Envelope) -> bool:
         """Send it to the client, if that wants it; whether it does."""
 
+    def announce(self, announcement: Envelope) -> None:
+        """Send the announcement of a policy to the client, if that wants it."""
+
 
 class _Subscriber:
     """A connection, the labels that it has declared, and what it got of signals that ask for acknowledgements."""
@@ -69,7 +72,7 @@ class LiveChannel:
     def __init__(self, twins: Twins) -> None:
         self._twins = twins
         self._subscribers: dict[LiveReceiver, _Subscriber] = {}
-        self._waiting: dict[Ticket, tuple[Gathering, Login, LiveSignal | None, Callable[[], None]]] = {}
+        self._waiting: dict[Ticket, tuple[Gathering, Login | None, LiveSignal | None, Callable[[], None]]] = {}
         # Figures for the monitor.
         self.signals = 0
         self.responses = 0
@@ -131,13 +134,19 @@ class LiveChannel:
                 raise THING_NOT_MODIFIABLE.of(id)
         raise error_of(not_found(EntityGroup.THINGS, id))
 
+    def announce(self, announcement: Envelope, subjects: Subjects) -> None:
+        """Tell those who are one of these subjects something about a policy."""
+        for subscriber in tuple(self._subscribers.values()):
+            if not subjects.isdisjoint(subscriber.receiver.login.caller.subjects):
+                subscriber.receiver.announce(announcement)
+
     # -- answers ---------------------------------------------------------------------------------------------------
 
     def wait(
         self,
         ticket: Ticket,
         gathering: Gathering,
-        login: Login,
+        login: Login | None,
         done: Callable[[], None],
         signal: LiveSignal | None = None,
     ) -> Callable[[], None]:
@@ -165,6 +174,9 @@ class LiveChannel:
         gathering, login, asked, _ = found
         envelope = signal.envelope
         if asked is not None and asked.kind is not signal.kind:
+            return
+        if login is None:
+            # The server itself waits for acknowledgements.
             return
         if asked is not None and asked.action is Action.RETRIEVE and not isinstance(envelope.value, UnsetType):
             rights = self._twins.rights(thing_key(str(signal.entity)), login.caller.subjects)

@@ -193,6 +193,10 @@ class LiveWait:
         self.deliver(envelope)
         return True
 
+    def announce(self, announcement: Envelope) -> None:
+        if self.wants(Signals.POLICY_ANNOUNCEMENTS, announcement.topic.namespace):
+            self.deliver(announcement)
+
     def deliver(self, envelope: Envelope) -> None:
         """Send a message, or let it wait until the socket takes more."""
         if self._writable:

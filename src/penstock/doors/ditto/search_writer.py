@@ -116,7 +116,7 @@ class SearchWriter:
     def _hear(self, told: Told) -> None:
         key = told.key
         if key.group is EntityGroup.POLICIES:
-            self._policies.add(key.id)
+            self._policies |= {key.id, *self._twins.dependents(key.id)}
         elif key.id not in self._changes:
             self._changes[key.id] = _Change(told.before, True, self._clock())
         self._made += 1

@@ -110,7 +110,13 @@ class Arrival:
         port = connection.client_port
         entrance = connection.entrance
         client = ClientFacts(
-            connection.address, entrance.secure, headers, port, request_id=request_id(), listener=entrance.name
+            connection.address,
+            entrance.secure,
+            headers,
+            port,
+            request_id=request_id(),
+            listener=entrance.name,
+            is_from_proxy=connection.is_from_proxy,
         )
         # An object that identifies the connection.
         login = await self._sockets.service.authenticate(headers, client, origin=object())

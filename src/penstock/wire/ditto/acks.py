@@ -73,10 +73,9 @@ def parse_acknowledgement(envelope: Envelope) -> Acknowledgement:
     """Raises the error to answer with."""
     topic = envelope.topic
     entity = entity_id(topic.namespace, topic.name)
-    if topic.group is not EntityGroup.THINGS or entity is None or topic.subject is None:
-        raise UNKNOWN_TOPIC.of(
-            topic, description="The topic of an acknowledgement is NS/NAME/things/CHANNEL/acks/LABEL."
-        )
+    if topic.group is EntityGroup.CONNECTIONS or entity is None or topic.subject is None:
+        told = "The topic of an acknowledgement is NS/NAME/things/CHANNEL/acks/LABEL, or NS/NAME/policies/acks/LABEL."
+        raise UNKNOWN_TOPIC.of(topic, description=told)
     check_label(topic.subject)
     if topic.subject in BUILT_IN:
         raise ACK_LABEL_INVALID.of(topic.subject, description="This label is issued by the server alone.")

@@ -532,7 +532,8 @@ POLICY_ENTRY_INVALID: Final = ErrorEntry(
     "policies:entry.modificationinvalid",
     "The PolicyEntry with Label '{0}' on the Policy with ID '{1}' could not be modified as the resulting Policy would"
     " be invalid.",
-    "There must always be at least one PolicyEntry with 'WRITE' permissions on resource 'policy:/'.",
+    "There must always be at least one PolicyEntry with 'WRITE' permissions on resource 'policy:/', for a subject that"
+    " does not expire.",
 )
 POLICY_ENTRY_NOT_FOUND: Final = ErrorEntry(
     404,
@@ -542,11 +543,90 @@ POLICY_ENTRY_NOT_FOUND: Final = ErrorEntry(
     "Check if the ID of the Policy and the Label of your requested PolicyEntry was correct and you have sufficient"
     " permissions.",
 )
+LABEL_INVALID: Final = ErrorEntry(
+    400,
+    "policies:label.invalid",
+    "Label '{0}' is not valid!",
+    "It must not start with 'imported' or 'nsimported'.",
+)
+IMPORT_OF_ITSELF: Final = ErrorEntry(
+    400,
+    "policies:import.invalid",
+    "The Policy Import is invalid.",
+    "The Policy Import references the policy where it is defined.",
+)
+IMPORT_LOOP: Final = ErrorEntry(
+    400,
+    "policies:import.invalid",
+    "The imports of the Policy with ID '{0}' lead back to it: {1}.",
+    "Remove one of these policies from the 'transitiveImports' of an import.",
+)
+IMPORTS_TOO_MANY: Final = ErrorEntry(
+    400,
+    "policies:imports.toolarge",
+    "The Imports of the Policy with ID '{0}' could not be modified as they exceed the allowed number of '{1}'.",
+    "Import fewer policies.",
+)
+IMPORT_NOT_FOUND: Final = ErrorEntry(
+    404,
+    "policies:import.notfound",
+    "The import of the Policy with ID '{0}' in the Policy with ID '{1}' could not be found or requester had"
+    " insufficient permissions to access it.",
+    "Check if both IDs were correct and you have sufficient permissions.",
+)
+REFERENCE_INVALID: Final = ErrorEntry(
+    400,
+    "policies:entry.invalid",
+    "The reference of the PolicyEntry with Label '{0}' to '{1}' is invalid.",
+)
+ENTRY_REFERENCED: Final = ErrorEntry(
+    409,
+    "policies:entry.referenceconflict",
+    "The entry '{0}' of Policy '{1}' cannot be removed because a local reference from entry '{2}' still points to it.",
+    "Remove the local entry references first before deleting the referenced entry.",
+)
+IMPORT_REFERENCED: Final = ErrorEntry(
+    409,
+    "policies:import.referenceconflict",
+    "The import '{0}' of Policy '{1}' cannot be removed because a reference from entry '{2}' still points to it.",
+    "Remove the references to the import first.",
+)
+SUBJECT_EXPIRY_INVALID: Final = ErrorEntry(
+    400,
+    "policies:subjectexpiry.invalid",
+    "Subject expiry timestamp '{0}' is not valid.",
+    "It must be provided as ISO-8601 formatted char sequence.",
+)
+SUBJECT_ANNOUNCEMENT_INVALID: Final = ErrorEntry(
+    400,
+    "policies:subjectannouncement.invalid",
+    "The '{0}' of an announcement, '{1}', is not valid.",
+)
+POLICY_VIEW_INVALID: Final = ErrorEntry(
+    400,
+    "policies:view.invalid",
+    "The 'policy-view' parameter has an invalid value: '{0}'. Valid values: 'original', 'resolved'.",
+    "Use 'original' (or omit) for the stored policy, or 'resolved' for the merged view.",
+)
+ACTION_NEEDS_TOKEN: Final = ErrorEntry(
+    400,
+    "policies:action.failed",
+    "Failed to execute action '{0}'.",
+    "Policy action is only possible with JWT authentication.",
+)
+ACTION_NOT_APPLICABLE: Final = ErrorEntry(
+    404,
+    "policies:action.failed",
+    "Failed to execute action '{0}'.",
+    "No policy entry found for which the action could be applied: it must have a subject of the token, grant EXECUTE"
+    " on the action and, for an activation, READ on a thing.",
+)
 POLICY_INVALID: Final = ErrorEntry(
     403,
     "policies:policy.modificationinvalid",
     "The Policy with ID '{0}' could not be modified as the resulting Policy would be invalid.",
-    "There must always be at least one PolicyEntry with 'WRITE' permissions on resource 'policy:/'.",
+    "There must always be at least one PolicyEntry with 'WRITE' permissions on resource 'policy:/', for a subject that"
+    " does not expire.",
 )
 SUBJECT_NOT_FOUND: Final = ErrorEntry(
     404,

@@ -5,15 +5,17 @@ Which values a part accepts is here as well. What a command does to it is in `tw
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.wire.ditto.definition import check_definition
 from penstock.wire.ditto.document import Json, expect, text_of
-from penstock.wire.ditto.errors import UNKNOWN_PATH, DittoError, wrong_type
+from penstock.wire.ditto.errors import FIELD_MISSING, LABEL_INVALID, UNKNOWN_PATH, DittoError, wrong_type
 from penstock.wire.ditto.ids import parse_policy_id, parse_thing_id
 from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.pointer import Pointer, check_key, check_keys, parse_pointer, print_pointer
+from penstock.wire.ditto.subject import check_subject
 
 
 class Part(StrEnum):
@@ -38,6 +40,14 @@ class Part(StrEnum):
     SUBJECT = "subject"
     RESOURCES = "resources"
     RESOURCE = "resource"
+    IMPORTABLE = "importable"
+    ALLOWED_ADDITIONS = "allowedAdditions"
+    ENTRY_NAMESPACES = "namespaces"
+    REFERENCES = "references"
+    IMPORTS = "imports"
+    IMPORT = "import"
+    IMPORTED_ENTRIES = "import.entries"
+    TRANSITIVE_IMPORTS = "transitiveImports"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +75,20 @@ class Resource:
         return self.part in _OF_POLICIES
 
 
-_OF_POLICIES = (Part.POLICY, Part.ENTRIES, Part.ENTRY, Part.SUBJECTS, Part.SUBJECT, Part.RESOURCES, Part.RESOURCE)
+# Parts of a policy's entry that are a whole, beside its subjects and resources.
+OF_ENTRIES = (Part.IMPORTABLE, Part.ALLOWED_ADDITIONS, Part.ENTRY_NAMESPACES, Part.REFERENCES)
+OF_IMPORTS = (Part.IMPORTS, Part.IMPORT, Part.IMPORTED_ENTRIES, Part.TRANSITIVE_IMPORTS)
+_OF_POLICIES = (
+    Part.POLICY,
+    Part.ENTRIES,
+    Part.ENTRY,
+    Part.SUBJECTS,
+    Part.SUBJECT,
+    Part.RESOURCES,
+    Part.RESOURCE,
+    *OF_ENTRIES,
+    *OF_IMPORTS,
+)
 
 
 def parse_resource(group: EntityGroup, path: str) -> Resource:
@@ -117,19 +140,31 @@ _POLICY_PARTS = (Part.POLICY, Part.ENTRIES, Part.ENTRY)
 def _policy_resource(path: str) -> Resource:
     """The keys of resources and subjects may have slashes in them, as in `/entries/E/resources/thing:/attributes`."""
     parts = path.removeprefix("/").split("/", 3)
+    if parts[0] == "imports":
+        return _import_resource(path)
     if parts[0] not in ("", "entries"):
         raise UNKNOWN_PATH.of(path)
     if len(parts) < 4 or parts[3] == "":
         pointer = parse_pointer(path)
         if len(pointer) < len(_POLICY_PARTS):
             return Resource(_POLICY_PARTS[len(pointer)], pointer)
-        if pointer[2] in ("subjects", "resources"):
+        if pointer[2] in ("subjects", "resources", *OF_ENTRIES):
             return Resource(Part(pointer[2]), pointer)
         raise UNKNOWN_PATH.of(path)
     if parts[2] not in ("subjects", "resources"):
         raise UNKNOWN_PATH.of(path)
     part = Part.SUBJECT if parts[2] == "subjects" else Part.RESOURCE
     return Resource(part, (*parse_pointer("/".join(parts[:3])), parts[3]))
+
+
+def _import_resource(path: str) -> Resource:
+    pointer = parse_pointer(path)
+    if len(pointer) <= 2:
+        return Resource(Part.IMPORTS if len(pointer) == 1 else Part.IMPORT, pointer)
+    part = {"entries": Part.IMPORTED_ENTRIES, "transitiveImports": Part.TRANSITIVE_IMPORTS}.get(pointer[2])
+    if part is None or len(pointer) > 3:
+        raise UNKNOWN_PATH.of(path)
+    return Resource(part, pointer)
 
 
 def check_value(resource: Resource, value: Json) -> None:
@@ -139,6 +174,10 @@ def check_value(resource: Resource, value: Json) -> None:
     # The last key of a policy's path may have slashes: it is checked with its value.
     for key in resource.pointer[:3] if part in _OF_POLICIES else resource.pointer:
         check_key(key)
+    if part is Part.ENTRY or part in OF_ENTRIES:
+        check_label(resource.pointer[1])
+    elif part is Part.IMPORT:
+        parse_policy_id(resource.pointer[1])
     if part is Part.THING:
         _check_thing(expect(value, dict, place))
     elif part is Part.POLICY_ID:
@@ -225,6 +264,23 @@ def _check_feature(value: Json, place: str) -> None:
 # -- policies ----------------------------------------------------------------------------------------------------------
 
 _RESOURCE_TYPES = ("thing", "policy", "message")
+_IMPORTABLE = ("implicit", "explicit", "never")
+_ADDITIONS = ("subjects", "resources", "namespaces")
+# Labels that resolved policies give to entries of other policies.
+_TAKEN_LABELS = ("imported", "nsimported")
+_PATTERN = re.compile(r"\*|[a-zA-Z]\w*(?:[.-][a-zA-Z]\w*)*(?:\.\*)?", re.ASCII)
+
+
+def check_label(label: str) -> None:
+    """Raises `policies:label.invalid`."""
+    check_key(label)
+    if label.startswith(_TAKEN_LABELS):
+        raise LABEL_INVALID.of(label)
+
+
+def is_namespace_pattern(text: str) -> bool:
+    """Whether this is a namespace, `namespace.*`, or `*`."""
+    return _PATTERN.fullmatch(text) is not None
 
 
 def _check_policy_part(part: Part, value: Json, place: str) -> None:
@@ -236,8 +292,18 @@ def _check_policy_part(part: Part, value: Json, place: str) -> None:
         _check_entry(value, place)
     elif part is Part.SUBJECTS:
         _check_subjects(value, place)
-    else:
+    elif part is Part.RESOURCES:
         _check_resources(value, place)
+    elif part is Part.IMPORTS:
+        _check_imports(value, place)
+    elif part is Part.IMPORT:
+        _check_import(value, place)
+    elif part is Part.IMPORTED_ENTRIES:
+        _check_texts(value, place)
+    elif part is Part.TRANSITIVE_IMPORTS:
+        _check_policy_ids(value, place)
+    else:
+        _check_entry_field(part, value, place)
 
 
 def _check_policy(value: Json, place: str) -> None:
@@ -246,17 +312,16 @@ def _check_policy(value: Json, place: str) -> None:
         parse_policy_id(expect(policy["policyId"], str, "/policyId"))
     if "entries" in policy:
         _check_entries(policy["entries"], "/entries")
-    for name, inside in policy.items():
-        if name == "imports":
-            if inside:
-                raise UNKNOWN_PATH.of("/imports", description="This server does not support policy imports.")
-        elif name not in ("policyId", "entries") and not name.startswith("_"):
+    if "imports" in policy:
+        _check_imports(policy["imports"], "/imports")
+    for name in policy:
+        if name not in ("policyId", "entries", "imports") and not name.startswith("_"):
             raise UNKNOWN_PATH.of(f"/{name}", description="A policy has no such field.")
 
 
 def _check_entries(value: Json, place: str) -> None:
     for label, entry in expect(value, dict, place).items():
-        check_key(label)
+        check_label(label)
         _check_entry(entry, f"{place}/{label}")
 
 
@@ -264,16 +329,72 @@ def _check_entry(value: Json, place: str) -> None:
     entry = expect(value, dict, place)
     _check_subjects(entry.get("subjects", {}), f"{place}/subjects")
     _check_resources(entry.get("resources", {}), f"{place}/resources")
-    for name in entry:
-        if name not in ("subjects", "resources"):
-            # Unknown fields are refused, because a client that sets `importable` to forbid imports relies on it.
-            told = "An entry has only subjects and resources: this server does not support policy imports."
+    for name, inside in entry.items():
+        if name in OF_ENTRIES:
+            _check_entry_field(Part(name), inside, f"{place}/{name}")
+        elif name not in ("subjects", "resources"):
+            told = f"An entry has subjects, resources, {', '.join(OF_ENTRIES)}."
             raise UNKNOWN_PATH.of(f"{place}/{name}", description=told)
+
+
+def _check_entry_field(part: Part, value: Json, place: str) -> None:
+    if part is Part.IMPORTABLE:
+        if value not in _IMPORTABLE:
+            raise wrong_type(text_of(value), place, f"word: one of {', '.join(_IMPORTABLE)}")
+    elif part is Part.ALLOWED_ADDITIONS:
+        for each in expect(value, list, place):
+            if each not in _ADDITIONS:
+                raise wrong_type(text_of(each), place, f"list of {', '.join(_ADDITIONS)}")
+    elif part is Part.ENTRY_NAMESPACES:
+        for each in expect(value, list, place):
+            if not is_namespace_pattern(expect(each, str, place)):
+                raise wrong_type(text_of(each), place, "namespace, such as com.acme or com.acme.*")
+    else:
+        for each in expect(value, list, place):
+            _check_reference(each, place)
+
+
+def _check_reference(value: Json, place: str) -> None:
+    reference = expect(value, dict, place)
+    if "entry" not in reference:
+        raise FIELD_MISSING.of(f"{place}/entry")
+    expect(reference["entry"], str, f"{place}/entry")
+    if "import" in reference:
+        parse_policy_id(expect(reference["import"], str, f"{place}/import"))
+    for name in reference:
+        if name not in ("entry", "import"):
+            raise UNKNOWN_PATH.of(f"{place}/{name}", description="A reference has an entry, and may have an import.")
+
+
+def _check_imports(value: Json, place: str) -> None:
+    for id, each in expect(value, dict, place).items():
+        parse_policy_id(id)
+        _check_import(each, f"{place}/{id}")
+
+
+def _check_import(value: Json, place: str) -> None:
+    given = expect(value, dict, place)
+    _check_texts(given.get("entries", []), f"{place}/entries")
+    _check_policy_ids(given.get("transitiveImports", []), f"{place}/transitiveImports")
+    for name in given:
+        if name not in ("entries", "transitiveImports"):
+            told = "An import has entries and transitiveImports."
+            raise UNKNOWN_PATH.of(f"{place}/{name}", description=told)
+
+
+def _check_texts(value: Json, place: str) -> None:
+    for each in expect(value, list, place):
+        expect(each, str, place)
+
+
+def _check_policy_ids(value: Json, place: str) -> None:
+    for each in expect(value, list, place):
+        parse_policy_id(expect(each, str, place))
 
 
 def _check_subjects(value: Json, place: str) -> None:
     for name, subject in expect(value, dict, place).items():
-        expect(subject, dict, f"{place}/{name}")
+        check_subject(expect(subject, dict, f"{place}/{name}"), f"{place}/{name}")
 
 
 def _check_resources(value: Json, place: str) -> None:
