@@ -250,7 +250,7 @@ def test_only_what_may_be_read_can_be_imported(world: World) -> None:
 def test_there_is_a_limit_to_imports(world: World) -> None:
     for number in range(MAX_IMPORTS + 1):
         put(world, f"ns:p{number}", {})
-    imports = {f"ns:p{number}": {} for number in range(MAX_IMPORTS + 1)}
+    imports: dict[str, Any] = {f"ns:p{number}": {} for number in range(MAX_IMPORTS + 1)}
     value = {"entries": {"ADMIN": ADMIN}, "imports": imports}
     assert refused(world, policy_command("create", value=value, id=USER))[:2] == (400, "policies:imports.toolarge")
 
