@@ -11,11 +11,13 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 INTEROP := .interop
 PAGES := src/penstock/pages
+SITE := src/penstock/site
 NODE_TESTS := tests/interop/node
 NODE_OLD := tests/interop/javascript-8
 NODE_DITTO := tests/interop/node-ditto
 JAVA_CLIENTS := tests/interop/java
 NODE_ADAPTERS := tests/contract/node
+REACT_EXAMPLE := examples/react-page
 JAVA_ADAPTERS := tests/contract/java
 
 # Passed on to what a target runs: make demo ARGS="--port 9000", make test ARGS="-k recovery -x"
@@ -37,7 +39,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
 NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
 
-.PHONY: help setup compiled demo screenshots wheels test test-fast test-install test-spark test-interop-long test-cluster-long test-prometheus lint bench bench-smoke fuzz mutants lock page jar interop-setup system-setup clean
+.PHONY: help setup compiled demo docs screenshots wheels test test-fast test-install test-helm test-spark test-interop-long test-cluster-long test-prometheus lint bench bench-smoke fuzz mutants lock page jar interop-setup system-setup clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -107,13 +109,17 @@ compiled: $(STAMPS)/package ## compile kernel, wire and the rules of the fabric 
 demo: setup compiled ## start the server with the demo feeds
 	@exec $(BIN)/penstock demo $(ARGS)
 
+# Into the package, so that the server has it at /docs/. The sources of the site are those of everything that it shows.
+docs: setup ## build the documentation as a site into src/penstock/site; it works without a network
+	@$(BIN)/python scripts/site.py $(SITE)
+
 screenshots: setup system-setup ## make the pictures of the docs again, with Chromium
 	@$(BIN)/python -m tests.e2e.screenshots $(ARGS)
 
 # Into dist/; PYTHONS are those to compile for.
 PYTHONS ?= $(shell scripts/pythons.sh)
 
-wheels: $(PAGE) $(STAMPS)/uv ## build the packages into dist: one for any Python, and compiled ones for the Pythons of this machine
+wheels: docs $(STAMPS)/uv ## build the packages into dist: one for any Python, and compiled ones for the Pythons of this machine
 	@scripts/wheels.sh dist $(PYTHONS)
 
 lint: $(STAMPS)/package $(WEB_TOOLS) ## ruff, mypy --strict, import directions, the page's types, lock files
@@ -136,7 +142,7 @@ test: setup compiled interop-setup system-setup ## all tests but the long ones, 
 	$(if $(ARGS),,@PENSTOCK_BUILD=interpreted scripts/tests.sh -n $(WORKERS) --dist loadfile tests/kernel tests/wire tests/cluster/test_items.py)
 	$(if $(ARGS),,@! $(BIN)/penstock --version | grep -q "(compiled)" || PENSTOCK_BUILD=mypyc PENSTOCK_PROFILE=fast scripts/tests.sh -n $(WORKERS) --dist loadfile tests/kernel tests/wire/tlcp tests/wire/test_websocket.py)
 	@PENSTOCK_PROFILE=$(PROFILE) scripts/tests.sh -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-	    -m "not spark_long and not interop_long and not cluster_long and not prometheus_long and not install_long" --durations 30 --durations-min 5 $(ARGS)
+	    -m "not spark_long and not interop_long and not cluster_long and not prometheus_long and not install_long and not helm_long" --durations 30 --durations-min 5 $(ARGS)
 
 # Interpreted: what was edited need not be compiled first. What is left out is listed in tests/fast.py.
 test-fast: setup ## the tests without a JVM, a browser, published clients and long searches; two minutes
@@ -153,6 +159,16 @@ test-interop-long: setup compiled interop-setup system-setup ## all that the pub
 
 test-cluster-long: setup compiled system-setup ## pairs of kills and freezes in a cluster of processes, each part frozen for a minute, clusters of other shapes
 	@$(BIN)/python -m pytest -m cluster_long tests/e2e $(ARGS)
+
+HELM := $(INTEROP)/helm/helm
+
+# Go checks what it downloads against its checksum database.
+$(HELM):
+	@command -v go >/dev/null || { echo "test-helm: there is no go (Debian: apt-get install golang)" >&2; exit 1; }
+	@GOBIN="$(CURDIR)/$(INTEROP)/helm" go install helm.sh/helm/v3/cmd/helm@v3.22.0
+
+test-helm: setup $(HELM) ## the Helm chart, linted and rendered by helm from Go's module proxy; minutes the first time
+	@$(BIN)/python -m pytest -m helm_long tests/e2e/test_container.py $(ARGS)
 
 test-prometheus: setup compiled system-setup ## a real Prometheus scrapes a server for a minute
 	@$(BIN)/python -m pytest -m prometheus_long tests/e2e $(ARGS)
@@ -220,8 +236,13 @@ $(NODE_ADAPTERS)/node_modules/.stamp: $(NODE_ADAPTERS)/package.json $(NODE_ADAPT
 	@cd $(NODE_ADAPTERS) && $(NPM_CI)
 	@touch $@
 
+$(REACT_EXAMPLE)/node_modules/.stamp: $(REACT_EXAMPLE)/package.json $(REACT_EXAMPLE)/package-lock.json $(STAMPS)/node
+	@cd $(REACT_EXAMPLE) && $(NPM_CI)
+	@touch $@
+
 PUBLISHED_CLIENTS := $(INTEROP)/client-1/.stamp $(INTEROP)/client-2/.stamp $(NODE_TESTS)/node_modules/.stamp \
-    $(NODE_OLD)/node_modules/.stamp $(INTEROP)/java-5.2.1/.stamp $(INTEROP)/java-4.3.7/.stamp $(NODE_DITTO)/node_modules/.stamp
+    $(NODE_OLD)/node_modules/.stamp $(INTEROP)/java-5.2.1/.stamp $(INTEROP)/java-4.3.7/.stamp $(NODE_DITTO)/node_modules/.stamp \
+    $(REACT_EXAMPLE)/node_modules/.stamp
 PUBLISHED_ADAPTERS := $(INTEROP)/adapter-python/.stamp $(NODE_ADAPTERS)/node_modules/.stamp $(INTEROP)/adapter-java/.stamp
 
 interop-setup: $(PUBLISHED_CLIENTS) $(PUBLISHED_ADAPTERS) $(INTEROP)/kafka/broker.stamp ## the published clients and adapter SDKs, each in an environment of its own, and a Kafka broker
@@ -243,6 +264,6 @@ lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes new
 	@scripts/check-locks.sh
 
 clean: ## back to a fresh checkout
-	rm -rf $(VENV) $(INTEROP) .wheels $(PAGES) web/node_modules $(NODE_TESTS)/node_modules $(NODE_OLD)/node_modules $(NODE_DITTO)/node_modules $(NODE_ADAPTERS)/node_modules build dist
+	rm -rf $(VENV) $(INTEROP) .wheels $(PAGES) web/node_modules $(NODE_TESTS)/node_modules $(NODE_OLD)/node_modules $(NODE_DITTO)/node_modules $(NODE_ADAPTERS)/node_modules $(REACT_EXAMPLE)/node_modules $(SITE) build dist
 	rm -rf bench/.build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests bench fuzz mutants scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

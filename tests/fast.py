@@ -11,7 +11,17 @@ from pathlib import Path
 
 import pytest
 
-MARKS = ("browser", "cluster_long", "install_long", "interop", "interop_long", "prometheus_long", "spark", "spark_long")
+MARKS = (
+    "browser",
+    "cluster_long",
+    "helm_long",
+    "install_long",
+    "interop",
+    "interop_long",
+    "prometheus_long",
+    "spark",
+    "spark_long",
+)
 
 # In the parameters of a test that runs with several databases.
 DATABASE = "postgresql"

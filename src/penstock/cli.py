@@ -1,11 +1,12 @@
 """The command line: `penstock serve`, `penstock demo`, `penstock config check|show`, `penstock compile`, `penstock
-completion`, and those that rooms bring along: `penstock watch`, `publish`, `context`, `top`, `user`, `pipeline`,
-`history`, `journal`, `tlex`, `admin` and others.
+completion`, and those that rooms bring along: `penstock watch`, `publish`, `bench`, `context`, `top`, `user`,
+`pipeline`, `history`, `journal`, `tlex`, `admin` and others.
 
 Not here: what the options mean (config/), what a server is made of (server.py and services/, imported only to serve).
 Read next: docs/configuration.md.
 """
 
+import errno
 import json
 import os
 import sys
@@ -20,6 +21,7 @@ from penstock.adapters.access.commands import app as user_app
 from penstock.backup.commands import backup, restore
 from penstock.build.compiler import CompileError, Impossible, compile_sources
 from penstock.client.admin_commands import app as admin_app
+from penstock.client.benching import bench
 from penstock.client.cluster_commands import app as cluster_app
 from penstock.client.context_commands import app as context_app
 from penstock.client.contexts import VARIABLE as CONTEXT_VARIABLE
@@ -42,10 +44,13 @@ from penstock.pipeline.companion import Companion, is_possible
 from penstock.pipeline.sql_command import sql_command
 from penstock.pipeline.streams import CLEAR, SPARK_LOG
 from penstock.store.commands import app as tlex_app
-from penstock.terminal import complaint
+from penstock.terminal import complaint, reader_left
 
 if TYPE_CHECKING:
     from penstock.process import Beside
+
+FULL_OR_BROKEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+"""What an operating system says of a disk."""
 
 WRONG_CONFIGURATION = 2
 """Exit code, the same as for a wrong option."""
@@ -95,6 +100,7 @@ app.command("backup")(backup)
 app.command("restore")(restore)
 app.command("watch")(watch)
 app.command("publish")(publish)
+app.command("bench")(bench)
 app.add_typer(context_app, name="context")
 app.command("top")(top)
 app.add_typer(admin_app, name="admin")
@@ -116,6 +122,14 @@ def main() -> None:
         if not lack:
             raise
         typer.echo(f"penstock: {lack}", err=True)
+        raise SystemExit(1) from None
+    except OSError as error:
+        # A disk, and not a mistake of ours; a closed pipe ends commands before it gets here.
+        if error.errno not in FULL_OR_BROKEN:
+            raise
+        if error.filename is None:
+            reader_left()
+        typer.echo(f"penstock: {error.filename or 'the output'} cannot be written: {error.strerror}", err=True)
         raise SystemExit(1) from None
 
 
@@ -141,7 +155,7 @@ def options(
 
 
 # Commands that ask a server, and the options that say which one.
-ASKING = ("watch", "top", "publish", "admin")
+ASKING = ("watch", "bench", "top", "publish", "admin")
 ADDRESSES = ("--url", "--api")
 
 

@@ -38,6 +38,7 @@ from penstock.services.data_directory import data_directory
 from penstock.services.errors import StartError
 from penstock.services.journal import check_extras
 from penstock.services.log import open_log
+from penstock.terminal import reader_left
 from penstock.transport.descriptors import raise_limit
 
 # One category for all that people read about a server as a whole.
@@ -82,10 +83,10 @@ class Terminal:
 
     def ready(self, server: Server, administrator: str | None) -> None:
         if self.is_demo:
-            print(server.page_line(), flush=True)
-        print(server.ready_line(), flush=True)
+            _say(server.page_line())
+        _say(server.ready_line())
         if administrator is not None:
-            print(administrator, flush=True)
+            _say(administrator)
         if self._beside is not None:
             self._beside.start(server.api_address)
 
@@ -101,6 +102,15 @@ class Terminal:
 
     def asked_to_stop(self, stop: Callable[[], None]) -> None:
         stop()
+
+
+def _say(line: str) -> None:
+    """Who has closed the output, or has filled the disk that it is on, still has a server."""
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        reader_left()
+        log.warning("the output cannot be written; the server runs", reason=error.strerror)
 
 
 def run(loaded: Loaded, beside: Beside | None = None, *, names_page: bool = False) -> int:

@@ -10,15 +10,23 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 
 from tests.e2e.test_demo_tabs import demo, has_content, open_tab
 from tests.e2e.test_page_analytics import Pipeline, expect_candles
 from tests.support.browser import PATIENCE, Watch, chromium
+from tests.support.moving_picture import animated
 from tests.support.process import ServerProcess
 
 DOCS = Path(__file__).parents[2] / "docs"
 SIZE = ViewportSize(width=1280, height=762)
+
+# The picture that moves: smaller, because the README shows it to everybody.
+SMALL = ViewportSize(width=960, height=540)
+# Tabs, and what of them is to be seen.
+TOUR = {"market": "#stocks", "twins": "#lamp-box", "traffic": "#map"}
+FRAMES = 5
+MILLIS = 500
 
 
 def market(page: Page, process: ServerProcess) -> None:
@@ -57,6 +65,24 @@ PICTURES: dict[str, tuple[str, Callable[[Page, ServerProcess], None]]] = {
 }
 
 
+def tour(context: BrowserContext, process: ServerProcess) -> bytes:
+    """A few seconds of each tab; between two frames of the market and of the lights something has changed."""
+    prepare = dict(PICTURES.values())
+    frames: list[tuple[bytes, int]] = []
+    for tab, place in TOUR.items():
+        page = Watch(context).page
+        page.set_viewport_size(SMALL)
+        open_tab(page, process, tab)
+        has_content(page, tab)
+        prepare[tab](page, process)
+        page.locator(place).evaluate("place => place.scrollIntoView({block: 'center'})")
+        for _ in range(FRAMES):
+            frames.append((page.screenshot(), MILLIS))
+            page.wait_for_timeout(MILLIS)
+        page.close()
+    return animated(frames)
+
+
 def main(names: list[str]) -> None:
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -74,6 +100,9 @@ def main(names: list[str]) -> None:
             page.screenshot(path=DOCS / f"{name}.png")
             page.close()
             print(f"docs/{name}.png")
+        if not names or "demo" in names:
+            (DOCS / "demo.png").write_bytes(tour(context, process))
+            print("docs/demo.png")
 
 
 if __name__ == "__main__":

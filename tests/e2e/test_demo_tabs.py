@@ -71,11 +71,6 @@ def context(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Browse
         yield made
 
 
-def troubles(watch: Watch, *, server_was_away: bool = False) -> list[str]:
-    """What the browser complains of, except that a server without a search answers 404 to the tab Twins."""
-    return [each for each in watch.complaints(server_was_away) if "404 (Not Found)" not in each]
-
-
 def open_tab(page: Page, process: ServerProcess, name: str) -> None:
     page.goto(f"{process.url.replace('127.0.0.1', 'localhost')}/{name}/")
     is_live(page, name)
@@ -122,7 +117,7 @@ def test_every_tab_shows_its_data_fits_the_screen_and_has_no_barriers(
         assert barriers(page) == [], name
     page.go_back()
     is_live(page, TABS[-2])
-    assert troubles(watch) == []
+    assert watch.complaints() == []
 
 
 def test_each_tab_is_a_page_of_its_own_with_its_source(served: ServerProcess, watch: Watch) -> None:
@@ -131,7 +126,7 @@ def test_each_tab_is_a_page_of_its_own_with_its_source(served: ServerProcess, wa
         has_content(watch.page, name)
         watch.page.locator("#source summary").click()
         expect(watch.page.locator("#source-code")).to_contain_text("export function open(view: HTMLElement")
-    assert troubles(watch) == []
+    assert watch.complaints() == []
 
 
 def test_the_first_load_is_small(served: ServerProcess, watch: Watch) -> None:
@@ -154,7 +149,7 @@ def test_after_a_cut_nothing_is_lost_and_the_page_counts_it(served: ServerProces
         timeout=PATIENCE,
     )
     is_live(page, "market")
-    assert troubles(watch) == []
+    assert watch.complaints() == []
 
 
 def test_a_slow_line_brings_fewer_updates_and_bytes_are_compared_with_json(served: ServerProcess, watch: Watch) -> None:
@@ -189,7 +184,7 @@ def test_two_windows_talk_and_markup_stays_text(served: ServerProcess, browser: 
             expect(watch.page.locator("#messages li .who").last).to_have_text("<b>Bob</b>")
             assert watch.page.evaluate("window.hacked") is None
             assert watch.page.locator("#messages img").count() == 0
-            assert troubles(watch) == []
+            assert watch.complaints() == []
         assert second.page.locator("#messages li").last.get_attribute("class") == "mine"
 
 
@@ -211,7 +206,7 @@ def test_shares_are_bought_and_sold_and_refusals_are_told(served: ServerProcess,
     page.locator("#order-quantity").fill("many")
     page.locator("button[value=BUY]").click()
     expect(page.locator("#order-answer")).to_contain_text("Refused: Quantity 'many': expected 1 to")
-    assert troubles(watch) == []
+    assert watch.complaints() == []
 
 
 def test_the_playground_shows_lines_beside_their_meaning_and_says_what_is_refused(
@@ -230,7 +225,22 @@ def test_the_playground_shows_lines_beside_their_meaning_and_says_what_is_refuse
     page.locator("#ask-frequency").fill("often")
     page.locator("#ask button[type=submit]").click()
     expect(page.locator("#ask-answer")).to_contain_text("Not possible:")
-    assert troubles(watch) == []
+    assert watch.complaints() == []
+
+
+def test_things_are_found_by_a_part_of_their_id_and_by_a_filter(served: ServerProcess, watch: Watch) -> None:
+    page = watch.page
+    open_tab(page, served, "twins")
+    expect(page.locator("#things [data-thing]")).to_have_count(3, timeout=PATIENCE)
+    for text, found in (
+        ("turb", "penstock.demo:turbine"),
+        ('eq(attributes/crop,"tomatoes")', "penstock.demo:greenhouse"),
+    ):
+        page.locator("#search-text").fill(text)
+        page.locator("#search button[type=submit]").click()
+        expect(page.locator("#things [data-thing]")).to_have_count(1, timeout=PATIENCE)
+        expect(page.locator("#things [data-thing]")).to_have_attribute("data-thing", found)
+    assert watch.complaints() == []
 
 
 def test_the_printed_command_switches_the_lamp_on(served: ServerProcess, watch: Watch) -> None:
@@ -243,7 +253,7 @@ def test_the_printed_command_switches_the_lamp_on(served: ServerProcess, watch: 
     expect(page.locator("#lamp")).to_have_attribute("data-on", "true", timeout=PATIENCE)
     page.locator("#lamp-switch").click()
     expect(page.locator("#lamp")).to_have_attribute("data-on", "false", timeout=PATIENCE)
-    assert troubles(watch) == []
+    assert watch.complaints() == []
 
 
 def test_a_thing_is_found_edited_seen_to_change_and_looked_at_in_its_past(served: ServerProcess, watch: Watch) -> None:
@@ -278,7 +288,7 @@ def test_a_thing_is_found_edited_seen_to_change_and_looked_at_in_its_past(served
     revision = page.locator("#thing-revision")
     expect(revision).to_have_text(re.compile(r"revision \d+"), timeout=PATIENCE)
     expect(revision).not_to_have_text(revision.text_content() or "", timeout=PATIENCE)
-    assert troubles(watch) == []
+    assert watch.complaints() == []
 
 
 def test_signals_change_as_their_controllers_say(served: ServerProcess, watch: Watch) -> None:
@@ -291,7 +301,7 @@ def test_signals_change_as_their_controllers_say(served: ServerProcess, watch: W
     before = lamp.get_attribute("data-signal") or ""
     expect(lamp).not_to_have_attribute("data-signal", before, timeout=2 * PATIENCE)
     expect(page.locator("#payload")).to_contain_text('"signals":')
-    assert troubles(watch) == []
+    assert watch.complaints() == []
 
 
 def test_every_tab_survives_a_server_that_is_killed(tmp_path: Path, browser: Browser) -> None:
@@ -310,4 +320,4 @@ def test_every_tab_survives_a_server_that_is_killed(tmp_path: Path, browser: Bro
             has_content(watch.page, name)
             assert watch.page.evaluate("window.loadedOnce"), f"{name} has been loaded again"
             expect(watch.page.locator("#notice")).to_be_hidden()
-            assert troubles(watch, server_was_away=True) == [], name
+            assert watch.complaints(server_was_away=True) == [], name

@@ -57,8 +57,8 @@ def watch(
     from penstock.client.views import choose
 
     try:
-        wanted, columns = _names("ITEM", items), _names("--fields", fields)
-        mode = _mode(mode)
+        wanted, columns = chosen_names("ITEM", items), chosen_names("--fields", fields)
+        mode = chosen_mode(mode)
         if max_frequency is not None and not 0 < max_frequency < math.inf:
             raise ValueError(f"--max-frequency is {max_frequency:g}; expected a number above 0")
         if count is not None and count < 1:
@@ -91,7 +91,7 @@ def watch(
     follow(url, f"{adapter_set}/{adapter or 'DEFAULT'}", run)
 
 
-def _names(option: str, given: list[str] | str) -> tuple[str, ...]:
+def chosen_names(option: str, given: list[str] | str) -> tuple[str, ...]:
     from penstock.client.subscription import names
 
     try:
@@ -103,7 +103,7 @@ def _names(option: str, given: list[str] | str) -> tuple[str, ...]:
     return found
 
 
-def _mode(given: str) -> str:
+def chosen_mode(given: str) -> str:
     if given.upper() not in MODES:
         raise ValueError(f"--mode is {given!r}; it must be one of {', '.join(MODES)}")
     return given.upper()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,3 +52,21 @@ def test_the_first_example_shows_its_records(broker: Broker, tmp_path: Path) -> 
         lines = [*stream.read_until("U"), *stream.read_until("U")]
     assert "U,1,1,101.75|102.00|XETRA" in lines
     assert "U,1,2,54.10|54.15|NYSE" in lines
+
+
+def test_the_example_reads_what_its_producer_writes(broker: Broker, tmp_path: Path) -> None:
+    folder = Path(__file__).parents[3] / "examples" / "kafka-feed"
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    known = admin.list_topics(timeout=PATIENCE).topics
+    if "quotes" not in known:
+        admin.create_topics([NewTopic("quotes", 1, 1)])["quotes"].result(PATIENCE)
+    subprocess.run([sys.executable, str(folder / "produce.py"), broker.address, "20"], check=True, timeout=PATIENCE)
+    path = tmp_path / "penstock.toml"
+    text = (folder / "penstock.toml").read_text("utf-8")
+    path.write_text(text.replace("localhost:9092", broker.address), "utf-8")
+    ((name, table),) = load(path, {}).config.adapters.items()
+    made = Loader(tmp_path, str(path)).load(name, table).adapter_set
+    with SetServer([made]) as server, server.open("MARKET") as stream:
+        server.subscribe(stream, "quote.acme", "bid ask", data_adapter="QUOTES")
+        *_, line = stream.read_until("U")
+    assert re.fullmatch(r"U,1,1,\d+\.\d\d\|\d+\.\d\d", line)

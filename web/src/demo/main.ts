@@ -134,6 +134,7 @@ async function showLinks(): Promise<void> {
   const [board, pages] = [element("dashboard-link", HTMLAnchorElement), element("docs-link", HTMLAnchorElement)];
   if (api !== undefined) board.href = `${api}/dashboard/`;
   board.hidden = api === undefined || !dashboard;
+  pages.href = new URL("docs/", ROOT).href;
   pages.hidden = !docs;
 }
 

@@ -19,8 +19,8 @@ export const sources: readonly Source[] = [
 const LAMP = "penstock.demo:lamp";
 const SWITCH = "/features/light/properties/on";
 
-/** Things of the demo, for servers that cannot search. */
-const KNOWN = [LAMP, "penstock.demo:greenhouse", "penstock.demo:turbine"];
+/** Shown first, because it changes all the time. */
+const FIRST = "penstock.demo:greenhouse";
 
 /** Milliseconds that the slider rests before a past state is asked for. */
 const REST = 60;
@@ -119,21 +119,13 @@ class Explorer {
     }
   }
 
-  /** By the server's search if it has one; else among the things of the demo. */
+  /** By the server's search: a part of an ID, or a filter such as gt(features/rotor/properties/rpm,300). */
   private async search(text: string): Promise<Thing[]> {
-    const things = this.things;
-    if (things === undefined) return [];
-    const filter = text === "" ? "" : /[()]/.test(text) ? text : `like(thingId,"*${text.replaceAll('"', "")}*")`;
-    try {
-      const query = new URLSearchParams({ fields: "thingId,_revision", option: "size(100)" });
-      if (filter !== "") query.set("filter", filter);
-      const answer = (await things.ask("GET", `/search/things?${query}`)) as { items: Thing[] };
-      return answer.items;
-    } catch (error) {
-      if (!(error instanceof Refused) || error.status !== 404) throw error;
-    }
-    const answer = (await things.ask("GET", `/things?ids=${KNOWN.join(",")}&fields=thingId,_revision`)) as unknown as Thing[];
-    return answer.filter(({ thingId }) => thingId.includes(text));
+    if (this.things === undefined) return [];
+    const query = new URLSearchParams({ fields: "thingId,_revision", option: "size(100)" });
+    if (text !== "") query.set("filter", /[()]/.test(text) ? text : `like(thingId,"*${text.replaceAll('"', "")}*")`);
+    const answer = (await this.things.ask("GET", `/search/things?${query}`)) as { items: Thing[] };
+    return answer.items;
   }
 
   private showList(found: readonly Thing[]): void {
@@ -143,7 +135,7 @@ class Explorer {
     const hasLamp = found.some(({ thingId }) => thingId === LAMP);
     if (hasLamp) this.watchLamp();
     if (hasLamp) element("lamp-box", HTMLElement).hidden = false;
-    if (this.chosen === undefined && found.length > 0) this.choose((found.find(({ thingId }) => thingId === KNOWN[1]) ?? found[0])?.thingId ?? LAMP);
+    if (this.chosen === undefined && found.length > 0) this.choose((found.find(({ thingId }) => thingId === FIRST) ?? found[0])?.thingId ?? LAMP);
     window.clearTimeout(this.again);
     if (!hasLamp && element("search-text", HTMLInputElement).value === "") this.again = window.setTimeout(() => void this.find(), AGAIN);
     box.replaceChildren(

@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.config import Config
+from penstock.config import Config, PagesSection
 from penstock.doors.gate import Gate
 from penstock.doors.stream.file_response import FileResponse
 from penstock.doors.stream.folder import Folder
 from penstock.doors.stream.http import StreamConnection, is_text6
-from penstock.doors.stream.pages import ApiPlace, Pages
+from penstock.doors.stream.pages import DOCS_PATH, SITE, ApiPlace, Pages
 from penstock.doors.stream.turns import Turns
 from penstock.log import get
 from penstock.monitor.health import Answer, live
@@ -76,6 +76,9 @@ class StreamDoor(HttpPort):
         self._text6 = text6
         self.pages = Pages(without=DASHBOARD)
         self.folder = Folder(config.pages) if config.pages.directory else None
+        # The documentation, beside the demo's pages.
+        has_docs = config.demo.enabled and (SITE / "index.html").is_file()
+        self.docs = Folder(PagesSection(directory=str(SITE), path=DOCS_PATH)) if has_docs else None
         # For files of that folder, so that a slow disk keeps nobody else waiting.
         self._disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="pages")
         # Files and the dashboard: each may outlive the connection that it is asked for over.

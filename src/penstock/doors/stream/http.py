@@ -138,7 +138,10 @@ class StreamConnection(HttpConnection):
         api = self.door.demo_api
         if path == DEMO_FACTS:
             # Also without the demo, because the page asks before it knows; then nothing is told.
-            self.send_complete(request, 200, JSON, (api or ApiPlace(None)).facts(self.door.pages))
+            self.send_complete(request, 200, JSON, (api or ApiPlace(None)).facts(self.door.docs is not None))
+            return
+        if self.door.docs is not None and self.door.docs.covers(path):
+            self.door.answer_file(self, request, self.door.docs)
             return
         page = self.door.pages.find(path)
         if page is None:

@@ -15,6 +15,10 @@ from functools import cache
 from pathlib import Path
 
 PAGES = Path(__file__).parents[2] / "pages"
+
+# The documentation, if it was built (`make docs`; packages have it), and where the demo has it.
+SITE = Path(__file__).parents[2] / "site"
+DOCS_PATH = "/docs"
 NOT_BUILT = b"The pages are not built. Run `make page` in the source tree and restart the server.\n"
 
 # Types worth compressing; images already are.
@@ -38,9 +42,8 @@ class ApiPlace:
     # Whether the dashboard is there.
     dashboard: bool = False
 
-    def facts(self, pages: Pages) -> bytes:
+    def facts(self, docs: bool) -> bytes:
         """As JSON, with whether there are pages of documentation."""
-        docs = pages.find("/docs/") is not None
         found = {"api_port": self.port, "api_tls_port": self.tls_port, "dashboard": self.dashboard, "docs": docs}
         return json.dumps(found).encode()
 

@@ -1,0 +1,137 @@
+"""Where people start commands: full disks, closed pipes, Ctrl-C at a bad moment, poor terminals. One sentence each.
+
+Ports in use, data directories of others and second processes are in test_process.py.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from tests.support.background import BackgroundServer
+from tests.support.command import PENSTOCK, PORTS
+from tests.support.forge import Forked
+from tests.support.process import PATIENCE, READY
+from tests.support.terminal import Terminal
+from tests.support.waiting import wait_until
+
+FULL = "No space left on device"
+
+
+def test_output_on_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [PENSTOCK, "config", "show"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE
+        )
+    assert (done.returncode, done.stderr) == (1, f"penstock: the output cannot be written: {FULL}\n")
+
+
+@pytest.mark.parametrize("output", ["full", "closed"])
+def test_a_server_whose_output_nobody_can_read_serves_all_the_same(tmp_path: Path, output: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    descriptor = writer if output == "closed" else os.open("/dev/full", os.O_WRONLY)
+    log = tmp_path / "log"
+    with log.open("w") as errors:
+        server = subprocess.Popen(
+            [PENSTOCK, "serve", "--data-dir", str(tmp_path / "data"), *PORTS, "--log-level", "info"],
+            stdout=descriptor,
+            stderr=errors,
+        )
+    for each in {descriptor, writer}:
+        os.close(each)
+    try:
+        wait_until(lambda: "the output cannot be written; the server runs" in log.read_text(), log.read_text())
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(PATIENCE) == 0
+    finally:
+        server.kill()
+        server.wait()
+    assert "Traceback" not in log.read_text()
+    assert "Exception ignored" not in log.read_text()
+
+
+@pytest.mark.parametrize("place", ["/proc/penstock", "/dev/null/data"])
+def test_a_directory_that_cannot_be_written_is_one_sentence(place: str) -> None:
+    process = Forked(["serve", "--data-dir", place, *PORTS])
+    stdout, stderr = process.communicate(timeout=PATIENCE)
+    assert process.wait(PATIENCE) == 1
+    assert stdout == ""
+    assert stderr.count("\n") == 1
+    assert f"the data directory {place} cannot be used" in stderr
+
+
+# From the first module that is imported to the server that runs.
+@pytest.mark.parametrize("seconds", [0.05, 0.3, 0.8, 1.6])
+def test_ctrl_c_at_any_moment_of_a_start_is_quiet(tmp_path: Path, seconds: float) -> None:
+    arguments = [str(PENSTOCK), "demo", "--no-pipeline", "--data-dir", str(tmp_path / "data"), *PORTS]
+    server = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        server.wait(seconds)
+    except subprocess.TimeoutExpired:
+        server.send_signal(signal.SIGINT)
+    _, stderr = server.communicate(timeout=PATIENCE)
+    assert server.returncode in (0, 130, -signal.SIGINT), stderr
+    # Until Python has found the command, it says itself where it was.
+    assert "in main\n" not in stderr
+    assert "Traceback" not in stderr or "import main" in stderr
+
+
+def test_a_port_in_use_is_told_before_any_address(tmp_path: Path, server: BackgroundServer) -> None:
+    process = Forked(
+        ["demo", "--no-pipeline", "--port", str(server.port), "--api-port", "0", "--data-dir", str(tmp_path / "data")]
+    )
+    stdout, stderr = process.communicate(timeout=PATIENCE)
+    assert process.wait(PATIENCE) == 1
+    assert "http://" not in stdout
+    assert f"{server.port}" in stderr
+    assert "in use" in stderr
+
+
+@pytest.mark.parametrize(("lines", "columns"), [(3, 12), (24, 20)])
+def test_a_table_on_a_narrow_terminal_does_not_fail(
+    server: BackgroundServer, tmp_path: Path, lines: int, columns: int
+) -> None:
+    server.adapter.state["a"] = {"x": "1", "y": "a long text that does not fit"}
+    arguments = ("watch", "TEST", "a", "--fields", "x y", "--url", server.url)
+    with Terminal(tmp_path, *arguments, lines=lines, columns=columns) as terminal:
+        wait_until(lambda: server.adapter.subscribed, "the subscription")
+        server.update("a", x="2")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.process.wait(PATIENCE) == 0
+        assert "Traceback" not in terminal.text
+
+
+def test_without_colours_none_are_sent(
+    server: BackgroundServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    server.adapter.state["a"] = {"x": "1", "y": "2"}
+    with Terminal(tmp_path, "watch", "TEST", "a", "--fields", "x y", "--url", server.url) as terminal:
+        wait_until(lambda: server.adapter.subscribed, "the subscription")
+        terminal.read_until("1")
+        server.update("a", x="2")
+        terminal.read_until("2")
+        assert b"\x1b[32m" not in terminal.raw
+        assert b"\x1b[31m" not in terminal.raw
+
+
+def test_a_machine_without_a_display_is_no_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "TERM", "HOME", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    environment = {name: value for name, value in os.environ.items() if name in ("PATH",)}
+    server = Forked(["demo", "--no-pipeline", "--data-dir", str(tmp_path / "data"), *PORTS], environment=environment)
+    try:
+        found = [READY.match(server.stdout.readline()) for _ in range(2)][1]
+        assert found is not None
+        with urlopen(f"http://127.0.0.1:{found[2]}/", timeout=PATIENCE) as answer:
+            assert answer.status == 200
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+        server.close()
