@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import zlib
+from base64 import b64encode
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -101,6 +102,43 @@ def test_a_bad_handshake_is_refused_with_a_reason(changes: dict[str, str | None]
         accept(handshake(changes), SUBPROTOCOL)
     assert caught.value.status == status
     assert caught.value.message
+
+
+WORDS = st.sampled_from(
+    ["Upgrade", "upgrade", "UPGRADE", "keep-alive", "close", "x", "", " ", ", ", ",", ";", '"', "\xe9", "\t", "upgrade2"]
+)
+KEYS = st.one_of(
+    st.binary(min_size=15, max_size=17).map(lambda key: b64encode(key).decode()),
+    st.text("AQgw+/=-_ \xe9", min_size=22, max_size=25),
+)
+
+
+@given(
+    changes=st.fixed_dictionaries(
+        {},
+        optional={
+            "connection": st.lists(WORDS, max_size=5).map("".join),
+            "upgrade": st.sampled_from(["websocket", "WebSocket", "websocket ", "websocket,", "h2c", "websocke\xb5"]),
+            "sec-websocket-key": KEYS,
+            "sec-websocket-version": st.sampled_from(["13", " 13", "13.", "8", "1\xb3"]),
+            "sec-websocket-protocol": st.sampled_from([SUBPROTOCOL, f"a, {SUBPROTOCOL}", SUBPROTOCOL.lower(), "", "a"]),
+        },
+    ),
+    chosen=st.sampled_from([None, SUBPROTOCOL]),
+)
+def test_an_ordinary_handshake_is_one_that_the_library_accepts_with_the_same_answer(
+    changes: dict[str, str], chosen: str | None
+) -> None:
+    def outcome(request: HttpRequest, may_compress: bool) -> set[bytes] | int:
+        try:
+            lines = accept(request, chosen, may_compress).answer.split(b"\r\n")
+        except HttpError as error:
+            return error.status
+        return {line for line in lines if not line.startswith(b"Date: ")}
+
+    # With an extension that it does not know the library judges, and takes none.
+    unusual = handshake({**changes, "sec-websocket-extensions": "x-unknown"})
+    assert outcome(handshake(changes), False) == outcome(unusual, True)
 
 
 @pytest.mark.parametrize("method", ["POST", "HEAD", "OPTIONS", "PUT"])

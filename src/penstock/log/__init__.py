@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import TracebackType
 
 from penstock.log.files import LogFile
 from penstock.log.handler import Writer
@@ -39,6 +40,8 @@ __all__ = [
     "tap",
     "write_relayed",
 ]
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 _levels = Levels()
 
@@ -78,8 +81,18 @@ class Log:
     def _write(
         self, level: int, event: str, fields: Mapping[str, object], exception: BaseException | bool = False
     ) -> None:
-        if self._logger.isEnabledFor(level):
-            self._logger.log(level, event, exc_info=exception, extra={"fields": fields})
+        logger = self._logger
+        if logger.isEnabledFor(level):
+            # Not by `Logger.log`, which first looks for the line of code that logs: no line of ours shows that.
+            record = logging.LogRecord(logger.name, level, "", 0, event, None, _exc_info(exception))
+            record.fields = fields
+            logger.handle(record)
+
+
+def _exc_info(exception: BaseException | bool) -> _ExcInfo | None:
+    if isinstance(exception, BaseException):
+        return type(exception), exception, exception.__traceback__
+    return sys.exc_info() if exception else None
 
 
 def get(name: str) -> Log:

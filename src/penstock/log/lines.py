@@ -82,7 +82,7 @@ def message(record: logging.LogRecord, fields: Mapping[str, object]) -> str:
     """The event and its fields as text. An event that could be taken for fields is quoted."""
     event = event_of(record)
     parts = [json.dumps(event) if "=" in event else _bare(event)]
-    parts += [f"{_text(name)}={_text(value)}" for name, value in fields.items()]
+    parts += [f"{_name(name)}={_text(value)}" for name, value in fields.items()]
     return " ".join(parts)
 
 
@@ -134,6 +134,8 @@ def _named(name: str) -> tuple[str, bool]:
 
 def _plain(value: object, depth: int) -> object:
     """What JSON can say as it is; anything else as text."""
+    if type(value) is str:
+        return _censored(value)
     match value:
         case None | bool():
             return value
@@ -178,7 +180,15 @@ def _mask(found: re.Match[str]) -> str:
     return f"{found['parameter'] or found['header']}{MASK}"
 
 
+@lru_cache(MAX_NAMES)
+def _name(name: str) -> str:
+    """The name of a field as text: the same few come again and again."""
+    return _text(name)
+
+
 def _text(value: object) -> str:
+    if value is None:
+        return "null"
     if isinstance(value, str):
         if _UNQUOTED.fullmatch(value) is not None and value.isprintable():
             return value

@@ -1,17 +1,19 @@
-"""WebSocket without I/O: incoming frames are read and outgoing text frames built here; the handshake is done by the
-`websockets` core.
+"""WebSocket without I/O: incoming frames are read and outgoing text frames built here; a handshake that is out of the
+ordinary is judged by the `websockets` core.
 
 Frames need no library, because each is a short header and the payload; compression is in `deflate`. RFC 6455.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from websockets.datastructures import Headers
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
+from websockets.utils import accept_key
 
 from penstock.wire.deflate import COMPRESSED_BYTES, Deflate, NotCompressed, TooLong, offer
 from penstock.wire.frames import FINAL, SHORT_LIMIT, TEXT, frame_header
@@ -43,6 +45,10 @@ INVALID_DATA = 1007
 MESSAGE_TOO_BIG = 1009
 _CLOSE_CODES = (1000, 1001, 1002, 1003, *range(1007, 1015))
 
+# What clients send: the word among the options of the connection, and 16 random bytes in base64.
+_UPGRADES = re.compile(r"(?:[a-z-]+, ?)*upgrade(?:, ?[a-z-]+)*", re.IGNORECASE | re.ASCII)
+_KEY = re.compile(r"[A-Za-z0-9+/]{21}[AQgw]==")
+
 
 class Acceptance:
     """A valid handshake: the bytes of the 101 response, and the negotiated compression."""
@@ -58,6 +64,8 @@ def accept(request: HttpRequest, subprotocol: str | None = None, may_compress: b
     """The response that opens the socket, with a subprotocol if one is given. Raises HttpError for a bad handshake."""
     if request.method != "GET":
         raise HttpError(405, f"{request.method} cannot open a WebSocket; GET can", allow="GET")
+    if _is_ordinary(request.headers, subprotocol, may_compress):
+        return Acceptance(_answer(request.headers["sec-websocket-key"], subprotocol), None)
     handshake = ServerProtocol(
         subprotocols=None if subprotocol is None else [Subprotocol(subprotocol)],
         extensions=[offer()] if may_compress else None,
@@ -68,6 +76,28 @@ def accept(request: HttpRequest, subprotocol: str | None = None, may_compress: b
     # There is only one that can have been negotiated.
     agreed = handshake.extensions
     return Acceptance(response.serialize(), Deflate(agreed[0]) if agreed else None)
+
+
+def _is_ordinary(headers: dict[str, str], subprotocol: str | None, may_compress: bool) -> bool:
+    """Whether the handshake is valid, and leaves nothing to negotiate: all but a few are, and the library takes many
+    times as long for them. Also False when that is not quite clear.
+    """
+    return (
+        headers.get("upgrade", "").lower() == "websocket"
+        and headers.get("sec-websocket-version") == "13"
+        and _KEY.fullmatch(headers.get("sec-websocket-key", "")) is not None
+        and _UPGRADES.fullmatch(headers.get("connection", "")) is not None
+        and (subprotocol is None or headers.get("sec-websocket-protocol") == subprotocol)
+        and not (may_compress and "sec-websocket-extensions" in headers)
+    )
+
+
+def _answer(key: str, subprotocol: str | None) -> bytes:
+    chosen = "" if subprotocol is None else f"Sec-WebSocket-Protocol: {subprotocol}\r\n"
+    return (
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Accept: {accept_key(key)}\r\n{chosen}\r\n"
+    ).encode()
 
 
 def subprotocols(request: HttpRequest) -> list[str]:
