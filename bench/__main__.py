@@ -8,13 +8,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 
 import uvloop
 
 from bench.rig import write
 from bench.rig.build import Unavailable
 from bench.rig.child import ChildError
-from bench.rig.machine import Cores, MachineError, allow_files, cores, facts, pin
+from bench.rig.machine import Cores, MachineError, allow_files, busyness, cores, facts, pin
+from bench.rig.progress import PROGRESS, Progress, digest
 from bench.scenarios import (
     adapters,
     adapters_ari,
@@ -88,7 +90,8 @@ def main() -> int:
     names = parser.add_subparsers(dest="name", metavar="NAME")
     for name, bench in (BENCHES | OTHERS).items():
         bench.add_options(names.add_parser(name, help=bench.ABOUT, description=bench.ABOUT))
-    names.add_parser("all", help="every one of them, with its defaults")
+    every = names.add_parser("all", help="every one of them, with its defaults; goes on where the last run has ended")
+    every.add_argument("--again", action="store_true", help="also those that are done with the same sources")
     options = parser.parse_args()
     if options.name is None:
         parser.print_help()
@@ -98,10 +101,30 @@ def main() -> int:
         return 2
     chosen = cores()
     pin(os.getpid(), chosen.load)
-    print(facts(chosen))
+    print(f"{facts(chosen)}{busyness()}")
     if options.name != "all":
         return run(options, chosen)
-    return max([run(parser.parse_args([name]), chosen) for name in (*BENCHES, "write")])
+    code = run_all(parser, chosen, options.again)
+    return max(code, run(parser.parse_args(["write"]), chosen))
+
+
+def run_all(parser: argparse.ArgumentParser, chosen: Cores, again: bool) -> int:
+    progress = Progress(PROGRESS, digest())
+    if again:
+        progress.forget()
+    worst = 0
+    for name in BENCHES:
+        if name in progress.done:
+            print(f"{name}: done before, in {progress.done[name]:.0f} s")
+            continue
+        print(f"{name}:{busyness() or ' begins'}", flush=True)
+        begun = time.monotonic()
+        code = run(parser.parse_args([name]), chosen)
+        worst = max(worst, code)
+        if code == 0:
+            progress.finish(name, time.monotonic() - begun)
+    print(f"{len(progress.done)} of {len(BENCHES)} done, in {sum(progress.done.values()) / 60:.0f} minutes")
+    return worst
 
 
 def run(options: argparse.Namespace, chosen: Cores) -> int:

@@ -8,10 +8,17 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import time
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+
+# A machine that is busier than this with other work, as a share of all its cores, gives other figures than a quiet one.
+QUIET = 0.05
+
+# Seconds that are looked at to find out.
+LOOK = 1.0
 
 # Beyond its connections a process needs descriptors for listeners, event loop, logs and libraries.
 SPARE_FILES = 200
@@ -56,6 +63,26 @@ def allow_files(count: int) -> None:
         raise MachineError(f"{count} connections need {needed} open files; the hard limit of this shell is {hard}")
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def busyness() -> str:
+    """To print behind what is about to be measured: what share of the machine others use now; empty if it is quiet."""
+    share = _busy_share()
+    return "" if share <= QUIET else f"; NOT QUIET: {share:.0%} of all cores are used by other work"
+
+
+def _busy_share() -> float:
+    before = _times()
+    time.sleep(LOOK)
+    idle, total = [after - then for after, then in zip(_times(), before, strict=True)]
+    return 1 - idle / total if total else 0.0
+
+
+def _times() -> tuple[int, int]:
+    """Of all cores since the start of the system: how long they had nothing to do, and in all; in ticks."""
+    ticks = [int(word) for word in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
+    # The fourth is idleness, the fifth waiting for disks.
+    return ticks[3] + ticks[4], sum(ticks)
 
 
 def facts(chosen: Cores) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from bench.rig.build import BUILD
-from bench.rig.machine import cores, facts
+from bench.rig.machine import busyness, cores, facts
 from bench.rig.table import print_table
 
 RESULTS = BUILD / "results"
@@ -25,7 +25,8 @@ class Report:
     def __init__(self, name: str) -> None:
         self._name = name
         command = " ".join(["python -m bench", *sys.argv[1:]])
-        self._parts = [f"{facts(cores())}; {time.strftime('%Y-%m-%d', time.gmtime())}; `{command}`."]
+        busy = busyness() if self.is_kept else ""
+        self._parts = [f"{facts(cores())}{busy}; {time.strftime('%Y-%m-%d', time.gmtime())}; `{command}`."]
         self.good = True
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -28,6 +28,13 @@ def directory() -> Iterator[Path]:
         yield Path(found)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def settled() -> None:
+    """`descriptors` need not look for garbage among what all other tests have left."""
+    gc.collect()
+    gc.freeze()
+
+
 class Taker:
     """Takes what comes, and keeps it."""
 
