@@ -17,7 +17,7 @@ class Batch:
     Kept as one text, because a list of lines takes far more memory; a line ends in CR-LF and has none inside.
     """
 
-    __slots__ = ("count", "framed", "holders", "payload", "time", "updates")
+    __slots__ = ("chunked", "count", "framed", "holders", "payload", "time", "updates")
 
     def __init__(self, time: float, lines: Sequence[bytes]) -> None:
         self.time = time
@@ -25,10 +25,16 @@ class Batch:
         self.payload = b"".join(lines)
         # How many of the lines are updates that are sent for the first time.
         self.updates = 0
-        # Its WebSocket frame, made by the first connection, for all others that send it in the same turn.
+        # Its WebSocket frame, and its chunk of an HTTP body: made by the first connection that needs it, for all others
+        # that send it in the same turn.
         self.framed: bytes | None = None
+        self.chunked: bytes | None = None
         # How many logs keep it.
         self.holders = 0
+
+    def sent(self) -> None:
+        """No connection is going to send it any more; logs keep only the payload."""
+        self.framed = self.chunked = None
 
     def lines(self) -> list[bytes]:
         return self.payload.splitlines(keepends=True)

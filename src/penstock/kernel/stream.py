@@ -188,7 +188,7 @@ class OwnStream(Stream):
             batch = outbox.pack(lines)
             self.log.append(batch)
             connection.send(batch)
-            batch.framed = None
+            batch.sent()
         if outbox.lines or (connection.binding.polling and connection.channel is channel):
             client.rebind()
 
@@ -419,7 +419,7 @@ class SharedStream(Stream):
         for connection in shares:
             if not connection.carry(batch):
                 shares[connection].client.own().take_back(batch)
-        batch.framed = None
+        batch.sent()
 
     def part(self, share: Share) -> OwnStream:
         """Take a client out, with a clone of everything; if nobody else reads it, with the stream itself."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from os import write
 from typing import Protocol, cast
 
 from penstock.log import get
@@ -19,7 +20,7 @@ from penstock.transport.entrance import Entrance
 from penstock.transport.parcel import Parcel
 from penstock.transport.peer import principal_of
 from penstock.transport.port import HttpPort
-from penstock.transport.pressure import Patience, forget_the_vanished, keep_unsent_low
+from penstock.transport.pressure import Patience, forget_the_vanished, keep_unsent_low, plain_socket
 from penstock.transport.proxies import NamedClient
 from penstock.wire.http1 import CONTINUE, HttpError, HttpRequest, RequestParser, response_head
 from penstock.wire.resending import Beginning, request_bytes
@@ -28,6 +29,9 @@ log = get(__name__)
 
 # Bytes of bodies that may wait for handlers that read them piece by piece; with more, nothing is read.
 MAX_UNTAKEN = 262_144
+
+# Of a descriptor that nobody has asked for yet.
+UNKNOWN = -2
 
 
 class Answering(Protocol):
@@ -88,6 +92,8 @@ class HttpConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_is_for_reading = False
         self._patience: Patience | None = None
+        # The socket's descriptor, for streams; -1 if there is TLS between it and the transport.
+        self._outlet = UNKNOWN
 
     @property
     def is_from_proxy(self) -> bool:
@@ -314,6 +320,30 @@ class HttpConnection(asyncio.Protocol):
 
     # -- answers --------------------------------------------------------------------------------------------------
 
+    def write_now(self, data: bytes) -> None:
+        """Write a part of a stream, past the transport if that has nothing to write. Never raises."""
+        if self.lost:
+            return
+        if self._outlet == UNKNOWN:
+            self._outlet = plain_socket(self.transport)
+        if self._outlet >= 0 and not self.choked and not self._closing:
+            try:
+                # The transport would make the same call, and costs far more: docs/decisions.md, "Limits of what waits".
+                sent = write(self._outlet, data)
+            except OSError:
+                # The transport will notice it itself, and handle it.
+                sent = 0
+            if sent == len(data):
+                return
+            data = data[sent:]
+        try:
+            if not self.transport.is_closing():
+                self.transport.write(data)
+        except Exception:
+            # An error on one connection must not keep the others from writing.
+            log.exception("connection failed while writing")
+            self.abort()
+
     def common_headers(self, request: HttpRequest | None) -> list[tuple[str, str]]:
         headers = {} if request is None else request.headers
         allowed = self.http_port.origins.headers(headers.get("origin"), headers.get("host"))
@@ -403,6 +433,8 @@ class HttpConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         if not self.lost:
+            # The descriptor may be reused for another connection as soon as the socket is closed.
+            self._outlet = -1
             self.transport.abort()
 
     def close_if_idle(self) -> None:

@@ -48,6 +48,8 @@ class HttpResponse:
         self._limit: int | None = None
         self._written = 0
         self._head_written = False
+        # Whether what is sent from now on are chunks that are the same for all.
+        self._is_plain = False
         self._queued = False
         self._close_socket = False
         self._status = 200
@@ -151,9 +153,16 @@ class HttpResponse:
         return size
 
     def send(self, batch: Batch) -> None:
-        self._lines.append(batch.payload)
         self._written += len(batch.payload)
-        self._flush_later()
+        if self._queued or not self._is_plain:
+            # Something must be sent before it, or it is not sent as it is.
+            self._lines.append(batch.payload)
+            self._flush_later()
+            return
+        out = batch.chunked
+        if out is None:
+            out = batch.chunked = chunk(batch.payload)
+        self._connection.write_now(out)
 
     def room(self) -> int | None:
         return None if self._limit is None else self._limit - self._written
@@ -197,6 +206,7 @@ class HttpResponse:
                 )
                 return
             out = self._stream_head()
+            self._is_plain = self._chunked and self._compressor is None
         out += self._encoded(body)
         if self._connection.lost:
             return
