@@ -173,7 +173,7 @@ test-helm: setup $(HELM) ## the Helm chart, linted and rendered by helm from Go'
 test-prometheus: setup compiled system-setup ## a real Prometheus scrapes a server for a minute
 	@$(BIN)/python -m pytest -m prometheus_long tests/e2e $(ARGS)
 
-bench: setup compiled system-setup ## the benchmarks, side by side with peers and baselines (one of them: ARGS=peers); about an hour
+bench: setup compiled system-setup ## the benchmarks, side by side with peers and baselines (one of them: ARGS=peers); about an hour, goes on where it was interrupted
 	@$(BIN)/python -m bench $(or $(ARGS),all)
 
 bench-smoke: setup compiled system-setup ## the fan-out benchmarks in miniature, two minutes; fails on wrong results only
