@@ -30,7 +30,9 @@ def test_all_are_due_again_when_that_is_asked_for(tmp_path: Path) -> None:
     assert Progress(tmp_path / "progress.json", "sources").done == {}
 
 
-@pytest.mark.parametrize("kept", ["", "{}", "[]", '{"sources": "sources"}', '{"sources": "sources", "done": {"a": "b"}}'])
+@pytest.mark.parametrize(
+    "kept", ["", "{}", "[]", '{"sources": "sources"}', '{"sources": "sources", "done": {"a": "b"}}']
+)
 def test_a_file_that_makes_no_sense_means_that_nothing_is_done(tmp_path: Path, kept: str) -> None:
     (tmp_path / "progress.json").write_text(kept)
     assert Progress(tmp_path / "progress.json", "sources").done == {}

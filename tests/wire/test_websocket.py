@@ -105,7 +105,7 @@ def test_a_bad_handshake_is_refused_with_a_reason(changes: dict[str, str | None]
 
 
 WORDS = st.sampled_from(
-    ["Upgrade", "upgrade", "UPGRADE", "keep-alive", "close", "x", "", " ", ", ", ",", ";", '"', "\xe9", "\t", "upgrade2"]
+    ["Upgrade", "upgrade", "UPGRADE", "keep-alive", "close", "x", "", " ", ", ", ",", '"', "\xe9", "\t", "upgrade2"]
 )
 KEYS = st.one_of(
     st.binary(min_size=15, max_size=17).map(lambda key: b64encode(key).decode()),
