@@ -1,0 +1,146 @@
+"""Recovery: from a kill of the pipeline, or of its JVM, until a client has a closed candle of a later window.
+
+Server and pipeline (`candles` and `history`) are processes as people run them. A window of one second is closed two
+seconds after its end at the earliest, so three seconds is the least. The killed pipeline is started again at once; a
+killed JVM is replaced by the pipeline itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+
+from bench.rig.child import ChildError
+from bench.rig.machine import Cores
+from bench.rig.table import print_table
+from bench.scenarios import candles
+from penstock.client import connect
+
+ABOUT = "seconds from a kill of the pipeline or its JVM until closed candles come again"
+
+VICTIMS = ("jvm", "pipeline")
+# Trades a second.
+RATE = 1_000
+# Seconds until it counts as not coming back.
+PATIENCE = 180.0
+
+
+class Pipeline:
+    """`penstock pipeline run candles history`, in a process group of its own."""
+
+    def __init__(self, folder: Path, options: tuple[str, ...]) -> None:
+        self._log = folder / "pipeline.log"
+        self._command = [sys.executable, "-m", "penstock.pipeline", "run", "candles", "history", *options]
+        self._process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def kill(self, victim: str) -> None:
+        if victim == "jvm":
+            os.kill(self._jvm(), signal.SIGKILL)
+        else:
+            self._process.kill()
+            self._process.wait()
+            self._process = self._started()
+
+    def _jvm(self) -> int:
+        pid = self._process.pid
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in (thread / "children").read_text().split():
+                if b"SparkSubmit" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return int(child)
+        raise ChildError(f"the pipeline has no JVM; it said: {self._log.read_text()[-500:]}")
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def seconds_of(text: str) -> float:
+    """A time as candles have it, in seconds since 1970."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+async def closed_after(starts: asyncio.Queue[float], moment: float) -> float:
+    """Seconds until a window that began after the moment is closed."""
+    async with asyncio.timeout(PATIENCE):
+        while await starts.get() < moment:
+            pass
+    return time.time() - moment
+
+
+async def watch(stream: str, starts: asyncio.Queue[float]) -> None:
+    async with connect(stream, adapter_set="BENCH", proxy=None) as client:
+        async for update in client.subscribe("candles.1s.t0", "start", mode="DISTINCT", data_adapter="CANDLES"):
+            start = update.values["start"]
+            if start is not None:
+                starts.put_nowait(seconds_of(start))
+
+
+async def measure(kills: int, settle: float, folder: Path) -> dict[str, list[float]]:
+    settings = folder / "bench.toml"
+    settings.write_text(candles.CONFIGURATION)
+    options = ("--config", str(settings), "--data-dir", str(folder / "data"))
+    taken: dict[str, list[float]] = {victim: [] for victim in VICTIMS}
+    with candles.process(folder, "serve", *options) as server:
+        stream, api = candles.ready(server)
+        trades = candles.Trades()
+        posting = asyncio.create_task(asyncio.to_thread(candles.post, api, candles.Plan(rate=RATE), trades))
+        pipeline = Pipeline(folder, (*options, "--api", api, "--log-level", "warning"))
+        starts: asyncio.Queue[float] = asyncio.Queue()
+        watching = asyncio.create_task(watch(stream, starts))
+        try:
+            first = time.time()
+            print(f"the first closed candle {await closed_after(starts, first):.1f} s after the start", flush=True)
+            for victim in [victim for _ in range(kills) for victim in VICTIMS]:
+                await asyncio.sleep(settle)
+                moment = time.time()
+                pipeline.kill(victim)
+                taken[victim].append(await closed_after(starts, moment))
+                print(f"{victim} killed: a closed candle after {taken[victim][-1]:.1f} s", flush=True)
+        except TimeoutError:
+            raise ChildError(f"no closed candle within {PATIENCE:.0f} seconds") from None
+        finally:
+            trades.enough = True
+            await posting
+            watching.cancel()
+            pipeline.close()
+    return taken
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--kills", type=int, default=3, help="of each (default %(default)s)")
+    parser.add_argument(
+        "--settle", type=float, default=65.0, help="seconds before a kill; 60 is what counts as recovered (%(default)s)"
+    )
+
+
+def connections(options: argparse.Namespace) -> int:
+    return 0
+
+
+async def run(options: argparse.Namespace, cores: Cores) -> bool:
+    """Measure and print."""
+    os.sched_setaffinity(0, {core for core in (cores.server, cores.load) if core is not None} or {0})
+    with tempfile.TemporaryDirectory(prefix="bench-recovery-") as folder:
+        taken = await measure(options.kills, options.settle, Path(folder))
+    rows = [(f"{victim} killed", f"{min(each):.1f}", f"{max(each):.1f}") for victim, each in taken.items()]
+    print_table(f"seconds until closed candles again, {options.kills} kills each", ("best", "worst"), rows)
+    return True
