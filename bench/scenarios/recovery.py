@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 
@@ -26,11 +27,14 @@ from penstock.client import connect
 
 ABOUT = "seconds from a kill of the pipeline or its JVM until closed candles come again"
 
+JOBS = ("candles", "history")
 VICTIMS = ("jvm", "pipeline")
 # Trades a second.
 RATE = 1_000
 # Seconds until it counts as not coming back.
 PATIENCE = 180.0
+# The same for the archive of classes.
+ARCHIVE_PATIENCE = 400.0
 
 
 class Pipeline:
@@ -38,13 +42,14 @@ class Pipeline:
 
     def __init__(self, folder: Path, options: tuple[str, ...]) -> None:
         self._log = folder / "pipeline.log"
-        self._command = [sys.executable, "-m", "penstock.pipeline", "run", "candles", "history", *options]
+        self._command = [sys.executable, "-m", "penstock.pipeline", "run", *JOBS, "--with-parent", *options]
         self._process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
+            # It ends with us, because its standard input does.
             return subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                self._command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
             )
 
     def kill(self, victim: str) -> None:
@@ -86,6 +91,19 @@ async def closed_after(starts: asyncio.Queue[float], moment: float) -> float:
     return time.time() - moment
 
 
+def has_archive(data: Path) -> bool:
+    return any(data.rglob("classes-*.jsa"))
+
+
+async def archived(data: Path) -> None:
+    """Until the archive of the JVM's classes is there, which a pipeline makes in its first minutes, once."""
+    deadline = time.monotonic() + ARCHIVE_PATIENCE
+    while not has_archive(data):
+        if time.monotonic() > deadline:
+            raise ChildError(f"no archive of classes after {ARCHIVE_PATIENCE:.0f} seconds")
+        await asyncio.sleep(1)
+
+
 async def watch(stream: str, starts: asyncio.Queue[float]) -> None:
     async with connect(stream, adapter_set="BENCH", proxy=None) as client:
         async for update in client.subscribe("candles.1s.t0", "start", mode="DISTINCT", data_adapter="CANDLES"):
@@ -109,6 +127,7 @@ async def measure(kills: int, settle: float, folder: Path) -> dict[str, list[flo
         try:
             first = time.time()
             print(f"the first closed candle {await closed_after(starts, first):.1f} s after the start", flush=True)
+            await archived(folder / "data")
             for victim in [victim for _ in range(kills) for victim in VICTIMS]:
                 await asyncio.sleep(settle)
                 moment = time.time()
@@ -127,9 +146,18 @@ async def measure(kills: int, settle: float, folder: Path) -> dict[str, list[flo
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kills", type=int, default=3, help="of each (default %(default)s)")
+    parser.add_argument("--directory", type=Path, help="where the archive of classes is kept for another run")
     parser.add_argument(
         "--settle", type=float, default=65.0, help="seconds before a kill; 60 is what counts as recovered (%(default)s)"
     )
+
+
+def kept(directory: Path | None) -> AbstractContextManager[str]:
+    """The directory, or one for this run only."""
+    if directory is None:
+        return tempfile.TemporaryDirectory(prefix="bench-recovery-")
+    directory.mkdir(parents=True, exist_ok=True)
+    return nullcontext(str(directory.resolve()))
 
 
 def connections(options: argparse.Namespace) -> int:
@@ -139,7 +167,7 @@ def connections(options: argparse.Namespace) -> int:
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
     """Measure and print."""
     os.sched_setaffinity(0, {core for core in (cores.server, cores.load) if core is not None} or {0})
-    with tempfile.TemporaryDirectory(prefix="bench-recovery-") as folder:
+    with kept(options.directory) as folder:
         taken = await measure(options.kills, options.settle, Path(folder))
     rows = [(f"{victim} killed", f"{min(each):.1f}", f"{max(each):.1f}") for victim, each in taken.items()]
     print_table(f"seconds until closed candles again, {options.kills} kills each", ("best", "worst"), rows)
