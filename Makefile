@@ -257,7 +257,7 @@ COMPILE := scripts/uv.sh pip compile --quiet --universal --python-version 3.11 -
 
 lock: $(STAMPS)/uv ## compile requirements/*.txt again; ARGS=--upgrade takes newer versions
 	@$(COMPILE) pyproject.toml --output-file requirements/runtime.txt
-	@$(COMPILE) pyproject.toml --extra lake --extra spark --extra compiled --extra push --extra postgres --extra cluster --extra kafka --extra mqtt --extra nats requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	@$(COMPILE) pyproject.toml --extra lake --extra spark --extra compiled --extra push --extra postgres --extra cluster --extra kafka --extra nats requirements/dev.in --constraint requirements/runtime.txt --output-file requirements/dev.txt
 	@$(COMPILE) pyproject.toml --extra spark --constraint requirements/dev.txt --output-file requirements/spark.txt
 	@for name in uv build node fuzz wheels interop-client-1 interop-client-2 interop-adapter-python; do \
 	    $(COMPILE) requirements/$$name.in --output-file requirements/$$name.txt || exit 1; done

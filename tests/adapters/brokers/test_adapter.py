@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 from penstock.adapters.brokers.adapter import BrokerAdapter, RecordParameters
-from penstock.adapters.brokers.record import DeliveredRecord
 from penstock.kernel.item import Mode
+from penstock.wire.records.record import DeliveredRecord
 from tests.adapters.brokers.scene import told, until
 from tests.adapters.stage import Stage, Watcher
 

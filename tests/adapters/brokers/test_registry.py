@@ -14,8 +14,8 @@ import fastavro
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
-from penstock.adapters.brokers.record import PoisonRecord
 from penstock.adapters.brokers.registry import SchemaRegistry
+from penstock.wire.records.record import PoisonRecord
 
 QUOTE = {
     "type": "record",

@@ -13,13 +13,13 @@ from threading import Lock
 from typing import Literal, TypedDict
 
 from penstock.adapters.api import DataAdapter
-from penstock.adapters.brokers.formats import Schemas, decoder
-from penstock.adapters.brokers.mapping import ALL_MEMBERS, RecordMapping
 from penstock.adapters.brokers.memory import RecordMemory, memory_for
-from penstock.adapters.brokers.record import BrokerRecord, PoisonRecord
-from penstock.adapters.brokers.template import TemplateError
 from penstock.kernel.ports import Value
 from penstock.log import get
+from penstock.wire.records.formats import Schemas, decoder
+from penstock.wire.records.mapping import ALL_MEMBERS, RecordMapping
+from penstock.wire.records.record import BrokerRecord, PoisonRecord
+from penstock.wire.records.template import TemplateError
 
 log = get(__name__)
 

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable
 
-from penstock.adapters.brokers.mapping import COMMAND_FIELD, RecordMapping
-from penstock.adapters.brokers.record import BrokerRecord, PoisonRecord
 from penstock.kernel.ports import Value
+from penstock.wire.records.mapping import COMMAND_FIELD, RecordMapping
+from penstock.wire.records.record import BrokerRecord, PoisonRecord
 
 Fields = dict[str, Value]
 

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.adapters.brokers.record import PoisonRecord
 from penstock.log import get
+from penstock.wire.records.record import PoisonRecord
 
 log = get(__name__)
 

@@ -23,9 +23,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from penstock.adapters.brokers.record import BrokerRecord
 from penstock.adapters.kafka.settings import TIMEOUT, KafkaSettings
 from penstock.log import get
+from penstock.wire.records.record import BrokerRecord
 
 log = get(__name__)
 

@@ -1,9 +1,4 @@
-"""Topics of an MQTT broker as items. Importing this needs the extra `mqtt`. Read next: docs/brokers.md."""
-
-try:
-    import aiomqtt  # noqa: F401
-except ImportError:
-    raise ImportError("the adapter mqtt needs the extra mqtt: pip install 'penstock[mqtt]'") from None
+"""Topics of an MQTT broker as items. Read next: docs/brokers.md."""
 
 from penstock.adapters.mqtt.adapter import MqttAdapter
 

@@ -1,29 +1,26 @@
 """The adapter: topics of an MQTT broker as items. Retained messages are where snapshots come from.
 
-Versions 3.1.1 and 5. The protocol is aiomqtt's; that it is connected to again is in brokers/link.py.
+Versions 3.1.1 and 5. The connection is `penstock.brokers.mqtt`; that it is made again is in brokers/link.py.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Required, Unpack
-
-import aiomqtt
+from typing import Required, Unpack
 
 from penstock.adapters.brokers.adapter import RecordParameters
 from penstock.adapters.brokers.link import LinkedAdapter, LinkLost, tls_context
-from penstock.adapters.brokers.record import DeliveredRecord
+from penstock.brokers.mqtt import MqttLink, MqttSettings
+from penstock.wire.mqtt.errors import MqttError
+from penstock.wire.mqtt.packets import MqttMessage
+from penstock.wire.records.record import DeliveredRecord
 
-VERSIONS = {"3.1.1": aiomqtt.ProtocolVersion.V311, "5": aiomqtt.ProtocolVersion.V5}
-
-# Messages that may wait for the event loop. More are dropped, because a broker cannot be told to wait.
-MAX_WAITING = 100_000
-
-# Answers to a subscription from here on are refusals.
-REFUSED = 128
+VERSIONS = ("3.1.1", "5")
 
 _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>\d{1,5}))?")
 
@@ -76,43 +73,43 @@ class MqttAdapter(LinkedAdapter):
             context = tls_context(
                 parameters.get("tls_ca_file"), parameters.get("tls_certificate"), parameters.get("tls_private_key")
             )
-        self._options: dict[str, Any] = {
-            "hostname": found["host"].strip("[]"),
-            "port": int(found["port"] or (1883 if context is None else 8883)),
-            "username": parameters.get("user"),
-            "password": parameters.get("password"),
-            "identifier": parameters.get("client_id"),
-            "protocol": VERSIONS[version],
-            "keepalive": keepalive,
-            "tls_context": context,
-            "max_queued_incoming_messages": MAX_WAITING,
-        }
+        self._settings = MqttSettings(
+            found["host"].strip("[]"),
+            int(found["port"] or (1883 if context is None else 8883)),
+            version == "5",
+            # Version 3.1.1 does not promise to find one.
+            parameters.get("client_id") or f"penstock-{uuid.uuid4().hex[:14]}",
+            parameters.get("user"),
+            parameters.get("password"),
+            keepalive,
+            tls=context,
+        )
+        self._link: MqttLink | None = None
 
     async def read(self) -> None:
+        link = self._link = MqttLink(self._settings, self._arrived)
         try:
-            async with aiomqtt.Client(**self._options) as client:
-                answers = await client.subscribe([(topic, self._qos) for topic in self._topics])
-                for topic, answer in zip(self._topics, answers, strict=True):
-                    if _code(answer) >= REFUSED:
-                        raise LinkLost(f"the broker refuses the subscription to {topic}")
-                self.linked()
-                async for message in client.messages:
-                    self.take([_record(message)])
-        except aiomqtt.MqttError as error:
+            await link.open()
+            await link.subscribe([(topic, self._qos) for topic in self._topics])
+            self.linked()
+            raise LinkLost(await asyncio.shield(link.ended))
+        except MqttError as error:
             raise LinkLost(str(error)) from None
+        finally:
+            await link.close()
+
+    def _arrived(self, messages: list[MqttMessage]) -> None:
+        self.take([_record(message) for message in messages])
+        assert self._link is not None
+        for message in messages:
+            self._link.settle(message)
 
 
-def _code(answer: object) -> int:
-    """What aiomqtt gives as an object for version 5, and as a number for 3.1.1."""
-    value = getattr(answer, "value", answer)
-    return value if isinstance(value, int) else 0
-
-
-def _record(message: aiomqtt.Message) -> DeliveredRecord:
+def _record(message: MqttMessage) -> DeliveredRecord:
     """An empty payload deletes what is retained under the topic, and so it is a record without a value."""
-    properties: Sequence[tuple[str, str]] = getattr(message.properties, "UserProperty", ())
-    headers = [(name, value.encode()) for name, value in properties]
-    return DeliveredRecord(str(message.topic), bytes(message.payload) or None, headers=headers)
+    users = message.properties.users
+    headers = [(name, value.encode()) for name, value in users] if users else ()
+    return DeliveredRecord(message.topic, message.payload or None, headers=headers)
 
 
 def _topics(given: str | Sequence[str]) -> list[str]:

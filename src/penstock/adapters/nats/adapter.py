@@ -19,8 +19,8 @@ from nats.js.errors import NotFoundError
 
 from penstock.adapters.brokers.adapter import RecordParameters
 from penstock.adapters.brokers.link import LinkedAdapter, LinkLost, tls_context
-from penstock.adapters.brokers.record import DeliveredRecord
 from penstock.log import get
+from penstock.wire.records.record import DeliveredRecord
 
 log = get(__name__)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapters.brokers.formats import decode_json, decode_text
-from penstock.adapters.brokers.mapping import RecordView
-from penstock.adapters.brokers.record import BrokerRecord, DeliveredRecord, PoisonRecord
-from penstock.adapters.brokers.template import Template, TemplateError, text_of
+from penstock.wire.records.formats import decode_json, decode_text
+from penstock.wire.records.mapping import RecordView
+from penstock.wire.records.record import BrokerRecord, DeliveredRecord, PoisonRecord
+from penstock.wire.records.template import Template, TemplateError, text_of
 
 RECORD = DeliveredRecord(
     "quotes",

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from penstock.adapters.brokers.record import PoisonRecord
+from penstock.wire.records.record import PoisonRecord
 
 if TYPE_CHECKING:
-    from penstock.adapters.brokers.mapping import RecordView
+    from penstock.wire.records.mapping import RecordView
 
 # What a template can name, and those that have members.
 ROOTS = ("topic", "key", "value", "headers", "partition", "offset", "timestamp")

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from penstock.adapters.brokers.formats import Decode, decode_text
-from penstock.adapters.brokers.record import BrokerRecord, PoisonRecord
-from penstock.adapters.brokers.template import Expression, Template, TemplateError, text_of
-from penstock.kernel.ports import Value
+from penstock.wire.records.formats import Decode, decode_text
+from penstock.wire.records.record import BrokerRecord, PoisonRecord
+from penstock.wire.records.template import Expression, Template, TemplateError, text_of
 
 RecordMode = Literal["MERGE", "DISTINCT", "COMMAND"]
 
@@ -140,10 +139,10 @@ class RecordMapping:
         """In COMMAND mode, whether its event has to be looked at to know what it does to the row."""
         return self._names_command or record.value() is None
 
-    def event(self, record: BrokerRecord) -> dict[str, Value]:
+    def event(self, record: BrokerRecord) -> dict[str, str | None]:
         """Its fields, those of a row included; raises PoisonRecord."""
         view = self.view(record)
-        event: dict[str, Value] = {}
+        event: dict[str, str | None] = {}
         for expression in self._objects:
             found = expression.of(view)
             if isinstance(found, Mapping):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from penstock.adapters.brokers.record import PoisonRecord
+from penstock.wire.records.record import PoisonRecord
 
 # Those that need nothing else, and those that need a schema registry.
 PLAIN = ("text", "json")

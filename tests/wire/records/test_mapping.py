@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapters.brokers.formats import decode_json, decode_text
-from penstock.adapters.brokers.mapping import RecordMapping, RecordMode
-from penstock.adapters.brokers.record import DeliveredRecord, PoisonRecord
-from penstock.adapters.brokers.template import TemplateError
+from penstock.wire.records.formats import decode_json, decode_text
+from penstock.wire.records.mapping import RecordMapping, RecordMode
+from penstock.wire.records.record import DeliveredRecord, PoisonRecord
+from penstock.wire.records.template import TemplateError
 
 
 def mapping(
