@@ -116,8 +116,7 @@ class MqttLink(asyncio.Protocol):
             self.abort("it has not answered in time")
             raise MqttError(f"no answer within {TIMEOUT:g} seconds") from None
         except OSError as error:
-            number = error.errno or 0
-            raise MqttError(os.strerror(number) if number > 0 else str(error)) from None
+            raise MqttError(words(error)) from None
         if answer.code:
             self.abort("it has refused the connection")
             raise MqttRefused("the broker refuses the connection", answer.code)
@@ -304,3 +303,11 @@ class MqttLink(asyncio.Protocol):
                 future.exception()
         self._sent.clear()
         self._writable.set()
+
+
+def words(error: OSError) -> str:
+    """What went wrong. The numbers of errors of TLS are not those of the system."""
+    number = error.errno or 0
+    if isinstance(error, ssl.SSLError):
+        return str(getattr(error, "verify_message", "") or error.reason or error)
+    return os.strerror(number) if number > 0 else str(error)
