@@ -18,6 +18,7 @@ from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.fields import Fields
 from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.kinds import Action, EntityGroup
+from penstock.wire.ditto.metadata import MetadataWish
 from penstock.wire.ditto.resource import Resource
 
 
@@ -58,6 +59,7 @@ class TwinCommand:
     correlation: Json = None
     # Whether a policy is to be retrieved with all that it imports.
     is_resolved: bool = False
+    metadata: MetadataWish | None = None
 
     @property
     def key(self) -> EntityKey:

@@ -45,6 +45,8 @@ class Result:
     effect: Effect
     value: Json | UnsetType = UNSET
     tag: str | None = None
+    # The metadata that was asked for.
+    metadata: Json | None = None
 
 
 def put_at(document: Document, pointer: Pointer, value: Json) -> Decision:

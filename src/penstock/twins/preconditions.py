@@ -29,7 +29,7 @@ from penstock.wire.ditto.document import Json, same
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
 from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.merge import merge
-from penstock.wire.ditto.pointer import Absent, Pointer, get, keys_of
+from penstock.wire.ditto.pointer import Absent, Pointer, delete, get, keys_of
 from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.rql import And, Not, Or, Query
 
@@ -79,6 +79,8 @@ class Conditions:
     if_none_match: Tags | Unreadable | None = None
     if_equal: IfEqual | Unreadable = IfEqual.UPDATE
     condition: Query | Unreadable | None = None
+    # Conditions for parts of a merge patch.
+    parts: tuple[tuple[Pointer, Query], ...] | Unreadable = ()
 
     @property
     def has_tags(self) -> bool:
@@ -189,6 +191,21 @@ def check_condition(condition: Query | Unreadable | None, twin: Twin, readable: 
         raise TwinRefusal(ConditionHidden())
     if not matches(query, {**twin.document, **special_fields(twin)}, now):
         raise TwinRefusal(ConditionFailed())
+
+
+def allowed_patch(conditions: Conditions, patch: Json, twin: Twin | None, readable: Scope, now: int) -> Json:
+    """A merge patch without the parts whose conditions are not true of the thing; raises as `check_condition` does."""
+    document = {} if twin is None else {**twin.document, **special_fields(twin)}
+    for pointer, query in read(conditions.parts):
+        # Of a new thing everybody knows that nothing is there.
+        if twin is not None and not all(_may_ask(each, readable) for each in _properties(query)):
+            raise TwinRefusal(ConditionHidden())
+        if not matches(query, document, now):
+            rest = delete(patch, pointer)
+            if isinstance(rest, Absent):
+                raise TwinRefusal(ConditionFailed())
+            patch = rest
+    return patch
 
 
 def special_fields(twin: Twin) -> dict[str, Json]:

@@ -24,7 +24,7 @@ from penstock.twins.milestone import milestone_in, with_milestone
 from penstock.twins.names import EntityKey, TwinNames, policy_key, thing_key
 from penstock.twins.policies import PolicyLimits
 from penstock.twins.ports import ChangeLog, NewRecord
-from penstock.twins.preconditions import NO_CONDITIONS, NOTHING, check_condition, check_tags, current
+from penstock.twins.preconditions import NO_CONDITIONS, NOTHING, allowed_patch, check_condition, check_tags, current
 from penstock.twins.reasons import (
     AlreadyThere,
     NamespaceReserved,
@@ -39,7 +39,7 @@ from penstock.twins.retrieval import retrieve
 from penstock.twins.state import TwinsState
 from penstock.twins.things import PolicySource
 from penstock.twins.told import Told
-from penstock.twins.twin import Change, Document, Twin, after, change_of
+from penstock.twins.twin import METADATA_HEADER, Change, Document, Twin, after, change_of
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, text_of
 from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.kinds import Action, EntityGroup
@@ -298,7 +298,9 @@ class Twins:
     def _thing(self, command: TwinCommand, caller: Caller, looked_at: list[EntityKey]) -> tuple[Result, _Batch]:
         key = command.key
         twin = self._look(key, looked_at)
+        command = things.expanded(command, {} if twin is None else twin.document)
         if twin is None:
+            command = self._without_failed_parts(command, None, NO_RIGHTS)
             decisions, rights = self._decide_new_thing(command, caller, key, looked_at, is_hidden=False)
             return self._carry_out(command, caller, decisions, rights)
         rights = self._look_rights(twin, caller, looked_at)
@@ -314,8 +316,17 @@ class Twins:
         policy_id = things.given_policy_id(command)
         if policy_id is not None and policy_id != twin.document["policyId"]:
             self._check_policy(key.id, policy_id, caller, looked_at)
-        decision = things.decide(command, twin.document, self._settings.max_bytes)
+        command = self._without_failed_parts(command, twin, rights)
+        limit = self._settings.max_bytes
+        decision = things.with_metadata(command, things.decide(command, twin.document, limit), twin, limit)
         return self._carry_out(command, caller, [(key, decision)], rights)
+
+    def _without_failed_parts(self, command: TwinCommand, twin: Twin | None, rights: Rights) -> TwinCommand:
+        """A merge without the parts whose own conditions are not true."""
+        if not command.conditions.parts or command.action is not Action.MERGE:
+            return command
+        reading = readable(command.group, rights)
+        return replace(command, value=allowed_patch(command.conditions, command.value, twin, reading, self._now()))
 
     def _decide_new_thing(
         self, command: TwinCommand, caller: Caller, key: EntityKey, looked_at: list[EntityKey], *, is_hidden: bool
@@ -333,14 +344,17 @@ class Twins:
             inline = {**self._policy_to_copy(key.id, source, caller, looked_at), "policyId": policy_id or key.id}
         if policy_id is not None and inline is None:
             rights = self._check_policy(key.id, policy_id, caller, looked_at)
-            return [(key, things.decide_new(command, policy_id, self._settings.max_bytes))], rights
+            return [(key, self._new_thing(command, policy_id))], rights
         policy = policy_key(key.id if inline is None else inline.get("policyId", key.id))
         if self._look(policy, looked_at) is not None and not is_hidden:
             raise TwinRefusal(PolicyExists(key.id, policy.id))
         given = policies.default_policy(policy.id, caller.names[0]) if inline is None else inline
         policy_decision, rights = self._decide_new_policy(policy.id, given, caller, looked_at)
-        decision = things.decide_new(command, policy.id, self._settings.max_bytes)
-        return [(policy, policy_decision), (key, decision)], rights
+        return [(policy, policy_decision), (key, self._new_thing(command, policy.id))], rights
+
+    def _new_thing(self, command: TwinCommand, policy_id: str) -> Decision:
+        limit = self._settings.max_bytes
+        return things.with_metadata(command, things.decide_new(command, policy_id, limit), None, limit)
 
     def _policy_to_copy(self, thing_id: str, source: PolicySource, caller: Caller, looked_at: list[EntityKey]) -> Json:
         """The entries of another policy, for those who may read all of it. Whether others exist is not revealed."""
@@ -512,7 +526,8 @@ class Twins:
         for key, decision in decisions:
             change = decision.change
             entity = self._settings.names.entity(key)
-            headers = with_milestone(command.kept, self._change_log.revision(entity) + 1, self._committed(key))
+            kept = {**command.kept, METADATA_HEADER: change.metadata} if change.metadata else command.kept
+            headers = with_milestone(kept, self._change_log.revision(entity) + 1, self._committed(key))
             told = text_of(headers) if headers else None
             records.append(NewRecord(entity, now, change.kind.value, change.path, change.text, told))
         batch = _Batch(0, [], command.correlation, caller.origin)

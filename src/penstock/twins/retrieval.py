@@ -15,6 +15,7 @@ from penstock.twins.twin import Document, Twin
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.fields import Fields
 from penstock.wire.ditto.kinds import EntityGroup
+from penstock.wire.ditto.metadata import selected_metadata
 from penstock.wire.ditto.pointer import Absent, get
 
 # The field by which an entity is named. Who may read anything of it may read that.
@@ -32,7 +33,11 @@ def retrieve(command: TwinCommand, twin: Twin, rights: Rights, policy: Document 
     check_tags(group, command.conditions, Current(True, tag), reading=True)
     if command.fields is not None:
         value = command.fields.select(value) if pointer else selected(group, twin, rights, policy, command.fields)
-    return Result(Effect.RETRIEVED, value, tag)
+    metadata: Json | None = None
+    if command.metadata is not None:
+        seen_of = readable(group, rights).visible(twin.metadata)
+        metadata = selected_metadata(command.metadata.get, get(seen_of, pointer))
+    return Result(Effect.RETRIEVED, value, tag, metadata)
 
 
 def selected(group: EntityGroup, twin: Twin, rights: Rights, policy: Document | None, fields: Fields | None) -> Json:
@@ -64,4 +69,8 @@ def _special(
         visible = rights.scope(ResourceKind.POLICY, Permission.READ).visible(policy)
         if not isinstance(visible, Absent):
             special["_policy"] = visible
+    if twin.metadata and fields.names("_metadata"):
+        visible = readable(group, rights).visible(twin.metadata)
+        if not isinstance(visible, Absent):
+            special["_metadata"] = visible
     return {name: value for name, value in special.items() if fields.names(name)}

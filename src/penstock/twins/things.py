@@ -6,7 +6,7 @@ Upstream documentation: "Things", and the HTTP API's answers.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import UnsetType
 
@@ -14,11 +14,13 @@ from penstock.twins.command import TwinCommand
 from penstock.twins.decision import Decision, Effect, check_document, check_size, create, delete_at, is_there, put_at
 from penstock.twins.preconditions import IfEqual, changes_nothing, minimal, read
 from penstock.twins.reasons import InlinePolicyNotAllowed, NotFound, NothingNew, PolicyNotUsable, TwinRefusal
-from penstock.twins.twin import Change, Document
+from penstock.twins.twin import Change, Document, Twin
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, encode, same
 from penstock.wire.ditto.kinds import Action
 from penstock.wire.ditto.merge import merge
-from penstock.wire.ditto.pointer import MISSING, get
+from penstock.wire.ditto.metadata import delete_patch, put_patch
+from penstock.wire.ditto.patch_keys import expanded_patch, has_patterns
+from penstock.wire.ditto.pointer import MISSING, get, put
 from penstock.wire.ditto.resource import Part, Resource
 
 # The policy of another thing, in place of its ID.
@@ -86,6 +88,32 @@ def _merge(command: TwinCommand, thing: Document) -> Decision:
         patch = minimal(current, patch)
     change = Change(Action.MERGED, resource.pointer, patch)
     return Decision(change, change.applied(thing), Effect.CHANGED)
+
+
+def with_metadata(command: TwinCommand, decision: Decision, twin: Twin | None, limit: int) -> Decision:
+    """The decision with what the command wants of metadata."""
+    wish = command.metadata
+    if wish is None or decision.document is None:
+        return decision
+    pointer = command.resource.pointer
+    if wish.put:
+        # Beside the identity of a thing there is nothing to be said.
+        values = {name: value for name, value in decision.document.items() if name not in ("thingId", "policyId")}
+        patch = put_patch(wish.put, get(values, pointer))
+    else:
+        patch = delete_patch(wish.delete, MISSING if twin is None else get(twin.metadata, pointer))
+    if not patch:
+        return decision
+    change = replace(decision.change, metadata=put({}, pointer, patch) if pointer else patch)
+    check_size(len(encode({} if twin is None else twin.metadata)) + len(encode(change.metadata)), limit)
+    return replace(decision, change=change)
+
+
+def expanded(command: TwinCommand, thing: Document) -> TwinCommand:
+    """The command with the keys that the expressions of its patch stand for."""
+    if command.action is not Action.MERGE or not has_patterns(command.value):
+        return command
+    return replace(command, value=expanded_patch(command.value, get(thing, command.resource.pointer)))
 
 
 def check_there(command: TwinCommand, thing: Document) -> None:

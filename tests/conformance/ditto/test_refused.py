@@ -21,10 +21,6 @@ NOT_SUPPORTED = (400, "header.notsupported")
 VALUES = {
     "live-channel-condition": "gt(attributes/a,time:now)",
     "live-channel-timeout-strategy": "use-twin",
-    "put-metadata": '[{"key":"*/x","value":1}]',
-    "get-metadata": "attributes/*",
-    "delete-metadata": "attributes/*",
-    "merge-thing-patch-conditions": '{"attributes/a":"gt(attributes/a,1)"}',
     "allow-policy-lockout": "true",
 }
 assert set(VALUES) == set(NAMES), "each header that is refused is tried"
@@ -153,23 +149,6 @@ def test_a_policy_with_what_is_not_known_here_is_refused(world: World, alice: ht
     assert alice.get("/policies/ns:refused").status_code == 404
     message = command("create", value=value, group="policies")
     assert refusal(world.connect().say(message)) == UNKNOWN_PATH
-
-
-@pytest.mark.parametrize(
-    "patch",
-    [
-        row("refused.merge.regex", {"attributes": {"{{ ~a.*~ }}": None}}),
-        row("refused.merge.regex-slash", {"attributes": {"deep": {"{{ /a.*/ }}": None}}}),
-    ],
-)
-def test_a_patch_that_deletes_by_a_regular_expression_is_refused(
-    world: World, alice: httpx.Client, thing: str, patch: Any
-) -> None:
-    assert error(alice.patch(thing, content=json.dumps(patch), headers=MERGE)) == (400, "things:merge.invalid")
-    assert alice.get(f"{thing}/attributes").json() == {"a": 1}
-    peer = world.connect()
-    peer.command("create", value={"attributes": {"a": 1}})
-    assert refusal(peer.say(command("merge", value=patch))) == (400, "things:merge.invalid")
 
 
 DEFINITION = (400, "things:definition.identifier.invalid")

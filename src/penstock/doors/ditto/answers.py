@@ -21,6 +21,7 @@ from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import Envelope
 from penstock.wire.ditto.errors import DittoError
 from penstock.wire.ditto.instant import print_instant
+from penstock.wire.ditto.metadata import RETURNED
 from penstock.wire.ditto.pointer import print_pointer
 from penstock.wire.ditto.resource import OF_ENTRIES, OF_IMPORTS, Part, Resource
 from penstock.wire.ditto.topic import Criterion, policy_topic, thing_topic
@@ -44,6 +45,7 @@ class DittoAnswer:
     value: Json | UnsetType = UNSET
     etag: str | None = None
     kept_headers: Json | None = None
+    metadata: Json | None = None
 
     def response(self, command: Command | RetrieveSeveral) -> Envelope:
         """The message for it."""
@@ -54,11 +56,13 @@ class DittoAnswer:
         more: dict[str, Json] = {} if self.etag is None else {"etag": self.etag}
         if self.kept_headers is not None:
             more[HISTORICAL_HEADERS] = self.kept_headers
+        if self.metadata is not None:
+            more[RETURNED] = self.metadata
         return replace(answer, headers={**answer.headers, **more}) if more else answer
 
 
 def answer_of(result: Result, kept_headers: Json | None = None) -> DittoAnswer:
-    return DittoAnswer(STATUS[result.effect], result.value, result.tag, kept_headers)
+    return DittoAnswer(STATUS[result.effect], result.value, result.tag, kept_headers, result.metadata)
 
 
 def event_of(told: Told, change: Change) -> TwinEvent:

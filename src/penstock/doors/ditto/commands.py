@@ -12,17 +12,24 @@ from typing import TypeVar
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.history import PastMoment
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions, IfEqual, Tags, Unreadable
-from penstock.wire.ditto.document import Json
+from penstock.wire.ditto.document import Json, NotJson, parse, text_of
 from penstock.wire.ditto.envelope import Headers, parse_tags, text_header
 from penstock.wire.ditto.errors import HEADER_INVALID, POLICY_VIEW_INVALID, DittoError
+from penstock.wire.ditto.kinds import EntityGroup
+from penstock.wire.ditto.metadata import metadata_wish
+from penstock.wire.ditto.pointer import Pointer, parse_pointer
 from penstock.wire.ditto.ranges import parse_revision, parse_timestamp
 from penstock.wire.ditto.rql import Query, parse_rql
 from penstock.wire.ditto.twin import Command, RetrieveSeveral
+from penstock.wire.ditto.unsupported import PATCH_CONDITIONS
 
 T = TypeVar("T")
 
 # The subject that sent a command: as the server knows it, whatever the client sends.
 ORIGINATOR = "ditto-originator"
+
+# Conditions for parts of one patch.
+MAX_PARTS = 100
 
 _WEAK = "W/"
 _IF_EQUAL = {
@@ -30,7 +37,7 @@ _IF_EQUAL = {
     "skip": IfEqual.SKIP,
     "skip-minimizing-merge": IfEqual.SKIP_MINIMIZING_MERGE,
 }
-_CONDITIONS = frozenset(("if-match", "if-none-match", "if-equal", "condition"))
+_CONDITIONS = frozenset(("if-match", "if-none-match", "if-equal", "condition", PATCH_CONDITIONS))
 
 
 def twin_command(command: Command, caller: Caller, kept: Collection[str] = ()) -> TwinCommand:
@@ -47,6 +54,7 @@ def twin_command(command: Command, caller: Caller, kept: Collection[str] = ()) -
         to_keep(command.headers, caller, kept),
         command.headers.get("correlation-id"),
         _is_resolved(command),
+        metadata_wish(command.action, command.headers) if command.topic.group is EntityGroup.THINGS else None,
     )
 
 
@@ -77,6 +85,7 @@ def conditions_of(headers: Headers) -> Conditions:
         _read(lambda: _tags(headers, "if-none-match")),
         _read(lambda: _if_equal(headers)),
         _read(lambda: _condition(headers)),
+        _read(lambda: _parts(headers)),
     )
 
 
@@ -108,6 +117,22 @@ def _if_equal(headers: Headers) -> IfEqual:
 def _condition(headers: Headers) -> Query | None:
     text = text_header(headers, "condition")
     return None if text is None else parse_rql(text)
+
+
+def _parts(headers: Headers) -> tuple[tuple[Pointer, Query], ...]:
+    given = headers.get(PATCH_CONDITIONS)
+    if given is None:
+        return ()
+    value = given
+    if type(given) is str:
+        try:
+            value = parse(given)
+        except NotJson:
+            value = None
+    if type(value) is not dict or any(type(each) is not str for each in value.values()) or len(value) > MAX_PARTS:
+        told = f"JSON object of at most {MAX_PARTS} paths with their conditions"
+        raise HEADER_INVALID.of(given if type(given) is str else text_of(given), PATCH_CONDITIONS, told)
+    return tuple([(parse_pointer(path), parse_rql(text)) for path, text in value.items()])
 
 
 def moment_of(headers: Headers) -> PastMoment | None:

@@ -54,6 +54,7 @@ from penstock.wire.ditto.errors import (
 )
 from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.live import parse_live
+from penstock.wire.ditto.metadata import RETURNED
 from penstock.wire.ditto.permission_check import permission_checks
 from penstock.wire.ditto.topic import TopicChannel
 from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral
@@ -366,6 +367,8 @@ def _headers(answer: DittoAnswer, command: Command) -> dict[str, str]:
     if answer.kept_headers is not None:
         # ASCII only, because HTTP headers carry nothing else reliably.
         headers[HISTORICAL_HEADERS] = json.dumps(answer.kept_headers, separators=(",", ":"))
+    if answer.metadata is not None:
+        headers[RETURNED] = json.dumps(answer.metadata, separators=(",", ":"))
     return headers
 
 

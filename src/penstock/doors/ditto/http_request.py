@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from penstock.doors.facts import request_id
 from penstock.kernel.ports import ClientFacts
-from penstock.wire.ditto import unsupported
+from penstock.wire.ditto import metadata, unsupported
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, decode, encode, expect
 from penstock.wire.ditto.envelope import JSON_TYPE, MERGE_PATCH_TYPE, PROTOCOL_TYPE, Envelope
 from penstock.wire.ditto.errors import (
@@ -57,6 +57,8 @@ HEADERS = (
     "requested-acks",
     "channel",
     POLICY_VIEW,
+    unsupported.PATCH_CONDITIONS,
+    *metadata.NAMES,
     # Those that are refused.
     *unsupported.NAMES,
 )

@@ -20,7 +20,7 @@ from penstock.journal.sidecar import SidecarDamaged, drop_rows, read_sidecar, wr
 from penstock.twins.names import TwinNames
 from penstock.twins.record import Record, records_of
 from penstock.twins.state import TwinsState
-from penstock.twins.twin import Twin
+from penstock.twins.twin import Document, Twin
 from penstock.wire.ditto.document import parse, text_of
 from penstock.wire.ditto.kinds import EVENTS
 
@@ -31,6 +31,7 @@ NAME = "twins.state"
 PREVIOUS = "twins.previous"
 
 VERSION = 1
+_METADATA = "_metadata"
 _HEAD = ["version", "sequence"]
 _COLUMNS = ["entity", "revision", "created", "modified", "document"]
 
@@ -58,9 +59,14 @@ def _batch(entities: list[str], twins: list[Twin]) -> Any:
         numbers([twin.revision for twin in twins], pa.int64()),
         numbers([twin.created for twin in twins], pa.int64()),
         numbers([twin.modified for twin in twins], pa.int64()),
-        text([text_of(twin.document) for twin in twins]),
+        text([text_of(_saved(twin)) for twin in twins]),
     ]
     return pa.RecordBatch.from_arrays(columns, _COLUMNS)
+
+
+def _saved(twin: Twin) -> Document:
+    """The metadata is in the document, under a name that no field of a thing has."""
+    return {**twin.document, _METADATA: twin.metadata} if twin.metadata else twin.document
 
 
 def load_state(disk: Disk) -> TwinsState:
@@ -91,7 +97,9 @@ def forget_twins(disk: Disk, entities: Collection[str]) -> None:
 def _twins(table: Any) -> Iterator[tuple[str, Twin]]:
     for batch in table.to_batches():
         entities, *rest, documents = (batch.column(name).to_pylist() for name in _COLUMNS)
-        yield from zip(entities, map(Twin, map(parse, documents), *rest), strict=True)
+        parsed = [parse(document) for document in documents]
+        metadata = [document.pop(_METADATA, {}) for document in parsed]
+        yield from zip(entities, map(Twin, parsed, *rest, metadata), strict=True)
 
 
 def records_after(reader: JournalReader, names: TwinNames, sequence: int) -> Iterator[Record]:

@@ -27,7 +27,7 @@ from penstock.wire.ditto.pointer import parse_pointer, print_pointer
 from penstock.wire.ditto.rql import Query, parse_rql, print_rql
 from penstock.wire.ditto.streaming import Cancel, DemandRequest, members, subscription_in
 from penstock.wire.ditto.topic import SearchAction, Topic, TopicChannel
-from penstock.wire.ditto.unsupported import check_headers
+from penstock.wire.ditto.unsupported import check_headers, check_no_thing
 
 # Things on a page.
 DEFAULT_SIZE: Final = 25
@@ -242,6 +242,7 @@ def parse_search(envelope: Envelope) -> SearchCommand:
     if not topic.is_about_several or topic.channel is not TopicChannel.TWIN:
         raise UNKNOWN_TOPIC.of(topic, description="The topic of a search is _/_/things/twin/search/ACTION.")
     check_headers(envelope.headers)
+    check_no_thing(envelope.headers)
     if envelope.path not in ("/", ""):
         raise UNKNOWN_PATH.of(envelope.path, description="The path of a search message is '/'.")
     value = members(envelope)

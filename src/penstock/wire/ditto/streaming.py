@@ -26,7 +26,7 @@ from penstock.wire.ditto.instant import parse_instant, print_instant
 from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.ranges import HistoryRange
 from penstock.wire.ditto.topic import Criterion, StreamingAction, Topic
-from penstock.wire.ditto.unsupported import check_headers
+from penstock.wire.ditto.unsupported import check_headers, check_no_thing
 
 # -- what a client sends -----------------------------------------------------------------------------------------------
 
@@ -163,6 +163,7 @@ def parse_command(envelope: Envelope) -> Command:
     if action not in (StreamingAction.SUBSCRIBE, StreamingAction.REQUEST, StreamingAction.CANCEL):
         raise UNKNOWN_TOPIC.of(topic, description=f"Streaming action name <{action}> cannot be sent by a client.")
     check_headers(envelope.headers)
+    check_no_thing(envelope.headers)
     _check(envelope)
     if action is StreamingAction.SUBSCRIBE:
         return SubscribeForPersistedEvents(topic, envelope.headers, _selection(envelope))

@@ -24,7 +24,6 @@ from penstock.wire.ditto.errors import (
     UNKNOWN_PATH,
     UNKNOWN_TOPIC,
     UNSUPPORTED_SIGNAL,
-    shown,
     wrong_type,
 )
 from penstock.wire.ditto.fields import Fields, parse_fields
@@ -32,12 +31,19 @@ from penstock.wire.ditto.ids import EntityId, entity_id, parse_thing_id
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
 from penstock.wire.ditto.kinds import COMMANDS, EVENTS, Action, EntityGroup
 from penstock.wire.ditto.merge import merge
+from penstock.wire.ditto.patch_keys import check_pattern_keys
 from penstock.wire.ditto.pointer import parse_pointer, put
 from penstock.wire.ditto.predicate import matches
 from penstock.wire.ditto.resource import Part, Resource, check_value, parse_resource
 from penstock.wire.ditto.rql import Query
 from penstock.wire.ditto.topic import Criterion, Topic, TopicChannel
-from penstock.wire.ditto.unsupported import check_headers, check_plain, check_present, check_unconditional
+from penstock.wire.ditto.unsupported import (
+    check_headers,
+    check_no_patch,
+    check_plain,
+    check_present,
+    check_unconditional,
+)
 
 # How many things one command may retrieve.
 MAX_RETRIEVED = 100
@@ -96,6 +102,8 @@ def parse_command(envelope: Envelope) -> Command | RetrieveSeveral:
         check_unconditional(envelope.headers)
     if action is not Action.RETRIEVE:
         check_present(envelope.headers)
+    if action is not Action.MERGE:
+        check_no_patch(envelope.headers)
     entity = entity_id(topic.namespace, topic.name)
     if entity is None:
         raise (POLICY_ID_INVALID if topic.group is EntityGroup.POLICIES else THING_ID_INVALID).of(topic.entity)
@@ -144,24 +152,13 @@ def check_patch(resource: Resource, patch: Json) -> None:
     """Refuse a merge patch that cannot lead to a valid entity. Null deletes, so it is valid except at the root."""
     if resource.part in (Part.THING, Part.POLICY_ID) and patch is None:
         raise MERGE_INVALID.of()
-    _check_patch_keys(patch)
+    check_pattern_keys(patch)
     if resource.part is Part.THING:
         expect(patch, dict, "/")
         for name in _FIXED:
             if name in patch and patch[name] is None:
                 raise MERGE_INVALID.of(description=f"The field '{name}' cannot be removed.")
     check_value(resource, _without_nulls(patch))
-
-
-def _check_patch_keys(patch: Json) -> None:
-    """Upstream deletes by keys that are regular expressions, `{{ ~…~ }}`. Nobody has such a key by accident."""
-    if type(patch) is not dict:
-        return
-    for key, value in patch.items():
-        if key.startswith("{{") and key.endswith("}}"):
-            told = f"The key '{shown(key)}' is a regular expression, which is not supported: name each key to delete."
-            raise MERGE_INVALID.of(description=told)
-        _check_patch_keys(value)
 
 
 def _without_nulls(patch: Json) -> Json:

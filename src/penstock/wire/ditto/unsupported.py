@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.wire.ditto import metadata
 from penstock.wire.ditto.acks import PERSISTED, labels_in
 from penstock.wire.ditto.document import Json, text_of
 from penstock.wire.ditto.envelope import Headers, boolean_header
@@ -15,18 +16,16 @@ from penstock.wire.ditto.errors import HEADER_INVALID, HEADER_UNSUPPORTED
 # The only supported version of things and policies.
 _VERSION: Final = "2"
 
-_NO_METADATA: Final = "This server does not support metadata of things."
 _NO_CONDITION: Final = "Whether a twin or its thing answers cannot depend on the twin: use the channel live, or twin."
 
 # Refused whatever their value, with the reason.
 _NEVER: Final[dict[str, str]] = {
-    "put-metadata": _NO_METADATA,
-    "get-metadata": _NO_METADATA,
-    "delete-metadata": _NO_METADATA,
     "live-channel-condition": _NO_CONDITION,
     "live-channel-timeout-strategy": _NO_CONDITION,
-    "merge-thing-patch-conditions": "A merge is done as a whole, or not at all. Use 'condition', or several merges.",
 }
+
+# Conditions for single parts of a merge patch.
+PATCH_CONDITIONS: Final = "merge-thing-patch-conditions"
 
 NAMES: Final = (*_NEVER, "allow-policy-lockout")
 
@@ -53,7 +52,8 @@ def check_headers(headers: Headers) -> None:
 
 def check_unconditional(headers: Headers) -> None:
     """For a policy's command: raises `header.notsupported`."""
-    _refuse(headers, ("condition",), "Conditions are about things; use 'if-match' for a policy.")
+    _refuse(headers, ("condition", PATCH_CONDITIONS), "Conditions are about things; use 'if-match' for a policy.")
+    _refuse(headers, metadata.NAMES, "Only things have metadata.")
     _refuse_live(headers)
     if labels_in(headers, "requested-acks") not in (None, (), (PERSISTED,)):
         reason = f"A policy has no acknowledgements but '{PERSISTED}', which its answer implies."
@@ -65,9 +65,23 @@ def check_present(headers: Headers) -> None:
     _refuse(headers, _MOMENTS, "The past can be retrieved but not changed.")
 
 
+def check_no_patch(headers: Headers) -> None:
+    """For a command that is not a merge: raises `header.notsupported`."""
+    _refuse(headers, (PATCH_CONDITIONS,), "It is for merge commands; use 'condition' for others.")
+
+
+def check_no_thing(headers: Headers) -> None:
+    """For what is not a command to a thing: raises `header.notsupported`."""
+    _refuse(headers, (PATCH_CONDITIONS, *metadata.NAMES), "The header is only for commands about one thing.")
+
+
 def check_plain(headers: Headers) -> None:
     """For what is about several things, or for a stream of events: raises `header.notsupported`."""
-    _refuse(headers, ("condition", *_TAGS, *_MOMENTS), "The header is only for commands about one thing.")
+    _refuse(
+        headers,
+        ("condition", PATCH_CONDITIONS, *metadata.NAMES, *_TAGS, *_MOMENTS),
+        "The header is only for commands about one thing.",
+    )
     _refuse_live(headers)
 
 
