@@ -1,4 +1,4 @@
-"""What `penstock demo` sets beyond the defaults of every server: push notifications, and a hub for traffic lights.
+"""What `penstock demo` sets beyond the defaults of every server: a quiet log, push notifications, a hub for lights.
 
 A configuration file comes before this, key by key; one with adapter sets gets none of it. Who simulates the traffic
 lights is in `penstock.devices`.
@@ -18,7 +18,12 @@ DATABASE = "sqlalchemy"
 
 def demo_defaults() -> Mapping[KeyPath, object]:
     """Values by the path of their keys."""
-    return {**demo_push(), **_traffic()}
+    return {**_log(), **demo_push(), **_traffic()}
+
+
+def _log() -> Mapping[KeyPath, object]:
+    # On the terminal are the lines that people need; what devices and clients do all the time would push them away.
+    return {("log", "level"): "warning"}
 
 
 def _traffic() -> Mapping[KeyPath, object]:

@@ -17,12 +17,16 @@ interface Change {
   readonly quiet: boolean;
 }
 
+/** Milliseconds between two drawings: nobody reads a figure that stays for less. */
+const PAUSE = 50;
+
 export class StockTable {
   private readonly rows = new Map<string, ReadonlyMap<string, Cell>>();
   private readonly flash = new Flash();
   // At most one change a cell: however fast the feed, a frame costs no more than the table has cells.
   private readonly pending = new Map<Cell, Change>();
   private frame: number | undefined;
+  private drawn = 0;
 
   constructor(
     private readonly table: HTMLTableElement,
@@ -50,7 +54,9 @@ export class StockTable {
     const cell = this.rows.get(item)?.get(field);
     if (cell === undefined) throw new Error(`no cell for item ${item}, field ${field}`);
     this.pending.set(cell, { value: value ?? "", quiet });
-    this.frame ??= requestAnimationFrame(this.draw);
+    // With many updates a second, drawing in every frame would take the time that scrolling needs.
+    const rest = this.drawn + PAUSE - performance.now();
+    this.frame ??= rest > 0 ? window.setTimeout(() => requestAnimationFrame(this.draw), rest) : requestAnimationFrame(this.draw);
   }
 
   /** Dim the rows while nobody keeps them up to date. */
@@ -60,6 +66,7 @@ export class StockTable {
 
   private readonly draw = (): void => {
     this.frame = undefined;
+    this.drawn = performance.now();
     for (const [cell, change] of this.pending) this.show(cell, change);
     this.pending.clear();
   };
