@@ -215,6 +215,52 @@ def test_what_the_system_takes_in_parts_arrives_whole_and_in_order(server: Backg
         assert choked
 
 
+def test_chunks_that_the_system_takes_in_parts_arrive_whole_and_in_order(server: BackgroundServer) -> None:
+    """The same for a stream over HTTP, whose chunks pass the transport by as well."""
+    exchange = Exchange(server.host, server.port)
+    with exchange.stream(send_sync=False, content_length=100_000_000) as stream:
+        ask = {"op": "add", "subId": 1, "group": "a", "schema": "x", "mode": "RAW", "requested_buffer_size": 100}
+        exchange.control(stream.session, reqId=1, **ask)
+        stream.read_until("CONF")
+        port = stream.http.socket.getsockname()[1]
+        connection = next(
+            entry
+            for entry in server.server.stream.connections
+            if isinstance(entry, StreamConnection) and entry.client_port == port
+        )
+        stream.http.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        choked = 0
+        for first in range(0, 100, 20):
+            numbers = range(first, first + 20)
+            for number in numbers:
+                server.update("a", x=f"{number}:".ljust(100_000, "x"))
+                choked += server.call(lambda: connection.choked)
+            for number in numbers:
+                assert stream.read_until("U")[-1] == f"U,1,1,{number}:".ljust(100_006, "x")
+        assert choked
+
+
+def test_no_chunk_is_written_to_a_socket_that_is_gone(server: BackgroundServer) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        exchange = Exchange(server.host, server.port)
+        with exchange.stream(send_sync=False):
+            (connection,) = server.server.stream.connections
+            assert isinstance(connection, StreamConnection)
+            server.call(connection.write_now, b"1\r\n\n\r\n")
+            number = connection.transport.get_extra_info("socket").fileno()
+            server.call(connection.abort)
+            while not server.call(lambda: connection.lost):
+                pass
+        again = fcntl.fcntl(ours, fcntl.F_DUPFD, number)
+        assert again == number
+        server.call(connection.write_now, b"1\r\n\n\r\n")
+        os.close(again)
+        theirs.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+
+
 def test_nothing_is_written_to_a_socket_that_is_gone(server: BackgroundServer) -> None:
     """Its number may be that of another client's connection by then."""
     # Made before, so that neither of the two is given the number that gets free.
