@@ -23,6 +23,7 @@ from penstock.build.compiler import CompileError, Impossible, compile_sources
 from penstock.client.admin_commands import app as admin_app
 from penstock.client.benching import bench
 from penstock.client.cluster_commands import app as cluster_app
+from penstock.client.connection_commands import app as connection_app
 from penstock.client.context_commands import app as context_app
 from penstock.client.contexts import VARIABLE as CONTEXT_VARIABLE
 from penstock.client.contexts import ContextError, place, read
@@ -106,6 +107,7 @@ app.command("top")(top)
 app.add_typer(admin_app, name="admin")
 app.add_typer(cluster_app, name="cluster")
 app.add_typer(push_app, name="push")
+app.add_typer(connection_app, name="connection")
 tlex_app.add_typer(tlex_client_app)
 app.add_typer(tlex_app, name="tlex")
 

@@ -28,6 +28,7 @@ from penstock.services.api import ApiService
 from penstock.services.cluster.clients import AllClients
 from penstock.services.cluster.hub import HubPart, HubService
 from penstock.services.cluster.status import ClusterStatus
+from penstock.services.connections.service import ConnectionsService
 from penstock.services.ditto import DittoService, ThingsService
 from penstock.services.journal import JournalService
 from penstock.services.kernel import KernelService
@@ -177,6 +178,7 @@ class Server:
                 [self._push],
                 [LoadService(config, self.gate)],
                 [admin],
+                [ConnectionsService(config, data_dir, self._ditto, self._journal, lambda: admin.logins)],
                 [] if self.hub is None else [self.hub],
                 [self._tlex, self._stream],
                 [self._api],

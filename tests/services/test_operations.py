@@ -29,6 +29,12 @@ PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
 
 # Of families that have no sample until there is something to count.
 LABELS = {
+    "penstock_connection_inbound": ("connection",),
+    "penstock_connection_inbound_failed": ("connection",),
+    "penstock_connection_inbound_repeated": ("connection",),
+    "penstock_connection_outbound": ("connection",),
+    "penstock_connection_outbound_failed": ("connection",),
+    "penstock_connection_up": ("connection",),
     "penstock_outlet_events": ("outlet",),
     "penstock_outlet_lag_events": ("outlet",),
     "penstock_outlet_up": ("outlet",),

@@ -38,8 +38,10 @@ class AdminApi:
     With https the certificate is checked by `context`, by default against the system's authorities.
     """
 
-    def __init__(self, url: str, user: str, password: str, context: ssl.SSLContext | None = None) -> None:
-        self._port = ApiPort(url, BASE, TIMEOUT, AdminUnreachable, context)
+    def __init__(
+        self, url: str, user: str, password: str, context: ssl.SSLContext | None = None, base: str = BASE
+    ) -> None:
+        self._port = ApiPort(url, base, TIMEOUT, AdminUnreachable, context)
         if ":" in user:
             raise ValueError(f"user {user!r}: expected a name without a colon")
         self._login = {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
@@ -52,8 +54,9 @@ class AdminApi:
         status, content = self._port.exchange(method, place, asked, self._login)
         try:
             answer: Any = json.loads(content) if content else None
-            refusal = answer["error"] if status >= http.HTTPStatus.BAD_REQUEST else None
-        except (ValueError, KeyError, TypeError):
+            # Connections answer as Ditto does: what people read is the message.
+            refusal = answer.get("message", answer["error"]) if status >= http.HTTPStatus.BAD_REQUEST else None
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise AdminRefused(
                 status, f"HTTP {status}, which is not an answer of a Penstock server; expected its API port"
             ) from None

@@ -63,11 +63,18 @@ def login(
 
 
 def ask(context: typer.Context, method: str, path: str, body: object = None, **query: object) -> Any:
+    from penstock.client.admin_api import BASE
+
+    return ask_below(BASE, context, method, path, body, **query)
+
+
+def ask_below(base: str, context: typer.Context, method: str, path: str, body: object = None, **query: object) -> Any:
+    """The same for what is elsewhere at the API port, and knows the same users."""
     with _one_line_on_error():
-        return _connection(context).ask(method, path, body, **query)
+        return _connection(context, base).ask(method, path, body, **query)
 
 
-def _connection(context: typer.Context) -> AdminApi:
+def _connection(context: typer.Context, base: str) -> AdminApi:
     import os
 
     from penstock.client.admin_api import AdminApi
@@ -80,7 +87,7 @@ def _connection(context: typer.Context) -> AdminApi:
     else:
         found = os.environ.get("PENSTOCK_ADMIN_PASSWORD")
         password = str(typer.prompt("Password", hide_input=True, err=True)) if found is None else found
-    return AdminApi(given["api"], given["user"], password, trust)
+    return AdminApi(given["api"], given["user"], password, trust, base)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from penstock.twins.access import Subjects
 from penstock.twins.names import EntityKey
+from penstock.twins.ports import NewRecord
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.fields import Fields
@@ -26,11 +27,13 @@ from penstock.wire.ditto.resource import Resource
 class Caller:
     """`names` are subjects such as `nginx:ditto`; the first is the one that gets the rights of a creator.
 
-    `origin` identifies the connection; events carry it, so that they are not sent back there.
+    `origin` identifies the connection; events carry it, so that they are not sent back there. `marks` go to the disk
+    together with what the command changes, or not at all: by them a command that comes again is recognised.
     """
 
     names: tuple[str, ...]
     origin: object = None
+    marks: tuple[NewRecord, ...] = ()
     subjects: Subjects = field(init=False)
 
     def __post_init__(self) -> None:

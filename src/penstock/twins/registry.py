@@ -531,11 +531,13 @@ class Twins:
             told = text_of(headers) if headers else None
             records.append(NewRecord(entity, now, change.kind.value, change.path, change.text, told))
         batch = _Batch(0, [], command.correlation, caller.origin)
-        appended = self._change_log.append(records, lambda is_durable: self._settle(batch, is_durable))
+        appended = self._change_log.append(
+            [*records, *caller.marks], lambda is_durable: self._settle(batch, is_durable)
+        )
         if appended is None:
             raise TwinRefusal(NotDurable(decisions[-1][0]))
         batch.sequence = appended.first
-        for (key, decision), revision in zip(decisions, appended.revisions, strict=True):
+        for (key, decision), revision in zip(decisions, appended.revisions[: len(decisions)], strict=True):
             line = self._line(key)
             batch.steps.append((key, line, line.push(decision.change, revision, now)))
             self._newest[key] = batch

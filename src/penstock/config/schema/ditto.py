@@ -88,3 +88,19 @@ class DittoSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             "other server may use it. It is filled again if it is lost."
         ),
     ] = ""
+    connections_store: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": 'a database URL such as "postgresql+psycopg://host/name", or empty'}),
+        about(
+            "The database of connections, which are encrypted in it; empty = `data_dir/connections.db`. PostgreSQL "
+            "needs the extra `postgres`. No other server may use it."
+        ),
+    ] = ""
+    connections_key_file: Annotated[
+        OptionalLine,
+        Meta(extra={"allowed": "a path, or empty"}),
+        about(
+            "The file with the key by which connections are encrypted; empty = `data_dir/connections.key`. It is made "
+            "if it does not exist. Without it, the connections are lost."
+        ),
+    ] = ""

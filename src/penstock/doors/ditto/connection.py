@@ -86,13 +86,19 @@ class DittoConversation:
             try:
                 control = parse_control(text)
                 if control is None:
-                    self._take(parse_envelope(text))
+                    self._take(parse_envelope(text), self._login)
                 else:
                     self._obey(control)
             except UnreadableMessage as refused:
                 self._refuse(refused.error, refused.topic, refused.headers)
             except DittoError as error:
                 self._refuse(error, UNKNOWN, {})
+
+    def take(self, envelope: Envelope, login: Login) -> None:
+        """A message that has been read already; a command in it is carried out as `login`, of the same caller."""
+        if self._is_open:
+            with RequestNumber():
+                self._take(envelope, login)
 
     def set_writable(self, writable: bool) -> None:
         """Whether the socket takes more. While it does not, little more is produced for it, and nothing is read."""
@@ -136,7 +142,7 @@ class DittoConversation:
 
     # -- what a client sends ---------------------------------------------------------------------------------------
 
-    def _take(self, envelope: Envelope) -> None:
+    def _take(self, envelope: Envelope, login: Login) -> None:
         if "correlation-id" not in envelope.headers:
             envelope = replace(envelope, headers={**envelope.headers, "correlation-id": self._new_id()})
         criterion = envelope.topic.criterion
@@ -153,7 +159,7 @@ class DittoConversation:
             elif criterion is Criterion.ACKS:
                 self._live.acknowledge(envelope)
             elif criterion is Criterion.COMMANDS:
-                self._command(envelope)
+                self._command(envelope, login)
             elif criterion in (Criterion.EVENTS, Criterion.ERRORS):
                 raise UNKNOWN_TOPIC.of(envelope.topic, description="The topic is not one that a client can send.")
             else:
@@ -163,7 +169,7 @@ class DittoConversation:
         except Exception as error:
             self._refuse(as_answer(error, str(envelope.topic)), envelope.topic, envelope.headers)
 
-    def _command(self, envelope: Envelope) -> None:
+    def _command(self, envelope: Envelope, login: Login) -> None:
         required = envelope.response_required
         try:
             command = twin.parse_command(envelope)
@@ -187,7 +193,7 @@ class DittoConversation:
                     self._send([result.response(command).to_bytes()])
             self._read_or_not()
 
-        self._work.run(self._service.submit(command, self._login), answer)
+        self._work.run(self._service.submit(command, login), answer)
 
     def _gather(self, command: twin.Command) -> Callable[[DittoAnswer | Exception], bool] | None:
         """What takes the result of a command that asks for acknowledgements, unless it failed; None for another one."""

@@ -79,7 +79,7 @@ class DittoDoor:
         loop = asyncio.get_running_loop()
         self._config = config.ditto
         self._gatherer = gatherer
-        self._history = history
+        self.history = history
         self._executor = ThreadPoolExecutor(HISTORY_THREADS, thread_name_prefix="ditto-history")
         self._saving: asyncio.Task[None] | None = None
         self._save_lock = asyncio.Lock()
@@ -128,6 +128,8 @@ class DittoDoor:
         self.expiries = Expiries(self.twins, self.service.live, self.service.now)
         self._integrations = TokenIntegrations(self.service, self._config.token_integration_subject)
         self._sockets = Sockets(self.service)
+        # Of others below the same root; there before the API port opens.
+        self.more_routes: APIRouter | None = None
         self._names = names
 
     async def open(self) -> None:
@@ -151,7 +153,7 @@ class DittoDoor:
             self.twins.restore(state, records_after(JournalReader(journal.disk), self._names, state.sequence))
         except Expired as expired:
             log.warning("the saved state of things is lost or too old: rebuilt from the lake", reason=str(expired))
-            found = rebuilt(self._history, self._names, state, journal.committed)
+            found = rebuilt(self.history, self._names, state, journal.committed)
             for entity, revision in found.unknown.items():
                 log.error("the beginning of a history is lost, its state is unknown", entity=entity, revision=revision)
             self.twins.restore(found.state, ())
@@ -163,7 +165,7 @@ class DittoDoor:
 
     def routes(self) -> APIRouter:
         """What it serves over HTTP."""
-        return ditto_routes(self.service, self._config.default_namespace, self._integrations)
+        return ditto_routes(self.service, self._config.default_namespace, self._integrations, self.more_routes)
 
     def take_over(self, connection: HttpConnection, request: HttpRequest) -> None:
         """Open a WebSocket; raises HttpError if there is none for this request."""

@@ -75,8 +75,10 @@ _ABOUT = {
 }
 
 
-def ditto_routes(service: TwinService, default_namespace: str, integrations: TokenIntegrations) -> APIRouter:
-    """All of the HTTP API."""
+def ditto_routes(
+    service: TwinService, default_namespace: str, integrations: TokenIntegrations, more: APIRouter | None = None
+) -> APIRouter:
+    """All of the HTTP API. `more` are the routes of connections, if there can be any."""
     router = APIRouter(prefix=ROOT, tags=["Ditto"])
     door = _Door(service, default_namespace, integrations)
 
@@ -122,10 +124,13 @@ def ditto_routes(service: TwinService, default_namespace: str, integrations: Tok
         ):
             if method != "PATCH":
                 add(path, method, door.policy, text.format(what))
-        if method != "PATCH":
+        if method != "PATCH" and more is None:
             add("/connections/{path:path}", method, door.connection, "There are no connections here")
-    add("/connections", "GET", door.connection, "There are no connections here")
-    add("/connections", "POST", door.connection, "There are no connections here")
+    if more is None:
+        add("/connections", "GET", door.connection, "There are no connections here")
+        add("/connections", "POST", door.connection, "There are no connections here")
+    else:
+        router.include_router(more)
     known = [route for route in router.routes if isinstance(route, Route)]
     for path in (ROOT, f"{ROOT}/{{path:path}}"):
         router.routes.append(Route(path, _Elsewhere(known), include_in_schema=False))

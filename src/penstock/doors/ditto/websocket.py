@@ -18,6 +18,7 @@ from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live import Edition
 from penstock.doors.ditto.service import TwinService
 from penstock.doors.ditto.streaming import answer_to
+from penstock.doors.ditto.tasks import ConversationTasks
 from penstock.doors.facts import request_id
 from penstock.kernel.ports import ClientFacts
 from penstock.log import get
@@ -45,14 +46,14 @@ HIGH_WATER = 262_144
 SERVICE_RESTART = 1012
 
 
-class Sockets:
+class Sockets(ConversationTasks):
     """What the sockets share: the service, who is connected, and counters for the monitor."""
 
     def __init__(self, service: TwinService) -> None:
+        super().__init__()
         self.service = service
         self.edition = Edition(service.losses)
         self.open: set[Socket] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
 
     def take_over(self, connection: HttpConnection, request: HttpRequest) -> None:
         """A request for a WebSocket; raises HttpError if there is none at this path."""
@@ -60,27 +61,6 @@ class Sockets:
             raise HttpError(404, f"There is no WebSocket at this path; there is one at {PATHS[0]}.")
         acceptance = handshake(connection.http_port, request, may_compress=True)
         Arrival(self, connection, request, acceptance).start()
-
-    # -- ports.Work ------------------------------------------------------------------------------------------------
-
-    def later(self, call: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_soon(call)
-
-    def run(self, work: Coroutine[Any, Any, T], done: Callable[[T | Exception], None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-
-        def finish(task: asyncio.Task[T]) -> None:
-            self._tasks.discard(task)
-            if task.cancelled():
-                return
-            error = task.exception()
-            if error is None:
-                done(task.result())
-            elif isinstance(error, Exception):
-                done(error)
-
-        task.add_done_callback(finish)
 
 
 class Arrival:

@@ -72,6 +72,11 @@ class AdminService(Service):
     def has_users(self) -> bool:
         return self._users is not None
 
+    @property
+    def logins(self) -> Logins | None:
+        """Once it is open; None if nobody could log in."""
+        return self._logins if self.has_users else None
+
     def sets(self) -> list[AdapterSet]:
         """That of the dashboard, if there is anybody who may look at it."""
         return [dashboard_set(self._open_logins)] if self.has_users else []

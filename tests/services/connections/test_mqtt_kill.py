@@ -1,0 +1,52 @@
+"""kill -9 in the middle of messages of an MQTT broker: each that the broker has taken takes effect at least once."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import paho.mqtt.client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+from tests.services.connections.world import TwinServer, modify, mqtt, source
+from tests.support.mosquitto import Mosquitto
+from tests.support.waiting import wait_until
+
+KILLS = 50 if os.environ.get("PENSTOCK_PROFILE") == "long" else 4
+MESSAGES = 150
+LONG = 60.0
+
+
+def seen(server: TwinServer) -> set[int]:
+    found = [event.get("attributes", {}).get("n") for event in server.history("plant:hammer")]
+    return {number for number in found if number is not None}
+
+
+def test_nothing_that_the_broker_has_taken_is_lost(tmp_path: Path) -> None:
+    chance = random.Random(23)
+    settings = "allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 100"
+    client = paho.Client(CallbackAPIVersion.VERSION2)
+    client.max_inflight_messages_set(100)
+    sent = 0
+    with Mosquitto(tmp_path, settings) as broker, TwinServer(tmp_path) as server:
+        client.connect("127.0.0.1", broker.port)
+        client.loop_start()
+        server.make_policy()
+        server.make_thing("plant:hammer")
+        server.connect("hammer", mqtt(broker.address, sources=[source("hammer", qos=1)]))
+        for _ in range(KILLS):
+            before = sent
+            for _ in range(MESSAGES):
+                sent += 1
+                last = client.publish("hammer", modify("plant:hammer", "/attributes/n", sent), 1)
+            least = before + chance.randrange(1, MESSAGES)
+            wait_until(lambda enough=least: len(seen(server)) >= enough, "some messages are in the journal")  # type: ignore[misc]
+            server.kill()
+            last.wait_for_publish(LONG)
+            server.start()
+        server.wait_open("hammer")
+        wait_until(lambda: seen(server) == set(range(1, sent + 1)), f"all {sent} messages are in the journal")
+        assert server.thing("plant:hammer/attributes/n") == sent
+        client.disconnect()
+        client.loop_stop()
