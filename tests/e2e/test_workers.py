@@ -447,7 +447,7 @@ def test_a_second_server_on_the_same_data_directory_does_not_start(shared: Worke
 
 
 def test_the_demo_with_workers_says_where_it_is_once_all_are_there(tmp_path: Path) -> None:
-    with Command(tmp_path, "demo", *PORTS, "--no-pipeline", "--workers", "2") as command:
+    with Command(tmp_path, "demo", *PORTS, "--no-pipeline", "--workers", "2", "--log-level", "info") as command:
         page = command.line()
         ready = READY.fullmatch(command.line())
         assert ready is not None
