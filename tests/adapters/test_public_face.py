@@ -70,6 +70,7 @@ def test_a_metadata_adapter_has_these_methods_and_declarations_and_no_others() -
         "prefilter_frequency",
         "resolve",
         "resolve_frequencies",
+        "resumed",
         "selector",
         "snapshot_length",
         "subscribed",

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import MetaData, create_engine
 
-from penstock.store.schema import metadata
 from penstock.store.store import Store
 from tests.store.postgres import Postgres
 
@@ -25,7 +24,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'store.db'}"
     running: Postgres = request.getfixturevalue("postgres")
     engine = create_engine(running.url)
-    metadata.drop_all(engine)
+    # Those of the search index and of connections as well, whoever has left them.
+    found = MetaData()
+    found.reflect(engine)
+    found.drop_all(engine)
     engine.dispose()
     return running.url
 
