@@ -124,10 +124,12 @@ def test_the_application_is_told_the_client_that_a_proxy_names_for_each_request(
         ) as site:
             head = b"GET / HTTP/1.1\r\n" + HOST + b"X-Forwarded-For: "
             found = await site.ask(head + b"192.0.2.7:4711\r\n\r\n" + head + b"192.0.2.8\r\n\r\n")
-            assert b"('192.0.2.7', 4711) {'listener': 'api'}" in found
-            assert b"('192.0.2.8', 0) {'listener': 'api'}" in found
+            assert b"('192.0.2.7', 4711) {'listener': 'api', 'is_from_proxy': True}" in found
+            assert b"('192.0.2.8', 0) {'listener': 'api', 'is_from_proxy': True}" in found
         async with serving(tell_client) as site:
-            assert b"('127.0.0.1', " in await site.ask(head + b"192.0.2.7\r\n\r\n")
+            found = await site.ask(head + b"192.0.2.7\r\n\r\n")
+            assert b"('127.0.0.1', " in found
+            assert b"'is_from_proxy': False}" in found
 
     run(test)
 
