@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 import zlib
 from base64 import b64encode
 from collections.abc import Mapping
@@ -139,6 +140,14 @@ def test_an_ordinary_handshake_is_one_that_the_library_accepts_with_the_same_ans
     # With an extension that it does not know the library judges, and takes none.
     unusual = handshake({**changes, "sec-websocket-extensions": "x-unknown"})
     assert outcome(handshake(changes), False) == outcome(unusual, True)
+
+
+def test_a_handshake_with_very_many_options_is_judged_in_no_time() -> None:
+    begun = time.process_time()
+    assert accept(handshake({"connection": "upgrade, " * 8_000 + "x"}), SUBPROTOCOL).answer.startswith(b"HTTP/1.1 101 ")
+    with pytest.raises(HttpError):
+        accept(handshake({"connection": "upgrade, " * 8_000 + "!("}), SUBPROTOCOL)
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize("method", ["POST", "HEAD", "OPTIONS", "PUT"])

@@ -45,8 +45,8 @@ INVALID_DATA = 1007
 MESSAGE_TOO_BIG = 1009
 _CLOSE_CODES = (1000, 1001, 1002, 1003, *range(1007, 1015))
 
-# What clients send: the word among the options of the connection, and 16 random bytes in base64.
-_UPGRADES = re.compile(r"(?:[a-z-]+, ?)*upgrade(?:, ?[a-z-]+)*", re.IGNORECASE | re.ASCII)
+# What clients send: the options of the connection, and 16 random bytes in base64.
+_CONNECTIONS = ("upgrade", "keep-alive, upgrade")
 _KEY = re.compile(r"[A-Za-z0-9+/]{21}[AQgw]==")
 
 
@@ -86,7 +86,7 @@ def _is_ordinary(headers: dict[str, str], subprotocol: str | None, may_compress:
         headers.get("upgrade", "").lower() == "websocket"
         and headers.get("sec-websocket-version") == "13"
         and _KEY.fullmatch(headers.get("sec-websocket-key", "")) is not None
-        and _UPGRADES.fullmatch(headers.get("connection", "")) is not None
+        and headers.get("connection", "").lower() in _CONNECTIONS
         and (subprotocol is None or headers.get("sec-websocket-protocol") == subprotocol)
         and not (may_compress and "sec-websocket-extensions" in headers)
     )
