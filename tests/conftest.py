@@ -18,7 +18,7 @@ from tests.support.background import BackgroundServer
 from tests.support.process import ServerProcess
 
 settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("fast", settings.get_profile("ci"), max_examples=20)
+settings.register_profile("fast", settings.get_profile("ci"), max_examples=10)
 settings.register_profile("unshrunk", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 settings.register_profile("long", max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("PENSTOCK_PROFILE", "ci"))

@@ -1,14 +1,19 @@
 """`pytest -p tests.fast` leaves out what takes long: the one list of it, for `make test-fast`.
 
-Out are tests with a JVM, a browser, PostgreSQL, NATS, another broker or a published client, those that start processes
-or kill them, those that wait for time-outs of real sockets, suites that run a second time over the fabric of a cluster,
-those with very many clients, items or events, and the longest searches. All of them run in `make test`.
+Out are tests with a JVM, a browser, PostgreSQL, NATS, another broker, Prometheus or a published client, those that
+start processes or kill them, those that wait for time-outs of real sockets, suites that run a second time over the
+fabric of a cluster, those with very many clients, items or events, and the longest searches. All of them run in
+`make test`.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import certifi
 import pytest
 
 MARKS = (
@@ -49,6 +54,7 @@ SLOW = {
     "tests/bench",
     "tests/build",
     "tests/client/test_admin_commands.py",
+    "tests/client/test_benching.py",
     "tests/client/test_cluster_commands.py",
     "tests/client/test_connection.py",
     "tests/client/test_connection_commands.py",
@@ -70,8 +76,10 @@ SLOW = {
     "tests/cluster/test_nats.py",
     "tests/cluster/test_supervisor.py",
     "tests/cluster/test_tenure.py",
+    "tests/conformance/ditto/test_policies.py",
     "tests/conformance/test_admin.py::test_a_process_stops_when_it_has_drained",
     "tests/conformance/test_admin.py::test_the_configuration_is_read_again",
+    "tests/conformance/test_monitor.py",
     "tests/conformance/test_parallel.py",
     "tests/conformance/tlex/test_limits.py",
     "tests/conformance/tlex/test_stream.py",
@@ -110,12 +118,14 @@ SLOW = {
     "tests/history/test_reader.py::test_reads_equal_a_plain_list_whatever_moves_meanwhile",
     "tests/history/test_reader.py::test_threads_read_while_a_job_writes_compacts_and_the_journal_drops",
     "tests/history/test_reader.py::test_two_hundred_thousand_events_of_one_entity_are_read_with_a_few_megabytes",
+    "tests/history/test_start.py",
     "tests/history/test_start.py::test_the_first_read_does_not_load_pandas",
     "tests/history/test_tables.py::test_nothing_is_doubled_or_missed_at_any_seam",
     "tests/interop",
     "tests/journal/test_active.py",
     "tests/journal/test_arrays.py::test_writing_and_reading_the_journal_does_not_load_pandas",
     "tests/journal/test_crash.py",
+    "tests/journal/test_erasing.py",
     "tests/journal/test_fence.py::test_whenever_an_old_owner_is_frozen_nothing_acknowledged_is_lost_and_nothing_late_is_seen",
     "tests/journal/test_kill.py",
     "tests/journal/test_long.py",
@@ -129,6 +139,7 @@ SLOW = {
     "tests/kernel/test_bandwidth.py::test_no_second_carries_more_than_the_limit_and_in_the_long_run_nearly_all_is_used",
     "tests/kernel/test_planted_sharing.py::test_nothing_can_be_done_for_one_client_on_a_stream_that_it_may_share",
     "tests/kernel/test_sharing.py::test_the_lanes_of_a_session_with_very_many_are_not_gone_through_whenever_it_asks_for_something",
+    "tests/monitor/test_exposition.py::test_promtool_finds_nothing_wrong_with_hostile_labels",
     "tests/monitor/test_health.py",
     "tests/mutants",
     "tests/pipeline/test_classes.py::test_a_real_jvm_makes_an_archive_and_starts_with_it",
@@ -137,6 +148,7 @@ SLOW = {
     "tests/pipeline/test_lake.py",
     "tests/pipeline/test_lake_url.py",
     "tests/pipeline/test_ledger.py",
+    "tests/pipeline/test_notebook.py",
     "tests/pipeline/test_outlet.py::test_an_api_port_with_tls_is_trusted_if_the_environment_says_so",
     "tests/pipeline/test_publish.py",
     "tests/pipeline/test_remote.py",
@@ -162,7 +174,9 @@ SLOW = {
     "tests/services/push/test_operations.py::test_commands_print_tables_and_send_tests",
     "tests/services/readers/test_routes.py",
     "tests/services/readers/test_routes.py::test_a_reader_that_reads_nothing_makes_the_server_read_no_more",
+    "tests/services/test_figures.py::test_metrics_are_what_prometheus_reads_in_both_formats_and_promtool_finds_nothing_wrong",
     "tests/services/test_figures_speed.py",
+    "tests/services/test_operations.py::test_prometheus_takes_the_configuration_of_the_page",
     "tests/services/test_pauses.py",
     "tests/store/test_fence.py",
     "tests/store/test_presence.py",
@@ -191,11 +205,24 @@ SLOW = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Each client of httpx reads the certificates of all authorities, also if it never speaks TLS, which takes longer
+    # than most tests. Nothing here connects to another machine: one of them will do.
+    config.add_cleanup(_trust_one_authority())
     for name in SLOW:
         path, _, test = name.partition("::")
         place = config.rootpath / path
         if not place.exists() or f"def {test}" not in (place.read_text() if test else "def "):
             raise pytest.UsageError(f"tests/fast.py: there is no {name}")
+
+
+def _trust_one_authority() -> Callable[[], None]:
+    """To be called at the end, when the file is not needed any more."""
+    first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----\n")
+    folder = TemporaryDirectory()
+    file = Path(folder.name, "authority.pem")
+    file.write_text(first + end)
+    os.environ["SSL_CERT_FILE"] = str(file)
+    return folder.cleanup
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
