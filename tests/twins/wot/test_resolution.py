@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.twins.wot.model import Model, ModelProblem
+from penstock.twins.wot.model import ModelProblem, ThingModel
 from penstock.twins.wot.resolution import MAX_DOCUMENTS, MAX_STEPS, DocumentsNeeded, resolved
 
 ROOT = "https://m/"
@@ -20,9 +20,9 @@ def extends(*names: str) -> list[dict[str, str]]:
     return [{"rel": "tm:extends", "href": name} for name in names]
 
 
-def made(**documents: Any) -> Model:
+def made(**documents: Any) -> ThingModel:
     found = resolved(f"{ROOT}a", {ROOT + name: document for name, document in documents.items()})
-    assert isinstance(found, Model), found
+    assert isinstance(found, ThingModel), found
     return found
 
 

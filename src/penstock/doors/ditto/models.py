@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from penstock.log import get
-from penstock.twins.wot.model import Model, ModelProblem
+from penstock.twins.wot.model import ModelProblem, ThingModel
 from penstock.twins.wot.resolution import MAX_DOCUMENTS, DocumentsNeeded, resolved
 from penstock.wire.ditto.document import Json, NotJson, parse
 
@@ -60,40 +60,40 @@ class ModelStore:
         self._executor = executor
         self._seconds = seconds
         self._now = now
-        self._known: OrderedDict[str, tuple[float, Model | ModelProblem]] = OrderedDict()
-        self._loading: dict[str, asyncio.Task[Model | ModelProblem]] = {}
+        self._known: OrderedDict[str, tuple[float, ThingModel | ModelProblem]] = OrderedDict()
+        self._loading: dict[str, asyncio.Task[ThingModel | ModelProblem]] = {}
 
     def has_model(self, url: str) -> bool:
         """Whether the configuration allows to look for a model at this address."""
         return self._place(url) is not None
 
-    async def load(self, urls: Iterable[str]) -> dict[str, Model | ModelProblem]:
+    async def load(self, urls: Iterable[str]) -> dict[str, ThingModel | ModelProblem]:
         """The models at these addresses, or what is wrong with them. Each is loaded once, however many ask."""
         tasks = {url: self._task(url) for url in urls}
         return {url: await asyncio.shield(task) for url, task in tasks.items()}
 
-    def known(self) -> Mapping[str, Model | ModelProblem]:
+    def known(self) -> Mapping[str, ThingModel | ModelProblem]:
         """Those that need not be loaded now."""
         return _Known(self)
 
     def urls(self) -> list[str]:
         return list(self._known)
 
-    def recent(self, url: str) -> Model | ModelProblem | None:
+    def recent(self, url: str) -> ThingModel | ModelProblem | None:
         found = self._known.get(url)
         if found is None or found[0] <= self._now():
             return None
         self._known.move_to_end(url)
         return found[1]
 
-    def _task(self, url: str) -> asyncio.Task[Model | ModelProblem]:
+    def _task(self, url: str) -> asyncio.Task[ThingModel | ModelProblem]:
         task = self._loading.get(url)
         if task is None:
             task = self._loading[url] = asyncio.get_running_loop().create_task(self._load(url))
             task.add_done_callback(lambda _: self._loading.pop(url, None))
         return task
 
-    async def _load(self, url: str) -> Model | ModelProblem:
+    async def _load(self, url: str) -> ThingModel | ModelProblem:
         found = self.recent(url)
         if found is None:
             found = await self._resolve(url)
@@ -106,7 +106,7 @@ class ModelStore:
                 self._known.popitem(last=False)
         return found
 
-    async def _resolve(self, url: str) -> Model | ModelProblem:
+    async def _resolve(self, url: str) -> ThingModel | ModelProblem:
         documents: dict[str, Json | ModelProblem] = {}
         loop = asyncio.get_running_loop()
         for _ in range(MAX_DOCUMENTS + 1):
@@ -146,13 +146,13 @@ class ModelStore:
             return ModelProblem(url, f"It is not JSON: {error}", is_invalid=True)
 
 
-class _Known(Mapping[str, Model | ModelProblem]):
+class _Known(Mapping[str, ThingModel | ModelProblem]):
     """The models of a store, as the rules look at them."""
 
     def __init__(self, store: ModelStore) -> None:
         self._store = store
 
-    def __getitem__(self, url: str) -> Model | ModelProblem:
+    def __getitem__(self, url: str) -> ThingModel | ModelProblem:
         found = self._store.recent(url)
         if found is None:
             raise KeyError(url)

@@ -51,7 +51,7 @@ from penstock.twins.retrieval import retrieve, seen
 from penstock.twins.told import Told
 from penstock.twins.twin import Change, Document, Twin
 from penstock.twins.wot.description import Described, description
-from penstock.twins.wot.model import Model, ModelProblem
+from penstock.twins.wot.model import ModelProblem, ThingModel
 from penstock.twins.wot.validation import ModelRules
 from penstock.wire.ditto.acks import PERSISTED, SEARCH_PERSISTED
 from penstock.wire.ditto.document import Json
@@ -229,7 +229,7 @@ class TwinService:
         """Work that is done again with the models that it turns out to need."""
         if self._models is None:
             return await work(command)
-        loaded: dict[str, Model | ModelProblem] = {}
+        loaded: dict[str, ThingModel | ModelProblem] = {}
         for _ in range(MAX_MODEL_ROUNDS):
             try:
                 return await work(replace(command, models=ChainMap(loaded, dict(self._models.known()))))

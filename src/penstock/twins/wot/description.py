@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from penstock.twins.access import Permission, ResourceKind, Rights
 from penstock.twins.reasons import PlaceholderUnknown, TwinRefusal
-from penstock.twins.wot.model import Model
+from penstock.twins.wot.model import ThingModel
 from penstock.twins.wot.validation import PLACEHOLDERS
 from penstock.wire.ditto.document import Json, text_of
 from penstock.wire.ditto.pointer import Pointer, get
@@ -62,7 +62,7 @@ class Described:
         return scope.touches(pointer) if permission is Permission.READ else scope.covers_all(pointer)
 
 
-def description(model: Model, described: Described) -> Document:
+def description(model: ThingModel, described: Described) -> Document:
     """Raises PlaceholderUnknown."""
     id = described.thing["thingId"]
     at = "/".join((id, *described.root))
@@ -98,7 +98,7 @@ def _kind(given: Json) -> Json:
     return "Thing"
 
 
-def _links(model: Model, described: Described) -> Iterable[Document]:
+def _links(model: ThingModel, described: Described) -> Iterable[Document]:
     yield {"rel": "type", "href": model.url, "type": "application/tm+json"}
     if described.feature is not None:
         address = f"{described.base}/api/2/things/{described.thing['thingId']}"
@@ -127,7 +127,7 @@ def _root_forms(href: str, properties: Document, has_events: bool) -> Iterable[D
         yield _form(["subscribeallevents", "unsubscribeallevents"], "outbox/messages", "GET", **_SSE)
 
 
-def _properties(model: Model, described: Described) -> Iterable[tuple[str, Document]]:
+def _properties(model: ThingModel, described: Described) -> Iterable[tuple[str, Document]]:
     for name, each in model.properties().items():
         place = (*described.values, *each.pointer)
         if not described.may(ResourceKind.THING, Permission.READ, place):
@@ -148,7 +148,7 @@ def _properties(model: Model, described: Described) -> Iterable[tuple[str, Docum
 
 
 def _messages(
-    model: Model, described: Described, kind: str, mailbox: str, permission: Permission
+    model: ThingModel, described: Described, kind: str, mailbox: str, permission: Permission
 ) -> Iterable[tuple[str, Document]]:
     for name, each in model.affordances(kind).items():
         if not described.may(ResourceKind.MESSAGE, permission, (*described.root, mailbox, "messages", name)):

@@ -34,7 +34,7 @@ class ModelProperty:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ThingModel:
     """`document` has no `tm:ref` any more; `extends` are the models that it extends, nearest first.
 
     `submodels` are features by their names, with the addresses of their models.
@@ -83,4 +83,4 @@ class Model:
 
 
 # What is known of models, by address. One that is not in it has not been asked for.
-ModelBook = Mapping[str, Model | ModelProblem]
+ModelBook = Mapping[str, ThingModel | ModelProblem]

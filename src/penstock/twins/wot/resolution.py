@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urldefrag, urljoin
 
-from penstock.twins.wot.model import Model, ModelProblem
+from penstock.twins.wot.model import ModelProblem, ThingModel
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.patch_keys import quick_pattern
 from penstock.wire.ditto.pointer import Absent, BadPointer, get, keys_of
@@ -42,7 +42,7 @@ class BadModel(Exception):
 Documents = Mapping[str, Json | ModelProblem]
 
 
-def resolved(url: str, documents: Documents) -> Model | ModelProblem:
+def resolved(url: str, documents: Documents) -> ThingModel | ModelProblem:
     """The model at an address; raises DocumentsNeeded."""
     try:
         return _Resolution(documents).model(url)
@@ -55,7 +55,7 @@ class _Resolution:
         self._documents = documents
         self._values = 0
 
-    def model(self, url: str) -> Model:
+    def model(self, url: str) -> ThingModel:
         document, extends = self._extended(url, ())
         _check_patterns(document.get("properties"))
         links = document.get("links")
@@ -66,7 +66,7 @@ class _Resolution:
                 if type(name) is not str or not name or "/" in name:
                     raise BadModel("A link 'tm:submodel' has no 'instanceName' that can be the name of a feature.")
                 submodels[name] = _address(url, link)
-        return Model(url, document, tuple(extends), submodels)
+        return ThingModel(url, document, tuple(extends), submodels)
 
     def _extended(self, url: str, way: tuple[str, ...]) -> tuple[dict[str, Json], list[str]]:
         """A document without references, on top of those that it extends; and which these are."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.twins.wot.model import Model
+from penstock.twins.wot.model import ThingModel
 from penstock.twins.wot.schema import number_in
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.pointer import put
@@ -15,7 +15,7 @@ from penstock.wire.ditto.pointer import put
 Document = dict[str, Json]
 
 
-def initial_values(model: Model, *, with_optional: bool = False) -> Document:
+def initial_values(model: ThingModel, *, with_optional: bool = False) -> Document:
     """The attributes of a thing, or the properties of a feature."""
     found: Json = {}
     for each in model.properties().values():
@@ -51,14 +51,16 @@ def _within(value: float, schema: Document) -> float:
     return value if most is None else min(value, most)
 
 
-def feature_skeleton(model: Model, *, with_optional: bool = False) -> Document:
+def feature_skeleton(model: ThingModel, *, with_optional: bool = False) -> Document:
     """A feature with its definition: the model, and those that it extends."""
     properties = initial_values(model, with_optional=with_optional)
     feature: Document = {"definition": [model.url, *model.extends]}
     return {**feature, "properties": properties} if properties else feature
 
 
-def thing_skeleton(model: Model, submodel: Callable[[str], Model | None], *, with_optional: bool = False) -> Document:
+def thing_skeleton(
+    model: ThingModel, submodel: Callable[[str], ThingModel | None], *, with_optional: bool = False
+) -> Document:
     """The attributes and features of a thing. `submodel` gives a model by its address."""
     thing: Document = {"definition": model.url}
     attributes = initial_values(model, with_optional=with_optional)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from penstock.twins.reasons import ModelInvalid, ModelNotAccessible, ModelsNeeded, NotAsModelled, TwinRefusal
-from penstock.twins.wot.model import Model, ModelBook, ModelProblem
+from penstock.twins.wot.model import ModelBook, ModelProblem, ThingModel
 from penstock.twins.wot.schema import complaints
 from penstock.twins.wot.skeleton import feature_skeleton, thing_skeleton
 from penstock.wire.ditto.document import Json, same
@@ -54,7 +54,7 @@ class ModelRules:
 
     # -- models ----------------------------------------------------------------------------------------------------
 
-    def model(self, url: Json, book: ModelBook) -> Model | None:
+    def model(self, url: Json, book: ModelBook) -> ThingModel | None:
         """The model of a definition, None if it has none; raises ModelsNeeded, ModelInvalid, ModelNotAccessible."""
         if type(url) is not str or not self.has_model(url):
             return None
@@ -65,7 +65,7 @@ class ModelRules:
             raise TwinRefusal((ModelInvalid if found.is_invalid else ModelNotAccessible)(found.url, found.text))
         return found
 
-    def _submodels(self, model: Model, book: ModelBook) -> None:
+    def _submodels(self, model: ThingModel, book: ModelBook) -> None:
         """Ask for all at once, because each one takes a request."""
         missing = [url for url in model.submodels.values() if self.has_model(url) and url not in book]
         if missing:
@@ -119,7 +119,7 @@ class ModelRules:
         if Aspect.DEFINITIONS in self.forbidden and type(before) is str and after is None and self.has_model(before):
             raise TwinRefusal(NotAsModelled(f"{what} must not be deleted, because it names a model."))
 
-    def _check_features(self, before: Document, after: Document, model: Model, is_new: bool) -> None:
+    def _check_features(self, before: Document, after: Document, model: ThingModel, is_new: bool) -> None:
         missing = [name for name in model.submodels if name not in after and (is_new or name in before)]
         if missing and Aspect.FEATURES in self.enforced:
             told = f"Attempting to update the Thing with missing in the model defined features: {_listed(missing)}"
@@ -148,7 +148,7 @@ class ModelRules:
             )
             self._check_values(values, model, aspect)
 
-    def _check_values(self, values: _Values, model: Model, aspect: Aspect) -> None:
+    def _check_values(self, values: _Values, model: ThingModel, aspect: Aspect) -> None:
         known = model.properties()
         if aspect in self.forbidden:
             values.check_known({each.pointer for each in known.values()})
