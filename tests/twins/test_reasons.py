@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from penstock.twins.names import thing_key
-from penstock.twins.reasons import AlreadyThere, NotDurable, TwinReason, TwinRefusal
+from penstock.twins.reasons import AlreadyThere, ModelNotAccessible, ModelsNeeded, NotDurable, TwinReason, TwinRefusal
 
 
 def test_refusals_with_the_same_reason_are_equal() -> None:
@@ -17,8 +17,8 @@ def test_refusals_with_the_same_reason_are_equal() -> None:
 
 
 @pytest.mark.parametrize("kind", get_args(TwinReason))
-def test_only_what_the_disk_has_refused_is_worth_trying_again(kind: type[TwinReason]) -> None:
-    assert kind.retry is (kind is NotDurable)
+def test_only_what_the_disk_or_a_model_has_refused_is_worth_trying_again(kind: type[TwinReason]) -> None:
+    assert kind.retry is (kind in (NotDurable, ModelsNeeded, ModelNotAccessible))
 
 
 def test_a_refusal_says_what_it_is_about() -> None:

@@ -15,11 +15,13 @@ from penstock.twins.access import Subjects
 from penstock.twins.names import EntityKey
 from penstock.twins.ports import NewRecord
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions
+from penstock.twins.wot.model import ModelBook
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.fields import Fields
 from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.metadata import MetadataWish
+from penstock.wire.ditto.migration import Migration
 from penstock.wire.ditto.resource import Resource
 
 
@@ -63,6 +65,11 @@ class TwinCommand:
     # Whether a policy is to be retrieved with all that it imports.
     is_resolved: bool = False
     metadata: MetadataWish | None = None
+    # What a migration is to do, and whether it is only tried.
+    migration: Migration | None = None
+    is_dry_run: bool = False
+    # The models that its definitions name, as far as they are known.
+    models: ModelBook = field(default_factory=dict)
 
     @property
     def key(self) -> EntityKey:

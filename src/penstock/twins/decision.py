@@ -26,6 +26,10 @@ class Effect(Enum):
     CREATED = auto()
     # Something was changed or deleted.
     CHANGED = auto()
+    # A thing has another model.
+    MIGRATED = auto()
+    # Nothing was changed: it was only tried.
+    TRIED = auto()
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,6 +196,50 @@ class NotApplicable(_Final):
     action: str
 
 
+# -- models of the Web of Things ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsNeeded:
+    """The models at these addresses must be known first. The caller gets them, and sends the command again."""
+
+    retry: ClassVar[bool] = True
+    urls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNotAccessible:
+    """The model of a definition cannot be had now."""
+
+    retry: ClassVar[bool] = True
+    url: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInvalid(_Final):
+    """What a definition names is not a model."""
+
+    url: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotAsModelled(_Final):
+    """The change would lead to a thing that is not as its model says; `details` has complaints by place."""
+
+    text: str
+    details: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceholderUnknown(_Final):
+    """A placeholder of a model, or of a migration, has no value."""
+
+    name: str
+    is_of_model: bool
+
+
 # -- limits ------------------------------------------------------------------------------------------------------------
 
 
@@ -292,6 +336,11 @@ TwinReason = (
     | EntryReferenced
     | ImportReferenced
     | NotApplicable
+    | ModelsNeeded
+    | ModelNotAccessible
+    | ModelInvalid
+    | NotAsModelled
+    | PlaceholderUnknown
     | DocumentTooLarge
     | DocumentTooDeep
     | ConditionUnreadable

@@ -20,6 +20,7 @@ from penstock.twins.expiry import DEFAULT_GRANULARITY, expiring
 from penstock.twins.imports import check_imports, imported_labels
 from penstock.twins.integration import TokenIntegration, integrated
 from penstock.twins.line import ChangeLine, ChangeStep
+from penstock.twins.migration import migration_patch
 from penstock.twins.milestone import milestone_in, with_milestone
 from penstock.twins.names import EntityKey, TwinNames, policy_key, thing_key
 from penstock.twins.policies import PolicyLimits
@@ -40,9 +41,11 @@ from penstock.twins.state import TwinsState
 from penstock.twins.things import PolicySource
 from penstock.twins.told import Told
 from penstock.twins.twin import METADATA_HEADER, Change, Document, Twin, after, change_of
+from penstock.twins.wot.validation import ModelRules
 from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, text_of
 from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.kinds import Action, EntityGroup
+from penstock.wire.ditto.pointer import MISSING, get
 from penstock.wire.ditto.resource import Part, Resource
 
 # Records that wait to be folded at a start: a later milestone makes that unnecessary.
@@ -70,6 +73,8 @@ class RegistrySettings:
     shared_policies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # Microseconds to which the expiry of a subject is rounded up.
     expiry_granularity: int = DEFAULT_GRANULARITY
+    # Which definitions have models, and what is demanded of things that have them.
+    models: ModelRules = field(default_factory=ModelRules)
 
 
 @dataclass(slots=True)
@@ -295,7 +300,7 @@ class Twins:
 
     # -- things ----------------------------------------------------------------------------------------------------
 
-    def _thing(self, command: TwinCommand, caller: Caller, looked_at: list[EntityKey]) -> tuple[Result, _Batch]:
+    def _thing(self, command: TwinCommand, caller: Caller, looked_at: list[EntityKey]) -> tuple[Result, _Batch | None]:
         key = command.key
         twin = self._look(key, looked_at)
         command = things.expanded(command, {} if twin is None else twin.document)
@@ -317,9 +322,42 @@ class Twins:
         if policy_id is not None and policy_id != twin.document["policyId"]:
             self._check_policy(key.id, policy_id, caller, looked_at)
         command = self._without_failed_parts(command, twin, rights)
+        command = self._migrating(self._filled(command, twin.document), twin, rights)
         limit = self._settings.max_bytes
         decision = things.with_metadata(command, things.decide(command, twin.document, limit), twin, limit)
-        return self._carry_out(command, caller, [(key, decision)], rights)
+        if decision.document is not None:
+            self._settings.models.check(twin.document, decision.document, command.models)
+        if command.migration is None:
+            return self._carry_out(command, caller, [(key, decision)], rights)
+        told = {
+            "thingId": key.id,
+            "patch": command.value,
+            "mergeStatus": "DRY_RUN" if command.is_dry_run else "APPLIED",
+        }
+        if command.is_dry_run:
+            return Result(Effect.TRIED, told), None
+        return self._carry_out(command, caller, [(key, replace(decision, effect=Effect.MIGRATED, value=told))], rights)
+
+    def _filled(self, command: TwinCommand, thing: Document) -> TwinCommand:
+        """A new feature with what its model adds."""
+        if command.resource.part is not Part.FEATURE or command.action is not Action.MODIFY:
+            return command
+        if get(thing, command.resource.pointer) is not MISSING:
+            return command
+        return replace(command, value=self._settings.models.filled_feature(command.value, command.models))
+
+    def _migrating(self, command: TwinCommand, twin: Twin, rights: Rights) -> TwinCommand:
+        """A migration as the merge that it is."""
+        migration = command.migration
+        if migration is None:
+            return command
+        conditions = replace(command.conditions, parts=migration.conditions)
+        reading = readable(command.group, rights)
+        wanted = allowed_patch(conditions, migration.patch, twin, reading, self._now())
+        patch = migration_patch(
+            migration, wanted, twin.document, reading.visible(twin.document), self._settings.models, command.models
+        )
+        return replace(command, action=Action.MERGE, value=patch)
 
     def _without_failed_parts(self, command: TwinCommand, twin: Twin | None, rights: Rights) -> TwinCommand:
         """A merge without the parts whose own conditions are not true."""
@@ -354,7 +392,13 @@ class Twins:
 
     def _new_thing(self, command: TwinCommand, policy_id: str) -> Decision:
         limit = self._settings.max_bytes
-        return things.with_metadata(command, things.decide_new(command, policy_id, limit), None, limit)
+        models = self._settings.models
+        decision = things.decide_new(
+            command, policy_id, limit, lambda thing: models.filled_thing(thing, command.models)
+        )
+        assert decision.document is not None
+        models.check(None, decision.document, command.models)
+        return things.with_metadata(command, decision, None, limit)
 
     def _policy_to_copy(self, thing_id: str, source: PolicySource, caller: Caller, looked_at: list[EntityKey]) -> Json:
         """The entries of another policy, for those who may read all of it. Whether others exist is not revealed."""

@@ -6,6 +6,7 @@ Upstream documentation: "Things", and the HTTP API's answers.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from msgspec import UnsetType
@@ -41,9 +42,14 @@ def may_create(command: TwinCommand) -> bool:
     return not command.resource.pointer and command.action in (Action.CREATE, Action.MODIFY, Action.MERGE)
 
 
-def decide_new(command: TwinCommand, policy_id: str, limit: int = MAX_ENTITY_BYTES) -> Decision:
-    """A new thing, with this policy."""
-    thing = {"thingId": str(command.entity), "policyId": policy_id, **_whole(command)}
+def decide_new(
+    command: TwinCommand,
+    policy_id: str,
+    limit: int = MAX_ENTITY_BYTES,
+    filled: Callable[[Document], Document] = dict,
+) -> Decision:
+    """A new thing, with this policy. `filled` adds what its model wants it to have."""
+    thing = filled({"thingId": str(command.entity), "policyId": policy_id, **_whole(command)})
     check_document(thing, limit)
     return create(thing)
 

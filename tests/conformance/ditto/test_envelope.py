@@ -77,7 +77,6 @@ def test_a_topic_that_is_none_is_refused_naming_the_part_at_fault(world: World, 
         row("unsupported.connections", "_/x/connections/commands/retrieve", (400, "signal.unsupported")),
         row("unsupported.event", "ns/x/things/twin/events/created", TOPIC),
         row("unsupported.error", "ns/x/things/twin/errors", TOPIC),
-        row("unsupported.migrate", "ns/x/things/twin/commands/migrate", TOPIC),
     ],
 )
 def test_what_this_server_does_not_do_is_refused_in_so_many_words(

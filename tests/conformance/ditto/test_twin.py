@@ -95,6 +95,15 @@ def test_modify_of_a_whole_thing_is_204_or_makes_it_with_201(world: World) -> No
     assert last_event(world) == ("modified", "/", {"thingId": THING, "policyId": THING, "attributes": {"b": 2}})
 
 
+@pytest.mark.conformance("ditto.twin.migrate")
+def test_a_migration_to_a_definition_without_a_model_is_400(world: World) -> None:
+    peer = make(world)
+    wish = {"thingDefinitionUrl": "https://example.com/none"}
+    assert refusal(peer.say(command("migrate", value=wish))) == (400, "wot:tm.invalid")
+    assert refusal(peer.say(command("migrate", value={}))) == (400, "json.field.missing")
+    assert len(history(world)) == 1
+
+
 @pytest.mark.conformance("ditto.twin.merge.thing")
 def test_merge_of_a_whole_thing_is_204_and_null_deletes(world: World) -> None:
     peer = make(world, {"attributes": {"a": 1, "b": 2}})

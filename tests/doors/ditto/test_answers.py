@@ -49,6 +49,12 @@ TABLE: list[tuple[TwinReason, int, str]] = [
     (reasons.NotApplicable("activateTokenIntegration"), 404, "policies:action.failed"),
     (reasons.DocumentTooLarge(False, 200_000, 100_000), 413, "things:thing.toolarge"),
     (reasons.DocumentTooLarge(True, 200_000, 100_000), 413, "policies:policy.toolarge"),
+    (reasons.ModelsNeeded(("https://m/a",)), 421, "wot:tm.notfound"),
+    (reasons.ModelNotAccessible("https://m/a", "Gone."), 421, "wot:tm.notfound"),
+    (reasons.ModelInvalid("https://m/a", "Not JSON."), 400, "wot:tm.invalid"),
+    (reasons.NotAsModelled("Wrong.", (("/attributes/a", ("wrong",)),)), 400, "wot:payload.validation.error"),
+    (reasons.PlaceholderUnknown("A", True), 400, "wot:tm.placeholder.unresolved"),
+    (reasons.PlaceholderUnknown("A", False), 400, "placeholder:unresolved"),
     (reasons.DocumentTooDeep(128), 400, "json.invalid"),
     (reasons.ConditionUnreadable(PROBLEM), 400, "rql.expression.invalid"),
     (reasons.TagMismatch(False, False, "*", None), 412, "things:precondition.failed"),
@@ -69,7 +75,7 @@ def test_every_reason_has_a_status_and_a_code(reason: TwinReason, status: int, c
     error = said(reason)
     assert (error.status, error.code) == (status, code)
     # The same is worth trying again exactly where the status says so.
-    assert reason.retry is (status == 503)
+    assert reason.retry is (status in (421, 503))
 
 
 def test_the_table_above_has_every_reason() -> None:

@@ -124,7 +124,7 @@ def test_several_things_are_retrieved_at_once(entity: str) -> None:
         ("retrieve", "/", "/x/things/live", {}, "signal.unsupported"),
         ("retrieve", "/", "_/c/connections", {}, "signal.unsupported"),
         ("created", "/", TWIN, {"value": {}}, "protocoladapter:unknown.topicpath"),
-        ("migrate", "/", TWIN, {"value": {}}, "protocoladapter:unknown.topicpath"),
+        ("migrate", "/", TWIN, {"value": {}}, "json.field.missing"),
         ("delete", "/", "//things/twin", {}, "things:id.invalid"),
         ("retrieve", "/", "//things/twin", {}, "json.field.missing"),
         ("retrieve", "/", "//things/twin", {"value": {"thingIds": "a:b"}}, "json.invalid"),

@@ -4,11 +4,19 @@ Not here: the API port that it is on (ports.py), the users, whom an adapter set 
 Read next: docs/ditto.md.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from penstock.config.schema.values import HeaderName, Line, OptionalHeaderName, OptionalLine, Positive, about
+from penstock.config.schema.values import (
+    HeaderName,
+    Line,
+    OptionalHeaderName,
+    OptionalLine,
+    Positive,
+    WebAddress,
+    about,
+)
 
 NamespacePolicy = Annotated[
     str,
@@ -17,6 +25,15 @@ NamespacePolicy = Annotated[
         extra={"allowed": 'a namespace and a policy, such as "com.example.*=com.example:root"'},
     ),
 ]
+
+ModelPlace = Annotated[
+    str,
+    Meta(
+        pattern=r"^https?://[A-Za-z0-9._:\[\]-]+/([A-Za-z0-9._~-]+/)*(=[^\x00-\x1f\x7f]+)?\Z",
+        extra={"allowed": 'an address that ends with "/", such as "https://example.com/models/", or "ADDRESS=FOLDER"'},
+    ),
+]
+ModelAspect = Literal["attributes", "properties", "desired-properties", "features", "definitions"]
 
 
 class DittoSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -104,3 +121,33 @@ class DittoSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             "if it does not exist. Without it, the connections are lost."
         ),
     ] = ""
+    wot_models: Annotated[
+        tuple[ModelPlace, ...],
+        about(
+            "Where Thing Models of the Web of Things are: addresses that definitions may begin with. Models are "
+            "fetched from there, or read from a folder: `https://example.com/models/=/etc/penstock/models`. Other "
+            "definitions have no model. Fetched from nowhere else; redirects are not followed."
+        ),
+    ] = ()
+    wot_base: Annotated[WebAddress, about("The address of this server in Thing Descriptions.")] = (
+        "http://localhost:8081"
+    )
+    wot_cache_seconds: Annotated[Positive, about("How long a Thing Model is kept before it is read again.")] = 172_800
+    wot_skeletons: Annotated[
+        bool, about("Whether new things and features are filled with the initial values of their models.")
+    ] = True
+    wot_optional_defaults: Annotated[bool, about("Whether that includes properties that are optional.")] = False
+    wot_enforce: Annotated[
+        tuple[ModelAspect, ...],
+        about(
+            "What must be as models say. `features`: those of the model must be there. `definitions`: a thing or a "
+            "feature with a new definition is checked as a whole. Empty = nothing."
+        ),
+    ] = ("attributes", "properties", "desired-properties", "features", "definitions")
+    wot_forbid: Annotated[
+        tuple[ModelAspect, ...],
+        about(
+            "What must not exist unless a model describes it. `definitions`: a definition that has a model must not be "
+            "deleted. Empty = everything may exist."
+        ),
+    ] = ("attributes", "properties", "desired-properties", "features", "definitions")

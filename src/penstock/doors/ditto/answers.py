@@ -29,9 +29,16 @@ from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSevera
 
 RETRIEVED = 200
 CREATED = 201
+ACCEPTED = 202
 DONE = 204
 
-STATUS = {Effect.RETRIEVED: RETRIEVED, Effect.CREATED: CREATED, Effect.CHANGED: DONE}
+STATUS = {
+    Effect.RETRIEVED: RETRIEVED,
+    Effect.CREATED: CREATED,
+    Effect.CHANGED: DONE,
+    Effect.MIGRATED: RETRIEVED,
+    Effect.TRIED: ACCEPTED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,8 @@ class DittoAnswer:
         """The message for it."""
         if self.status == RETRIEVED or isinstance(command, RetrieveSeveral):
             answer = twin.retrieved(command, self.value)
+        elif self.status == ACCEPTED:
+            answer = twin.tried(command, self.value)
         else:
             answer = twin.created(command, self.value) if self.status == CREATED else twin.done(command)
         more: dict[str, Json] = {} if self.etag is None else {"etag": self.etag}
@@ -122,6 +131,17 @@ def error_of(refusal: TwinRefusal) -> DittoError:
             return errors.IMPORT_REFERENCED.of(target, policy_id, label)
         case reasons.NotApplicable(action):
             return errors.ACTION_NOT_APPLICABLE.of(action)
+        case reasons.ModelsNeeded(urls):
+            told = "The model could not be kept in memory until it was used."
+            return errors.MODEL_NOT_ACCESSIBLE.of(urls[0], description=told)
+        case reasons.ModelNotAccessible(url, text):
+            return errors.MODEL_NOT_ACCESSIBLE.of(url, description=text)
+        case reasons.ModelInvalid(url, text):
+            return errors.MODEL_INVALID.of(url, description=text)
+        case reasons.NotAsModelled(text, details):
+            return errors.payload_invalid(text, {place: list(texts) for place, texts in details})
+        case reasons.PlaceholderUnknown(name, is_of_model):
+            return (errors.MODEL_PLACEHOLDER if is_of_model else errors.PLACEHOLDER_UNRESOLVED).of(name)
         case reasons.DocumentTooLarge(is_policy, size, limit):
             return errors.too_large(size, limit, is_policy)
         case reasons.DocumentTooDeep(levels):

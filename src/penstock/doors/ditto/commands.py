@@ -13,10 +13,11 @@ from penstock.twins.command import Caller, RetrieveThings, TwinCommand
 from penstock.twins.history import PastMoment
 from penstock.twins.preconditions import NO_CONDITIONS, Conditions, IfEqual, Tags, Unreadable
 from penstock.wire.ditto.document import Json, NotJson, parse, text_of
-from penstock.wire.ditto.envelope import Headers, parse_tags, text_header
+from penstock.wire.ditto.envelope import Headers, boolean_header, parse_tags, text_header
 from penstock.wire.ditto.errors import HEADER_INVALID, POLICY_VIEW_INVALID, DittoError
-from penstock.wire.ditto.kinds import EntityGroup
+from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.metadata import metadata_wish
+from penstock.wire.ditto.migration import parse_migration
 from penstock.wire.ditto.pointer import Pointer, parse_pointer
 from penstock.wire.ditto.ranges import parse_revision, parse_timestamp
 from penstock.wire.ditto.rql import Query, parse_rql
@@ -27,6 +28,9 @@ T = TypeVar("T")
 
 # The subject that sent a command: as the server knows it, whatever the client sends.
 ORIGINATOR = "ditto-originator"
+
+# Whether a migration is only tried.
+DRY_RUN = "dry-run"
 
 # Conditions for parts of one patch.
 MAX_PARTS = 100
@@ -55,6 +59,8 @@ def twin_command(command: Command, caller: Caller, kept: Collection[str] = ()) -
         command.headers.get("correlation-id"),
         _is_resolved(command),
         metadata_wish(command.action, command.headers) if command.topic.group is EntityGroup.THINGS else None,
+        parse_migration(command.value) if command.action is Action.MIGRATE else None,
+        boolean_header(command.headers, DRY_RUN, False) if command.action is Action.MIGRATE else False,
     )
 
 

@@ -21,6 +21,7 @@ from penstock.doors.ditto.expiries import Expiries
 from penstock.doors.ditto.http import ditto_routes
 from penstock.doors.ditto.identity import DittoIdentity, Judge
 from penstock.doors.ditto.items import Items, Sets
+from penstock.doors.ditto.models import ModelStore
 from penstock.doors.ditto.past import HistoryReader
 from penstock.doors.ditto.saved_state import load_state, records_after, save_state
 from penstock.doors.ditto.search_writer import SearchWriter
@@ -39,6 +40,7 @@ from penstock.transport.locality import Locality
 from penstock.twins.names import EntityKey, TwinNames
 from penstock.twins.registry import RegistrySettings, Twins
 from penstock.twins.state import rebuilt
+from penstock.twins.wot.validation import Aspect, ModelRules
 from penstock.wire.http1 import HttpRequest
 
 log = get(__name__)
@@ -86,6 +88,14 @@ class DittoDoor:
         # The last record that the saved state includes.
         self._saved = -1
         names = TwinNames()
+        models = ModelStore(_places(self._config.wot_models), self._executor, self._config.wot_cache_seconds)
+        rules = ModelRules(
+            models.has_model,
+            self._config.wot_skeletons,
+            self._config.wot_optional_defaults,
+            tuple(map(Aspect, self._config.wot_enforce)),
+            tuple(map(Aspect, self._config.wot_forbid)),
+        )
         kept = tuple([name.lower() for name in self._config.historical_headers])
         known = Sets(sets.judge_of, sets.has_adapter, names.adapter_set)
         self.twins = Twins(
@@ -97,6 +107,7 @@ class DittoDoor:
                 reserved=known.is_reserved,
                 shared_policies=_shared(self._config.namespace_policies),
                 expiry_granularity=self._config.expiry_granularity_seconds * 1_000_000,
+                models=rules,
             ),
         )
         locality = Locality.of(config, ports)
@@ -124,6 +135,9 @@ class DittoDoor:
             ledger,
             kept,
             search_writer=self.search_writer,
+            models=models if self._config.wot_models else None,
+            model_rules=rules,
+            base=self._config.wot_base.rstrip("/"),
         )
         self.expiries = Expiries(self.twins, self.service.live, self.service.now)
         self._integrations = TokenIntegrations(self.service, self._config.token_integration_subject)
@@ -209,6 +223,15 @@ class DittoDoor:
             except OSError as error:
                 log.error("the state of things is not saved; the journal has it all", reason=str(error))
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _places(given: tuple[str, ...]) -> dict[str, Path | None]:
+    """By prefix of addresses, the folder with the models; None if they are fetched."""
+    found: dict[str, Path | None] = {}
+    for text in given:
+        prefix, _, folder = text.partition("=")
+        found[prefix] = Path(folder) if folder else None
+    return found
 
 
 def _shared(given: tuple[str, ...]) -> dict[str, list[str]]:

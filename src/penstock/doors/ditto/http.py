@@ -29,6 +29,7 @@ from penstock.doors.ditto.http_request import (
     entity_of,
     headers_of,
     message_of,
+    migration_of,
     parameters_of,
     segments_of,
     selection_of,
@@ -56,6 +57,7 @@ from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.live import parse_live
 from penstock.wire.ditto.metadata import RETURNED
 from penstock.wire.ditto.permission_check import permission_checks
+from penstock.wire.ditto.resource import Part
 from penstock.wire.ditto.topic import TopicChannel
 from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral
 
@@ -63,6 +65,9 @@ from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSevera
 CHALLENGES = ('Basic realm="Penstock"', "Bearer")
 
 Handler = Callable[[Request, Login], Awaitable[Response]]
+
+# A Thing Description of the Web of Things.
+DESCRIPTION_TYPE = "application/td+json"
 
 # The answer to a command that does not ask for one.
 ACCEPTED = 202
@@ -95,6 +100,12 @@ def ditto_routes(
 
     add("/things", "POST", door.create_thing, "Create a thing with a generated ID")
     add("/things", "GET", door.several, "Read several things, or get their live events")
+    add(
+        "/things/{thing_id}/migrateDefinition",
+        "POST",
+        door.migrate,
+        "Give a thing another definition, or try that only",
+    )
     for mailbox in ("inbox", "outbox"):
         for place in ("/things/{thing_id}", "/things/{thing_id}/features/{feature_id}"):
             add(
@@ -209,7 +220,20 @@ class _Door:
     async def thing(self, request: Request, login: Login) -> Response:
         if request.method == "GET" and _wants_events(request):
             return await past_stream(self._service, request, login)
+        if request.method in ("GET", "HEAD") and _wants(request, DESCRIPTION_TYPE):
+            return await self._description(request, login)
         return await self._one(request, login, EntityGroup.THINGS)
+
+    async def _description(self, request: Request, login: Login) -> Response:
+        command = await command_of(request, EntityGroup.THINGS)
+        if command.resource.part not in (Part.THING, Part.FEATURE):
+            return _answer(await self._submit(command, login), command)
+        described = await self._service.describe(command, login)
+        return Response(encode(described), headers=_correlation(command.headers), media_type=DESCRIPTION_TYPE)
+
+    async def migrate(self, request: Request, login: Login) -> Response:
+        command = await migration_of(request, self._service.kept_headers)
+        return _answer(await self._submit(command, login), command)
 
     async def policy(self, request: Request, login: Login) -> Response:
         return await self._one(request, login, EntityGroup.POLICIES)
@@ -349,9 +373,13 @@ def _came(future: asyncio.Future[None]) -> None:
 
 
 def _wants_events(request: Request) -> bool:
+    return _wants(request, EVENT_STREAM)
+
+
+def _wants(request: Request, kind: str) -> bool:
     """Only clients that name it: one that accepts `*/*` gets a document."""
-    kinds = [kind.partition(";")[0].strip().lower() for kind in request.headers.get("accept", "").split(",")]
-    return EVENT_STREAM in kinds
+    kinds = [each.partition(";")[0].strip().lower() for each in request.headers.get("accept", "").split(",")]
+    return kind in kinds
 
 
 def _answer(answer: DittoAnswer | None, command: Command) -> Response:

@@ -13,6 +13,7 @@ from uuid import uuid4
 from fastapi import Request
 from msgspec import UNSET, UnsetType
 
+from penstock.doors.ditto.commands import DRY_RUN
 from penstock.doors.facts import request_id
 from penstock.kernel.ports import ClientFacts
 from penstock.wire.ditto import metadata, unsupported
@@ -56,6 +57,7 @@ HEADERS = (
     "timeout",
     "requested-acks",
     "channel",
+    DRY_RUN,
     POLICY_VIEW,
     unsupported.PATCH_CONDITIONS,
     *metadata.NAMES,
@@ -205,6 +207,14 @@ async def creation_of(
     namespace = parameters_of(request).get("namespace", default_namespace)
     entity = entity_of(group, f"{namespace}:{uuid4()}")
     return _one(parse_command(Envelope(topic_of(group, entity, Action.CREATE), "/", headers_of(request, kept), value)))
+
+
+async def migration_of(request: Request, kept: tuple[str, ...] = ()) -> Command:
+    """The command of a POST that gives a thing another definition."""
+    id, *_ = segments_of(request, EntityGroup.THINGS)
+    topic = topic_of(EntityGroup.THINGS, entity_of(EntityGroup.THINGS, id), Action.MIGRATE)
+    value = await body_of(request, Action.CREATE, EntityGroup.THINGS)
+    return _one(parse_command(Envelope(topic, "/", headers_of(request, kept), value)))
 
 
 def several_of(request: Request) -> RetrieveSeveral:

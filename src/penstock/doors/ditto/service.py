@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections import ChainMap
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 from msgspec import UNSET
 
@@ -27,6 +29,7 @@ from penstock.doors.ditto.identity import DittoIdentity, Login, ShownCredentials
 from penstock.doors.ditto.item_events import ItemEvents
 from penstock.doors.ditto.items import READ_ALL, ItemPast, Items, fields_of
 from penstock.doors.ditto.live_channel import LiveChannel, Ticket
+from penstock.doors.ditto.models import ModelStore
 from penstock.doors.ditto.past import HistoryReader, PastEvents, kept_in
 from penstock.doors.ditto.search import Searches, SearchPages
 from penstock.doors.ditto.search_writer import SearchWriter
@@ -41,12 +44,15 @@ from penstock.twins.enforcement import enforce, not_found
 from penstock.twins.history import PastMoment
 from penstock.twins.names import EntityKey, TwinNames, policy_key, thing_key
 from penstock.twins.preconditions import check_condition
-from penstock.twins.reasons import TwinRefusal
+from penstock.twins.reasons import ModelNotAccessible, ModelsNeeded, TwinRefusal
 from penstock.twins.record import records_of
 from penstock.twins.registry import Twins
 from penstock.twins.retrieval import retrieve, seen
 from penstock.twins.told import Told
 from penstock.twins.twin import Change, Document, Twin
+from penstock.twins.wot.description import Described, description
+from penstock.twins.wot.model import ModelProblem, ThingModel
+from penstock.twins.wot.validation import ModelRules
 from penstock.wire.ditto.acks import PERSISTED, SEARCH_PERSISTED
 from penstock.wire.ditto.document import Json
 from penstock.wire.ditto.envelope import MAX_DURATION, boolean_header, duration_header
@@ -58,9 +64,11 @@ from penstock.wire.ditto.errors import (
     DittoError,
 )
 from penstock.wire.ditto.ids import EntityId, entity_id
+from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
 from penstock.wire.ditto.items import ItemName
 from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.permission_check import PermissionCheck
+from penstock.wire.ditto.pointer import get as get_at
 from penstock.wire.ditto.ranges import HistoryRange, resolve
 from penstock.wire.ditto.resource import Part, Resource
 from penstock.wire.ditto.rql import parse_rql
@@ -69,6 +77,13 @@ from penstock.wire.ditto.topic import Criterion, Topic, thing_topic
 from penstock.wire.ditto.twin import Command, RetrieveSeveral, TwinEvent
 
 log = get(__name__)
+
+T = TypeVar("T")
+
+# How often a command may turn out to need more models: those of a thing, then of its features, and so on.
+MAX_MODEL_ROUNDS = 8
+
+NO_MODEL = "There is no definition, or the configuration does not say where its model is."
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +131,15 @@ class TwinService:
         kept_headers: tuple[str, ...] = (),
         now: Callable[[], int] = lambda: time.time_ns() // 1000,
         search_writer: SearchWriter | None = None,
+        models: ModelStore | None = None,
+        model_rules: ModelRules | None = None,
+        base: str = "",
     ) -> None:
         self.twins = twins
+        self._models = models
+        self._model_rules = model_rules or ModelRules()
+        # The address of this server in descriptions of things.
+        self._base = base
         self.identity = identity
         self.items = items
         self.kept_headers = kept_headers
@@ -199,7 +221,48 @@ class TwinService:
             asked = twin_command(command, login.caller, self.kept_headers)
             if moment is not None:
                 return await self._retrieve_past(asked, moment, login)
-            return answer_of(await ask(self.twins, asked, login.caller))
+            return answer_of(await self._with_models(asked, lambda each: ask(self.twins, each, login.caller)))
+        except TwinRefusal as refusal:
+            raise error_of(refusal) from None
+
+    async def _with_models(self, command: TwinCommand, work: Callable[[TwinCommand], Awaitable[T]]) -> T:
+        """Work that is done again with the models that it turns out to need."""
+        if self._models is None:
+            return await work(command)
+        loaded: dict[str, ThingModel | ModelProblem] = {}
+        for _ in range(MAX_MODEL_ROUNDS):
+            try:
+                return await work(replace(command, models=ChainMap(loaded, dict(self._models.known()))))
+            except TwinRefusal as refusal:
+                if not isinstance(refusal.reason, ModelsNeeded):
+                    raise
+                loaded |= await self._models.load(refusal.reason.urls)
+        return await work(replace(command, models=loaded))
+
+    async def describe(self, command: Command, login: Login) -> Json:
+        """The Thing Description of a thing or a feature, with what this user may use of it."""
+        try:
+            asked = twin_command(command, login.caller)
+            await ask(self.twins, asked, login.caller)
+            key = asked.key
+            twin = self.twins.thing(key.id)
+            if twin is None:
+                raise not_found(key.group, key.id)
+            rights = self.twins.rights(key, login.caller.subjects)
+            name = command.resource.feature
+            definition = twin.document.get("definition")
+            if name is not None:
+                several = get_at(twin.document, ("features", name, "definition"))
+                definition = several[0] if type(several) is list and several else None
+            created = print_instant(twin.created * NANOS_PER_MICRO)
+
+            async def work(each: TwinCommand) -> Json:
+                model = self._model_rules.model(definition, each.models)
+                if model is None:
+                    raise TwinRefusal(ModelNotAccessible(str(definition), NO_MODEL))
+                return description(model, Described(self._base, twin.document, name, created, rights))
+
+            return await self._with_models(asked, work)
         except TwinRefusal as refusal:
             raise error_of(refusal) from None
 

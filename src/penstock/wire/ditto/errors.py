@@ -6,7 +6,7 @@ A client should look at the status; codes and texts are as upstream has them tod
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 # How many characters of what a client sent an error text quotes.
 MAX_ECHO = 256
@@ -24,7 +24,13 @@ class DittoError(Exception):
     """The peer's message cannot be honoured: everything the answer says."""
 
     def __init__(
-        self, status: int, code: str, message: str, description: str | None = None, href: str | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        description: str | None = None,
+        href: str | None = None,
+        details: dict[str, list[str]] | None = None,
     ) -> None:
         super().__init__(f"{code}: {message}")
         self.status = status
@@ -32,14 +38,18 @@ class DittoError(Exception):
         self.message = message
         self.description = description
         self.href = href
+        # Complaints by the place of the value that they are about.
+        self.details = details
 
-    def as_value(self) -> dict[str, str | int]:
+    def as_value(self) -> dict[str, Any]:
         """The error as JSON: the value of an error response, the `error` of a failed subscription, an HTTP body."""
-        value: dict[str, str | int] = {"status": self.status, "error": self.code, "message": self.message}
+        value: dict[str, Any] = {"status": self.status, "error": self.code, "message": self.message}
         if self.description is not None:
             value["description"] = self.description
         if self.href is not None:
             value["href"] = self.href
+        if self.details:
+            value["validationDetails"] = self.details
         return value
 
     def __eq__(self, other: object) -> bool:
@@ -312,6 +322,37 @@ THING_ID_IN_MESSAGE: Final = ErrorEntry(
     "things:id.notsettable",
     "The Thing ID in the thing JSON is not equal to the Thing ID in the topic path.",
     "Either delete the Thing ID from the thing JSON or use the same Thing ID as in the topic path.",
+)
+MODEL_NOT_ACCESSIBLE: Final = ErrorEntry(
+    421,
+    "wot:tm.notfound",
+    "The WoT ThingModel at URI '{0}' could not be accessed.",
+    "Please ensure that the linked ThingModel is publicly available in order to be downloaded.",
+)
+MODEL_INVALID: Final = ErrorEntry(
+    400,
+    "wot:tm.invalid",
+    "The WoT ThingModel at URI '{0}' was not valid.",
+    "Please ensure that the linked ThingModel is valid regarding to the WoT (Web of Things) specification.",
+)
+MODEL_PLACEHOLDER: Final = ErrorEntry(
+    400,
+    "wot:tm.placeholder.unresolved",
+    "The WoT ThingModel contained placeholder '{0}' which could not be resolved during TD generation.",
+    "Please ensure that all used placeholders from the ThingModel are provided, e.g. via the 'model-placeholders'"
+    " object in the Thing/Feature.",
+)
+PLACEHOLDER_UNRESOLVED: Final = ErrorEntry(
+    400,
+    "placeholder:unresolved",
+    "The placeholder '{0}' could not be resolved.",
+    "Some placeholders could not be resolved. Check the spelling of the placeholder and make sure all required values"
+    " are there.",
+)
+_PAYLOAD_INVALID: Final = ErrorEntry(
+    400,
+    "wot:payload.validation.error",
+    "The provided payload did not conform to the specified WoT (Web of Things) model.",
 )
 DEFINITION_INVALID: Final = ErrorEntry(
     400,
@@ -698,6 +739,12 @@ def too_large(size: int, limit: int, is_policy: bool = False) -> DittoError:
     """A thing or a policy whose compact text has more bytes than allowed (413)."""
     entry: ErrorEntry = POLICY_TOO_LARGE if is_policy else THING_TOO_LARGE
     return entry.of(_kilobytes(size), _kilobytes(limit))
+
+
+def payload_invalid(text: str, details: dict[str, list[str]]) -> DittoError:
+    error = _PAYLOAD_INVALID.of(description=text)
+    error.details = details
+    return error
 
 
 def _kilobytes(size: int) -> str:

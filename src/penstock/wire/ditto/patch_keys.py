@@ -73,7 +73,8 @@ def has_patterns(patch: Json) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _compiled(text: str) -> re.Pattern[str] | None:
+def quick_pattern(text: str) -> re.Pattern[str] | None:
+    """A regular expression that takes little time for texts of up to `MAX_KEY` characters; None for any other."""
     if len(text) > MAX_LENGTH:
         return None
     at = repeats = 0
@@ -96,7 +97,7 @@ def _pattern(key: str) -> re.Pattern[str]:
     found = _KEY.fullmatch(key)
     assert found is not None
     text = found[1] if found[1] is not None else found[2]
-    pattern = _compiled(text)
+    pattern = quick_pattern(text)
     if pattern is None:
         raise _invalid(key, f"The regular expression '{shown(text)}' is not accepted. {_ALLOWED}")
     return pattern

@@ -31,6 +31,7 @@ from penstock.wire.ditto.ids import EntityId, entity_id, parse_thing_id
 from penstock.wire.ditto.instant import NANOS_PER_MICRO, print_instant
 from penstock.wire.ditto.kinds import COMMANDS, EVENTS, Action, EntityGroup
 from penstock.wire.ditto.merge import merge
+from penstock.wire.ditto.migration import parse_migration
 from penstock.wire.ditto.patch_keys import check_pattern_keys
 from penstock.wire.ditto.pointer import parse_pointer, put
 from penstock.wire.ditto.predicate import matches
@@ -88,7 +89,7 @@ class RetrieveSeveral:
 def parse_command(envelope: Envelope) -> Command | RetrieveSeveral:
     """What a client wants; raises the error to answer with."""
     topic = envelope.topic
-    if topic.criterion is not Criterion.COMMANDS or topic.action not in COMMANDS:
+    if topic.criterion is not Criterion.COMMANDS or topic.action not in (*COMMANDS, Action.MIGRATE):
         raise UNKNOWN_TOPIC.of(topic, description="The topic is not one of a command that a client can send.")
     if topic.channel is TopicChannel.LIVE or topic.group is EntityGroup.CONNECTIONS:
         raise UNSUPPORTED_SIGNAL.of(topic)
@@ -114,6 +115,13 @@ def parse_command(envelope: Envelope) -> Command | RetrieveSeveral:
         if isinstance(value, UnsetType):
             raise FIELD_MISSING.of("/value")
         _check(action, topic, entity, resource, value)
+    elif action is Action.MIGRATE:
+        value = envelope.value
+        if topic.group is not EntityGroup.THINGS:
+            raise UNSUPPORTED_SIGNAL.of(topic)
+        if resource.pointer:
+            raise UNKNOWN_PATH.of(envelope.path, description="The path of a migration must be '/'.")
+        parse_migration(value)
     elif action is Action.DELETE and resource.part is Part.POLICY_ID:
         raise UNKNOWN_PATH.of(envelope.path, description="The policy ID of a thing cannot be deleted.")
     return Command(action, topic, envelope.headers, envelope.path, entity, resource, value, fields)
@@ -174,6 +182,11 @@ def _without_nulls(patch: Json) -> Json:
 def created(command: Command, value: Json | Raw) -> Envelope:
     """201: something new was created."""
     return _response(command, 201, value)
+
+
+def tried(command: Command, value: Json | Raw) -> Envelope:
+    """202: what a command would have done."""
+    return _response(command, 202, value)
 
 
 def done(command: Command) -> Envelope:
