@@ -39,7 +39,8 @@ def test_an_account_is_added_and_shown_to_the_platforms_administrators(site: Sit
 @pytest.mark.conformance("tlex.POST.accounts.refused")
 def test_an_account_that_cannot_be_is_refused(site: Site) -> None:
     add(site, "/accounts", {"name": "Once"}, Role.PLATFORM_ADMIN)
-    for body in ({"name": "Once"}, {"name": " padded "}, {"name": ""}, {}, []):
+    bodies: list[object] = [{"name": "Once"}, {"name": " padded "}, {"name": ""}, {}, []]
+    for body in bodies:
         answer = site.ask("POST", "/accounts", Role.PLATFORM_ADMIN, body)
         assert answer.status_code == 400, answer.text
     for role in set(Role) - {Role.PLATFORM_ADMIN}:
