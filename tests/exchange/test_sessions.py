@@ -414,11 +414,23 @@ def test_a_revoked_token_ends_its_sessions_and_no_others(world: World) -> None:
     ours, theirs = world.join(BROKER, A), world.join(BROKER, A, account="theirs")
     pending = world.open(BROKER, B)
     assert world.hub.credentials() == {"token-ours", "token-theirs"}
-    world.hub.revoke("token-ours", world.now)
+    world.hub.recheck({"token-ours"}, {}, world.now)
     assert ours.bye() == "authorization token revoked"
     assert ours.session.end_reason is pending.end_reason is EndReason.TOKEN_REVOKED
     assert not theirs.closed
     assert world.hub.credentials() == {"token-theirs"}
+
+
+def test_a_session_whose_authorization_has_changed_ends_and_no_other(world: World) -> None:
+    ours, theirs = world.join(BROKER, A), world.join(BROKER, A, account="theirs")
+    known = {each.session.credential: each.session.authorization for each in (ours, theirs)}
+    world.hub.recheck(set(known), known, world.now)
+    assert not ours.closed
+    assert not theirs.closed
+    known["token-ours"] = replace(known["token-ours"], identifiers=frozenset({B}))
+    world.hub.recheck(set(known), known, world.now)
+    assert ours.bye() == "authorization token revoked"
+    assert not theirs.closed
 
 
 def test_watchers_are_told_of_every_step(world: World) -> None:

@@ -6,22 +6,10 @@ What a role allows is a table in `rights`. Who has which is kept in `store`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from penstock.wire.tlex.vocabulary import Role
 
-class Role(StrEnum):
-    """The roles that an account may have in a domain."""
-
-    PLATFORM_ADMIN = "PLATFORM_ADMIN"
-    DOMAIN_ADMIN = "DOMAIN_ADMIN"
-    TLC_ADMIN = "TLC_ADMIN"
-    TLC_SYSTEM = "TLC_SYSTEM"
-    TLC_ANALYST = "TLC_ANALYST"
-    BROKER_ADMIN = "BROKER_ADMIN"
-    BROKER_SYSTEM = "BROKER_SYSTEM"
-    BROKER_ANALYST = "BROKER_ANALYST"
-    MONITOR_ADMIN = "MONITOR_ADMIN"
-    MONITOR_SYSTEM = "MONITOR_SYSTEM"
+__all__ = ["Authorization", "Role"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Specification: 5.2.1 and 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from penstock.exchange import claims
 from penstock.exchange.authorization import Authorization
@@ -190,7 +190,7 @@ class Hub:
         return controller.tlc
 
     def own_tlc(self, authorization: Authorization, uuid: str) -> Tlc:
-        """A controller that may be unregistered: one of the own account."""
+        """A controller that may be changed and unregistered: one of the own account."""
         require(authorization, Right.CHANGE_TLCS)
         tlc = self.tlc(authorization, uuid)
         if tlc.account != authorization.account:
@@ -227,10 +227,10 @@ class Hub:
         """The UUIDs of the authorization tokens with which sessions were requested."""
         return {each.credential for each in self.sessions.values()}
 
-    def revoke(self, credential: str, now: Instant) -> None:
-        """End the sessions of an authorization token."""
+    def recheck(self, known: Collection[str], current: Mapping[str, Authorization], now: Instant) -> None:
+        """End the sessions of those of the `known` tokens that are revoked, or whose authorization has changed."""
         for session in list(self.sessions.values()):
-            if session.credential == credential:
+            if session.credential in known and current.get(session.credential) != session.authorization:
                 self._dismiss(session, Farewell.TOKEN_REVOKED, now)
 
     # -- peers ----------------------------------------------------------------------------------------------------

@@ -21,14 +21,17 @@ class Right(Enum):
     SEE_TLCS = auto()
     CHANGE_TLCS = auto()
     SEE_LOGS = auto()
+    # Authorizations and their tokens; which of them is in `administration`.
+    GRANT = auto()
+    CHANGE_ACCOUNTS = auto()
 
 
 _SYSTEM = {Right.USE_SESSIONS, Right.SEE_SESSIONS}
-_ADMIN = {*_SYSTEM, Right.END_SESSIONS, Right.SEE_TLCS, Right.SEE_LOGS}
-_OVERSEER = {Right.SEE_SESSIONS, Right.END_SESSIONS, Right.SEE_TLCS, Right.SEE_LOGS}
+_ADMIN = {*_SYSTEM, Right.END_SESSIONS, Right.SEE_TLCS, Right.SEE_LOGS, Right.GRANT}
+_OVERSEER = {Right.SEE_SESSIONS, Right.END_SESSIONS, Right.SEE_TLCS, Right.SEE_LOGS, Right.GRANT}
 
 RIGHTS: dict[Role, frozenset[Right]] = {
-    Role.PLATFORM_ADMIN: frozenset(_OVERSEER),
+    Role.PLATFORM_ADMIN: frozenset({*_OVERSEER, Right.CHANGE_ACCOUNTS}),
     Role.DOMAIN_ADMIN: frozenset(_OVERSEER),
     Role.TLC_ADMIN: frozenset({*_ADMIN, Right.CHANGE_TLCS}),
     Role.TLC_SYSTEM: frozenset(_SYSTEM),

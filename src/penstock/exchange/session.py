@@ -88,6 +88,7 @@ class HubSession(PeerSession):
 
     __slots__ = (
         "account",
+        "authorization",
         "claim_key",
         "connected",
         "conversation",
@@ -123,7 +124,8 @@ class HubSession(PeerSession):
         self.token = token
         self.token_bytes = token.encode()
         self.account = authorization.account
-        # The authorization token that it was asked for with.
+        # As it was when the session was requested, with the token.
+        self.authorization = authorization
         self.credential = authorization.token
         self.domain = order.domain
         self.security = order.security

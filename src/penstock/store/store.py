@@ -117,6 +117,19 @@ class Store:
             raise NoSuchRecord(f"Account {name!r} does not exist")
         return Account(row.uuid, row.name)
 
+    def rename_account(self, uuid: str, name: str) -> Account:
+        """Raises AlreadyExists if another one has this name."""
+        table = schema.accounts
+        try:
+            with self.engine.begin() as connection:
+                query = update(table).where(table.c.uuid == uuid).values(name=_checked("name", name))
+                changed = connection.execute(query).rowcount
+        except IntegrityError:
+            raise AlreadyExists(f"Account {name!r} exists already") from None
+        if not changed:
+            raise NoSuchRecord(f"Account {uuid} does not exist")
+        return Account(uuid, name)
+
     def remove_account(self, uuid: str) -> None:
         """With its authorizations and tokens; raises AlreadyExists as long as it owns controllers."""
         try:
@@ -145,14 +158,43 @@ class Store:
                 connection.execute(insert(schema.scopes).values(authorization=made.uuid, identifier=identifier))
         return made
 
-    def authorizations(self, account: str) -> list[Authorization]:
+    def authorizations(self, account: str | None = None) -> list[Authorization]:
+        """Of one account, or of all."""
         table = schema.authorizations
+        query = select(table) if account is None else select(table).where(table.c.account == account)
         with self.reader.connect() as connection:
-            found = connection.execute(select(table).where(table.c.account == account).order_by(table.c.domain)).all()
-            return [
-                Authorization(row.uuid, row.account, row.domain, Role(row.role), _scope(connection, row.uuid))
-                for row in found
-            ]
+            found = connection.execute(query.order_by(table.c.domain, table.c.account, table.c.uuid)).all()
+            return [_authorization(connection, row) for row in found]
+
+    def authorization(self, uuid: str) -> Authorization | None:
+        with self.reader.connect() as connection:
+            query = select(schema.authorizations).where(schema.authorizations.c.uuid == uuid)
+            row = connection.execute(query).one_or_none()
+            return None if row is None else _authorization(connection, row)
+
+    def change_authorization(self, changed: Authorization) -> None:
+        """Role, domain, account and controllers of the one with this uuid; its tokens stay."""
+        domain = _domain(changed.domain)
+        table = schema.authorizations
+        values = {"account": changed.account, "domain": domain, "role": changed.role.value}
+        try:
+            with self.engine.begin() as connection:
+                query = update(table).where(table.c.uuid == changed.uuid).values(**values)
+                if not connection.execute(query).rowcount:
+                    raise NoSuchRecord(f"Authorization {changed.uuid} does not exist")
+                connection.execute(delete(schema.scopes).where(schema.scopes.c.authorization == changed.uuid))
+                for identifier in changed.identifiers:
+                    connection.execute(insert(schema.scopes).values(authorization=changed.uuid, identifier=identifier))
+        except IntegrityError:
+            raise NoSuchRecord(f"Account {changed.account} does not exist") from None
+
+    def remove_authorization(self, uuid: str) -> None:
+        """With its tokens."""
+        table = schema.authorizations
+        with self.engine.begin() as connection:
+            gone = connection.execute(delete(table).where(table.c.uuid == uuid)).rowcount
+        if not gone:
+            raise NoSuchRecord(f"Authorization {uuid} does not exist")
 
     def add_token(self, authorization: str, now: int) -> NewToken:
         """A new token; its secret is not kept."""
@@ -200,15 +242,42 @@ class Store:
             row = connection.execute(query).one_or_none()
             if row is None:
                 return None
-            scope = _scope(connection, row.uuid)
-            return Authorization(row.uuid, row.account, row.domain, Role(row.role), scope, row.token)
+            return _authorization(connection, row, row.token)
 
-    def good_tokens(self, among: Iterable[str]) -> set[str]:
-        """Those of these tokens, by uuid, that are there and not revoked."""
-        table = schema.tokens
-        query = select(table.c.uuid).where(table.c.uuid.in_(list(among)), table.c.revoked.is_(None))
+    def good_tokens(self, among: Iterable[str]) -> dict[str, Authorization]:
+        """Those of these tokens, by uuid, that are there and not revoked, with what they are for."""
+        table = schema.authorizations
+        query = (
+            select(table, schema.tokens.c.uuid.label("token"))
+            .join(schema.tokens, schema.tokens.c.authorization == table.c.uuid)
+            .where(schema.tokens.c.uuid.in_(list(among)), schema.tokens.c.revoked.is_(None))
+        )
         with self.reader.connect() as connection:
-            return set(connection.execute(query).scalars())
+            return {row.token: _authorization(connection, row, row.token) for row in connection.execute(query).all()}
+
+    def token(self, uuid: str) -> StoredToken:
+        """One that is not revoked."""
+        table = schema.tokens
+        with self.reader.connect() as connection:
+            row = connection.execute(select(table).where(table.c.uuid == uuid, table.c.revoked.is_(None))).one_or_none()
+        if row is None:
+            raise NoSuchRecord(f"Token {uuid} does not exist")
+        return StoredToken(row.uuid, row.authorization, row.created, row.revoked)
+
+    def move_token(self, uuid: str, authorization: str) -> None:
+        """Give a token that is not revoked to another authorization, which must exist."""
+        table = schema.tokens
+        try:
+            with self.engine.begin() as connection:
+                moved = connection.execute(
+                    update(table)
+                    .where(table.c.uuid == uuid, table.c.revoked.is_(None))
+                    .values(authorization=authorization)
+                ).rowcount
+        except IntegrityError:
+            raise NoSuchRecord(f"Authorization {authorization} does not exist") from None
+        if not moved:
+            raise NoSuchRecord(f"Token {uuid} does not exist")
 
     # -- controllers ----------------------------------------------------------------------------------------------
 
@@ -240,6 +309,22 @@ class Store:
         with self.reader.connect() as connection:
             found = connection.execute(select(schema.tlcs).order_by(schema.tlcs.c.domain, schema.tlcs.c.identifier))
             return [_tlc(row) for row in found]
+
+    def change_tlc(self, changed: Tlc) -> None:
+        """Identifier, type and domain of the one with this uuid. Raises AlreadyExists if the identifier is in use."""
+        table = schema.tlcs
+        values = {"identifier": changed.identifier, "type": changed.type.value, "domain": _domain(changed.domain)}
+        try:
+            with self.engine.begin() as connection:
+                gone = not connection.execute(
+                    update(table).where(table.c.uuid == changed.uuid).values(**values)
+                ).rowcount
+        except IntegrityError:
+            raise AlreadyExists(
+                f"Controller {changed.identifier!r} in domain {changed.domain!r} exists already"
+            ) from None
+        if gone:
+            raise NoSuchRecord(f"Controller {changed.uuid} does not exist")
 
     def remove_tlc(self, uuid: str) -> None:
         with self.engine.begin() as connection:
@@ -279,6 +364,12 @@ class Store:
             found = connection.execute(query.order_by(table.c.created, table.c.id).limit(limit))
             return [_session_log(row) for row in found]
 
+    def session_log(self, id: str) -> SessionLog | None:
+        table = schema.session_logs
+        with self.reader.connect() as connection:
+            row = connection.execute(select(table).where(table.c.id == id)).one_or_none()
+        return None if row is None else _session_log(row)
+
     def forget_sessions(self, before: int) -> int:
         """Delete the entries of sessions that ended before a time; returns how many."""
         table = schema.session_logs
@@ -302,6 +393,10 @@ def _checked(field: str, value: str, pattern: re.Pattern[str] = NAME) -> str:
 def _domain(domain: str) -> str:
     # Checked as it is kept: some letters become two in lower case.
     return _checked("domain", domain.lower())
+
+
+def _authorization(connection: Connection, row: Row[Any], token: str = "") -> Authorization:
+    return Authorization(row.uuid, row.account, row.domain, Role(row.role), _scope(connection, row.uuid), token)
 
 
 def _scope(connection: Connection, authorization: str) -> frozenset[str]:

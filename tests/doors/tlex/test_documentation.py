@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -92,6 +93,19 @@ def test_the_example_works_as_it_is_written(typist: Typist) -> None:
     shown = re.search(r"prints controller.*?```\n(.*?)```", TEXT, re.DOTALL)
     assert shown is not None
     assert re.sub(r"\d{13}", "TIME", printed) == re.sub(r"\d{13}", "TIME", shown[1])
+
+
+def test_an_administrator_grants_as_the_page_says(typist: Typist) -> None:
+    granting = typist.start(block("sh grant").replace("http://127.0.0.1:8081", typist.api))
+    assert granting.communicate(timeout=PATIENCE) == ("", "")
+    made = json.loads((typist.directory / "token.json").read_text())
+    (typist.directory / "granted.token").write_text(made["token"])
+    # The new token is for a broker, and for this controller only.
+    receiving = typist.start(
+        f"PENSTOCK_TLEX_TOKEN=$(cat granted.token) penstock tlex receive NLZH0024 --domain test --api {typist.api}"
+    )
+    _, err = receiving.communicate(timeout=PATIENCE)
+    assert "'NLZH0024' is not one of the authorization's controllers" in err
 
 
 def test_the_hub_can_be_watched_as_the_page_says(typist: Typist) -> None:

@@ -12,6 +12,10 @@ FIELD = "details.tlcIdentifiers"
 
 # What the hub says, and what a client is told whose identifiers are in FIELD.
 TRANSLATIONS: list[tuple[HubRefusal, int, str]] = [
+    (HubRefusal(HubReason.GRANTED_ROLE, "no"), 403, "HTTP 403 Forbidden: role: no"),
+    (HubRefusal(HubReason.GRANTED_ACCOUNT, "no"), 403, "HTTP 403 Forbidden: account: no"),
+    (HubRefusal(HubReason.GRANTED_SCOPE, "no"), 403, f"HTTP 403 Forbidden: {FIELD}: no"),
+    (HubRefusal(HubReason.OWN, "no"), 400, "HTTP 400 Bad Request: no"),
     (HubRefusal(HubReason.ROLE, "no"), 403, "HTTP 403 Forbidden: no"),
     (HubRefusal(HubReason.SESSION_TYPE, "no"), 403, "HTTP 403 Forbidden: type: no"),
     (HubRefusal(HubReason.DOMAIN, "no"), 403, "HTTP 403 Forbidden: domain: no"),

@@ -202,9 +202,8 @@ class TlexDoor:
         await self.synchronize()
         known = self.hub.credentials()
         if known:
-            good = await self.store.call(self.store.store.good_tokens, known)
-            for credential in known - good:
-                self.hub.revoke(credential, instant())
+            current = await self.store.call(self.store.store.good_tokens, known)
+            self.hub.recheck(known, current, instant())
         await self.session_log.write()
 
     async def synchronize(self) -> None:

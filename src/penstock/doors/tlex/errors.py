@@ -16,6 +16,10 @@ STATUSES: dict[HubReason, HTTPStatus] = {
     HubReason.SESSION_TYPE: HTTPStatus.FORBIDDEN,
     HubReason.DOMAIN: HTTPStatus.FORBIDDEN,
     HubReason.NOT_AUTHORIZED: HTTPStatus.FORBIDDEN,
+    HubReason.GRANTED_ROLE: HTTPStatus.FORBIDDEN,
+    HubReason.GRANTED_ACCOUNT: HTTPStatus.FORBIDDEN,
+    HubReason.GRANTED_SCOPE: HTTPStatus.FORBIDDEN,
+    HubReason.OWN: HTTPStatus.BAD_REQUEST,
     HubReason.TOO_MANY: HTTPStatus.BAD_REQUEST,
     HubReason.NOT_REGISTERED: HTTPStatus.BAD_REQUEST,
     HubReason.NOT_STREAMING: HTTPStatus.BAD_REQUEST,
@@ -28,10 +32,17 @@ STATUSES: dict[HubReason, HTTPStatus] = {
 }
 
 # The field that a reason is about, where it is always the same.
-_FIELDS = {HubReason.SESSION_TYPE: "type", HubReason.DOMAIN: "domain", HubReason.SECURITY: "securityMode"}
+_FIELDS = {
+    HubReason.SESSION_TYPE: "type",
+    HubReason.DOMAIN: "domain",
+    HubReason.SECURITY: "securityMode",
+    HubReason.GRANTED_ROLE: "role",
+    HubReason.GRANTED_ACCOUNT: "account",
+}
 
 # About identifiers, whose field depends on the request.
 _OF_IDENTIFIERS = {
+    HubReason.GRANTED_SCOPE,
     HubReason.NOT_AUTHORIZED,
     HubReason.TOO_MANY,
     HubReason.NOT_REGISTERED,

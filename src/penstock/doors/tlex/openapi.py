@@ -12,8 +12,17 @@ from typing import Any
 import msgspec
 
 from penstock import __version__
+from penstock.wire.tlex.administration import (
+    AccountBody,
+    AccountRequest,
+    AuthorizationBody,
+    AuthorizationRequest,
+    NewTokenBody,
+    TokenBody,
+    TokenRequest,
+)
 from penstock.wire.tlex.rest import ErrorBody, RequestDetails, Session, SessionRequest, TlcRequest
-from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
+from penstock.wire.tlex.vocabulary import Protocol, Role, SecurityMode, SessionType, Tlc
 
 HEADER = "X-Authorization"
 
@@ -90,6 +99,14 @@ SESSION_EXAMPLES = {
     if type_ is SessionType.TLC or protocol is Protocol.MULTIPLEX
 }
 
+_TEXT = {"type": "string"}
+
+GRANT_EXAMPLES = {
+    "Broker": AuthorizationRequest(role=Role.BROKER_SYSTEM),
+    "Controllers": AuthorizationRequest(role=Role.TLC_SYSTEM, tlc_identifiers=_IDENTIFIERS),
+}
+TOKEN_EXAMPLES = {"Token": TokenRequest(authorization="660f9500-f39c-52e5-b827-556766551111")}
+
 OPERATIONS = (
     ApiOperation(
         "post",
@@ -141,6 +158,16 @@ OPERATIONS = (
         leads_to=("/tlcs/{uuid}", "uuid"),
     ),
     ApiOperation("get", "/tlcs/{uuid}", "One registered controller", 200, Tlc, (404,)),
+    ApiOperation(
+        "put",
+        "/tlcs/{uuid}",
+        "Change a controller of the account; sessions lose it",
+        200,
+        Tlc,
+        (400, 404, 413),
+        TlcRequest,
+        examples={"Renamed": TlcRequest(identifier="NLZH0027")},
+    ),
     ApiOperation("delete", "/tlcs/{uuid}", "Unregister a controller of the account", 204, None, (404,)),
     ApiOperation(
         "get",
@@ -154,6 +181,105 @@ OPERATIONS = (
             ("until", _TIME, "Sessions that existed at this time or earlier; by default now."),
         ),
     ),
+    ApiOperation("get", "/sessionlogs/{uuid}", "One session that has ended", 200, SessionLogEntry, (404,)),
+    ApiOperation("get", "/accounts", "All accounts", 200, list[AccountBody], ()),
+    ApiOperation(
+        "post",
+        "/accounts",
+        "Add an account",
+        201,
+        AccountBody,
+        (400, 413),
+        AccountRequest,
+        examples={"Account": AccountRequest(name="Delft")},
+        leads_to=("/accounts/{uuid}", "uuid"),
+    ),
+    ApiOperation("get", "/accounts/{uuid}", "One account", 200, AccountBody, (404,)),
+    ApiOperation(
+        "put",
+        "/accounts/{uuid}",
+        "Rename an account",
+        200,
+        AccountBody,
+        (400, 404, 413),
+        AccountRequest,
+        examples={"Account": AccountRequest(name="Delft")},
+    ),
+    ApiOperation(
+        "delete",
+        "/accounts/{uuid}",
+        "Remove an account without controllers, with its authorizations and tokens",
+        204,
+        None,
+        (400, 404),
+    ),
+    ApiOperation(
+        "get",
+        "/authorizations",
+        "The authorizations that the client may grant",
+        200,
+        list[AuthorizationBody],
+        (),
+        query=(
+            ("domain", _TEXT, "Only those of this domain."),
+            ("account", _TEXT, "Only those of the account with this UUID."),
+        ),
+    ),
+    ApiOperation(
+        "post",
+        "/authorizations",
+        "Grant a role in a domain to an account",
+        201,
+        AuthorizationBody,
+        (400, 413),
+        AuthorizationRequest,
+        examples=GRANT_EXAMPLES,
+        leads_to=("/authorizations/{uuid}", "uuid"),
+    ),
+    ApiOperation("get", "/authorizations/{uuid}", "One authorization", 200, AuthorizationBody, (404,)),
+    ApiOperation(
+        "put",
+        "/authorizations/{uuid}",
+        "Change an authorization; sessions that were requested with it end",
+        200,
+        AuthorizationBody,
+        (400, 404, 413),
+        AuthorizationRequest,
+        examples=GRANT_EXAMPLES,
+    ),
+    ApiOperation("delete", "/authorizations/{uuid}", "Withdraw it, with its tokens", 204, None, (400, 404)),
+    ApiOperation(
+        "get",
+        "/authorizationtokens",
+        "Tokens of these authorizations, without their secrets",
+        200,
+        list[TokenBody],
+        (),
+        query=(("authorization", _TEXT, "Only those of the authorization with this UUID."),),
+    ),
+    ApiOperation(
+        "post",
+        "/authorizationtokens",
+        "Create a token; its secret is only in this answer",
+        201,
+        NewTokenBody,
+        (400, 413),
+        TokenRequest,
+        examples=TOKEN_EXAMPLES,
+        leads_to=("/authorizationtokens/{uuid}", "uuid"),
+    ),
+    ApiOperation("get", "/authorizationtokens/{uuid}", "One token, without its secret", 200, TokenBody, (404,)),
+    ApiOperation(
+        "put",
+        "/authorizationtokens/{uuid}",
+        "Give a token another authorization; sessions that were requested with it end",
+        200,
+        TokenBody,
+        (400, 404, 413),
+        TokenRequest,
+        examples=TOKEN_EXAMPLES,
+    ),
+    ApiOperation("delete", "/authorizationtokens/{uuid}", "Revoke a token", 204, None, (400, 404)),
 )
 
 
@@ -185,7 +311,11 @@ def document() -> dict[str, Any]:
         paths.setdefault(one.path, {})[one.method] = _operation(one, by_type)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "TLEX", "version": __version__, "description": "Sessions and controllers; see docs/tlex.md."},
+        "info": {
+            "title": "TLEX",
+            "version": __version__,
+            "description": "Sessions, controllers, rights; see docs/tlex.md.",
+        },
         "servers": [{"url": "/api/v1"}],
         "security": [{"token": []}],
         "paths": paths,

@@ -7,8 +7,7 @@ Specification: 5.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from enum import Enum
 from http import HTTPStatus
@@ -21,10 +20,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from penstock.doors.tlex.administration import Administration
 from penstock.doors.tlex.descriptions import described
-from penstock.doors.tlex.errors import RestRefusal, bad_request, translated, unauthorized
+from penstock.doors.tlex.errors import RestRefusal, bad_request, translated
+from penstock.doors.tlex.http import JSON, answer, authorization_of, body, identifiers_in, named, refused
 from penstock.doors.tlex.listener import instant
-from penstock.doors.tlex.openapi import HEADER, MAX_MILLIS, SessionLogEntry, document
+from penstock.doors.tlex.openapi import MAX_MILLIS, SessionLogEntry, document
 from penstock.doors.tlex.session_log import DAY_MILLIS
 from penstock.exchange.authorization import Authorization
 from penstock.exchange.refusals import HubRefusal, going_down, unknown
@@ -52,13 +53,8 @@ if TYPE_CHECKING:
 
 log = get(__name__)
 
-# Bytes of a body: enough for the identifiers of thousands of controllers.
-MAX_BODY = 1 << 20
-
 Handler = Callable[["Rest", Request], Awaitable[Response]]
 E = TypeVar("E", bound=Enum)
-
-_JSON = msgspec.json.Encoder()
 
 
 class Rest:
@@ -68,8 +64,9 @@ class Rest:
         self._door = door
         self._hub = door.hub
         self._store = door.store
+        self.administration = Administration(door)
         self._most = max([limits.max_identifiers for limits in map(door.hub.settings.limits, SessionType)])
-        self._document = _JSON.encode(document())
+        self._document = JSON.encode(document())
         by_path: dict[str, dict[str, Handler]] = {}
         for (method, path), handler in ROUTES.items():
             by_path.setdefault(path, {})[method] = handler
@@ -83,33 +80,35 @@ class Rest:
             try:
                 return await handlers["GET" if request.method == "HEAD" else request.method](self, request)
             except RestRefusal as refusal:
-                return _refused(refusal)
+                return refused(refusal)
             except HubRefusal as refusal:
-                return _refused(translated(refusal))
+                return refused(translated(refusal))
             except BadRequest as bad:
-                return _refused(bad_request(str(bad)))
+                return refused(bad_request(str(bad)))
             except ClientDisconnect:
                 # The client is gone.
-                return _refused(bad_request("The body is not complete"))
+                return refused(bad_request("The body is not complete"))
             except Closed:
                 # The API port closes a little later than the hub.
-                return _refused(translated(going_down()))
+                return refused(translated(going_down()))
             except UNANSWERED as error:
                 log.error("the database does not answer", reason=type(error).__name__)
-                return _refused(RestRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer"))
+                return refused(RestRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer"))
             except Exception:
                 number = incident()
                 # Not its path: there may be a token in it.
                 log.exception("a request failed", method=request.method, number=number)
-                return _refused(RestRefusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"error {number}"))
+                return refused(RestRefusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"error {number}"))
 
         return endpoint
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
     async def create(self, request: Request) -> Response:
-        authorization = await self._authorization(request)
-        wanted = parse_session_request(await _body(request), self._most)
+        # Nothing is awaited between the authorization and its use: it may be changed at any time.
+        given = await body(request)
+        authorization = await authorization_of(request, self._store)
+        wanted = parse_session_request(given, self._most)
         place = self._door.places.choose(wanted.details.security_mode)
         if place is None:
             # After the rights: a client that may not have a session is told that first.
@@ -124,34 +123,35 @@ class Rest:
             wanted.domain, wanted.type, wanted.protocol, wanted.details.security_mode, wanted.details.identifiers
         )
         field = "details.tlcIdentifier" if wanted.protocol is Protocol.SINGLEPLEX else "details.tlcIdentifiers"
-        with _identifiers_in(field):
+        with identifiers_in(field):
             session = self._hub.create(authorization, order, instant(), place)
         log.info("tlex session created", session=session.id, type=session.type.value, domain=session.domain)
-        return _answer(self._described(session, request))
+        return answer(self._described(session, request))
 
     async def sessions(self, request: Request) -> Response:
-        authorization = await self._authorization(request)
+        authorization = await authorization_of(request, self._store)
         type_ = _filter(request, "type", SessionType)
         protocol = _filter(request, "protocol", Protocol)
         found = self._hub.visible(authorization, instant(), type_, protocol)
-        return _answer([self._described(each, request) for each in found])
+        return answer([self._described(each, request) for each in found])
 
     async def session(self, request: Request) -> Response:
-        authorization = await self._authorization(request)
-        return _answer(self._described(self._hub.get(authorization, _named(request, "token"), instant()), request))
+        authorization = await authorization_of(request, self._store)
+        return answer(self._described(self._hub.get(authorization, named(request, "token"), instant()), request))
 
     async def update(self, request: Request) -> Response:
-        authorization = await self._authorization(request)
-        token = _named(request, "token")
+        given = await body(request)
+        authorization = await authorization_of(request, self._store)
+        token = named(request, "token")
         protocol = self._hub.changeable(authorization, token, instant()).protocol
-        details = parse_details(await _body(request), protocol, self._most)
-        with _identifiers_in("tlcIdentifiers"):
+        details = parse_details(given, protocol, self._most)
+        with identifiers_in("tlcIdentifiers"):
             session = self._hub.update(authorization, token, details.security_mode, details.identifiers, instant())
-        return _answer(self._described(session, request))
+        return answer(self._described(session, request))
 
     async def delete(self, request: Request) -> Response:
-        authorization = await self._authorization(request)
-        self._hub.delete(authorization, _named(request, "token"), instant())
+        authorization = await authorization_of(request, self._store)
+        self._hub.delete(authorization, named(request, "token"), instant())
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
     def _described(self, session: HubSession, request: Request) -> Session:
@@ -160,18 +160,18 @@ class Rest:
     # -- controllers ----------------------------------------------------------------------------------------------
 
     async def tlcs(self, request: Request) -> Response:
-        return _answer(self._hub.tlcs(await self._authorization(request)))
+        return answer(self._hub.tlcs(await authorization_of(request, self._store)))
 
     async def tlc(self, request: Request) -> Response:
-        return _answer(self._hub.tlc(await self._authorization(request), _named(request, "uuid")))
+        return answer(self._hub.tlc(await authorization_of(request, self._store), named(request, "uuid")))
 
     async def register(self, request: Request) -> Response:
-        authorization = await self._authorization(request)
+        authorization = await authorization_of(request, self._store)
         require(authorization, Right.CHANGE_TLCS)
-        wanted = parse_tlc_request(await _body(request))
+        wanted = parse_tlc_request(await body(request))
         domain = authorization.domain if wanted.domain is msgspec.UNSET else wanted.domain
         require_domain(authorization, domain)
-        with _identifiers_in("identifier"):
+        with identifiers_in("identifier"):
             require_identifier(authorization, wanted.identifier)
         try:
             made: Tlc = await self._store.call(
@@ -180,11 +180,30 @@ class Rest:
         except (AlreadyExists, NoSuchRecord, BadName) as error:
             raise bad_request(str(error)) from None
         await self._door.synchronize()
-        return _answer(made, HTTPStatus.CREATED)
+        return answer(made, HTTPStatus.CREATED)
+
+    async def change(self, request: Request) -> Response:
+        """Sessions of a controller that changes lose it, as if it were unregistered and registered again."""
+        authorization = await authorization_of(request, self._store)
+        before = self._hub.own_tlc(authorization, named(request, "uuid"))
+        wanted = parse_tlc_request(await body(request))
+        domain = before.domain if wanted.domain is msgspec.UNSET else wanted.domain
+        require_domain(authorization, domain)
+        with identifiers_in("identifier"):
+            require_identifier(authorization, wanted.identifier)
+        changed = msgspec.structs.replace(before, identifier=wanted.identifier, type=wanted.type, domain=domain)
+        try:
+            await self._store.call(self._store.store.change_tlc, changed)
+        except (AlreadyExists, BadName) as error:
+            raise bad_request(str(error)) from None
+        except NoSuchRecord:
+            raise unknown() from None
+        await self._door.synchronize()
+        return answer(changed)
 
     async def unregister(self, request: Request) -> Response:
-        authorization = await self._authorization(request)
-        uuid = self._hub.own_tlc(authorization, _named(request, "uuid")).uuid
+        authorization = await authorization_of(request, self._store)
+        uuid = self._hub.own_tlc(authorization, named(request, "uuid")).uuid
         try:
             await self._store.call(self._store.store.remove_tlc, uuid)
         except NoSuchRecord:
@@ -195,7 +214,7 @@ class Rest:
     # -- past sessions --------------------------------------------------------------------------------------------
 
     async def session_logs(self, request: Request) -> Response:
-        authorization = await self._authorization(request)
+        authorization = await authorization_of(request, self._store)
         require(authorization, Right.SEE_LOGS)
         until = _millis(request, "until", time.time_ns() // 1_000_000)
         since = _millis(request, "from", max(0, until - DAY_MILLIS))
@@ -204,17 +223,27 @@ class Rest:
         await self._door.session_log.write()
         account = None if sees_accounts(authorization) else authorization.account
         found = await self._store.call(self._store.store.session_logs, since, until, account)
-        return _answer([_entry(each) for each in found if _may_read(authorization, each)])
+        return answer([_entry(each) for each in found if _may_read(authorization, each)])
+
+    async def session_log(self, request: Request) -> Response:
+        """By the id that the list shows: tokens of sessions are not kept."""
+        authorization = await authorization_of(request, self._store)
+        require(authorization, Right.SEE_LOGS)
+        await self._door.session_log.write()
+        found = await self._store.call(self._store.store.session_log, named(request, "uuid"))
+        if found is None or not _may_read(authorization, found):
+            raise unknown()
+        return answer(_entry(found))
 
     async def openapi(self, request: Request) -> Response:
         return Response(self._document, media_type="application/json")
 
-    async def _authorization(self, request: Request) -> Authorization:
-        secret = request.headers.get(HEADER)
-        found = None if not secret else await self._store.call(self._store.store.find, secret)
-        if found is None:
-            raise unauthorized()
-        return found
+
+def _of(method: Callable[[Administration, Request], Awaitable[Response]]) -> Handler:
+    def handler(rest: Rest, request: Request) -> Awaitable[Response]:
+        return method(rest.administration, request)
+
+    return handler
 
 
 ROUTES: dict[tuple[str, str], Handler] = {
@@ -228,47 +257,33 @@ ROUTES: dict[tuple[str, str], Handler] = {
     ("GET", "/tlcs/{uuid}"): Rest.tlc,
     ("DELETE", "/tlcs/{uuid}"): Rest.unregister,
     ("GET", "/sessionlogs"): Rest.session_logs,
+    ("GET", "/sessionlogs/{uuid}"): Rest.session_log,
+    ("PUT", "/tlcs/{uuid}"): Rest.change,
+    ("GET", "/accounts"): _of(Administration.accounts),
+    ("POST", "/accounts"): _of(Administration.add_account),
+    ("GET", "/accounts/{uuid}"): _of(Administration.account),
+    ("PUT", "/accounts/{uuid}"): _of(Administration.rename_account),
+    ("DELETE", "/accounts/{uuid}"): _of(Administration.remove_account),
+    ("GET", "/authorizations"): _of(Administration.authorizations),
+    ("POST", "/authorizations"): _of(Administration.grant),
+    ("GET", "/authorizations/{uuid}"): _of(Administration.authorization),
+    ("PUT", "/authorizations/{uuid}"): _of(Administration.change_grant),
+    ("DELETE", "/authorizations/{uuid}"): _of(Administration.withdraw),
+    ("GET", "/authorizationtokens"): _of(Administration.tokens),
+    ("POST", "/authorizationtokens"): _of(Administration.add_token),
+    ("GET", "/authorizationtokens/{uuid}"): _of(Administration.token),
+    ("PUT", "/authorizationtokens/{uuid}"): _of(Administration.move_token),
+    ("DELETE", "/authorizationtokens/{uuid}"): _of(Administration.revoke_token),
     ("GET", "/openapi.json"): Rest.openapi,
 }
-
-
-@contextmanager
-def _identifiers_in(field: str) -> Iterator[None]:
-    """A refusal of the hub that is about identifiers names this field of the request."""
-    try:
-        yield
-    except HubRefusal as refusal:
-        raise translated(refusal, field) from None
-
-
-def _answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    # It contains tokens: no cache may keep it.
-    return Response(_JSON.encode(value), status, {"Cache-Control": "no-store"}, "application/json")
-
-
-def _refused(refusal: RestRefusal) -> Response:
-    return _answer(refusal.body(), refusal.status)
 
 
 async def _unrouted(_request: Request, error: Exception) -> Response:
     """An unknown path, or a wrong method."""
     assert isinstance(error, HTTPException)
-    answer = _refused(RestRefusal(HTTPStatus(error.status_code)))
-    answer.headers.update(error.headers or {})
-    return answer
-
-
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY:
-            raise RestRefusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY} bytes")
-    return bytes(body)
-
-
-def _named(request: Request, name: str) -> str:
-    return str(request.path_params[name])
+    found = refused(RestRefusal(HTTPStatus(error.status_code)))
+    found.headers.update(error.headers or {})
+    return found
 
 
 def _filter(request: Request, name: str, values: type[E]) -> E | None:

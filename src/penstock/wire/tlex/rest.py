@@ -124,7 +124,7 @@ _ALLOWED_OF_TLC = {"type": ", ".join([each.value for each in TlcType])}
 
 def parse_session_request(body: bytes, max_identifiers: int = MAX_IDENTIFIERS) -> SessionRequest:
     """The body of POST /sessions; unknown fields are ignored. Raises BadRequest, naming the field."""
-    request = _parse(_REQUEST, body)
+    request = parse(_REQUEST, body)
     request = replace(request, domain=request.domain.lower())
     if request.protocol is Protocol.SINGLEPLEX and request.type is not SessionType.TLC:
         raise BadRequest(
@@ -137,14 +137,14 @@ def parse_session_request(body: bytes, max_identifiers: int = MAX_IDENTIFIERS) -
 
 def parse_details(body: bytes, protocol: Protocol, max_identifiers: int = MAX_IDENTIFIERS) -> RequestDetails:
     """The body of PUT /sessions/{token}, for a session of this protocol. Raises BadRequest, naming the field."""
-    details = _parse(_DETAILS, body)
+    details = parse(_DETAILS, body)
     _check_identifiers(details, protocol, "", max_identifiers)
     return details
 
 
 def parse_tlc_request(body: bytes) -> TlcRequest:
     """The body of POST /tlcs. Raises BadRequest, naming the field."""
-    request = _parse(_TLC, body, _ALLOWED_OF_TLC)
+    request = parse(_TLC, body, _ALLOWED_OF_TLC)
     return request if request.domain is UNSET else replace(request, domain=request.domain.lower())
 
 
@@ -166,7 +166,8 @@ def _check_identifiers(details: RequestDetails, protocol: Protocol, path: str, m
         seen.add(identifier)
 
 
-def _parse(decoder: Decoder[T], body: bytes, allowed: Mapping[str, str] = _ALLOWED) -> T:
+def parse(decoder: Decoder[T], body: bytes, allowed: Mapping[str, str] = _ALLOWED) -> T:
+    """What a body contains. Raises BadRequest, naming the field and the `allowed` values of fields that have few."""
     try:
         return decoder.decode(body)
     except ValidationError as error:

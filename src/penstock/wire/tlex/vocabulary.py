@@ -1,4 +1,4 @@
-"""The terms of the specification as plain values: types and ends of sessions, protocols, security modes, controllers.
+"""The terms of the specification as plain values: sessions, protocols, security modes, roles, controllers.
 
 The values of the enumerations are those of the specification, in JSON, in the database and in texts. How JSON is made
 of them is in `rest`. The rules (`exchange`) import no other module of `wire.tlex`. Specification: 5.2.
@@ -43,6 +43,21 @@ class TlcType(Enum):
 
     TCP_STREAMING = "TCPStreaming"
     VLOG = "VLOG"
+
+
+class Role(StrEnum):
+    """The roles that an account may have in a domain."""
+
+    PLATFORM_ADMIN = "PLATFORM_ADMIN"
+    DOMAIN_ADMIN = "DOMAIN_ADMIN"
+    TLC_ADMIN = "TLC_ADMIN"
+    TLC_SYSTEM = "TLC_SYSTEM"
+    TLC_ANALYST = "TLC_ANALYST"
+    BROKER_ADMIN = "BROKER_ADMIN"
+    BROKER_SYSTEM = "BROKER_SYSTEM"
+    BROKER_ANALYST = "BROKER_ANALYST"
+    MONITOR_ADMIN = "MONITOR_ADMIN"
+    MONITOR_SYSTEM = "MONITOR_SYSTEM"
 
 
 class EndReason(StrEnum):

@@ -1,0 +1,244 @@
+"""Accounts, authorizations and tokens by REST. What may be granted by whom is tested in full in `tests/exchange`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from penstock.exchange.authorization import Role
+from penstock.wire.tlex.datagrams import Bye
+from tests.doors.tlex.site import Site
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+def add(site: Site, path: str, body: object, role: Role, account: str = "ours") -> dict[str, Any]:
+    answer = site.ask("POST", path, role, body, account=account)
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def with_token(site: Site, method: str, path: str, token: str, body: object = None) -> httpx.Response:
+    return site.http.request(method, path, json=body, headers={"X-Authorization": token})
+
+
+@pytest.mark.conformance("tlex.POST.accounts")
+@pytest.mark.conformance("tlex.GET.accounts")
+@pytest.mark.conformance("tlex.GET.account")
+def test_an_account_is_added_and_shown_to_the_platforms_administrators(site: Site) -> None:
+    made = add(site, "/accounts", {"name": "Rotterdam"}, Role.PLATFORM_ADMIN)
+    assert list(made) == ["uuid", "name"]
+    assert made in site.ask("GET", "/accounts", Role.PLATFORM_ADMIN).json()
+    assert site.ask("GET", f"/accounts/{made['uuid']}", Role.PLATFORM_ADMIN).json() == made
+    assert site.ask("GET", f"/accounts/{NOBODY}", Role.PLATFORM_ADMIN).status_code == 404
+
+
+@pytest.mark.conformance("tlex.POST.accounts.refused")
+def test_an_account_that_cannot_be_is_refused(site: Site) -> None:
+    add(site, "/accounts", {"name": "Once"}, Role.PLATFORM_ADMIN)
+    bodies: list[object] = [{"name": "Once"}, {"name": " padded "}, {"name": ""}, {}, []]
+    for body in bodies:
+        answer = site.ask("POST", "/accounts", Role.PLATFORM_ADMIN, body)
+        assert answer.status_code == 400, answer.text
+    for role in set(Role) - {Role.PLATFORM_ADMIN}:
+        assert site.ask("POST", "/accounts", role, {"name": "No"}).status_code == 403
+        assert site.ask("GET", "/accounts", role).status_code == 403
+
+
+@pytest.mark.conformance("tlex.PUT.account")
+def test_an_account_is_renamed_unless_another_has_the_name(site: Site) -> None:
+    made = add(site, "/accounts", {"name": "Old name"}, Role.PLATFORM_ADMIN)
+    path = f"/accounts/{made['uuid']}"
+    assert site.ask("PUT", path, Role.PLATFORM_ADMIN, {"name": "New name"}).json() == {**made, "name": "New name"}
+    add(site, "/accounts", {"name": "Taken"}, Role.PLATFORM_ADMIN)
+    assert site.ask("PUT", path, Role.PLATFORM_ADMIN, {"name": "Taken"}).status_code == 400
+    assert site.ask("PUT", f"/accounts/{NOBODY}", Role.PLATFORM_ADMIN, {"name": "Any"}).status_code == 404
+
+
+@pytest.mark.conformance("tlex.DELETE.account")
+def test_an_account_goes_with_its_tokens_and_sessions_but_not_with_controllers(site: Site) -> None:
+    (a,) = site.tlcs(1)
+    peer = site.join("Broker", a, account="leaving")
+    path, token = f"/accounts/{site.account('leaving')}", site.token(Role.BROKER_SYSTEM, "leaving")
+    assert site.ask("DELETE", path, Role.PLATFORM_ADMIN).status_code == 204
+    assert peer.bye() == "authorization token revoked"
+    assert with_token(site, "GET", "/sessions", token).status_code == 401
+    assert site.ask("DELETE", path, Role.PLATFORM_ADMIN).status_code == 404
+    owner = site.ask("DELETE", f"/accounts/{site.account('ours')}", Role.PLATFORM_ADMIN, account="operator")
+    assert (owner.status_code, "still owns controllers" in owner.text) == (400, True)
+    own = site.ask("DELETE", f"/accounts/{site.account('operator')}", Role.PLATFORM_ADMIN, account="operator")
+    assert (own.status_code, "of the request itself" in own.text) == (400, True)
+
+
+@pytest.mark.conformance("tlex.POST.authorizations")
+@pytest.mark.conformance("tlex.GET.authorizations")
+@pytest.mark.conformance("tlex.GET.authorization")
+def test_an_authorization_is_granted_and_shown(site: Site) -> None:
+    made = add(site, "/authorizations", {"role": "BROKER_SYSTEM"}, Role.BROKER_ADMIN)
+    assert list(made) == ["uuid", "domain", "account", "role", "tlcIdentifiers"]
+    assert made == made | {"domain": "test", "account": site.account("ours"), "tlcIdentifiers": []}
+    assert made in site.ask("GET", "/authorizations", Role.BROKER_ADMIN).json()
+    assert site.ask("GET", f"/authorizations/{made['uuid']}", Role.BROKER_ADMIN).json() == made
+    filtered = site.ask("GET", f"/authorizations?account={NOBODY}", Role.DOMAIN_ADMIN).json()
+    assert filtered == []
+    listed = site.ask("GET", "/authorizations?domain=Test", Role.PLATFORM_ADMIN).json()
+    assert made in listed
+    assert {each["domain"] for each in listed} == {"test"}
+
+
+@pytest.mark.conformance("tlex.POST.authorizations.refused")
+def test_nobody_grants_more_than_they_may(site: Site) -> None:
+    refused = [
+        ({"role": "TLC_SYSTEM"}, 403, "role: 'TLC_SYSTEM' cannot be granted by role BROKER_ADMIN; allowed: "),
+        ({"role": "BROKER_SYSTEM", "domain": "other"}, 403, "domain: "),
+        ({"role": "BROKER_SYSTEM", "account": NOBODY}, 403, "account: "),
+        ({"role": "KING"}, 400, "role: Invalid enum value 'KING', allowed: PLATFORM_ADMIN, "),
+        ({}, 400, "role: missing"),
+    ]
+    for body, status, text in refused:
+        answer = site.ask("POST", "/authorizations", Role.BROKER_ADMIN, body)
+        assert (answer.status_code, text in answer.text) == (status, True), answer.text
+    assert site.ask("POST", "/authorizations", Role.BROKER_SYSTEM, {"role": "BROKER_SYSTEM"}).status_code == 403
+    unknown = {"role": "BROKER_SYSTEM", "account": NOBODY}
+    assert site.ask("POST", "/authorizations", Role.PLATFORM_ADMIN, unknown).status_code == 400
+
+
+@pytest.mark.conformance("tlex.GET.authorization.foreign")
+def test_an_authorization_of_others_is_as_unknown_as_one_that_does_not_exist(site: Site) -> None:
+    made = add(site, "/authorizations", {"role": "BROKER_SYSTEM"}, Role.BROKER_ADMIN, "others")
+    for role in (Role.BROKER_ADMIN, Role.TLC_ADMIN):
+        for method, body in (("GET", None), ("DELETE", None), ("PUT", {"role": "BROKER_ADMIN"})):
+            assert site.ask(method, f"/authorizations/{made['uuid']}", role, body).status_code == 404
+    assert site.ask("GET", f"/authorizations/{made['uuid']}", Role.DOMAIN_ADMIN).json() == made
+
+
+@pytest.mark.conformance("tlex.POST.authorizationtokens")
+@pytest.mark.conformance("tlex.GET.authorizationtokens")
+@pytest.mark.conformance("tlex.GET.authorizationtoken")
+def test_a_token_can_be_used_at_once_and_its_secret_is_shown_only_once(site: Site) -> None:
+    granted = add(site, "/authorizations", {"role": "BROKER_SYSTEM"}, Role.BROKER_ADMIN)
+    made = add(site, "/authorizationtokens", {"authorization": granted["uuid"]}, Role.BROKER_ADMIN)
+    secret = made.pop("token")
+    assert len(secret) == 43
+    assert with_token(site, "GET", "/sessions", secret).status_code == 200
+    path = f"/authorizationtokens?authorization={granted['uuid']}"
+    assert site.ask("GET", path, Role.BROKER_ADMIN).json() == [made]
+    assert site.ask("GET", f"/authorizationtokens/{made['uuid']}", Role.BROKER_ADMIN).json() == made
+    assert secret not in site.ask("GET", "/authorizationtokens", Role.PLATFORM_ADMIN).text
+    for admin in (Role.TLC_ADMIN, Role.MONITOR_ADMIN):
+        assert site.ask("GET", f"/authorizationtokens/{made['uuid']}", admin).status_code == 404
+        answer = site.ask("POST", "/authorizationtokens", admin, {"authorization": granted["uuid"]})
+        assert (answer.status_code, "authorization: " in answer.text) == (400, True)
+    assert site.ask("GET", "/authorizationtokens", Role.BROKER_SYSTEM).status_code == 403
+
+
+def session_of(site: Site, token: str, identifier: str) -> str:
+    details = {"securityMode": "NONE", "tlcIdentifiers": [identifier]}
+    body = {"domain": "test", "type": "Broker", "protocol": "TCPStreaming_Multiplex", "details": details}
+    answer = with_token(site, "POST", "/sessions", token, body)
+    assert answer.status_code == 200, answer.text
+    found: str = answer.json()["token"]
+    return found
+
+
+def granted_token(site: Site, **grant: object) -> tuple[dict[str, Any], dict[str, Any]]:
+    granted = add(site, "/authorizations", {"role": "BROKER_SYSTEM", **grant}, Role.BROKER_ADMIN)
+    return granted, add(site, "/authorizationtokens", {"authorization": granted["uuid"]}, Role.BROKER_ADMIN)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(f"{kind}s", marks=pytest.mark.conformance(f"tlex.DELETE.{kind}"), id=kind)
+        for kind in ("authorizationtoken", "authorization")
+    ],
+)
+def test_what_is_revoked_ends_sessions_before_the_answer(site: Site, kind: str) -> None:
+    (a,) = site.tlcs(1)
+    granted, token = granted_token(site)
+    session = session_of(site, token["token"], a)
+    path = f"/{kind}/{(token if kind == 'authorizationtokens' else granted)['uuid']}"
+    assert site.ask("DELETE", path, Role.BROKER_ADMIN).status_code == 204
+    assert site.ask("GET", f"/sessions/{session}", Role.DOMAIN_ADMIN).status_code == 404
+    assert with_token(site, "GET", "/sessions", token["token"]).status_code == 401
+    assert site.ask("GET", path, Role.BROKER_ADMIN).status_code == 404
+    assert site.ask("DELETE", path, Role.BROKER_ADMIN).status_code == 404
+
+
+@pytest.mark.conformance("tlex.PUT.authorization")
+def test_a_changed_authorization_is_used_at_once_and_ends_sessions_from_before(site: Site) -> None:
+    a, b = site.tlcs(2)
+    granted, token = granted_token(site)
+    session = session_of(site, token["token"], a)
+    path = f"/authorizations/{granted['uuid']}"
+    narrower = {"role": "BROKER_SYSTEM", "tlcIdentifiers": [b]}
+    changed = site.ask("PUT", path, Role.BROKER_ADMIN, narrower).json()
+    assert changed == {**granted, "tlcIdentifiers": [b]}
+    assert site.ask("GET", path, Role.BROKER_ADMIN).json() == changed
+    assert site.ask("GET", f"/sessions/{session}", Role.DOMAIN_ADMIN).status_code == 404
+    assert [each["identifier"] for each in with_token(site, "GET", "/tlcs", token["token"]).json()] == [b]
+    session_of(site, token["token"], b)
+    assert site.ask("PUT", path, Role.BROKER_ADMIN, {"role": "TLC_ADMIN"}).status_code == 403
+
+
+@pytest.mark.conformance("tlex.PUT.authorizationtoken")
+def test_a_token_that_gets_another_authorization_has_its_rights_at_once(site: Site) -> None:
+    (a,) = site.tlcs(1)
+    _, token = granted_token(site)
+    session = session_of(site, token["token"], a)
+    other, _ = granted_token(site, role="BROKER_ANALYST")
+    path, body = f"/authorizationtokens/{token['uuid']}", {"authorization": other["uuid"]}
+    moved = site.ask("PUT", path, Role.BROKER_ADMIN, body)
+    assert moved.json() == {"uuid": token["uuid"], "authorization": other["uuid"], "created": token["created"]}
+    assert site.ask("GET", f"/sessions/{session}", Role.DOMAIN_ADMIN).status_code == 404
+    assert with_token(site, "GET", "/sessions", token["token"]).status_code == 403
+    assert site.ask("PUT", path, Role.BROKER_ADMIN, {"authorization": NOBODY}).status_code == 400
+
+
+@pytest.mark.conformance("tlex.PUT.authorization.own")
+def test_an_administrator_cannot_lock_themselves_out(site: Site) -> None:
+    granted, token = granted_token(site, role="BROKER_ADMIN")
+    own = (
+        ("DELETE", f"/authorizations/{granted['uuid']}", None),
+        ("PUT", f"/authorizations/{granted['uuid']}", {"role": "BROKER_SYSTEM"}),
+        ("DELETE", f"/authorizationtokens/{token['uuid']}", None),
+        ("PUT", f"/authorizationtokens/{token['uuid']}", {"authorization": granted["uuid"]}),
+    )
+    for method, path, body in own:
+        answer = with_token(site, method, path, token["token"], body)
+        assert (answer.status_code, "of the request itself" in answer.text) == (400, True), answer.text
+
+
+@pytest.mark.conformance("tlex.PUT.tlc")
+def test_a_changed_controller_keeps_its_uuid_and_leaves_its_sessions(site: Site) -> None:
+    made = site.register("BEFORE01")
+    peer = site.join("Broker", "BEFORE01")
+    path = f"/tlcs/{made['uuid']}"
+    changed = site.ask("PUT", path, Role.TLC_ADMIN, {"identifier": "AFTER001"}).json()
+    assert changed == {**made, "identifier": "AFTER001"}
+    assert peer.bye() == "TLC deleted"
+    assert site.ask("GET", path, Role.BROKER_SYSTEM).json() == changed
+    assert site.post("Broker", "BEFORE01").status_code == 400
+    assert site.post("Broker", "AFTER001").status_code == 200
+    site.register("OTHER001")
+    assert site.ask("PUT", path, Role.TLC_ADMIN, {"identifier": "OTHER001"}).status_code == 400
+    assert site.ask("PUT", path, Role.TLC_ADMIN, {"identifier": "X", "domain": "test"}).status_code == 400
+    assert site.ask("PUT", path, Role.TLC_ADMIN, {"identifier": "ELSE0009", "domain": "else"}).status_code == 403
+    assert site.ask("PUT", path, Role.TLC_ADMIN, {"identifier": "MINE0001"}, account="others").status_code == 404
+
+
+@pytest.mark.conformance("tlex.GET.sessionlog")
+def test_one_past_session_is_shown_by_the_id_of_the_list(site: Site) -> None:
+    (a,) = site.tlcs(1)
+    peer = site.join("Broker", a, account="historian")
+    peer.send(Bye())
+    assert peer.bye() is None
+    (entry,) = site.ask("GET", "/sessionlogs", Role.BROKER_ADMIN, account="historian").json()
+    path = f"/sessionlogs/{entry['id']}"
+    assert site.ask("GET", path, Role.BROKER_ADMIN, account="historian").json() == entry
+    assert site.ask("GET", path, Role.BROKER_ADMIN, account="others").status_code == 404
+    assert site.ask("GET", f"/sessionlogs/{peer.token}", Role.BROKER_ADMIN, account="historian").status_code == 404
+    assert site.ask("GET", path, Role.BROKER_SYSTEM, account="historian").status_code == 403
