@@ -1,4 +1,4 @@
-"""A process with the published Java client of Eclipse Ditto in it; its commands and events are in `java-ditto/Client.java`."""
+"""A process with the published Java client of Eclipse Ditto in it; `java-ditto/Client.java` has its commands."""
 
 from __future__ import annotations
 

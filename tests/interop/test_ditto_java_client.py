@@ -1,4 +1,4 @@
-"""The published Java client of Eclipse Ditto on a server process: things, policies, search, messages, the live channel."""
+"""The published Java client of Eclipse Ditto on a server process: things, policies, search, the live channel."""
 
 from __future__ import annotations
 
