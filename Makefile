@@ -16,6 +16,7 @@ NODE_TESTS := tests/interop/node
 NODE_OLD := tests/interop/javascript-8
 NODE_DITTO := tests/interop/node-ditto
 JAVA_CLIENTS := tests/interop/java
+JAVA_DITTO := tests/interop/java-ditto
 NODE_ADAPTERS := tests/contract/node
 REACT_EXAMPLE := examples/react-page
 JAVA_ADAPTERS := tests/contract/java
@@ -228,6 +229,10 @@ $(INTEROP)/java-%/.stamp: scripts/java.sh $(JAVA_CLIENTS)/client-%.xml $(JAVA_CL
 	    -keystore $(INTEROP)/java-$*/trust.p12 -storepass penstock >/dev/null 2>&1
 	@touch $@
 
+$(INTEROP)/java-ditto/.stamp: scripts/java.sh $(wildcard $(JAVA_DITTO)/*) | system-setup
+	@scripts/java.sh $(JAVA_DITTO)/pom.xml $(JAVA_DITTO)/jars.sha256 $(INTEROP)/java-ditto $(JAVA_DITTO)/Client.java
+	@touch $@
+
 $(NODE_DITTO)/node_modules/.stamp: $(NODE_DITTO)/package.json $(NODE_DITTO)/package-lock.json $(STAMPS)/node
 	@cd $(NODE_DITTO) && $(NPM_CI)
 	@touch $@
@@ -242,7 +247,7 @@ $(REACT_EXAMPLE)/node_modules/.stamp: $(REACT_EXAMPLE)/package.json $(REACT_EXAM
 
 PUBLISHED_CLIENTS := $(INTEROP)/client-1/.stamp $(INTEROP)/client-2/.stamp $(NODE_TESTS)/node_modules/.stamp \
     $(NODE_OLD)/node_modules/.stamp $(INTEROP)/java-5.2.1/.stamp $(INTEROP)/java-4.3.7/.stamp $(NODE_DITTO)/node_modules/.stamp \
-    $(REACT_EXAMPLE)/node_modules/.stamp
+    $(INTEROP)/java-ditto/.stamp $(REACT_EXAMPLE)/node_modules/.stamp
 PUBLISHED_ADAPTERS := $(INTEROP)/adapter-python/.stamp $(NODE_ADAPTERS)/node_modules/.stamp $(INTEROP)/adapter-java/.stamp
 
 interop-setup: $(PUBLISHED_CLIENTS) $(PUBLISHED_ADAPTERS) $(INTEROP)/kafka/broker.stamp ## the published clients and adapter SDKs, each in an environment of its own, and a Kafka broker

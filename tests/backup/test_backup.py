@@ -18,6 +18,7 @@ from penstock.backup import backup
 from penstock.backup.backup import LEFT_OUT, MANIFEST, BackupError, make, restore
 from penstock.journal.erasure_note import NAME
 from penstock.journal.reader import JournalReader
+from penstock.store.connections import ConnectionStore
 from tests.support import forge
 from tests.support.process import ServerProcess
 
@@ -169,6 +170,37 @@ def test_a_journal_that_drops_files_meanwhile_is_copied_again(
     make(data, tmp_path / "copy")
     assert (tmp_path / "copy" / "ingest" / "FARM").read_text() == "newer"
     assert [path.name for path in (tmp_path / "copy" / "journal").iterdir()] == ["00000000000000000009.segment"]
+
+
+def test_connections_are_copied_as_of_one_moment_while_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    store = ConnectionStore.open("", data)
+    copy = backup._copy_file
+
+    def write_behind(source: Path, target: Path, *, may_vanish: bool = False) -> None:
+        copy(source, target, may_vanish=may_vanish)
+        # What was in the log of the database moves into its file, behind what was just copied.
+        store.put("later", b"{}")
+        with closing(sqlite3.connect(data / "connections.db")) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    monkeypatch.setattr(backup, "_copy_file", write_behind)
+    try:
+        store.put("plant", b'{"uri":"tcp://localhost:1883"}')
+        make(data, tmp_path / "copy")
+    finally:
+        store.close()
+    monkeypatch.undo()
+    restore(tmp_path / "copy", tmp_path / "again")
+    assert not list((tmp_path / "again").glob("*-wal"))
+    restored = ConnectionStore.open("", tmp_path / "again")
+    try:
+        assert restored.all()["plant"] == b'{"uri":"tcp://localhost:1883"}'
+    finally:
+        restored.close()
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_nothing_behind(

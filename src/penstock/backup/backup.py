@@ -27,13 +27,16 @@ MANIFEST = "backup.json"
 """Written last, so that a directory without it is not a backup."""
 
 JOURNAL, LAKE, STORE = "journal", "lake", "store.db"
+DATABASES = (STORE, "connections.db")
+"""Files of SQLite that cannot be made again from other parts; the index of searches can."""
+
 SEGMENTS = "*.segment"
 MARK = "mark"
 LOG = "_delta_log"
 ERASING = "erasing"
 
 # Names that are of the running process, or of files that are being written.
-LEFT_OUT = ("lock", f"{STORE}-wal", f"{STORE}-shm", f"{STORE}-journal")
+LEFT_OUT = ("lock", *(f"{name}-{part}" for name in DATABASES for part in ("wal", "shm", "journal")))
 
 ATTEMPTS = 5
 """How often everything is copied, if files are dropped or removed meanwhile each time."""
@@ -121,10 +124,11 @@ def _copy(data_dir: Path, target: Path) -> None:
     make_directory(target)
     oldest = _oldest(data_dir)
     for file in _files(data_dir):
-        if file.parts[0] not in (JOURNAL, LAKE, STORE):
+        if file.parts[0] not in (JOURNAL, LAKE, *DATABASES):
             _copy_file(data_dir / file, target / file, may_vanish=True)
-    if (data_dir / STORE).is_file():
-        _copy_database(data_dir / STORE, target / STORE)
+    for name in DATABASES:
+        if (data_dir / name).is_file():
+            _copy_database(data_dir / name, target / name)
     if (data_dir / LAKE).is_dir():
         _copy_lake(data_dir / LAKE, target / LAKE)
     if (data_dir / JOURNAL).is_dir():

@@ -228,6 +228,15 @@ def test_a_changed_controller_keeps_its_uuid_and_leaves_its_sessions(site: Site)
     assert site.ask("PUT", path, Role.TLC_ADMIN, {"identifier": "X", "domain": "test"}).status_code == 400
     assert site.ask("PUT", path, Role.TLC_ADMIN, {"identifier": "ELSE0009", "domain": "else"}).status_code == 403
     assert site.ask("PUT", path, Role.TLC_ADMIN, {"identifier": "MINE0001"}, account="others").status_code == 404
+    of_vlog = {"identifier": "AFTER001", "type": "VLOG"}
+    assert site.ask("PUT", path, Role.TLC_ADMIN, of_vlog).json() == {**changed, "type": "VLOG"}
+    renamed = site.ask("PUT", path, Role.TLC_ADMIN, {"identifier": "AFTER002"}).json()
+    assert renamed["type"] == "VLOG", "what is not named stays"
+
+
+@pytest.mark.parametrize("path", ["accounts", "authorizations", "authorizationtokens", "tlcs", "sessionlogs"])
+def test_what_no_database_can_have_is_not_found(site: Site, path: str) -> None:
+    assert site.ask("GET", f"/{path}/%00", Role.PLATFORM_ADMIN).status_code == 404
 
 
 @pytest.mark.conformance("tlex.GET.sessionlog")

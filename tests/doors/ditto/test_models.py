@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 
+from penstock.doors.ditto.models import fetch
 from tests.doors.ditto.site import CONFIGURATION, Site, entry, policy
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "ditto.md"
@@ -54,6 +55,12 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.path == "/models/hangs":
             self.release.wait(30)
+        if self.path == "/models/drips":
+            # Each byte comes before the time-out of a read.
+            with contextlib.suppress(OSError):
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nx: ")
+                while not self.release.wait(0.1):
+                    self.wfile.write(b"x")
         bodies = {
             "/models/lamp": json.dumps(LAMP).encode(),
             "/models/itself": json.dumps(model(links=[{"rel": "tm:extends", "href": "itself"}])).encode(),
@@ -235,3 +242,9 @@ def test_others_do_not_wait_for_a_host_that_hangs(
     assert answers == []
     waiting.join()
     assert refused(answers[0]) == (421, "wot:tm.notfound")
+
+
+def test_a_host_that_sends_byte_by_byte_is_late_as_well(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.doors.ditto.models.FETCH_SECONDS", 1.0)
+    with pytest.raises(TimeoutError, match="timed out"):
+        fetch(f"{web}/models/drips")

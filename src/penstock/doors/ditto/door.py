@@ -51,6 +51,9 @@ SAVE_PAUSE = 60.0
 # Threads that read histories. Further histories wait, because each keeps a CPU busy.
 HISTORY_THREADS = 4
 
+# Threads that read Thing Models, apart from those of histories, because a host that hangs keeps one for seconds.
+MODEL_THREADS = 4
+
 
 @dataclass(frozen=True, slots=True)
 class AdapterSets:
@@ -88,7 +91,8 @@ class DittoDoor:
         # The last record that the saved state includes.
         self._saved = -1
         names = TwinNames()
-        models = ModelStore(_places(self._config.wot_models), self._executor, self._config.wot_cache_seconds)
+        self._model_executor = ThreadPoolExecutor(MODEL_THREADS, thread_name_prefix="ditto-models")
+        models = ModelStore(_places(self._config.wot_models), self._model_executor, self._config.wot_cache_seconds)
         rules = ModelRules(
             models.has_model,
             self._config.wot_skeletons,
@@ -222,7 +226,8 @@ class DittoDoor:
                 await self.save()
             except OSError as error:
                 log.error("the state of things is not saved; the journal has it all", reason=str(error))
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        for executor in (self._executor, self._model_executor):
+            executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _places(given: tuple[str, ...]) -> dict[str, Path | None]:

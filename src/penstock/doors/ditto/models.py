@@ -7,9 +7,11 @@ addresses come from clients. What a model means is in `penstock.twins.wot`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import re
 import socket
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,6 +31,7 @@ MAX_BYTES = 1 << 20
 
 # Seconds for one document, from the connection to its last byte.
 FETCH_SECONDS = 10.0
+TOO_LATE = f"timed out after {FETCH_SECONDS:g} seconds"
 
 # Models that are kept; the one that was used longest ago is dropped.
 MAX_MODELS = 1000
@@ -72,9 +75,9 @@ class ModelStore:
         tasks = {url: self._task(url) for url in urls}
         return {url: await asyncio.shield(task) for url, task in tasks.items()}
 
-    def known(self) -> Mapping[str, ThingModel | ModelProblem]:
-        """Those that need not be loaded now."""
-        return _Known(self)
+    def known(self, loaded: Mapping[str, ThingModel | ModelProblem]) -> Mapping[str, ThingModel | ModelProblem]:
+        """Those that need not be loaded now: the ones that are given, then the recent ones."""
+        return _Known(self, loaded)
 
     def urls(self) -> list[str]:
         return list(self._known)
@@ -149,20 +152,21 @@ class ModelStore:
 class _Known(Mapping[str, ThingModel | ModelProblem]):
     """The models of a store, as the rules look at them."""
 
-    def __init__(self, store: ModelStore) -> None:
+    def __init__(self, store: ModelStore, loaded: Mapping[str, ThingModel | ModelProblem]) -> None:
         self._store = store
+        self._loaded = loaded
 
     def __getitem__(self, url: str) -> ThingModel | ModelProblem:
-        found = self._store.recent(url)
+        found = self._loaded.get(url) or self._store.recent(url)
         if found is None:
             raise KeyError(url)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._store.urls())
+        return iter({**self._loaded, **dict.fromkeys(self._store.urls())})
 
     def __len__(self) -> int:
-        return len(self._store.urls())
+        return len(list(iter(self)))
 
 
 def _read_file(path: Path) -> bytes:
@@ -179,25 +183,31 @@ def fetch(url: str) -> bytes | ModelProblem:
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=FETCH_SECONDS)
     end = time.monotonic() + FETCH_SECONDS
+    connection.connect()
+    # The time-out of a socket begins again with every byte; a host that sends one now and then would never be late.
+    guard = threading.Timer(end - time.monotonic(), _cut, (connection.sock,))
+    guard.start()
     try:
         connection.request("GET", parts.path, headers={"accept": ACCEPTED_TYPES, "connection": "close"})
-        # Kept, because the connection gives its socket away with the response.
-        line = connection.sock
         response = connection.getresponse()
         if response.status != 200:
             told = "redirects are not followed" if 300 <= response.status < 400 else "expected 200"
             return ModelProblem(url, f"The answer has status {response.status}; {told}.")
-        body = bytearray()
-        while len(body) <= MAX_BYTES:
-            left = end - time.monotonic()
-            if left <= 0:
-                raise TimeoutError(f"timed out after {FETCH_SECONDS:g} seconds")
-            if isinstance(line, socket.socket) and line.fileno() >= 0:
-                line.settimeout(left)
-            chunk = response.read1(1 << 16)
-            if not chunk:
-                break
-            body += chunk
-        return bytes(body[: MAX_BYTES + 1])
+        body = response.read(MAX_BYTES + 1)
+    except (OSError, http.client.HTTPException):
+        if time.monotonic() < end:
+            raise
+        raise TimeoutError(TOO_LATE) from None
+    else:
+        if time.monotonic() >= end:
+            raise TimeoutError(TOO_LATE)
+        return body
     finally:
+        guard.cancel()
         connection.close()
+
+
+def _cut(line: socket.socket) -> None:
+    # It may have been closed in the same moment.
+    with contextlib.suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import ChainMap
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -232,7 +231,7 @@ class TwinService:
         loaded: dict[str, ThingModel | ModelProblem] = {}
         for _ in range(MAX_MODEL_ROUNDS):
             try:
-                return await work(replace(command, models=ChainMap(loaded, dict(self._models.known()))))
+                return await work(replace(command, models=self._models.known(loaded)))
             except TwinRefusal as refusal:
                 if not isinstance(refusal.reason, ModelsNeeded):
                     raise

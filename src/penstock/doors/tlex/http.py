@@ -16,7 +16,7 @@ from starlette.responses import Response
 from penstock.doors.tlex.errors import RestRefusal, translated, unauthorized
 from penstock.doors.tlex.openapi import HEADER
 from penstock.exchange.authorization import Authorization
-from penstock.exchange.refusals import HubRefusal
+from penstock.exchange.refusals import HubRefusal, unknown
 from penstock.store.thread import StoreThread
 
 # Bytes of a body: enough for the identifiers of thousands of controllers.
@@ -62,4 +62,8 @@ async def body(request: Request) -> bytes:
 
 
 def named(request: Request, name: str) -> str:
-    return str(request.path_params[name])
+    """A part of the path. Nothing that exists has a NUL in its name, and not every database takes one."""
+    value = str(request.path_params[name])
+    if "\0" in value:
+        raise unknown()
+    return value

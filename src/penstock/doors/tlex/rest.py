@@ -45,7 +45,7 @@ from penstock.store.opening import UNANSWERED
 from penstock.store.records import SessionLog
 from penstock.wire.tlex.errors import BadRequest
 from penstock.wire.tlex.rest import Session, parse_details, parse_session_request, parse_tlc_request
-from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc
+from penstock.wire.tlex.vocabulary import Protocol, SecurityMode, SessionType, Tlc, TlcType
 
 if TYPE_CHECKING:
     from penstock.doors.tlex.door import TlexDoor
@@ -173,9 +173,10 @@ class Rest:
         require_domain(authorization, domain)
         with identifiers_in("identifier"):
             require_identifier(authorization, wanted.identifier)
+        kind = TlcType.TCP_STREAMING if wanted.type is msgspec.UNSET else wanted.type
         try:
             made: Tlc = await self._store.call(
-                self._store.store.add_tlc, domain, wanted.identifier, wanted.type, authorization.account
+                self._store.store.add_tlc, domain, wanted.identifier, kind, authorization.account
             )
         except (AlreadyExists, NoSuchRecord, BadName) as error:
             raise bad_request(str(error)) from None
@@ -191,7 +192,8 @@ class Rest:
         require_domain(authorization, domain)
         with identifiers_in("identifier"):
             require_identifier(authorization, wanted.identifier)
-        changed = msgspec.structs.replace(before, identifier=wanted.identifier, type=wanted.type, domain=domain)
+        kind = before.type if wanted.type is msgspec.UNSET else wanted.type
+        changed = msgspec.structs.replace(before, identifier=wanted.identifier, type=kind, domain=domain)
         try:
             await self._store.call(self._store.store.change_tlc, changed)
         except (AlreadyExists, BadName) as error:

@@ -21,7 +21,7 @@ MAX_SCOPE = 10_000
 
 # None of them: all of the domain.
 Scope = Annotated[tuple[Identifier, ...], Meta(extra_json_schema={"uniqueItems": True})]
-Uuid = Annotated[str, Meta(min_length=1, max_length=36, examples=["80b142ab-88e8-4600-9a86-8807c19b1b2a"])]
+Uuid = Annotated[str, Meta(max_length=36, pattern="^[0-9A-Za-z-]+$", examples=["80b142ab-88e8-4600-9a86-8807c19b1b2a"])]
 
 
 class AccountRequest(Struct, frozen=True, kw_only=True):

@@ -93,10 +93,13 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 class TlcRequest(Struct, frozen=True, kw_only=True):
-    """The body of POST /tlcs. Without a domain that of the authorization is used."""
+    """The body of POST /tlcs and PUT /tlcs/{uuid}.
+
+    A new controller is by default one of streams, in the domain of the authorization; one that changes stays what it is.
+    """
 
     identifier: Identifier
-    type: TlcType = TlcType.TCP_STREAMING
+    type: TlcType | UnsetType = UNSET
     domain: Domain | UnsetType = UNSET
 
 
