@@ -95,7 +95,8 @@ class Session(Struct, frozen=True, kw_only=True):
 class TlcRequest(Struct, frozen=True, kw_only=True):
     """The body of POST /tlcs and PUT /tlcs/{uuid}.
 
-    A new controller is by default one of streams, in the domain of the authorization; one that changes stays what it is.
+    A new controller is by default one of streams, in the domain of the authorization. One that changes stays what it is
+    where nothing is said.
     """
 
     identifier: Identifier
