@@ -28,6 +28,7 @@ LEFT_OUT = {
     "penstock/wire/quick.py": _CHOICE,
     "penstock/wire/tlcp/errors.py": _CONSTANTS,
     "penstock/wire/tlcp/jsondiff.py": _DEEP,
+    "penstock/wire/tlex/administration.py": _RECORDS,
     "penstock/wire/tlex/datagrams.py": _RECORDS,
     "penstock/wire/tlex/rest.py": _RECORDS,
     "penstock/wire/tlex/vocabulary.py": _RECORDS,

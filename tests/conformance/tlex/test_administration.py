@@ -234,9 +234,9 @@ def test_a_changed_controller_keeps_its_uuid_and_leaves_its_sessions(site: Site)
     assert renamed["type"] == "VLOG", "what is not named stays"
 
 
-@pytest.mark.parametrize("path", ["accounts", "authorizations", "authorizationtokens", "tlcs", "sessionlogs"])
-def test_what_no_database_can_have_is_not_found(site: Site, path: str) -> None:
-    assert site.ask("GET", f"/{path}/%00", Role.PLATFORM_ADMIN).status_code == 404
+def test_what_no_database_can_have_is_not_found(site: Site) -> None:
+    for path in ("accounts", "authorizations", "authorizationtokens", "tlcs", "sessionlogs"):
+        assert site.ask("GET", f"/{path}/%00", Role.PLATFORM_ADMIN).status_code == 404, path
 
 
 @pytest.mark.conformance("tlex.GET.sessionlog")
