@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from penstock.log import get
 from penstock.services.errors import StartError
 
 log = get(__name__)
+
+# What a start writes, with room for a while: with less it would fail halfway, and in one place or another.
+ROOM = 16 * 1024 * 1024
 
 
 @contextlib.contextmanager
@@ -28,6 +32,7 @@ def data_directory(path: Path, *, is_leased: bool = False) -> Iterator[None]:
     """
     try:
         make_directory(path)
+        _check_room(path)
         lock = os.fdopen(os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_FILE), "r+")
         if is_open_to_others(path):
             log.warning("other users can read the data directory; to prevent it: chmod 700", data_dir=str(path))
@@ -41,6 +46,13 @@ def data_directory(path: Path, *, is_leased: bool = False) -> Iterator[None]:
                 raise StartError(f"the data directory {path} is in use by another penstock process") from None
             log.warning("the data directory is still held by another process", data_dir=str(path))
         yield
+
+
+def _check_room(path: Path) -> None:
+    free = shutil.disk_usage(path).free
+    if free < ROOM:
+        needed = f"a start needs {ROOM // 1024:,} KiB"
+        raise StartError(f"the disk of the data directory {path} is full: {free // 1024:,} KiB are left, and {needed}")
 
 
 def check_data_directory(path: Path) -> None:

@@ -36,7 +36,9 @@ class StorePresenceService(Service):
 
     async def open(self) -> None:
         if self._data_dir is not None:
-            for key, named in named_stores(self._config).items():
+            # Several may name the same one, which is told of once.
+            keys = {named: key for key, named in named_stores(self._config).items()}
+            for named, key in keys.items():
                 from penstock.store.opening import check_store_presence  # takes its time to load
 
                 with _as_start_error(key):
