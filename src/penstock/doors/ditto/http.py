@@ -1,6 +1,7 @@
 """Things and policies over HTTP, on the API port: `/api/2/things…`, `/api/2/policies…`, and no connections.
 
-What a request asks for is in `http_request`, server-sent events in `sse`. Upstream documentation: "HTTP API".
+What a request asks for is in `http_request`, server-sent events in `sse`, what is documented in `openapi`. Upstream
+documentation: "HTTP API".
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from penstock.doors.ditto.http_request import (
 )
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live_wait import twin_wish, wish_of
+from penstock.doors.ditto.openapi.document import PLACE, MoreRoutes, document
 from penstock.doors.ditto.service import TwinService, as_answer
 from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
 from penstock.doors.ditto.token_integrations import TokenIntegrations
@@ -92,7 +94,7 @@ register_url_convertor("anything", _Anything())
 
 
 def ditto_routes(
-    service: TwinService, default_namespace: str, integrations: TokenIntegrations, more: APIRouter | None = None
+    service: TwinService, default_namespace: str, integrations: TokenIntegrations, more: MoreRoutes | None = None
 ) -> APIRouter:
     """All of the HTTP API. `more` are the routes of connections, if there can be any."""
     router = APIRouter(prefix=ROOT, tags=["Ditto"])
@@ -156,7 +158,7 @@ def ditto_routes(
         add("/connections", "POST", door.connection, "There are no connections here")
     else:
         # One by one: as a router they would not be among those whose methods are known.
-        for each in more.routes:
+        for each in more.router.routes:
             assert isinstance(each, APIRoute)
             router.add_api_route(
                 each.path,
@@ -167,6 +169,12 @@ def ditto_routes(
                 tags=each.tags,
                 include_in_schema=each.include_in_schema,
             )
+    described = encode(document(more))
+
+    async def openapi() -> Response:
+        return Response(described, media_type=JSON_TYPE)
+
+    router.add_api_route(PLACE, openapi, methods=["GET", "HEAD"], include_in_schema=False)
     known = [route for route in router.routes if isinstance(route, Route)]
     for path in (ROOT, f"{ROOT}/{{path:anything}}"):
         router.routes.append(Route(path, _Elsewhere(known), include_in_schema=False))
