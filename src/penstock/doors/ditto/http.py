@@ -163,7 +163,7 @@ def ditto_routes(
             router.add_api_route(
                 each.path,
                 each.endpoint,
-                methods=sorted(each.methods),
+                methods=sorted(each.methods or ()),
                 summary=each.summary,
                 operation_id=each.operation_id,
                 tags=each.tags,
