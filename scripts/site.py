@@ -39,6 +39,7 @@ SHOWN_BYTES = 20_000
 INTERFACES = {
     "http-api": ("/openapi.json", "The API port: twins, ingest, probes"),
     "http-admin": ("/api/admin/openapi.json", "Administration"),
+    "http-ditto": ("/api/2/openapi.json", "Ditto"),
     "http-tlex": ("/api/v1/openapi.json", "TLEX"),
 }
 METHODS = ("get", "put", "post", "patch", "delete")
@@ -136,9 +137,25 @@ def interface_text(title: str, document: dict[str, Any]) -> str:
     for path, operations in document["paths"].items():
         for method in METHODS:
             if method in operations:
-                lines += _operation_lines(f"{base}{path}", method, operations[method])
+                lines += _operation_lines(f"{base}{path}", method, _whole(operations[method], document))
     lines += _schema_lines(document.get("components", {}).get("schemas", {}))
     return "\n".join(lines) + "\n"
+
+
+def _whole(operation: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """With the parameters and answers that it only refers to."""
+
+    def found(part: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" not in part:
+            return part
+        place: Any = document
+        for name in part["$ref"].split("/")[1:]:
+            place = place[name]
+        return dict(place)
+
+    parameters = [found(each) for each in operation.get("parameters", [])]
+    answers = {status: found(each) for status, each in operation.get("responses", {}).items()}
+    return {**operation, "parameters": parameters, "responses": answers}
 
 
 def _operation_lines(path: str, method: str, operation: dict[str, Any]) -> Iterator[str]:

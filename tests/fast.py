@@ -85,6 +85,7 @@ SLOW = {
     "tests/conformance/tlex/test_stream.py",
     "tests/contract",
     "tests/devices/test_company.py",
+    "tests/doors/ditto/openapi/test_schemathesis.py",
     "tests/doors/ditto/test_http.py::test_a_state_older_than_the_journal_stops_the_start",
     "tests/doors/ditto/test_lost_state.py",
     "tests/doors/ditto/test_sparse.py",

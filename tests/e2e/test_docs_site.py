@@ -71,9 +71,10 @@ def target(site: Path, page: Path, link: str) -> Path:
 
 def test_every_page_of_the_repository_is_on_it(site: Path) -> None:
     names = {path.stem for path in (ROOT / "docs").glob("*.md")} | {"contributing", "changelog", "examples"}
-    names |= {"http-api", "http-admin", "http-tlex"}
+    names |= {"http-api", "http-admin", "http-ditto", "http-tlex"}
     assert {name for name in names if not (site / name / "index.html").is_file()} == set()
     assert "/api/2/things/{thing_id}" in (site / "http-api" / "index.html").read_text("utf-8")
+    assert "/api/2/things/{thing_id}/attributes" in (site / "http-ditto" / "index.html").read_text("utf-8")
     assert "/api/v1/sessions" in (site / "http-tlex" / "index.html").read_text("utf-8")
     assert "POST" in (site / "http-admin" / "index.html").read_text("utf-8")
 

@@ -560,3 +560,18 @@ def test_the_state_is_saved_before_files_of_the_journal_are_dropped(
     with Site(tmp_path) as site:
         site.of("alice").put("/things/ns:a", json={})
         assert dropped.wait(20)
+
+
+def test_an_acknowledgement_without_content_has_no_body(alice: httpx.Client, thing: str) -> None:
+    alice.put(thing, json={})
+    answer = alice.put(f"{thing}/attributes/a", json=1, params={"requested-acks": "search-persisted"})
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert "content-type" not in answer.headers
+    # The connection is still in order.
+    assert alice.get(f"{thing}/attributes/a").json() == 1
+
+
+@pytest.mark.parametrize("path", ["/things/ns:a/attributes/a%0Ab", "/policies/ns:a/entries/a%0Ab", "/a%0Ab"])
+def test_a_line_break_in_a_path_is_answered_as_all_other_mistakes(alice: httpx.Client, path: str) -> None:
+    answer = alice.put(path, json={})
+    assert refused(answer)[0] in (400, 404)

@@ -22,6 +22,7 @@ from penstock.doors.ditto.http import ditto_routes
 from penstock.doors.ditto.identity import DittoIdentity, Judge
 from penstock.doors.ditto.items import Items, Sets
 from penstock.doors.ditto.models import ModelStore
+from penstock.doors.ditto.openapi.document import MoreRoutes
 from penstock.doors.ditto.past import HistoryReader
 from penstock.doors.ditto.saved_state import load_state, records_after, save_state
 from penstock.doors.ditto.search_writer import SearchWriter
@@ -147,7 +148,7 @@ class DittoDoor:
         self._integrations = TokenIntegrations(self.service, self._config.token_integration_subject)
         self._sockets = Sockets(self.service)
         # Of others below the same root; there before the API port opens.
-        self.more_routes: APIRouter | None = None
+        self.more_routes: MoreRoutes | None = None
         self._names = names
 
     async def open(self) -> None:

@@ -1,6 +1,7 @@
 """Things and policies over HTTP, on the API port: `/api/2/things…`, `/api/2/policies…`, and no connections.
 
-What a request asks for is in `http_request`, server-sent events in `sse`. Upstream documentation: "HTTP API".
+What a request asks for is in `http_request`, server-sent events in `sse`, what is documented in `openapi`. Upstream
+documentation: "HTTP API".
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from functools import partial
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
 from msgspec import UnsetType
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
@@ -37,6 +40,7 @@ from penstock.doors.ditto.http_request import (
 )
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live_wait import twin_wish, wish_of
+from penstock.doors.ditto.openapi.document import PLACE, MoreRoutes, document
 from penstock.doors.ditto.service import TwinService, as_answer
 from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
 from penstock.doors.ditto.token_integrations import TokenIntegrations
@@ -80,8 +84,17 @@ _ABOUT = {
 }
 
 
+class _Anything(PathConvertor):
+    """The rest of a path with all characters; `path` of Starlette ends at a line break, and nothing would answer."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("anything", _Anything())
+
+
 def ditto_routes(
-    service: TwinService, default_namespace: str, integrations: TokenIntegrations, more: APIRouter | None = None
+    service: TwinService, default_namespace: str, integrations: TokenIntegrations, more: MoreRoutes | None = None
 ) -> APIRouter:
     """All of the HTTP API. `more` are the routes of connections, if there can be any."""
     router = APIRouter(prefix=ROOT, tags=["Ditto"])
@@ -109,7 +122,7 @@ def ditto_routes(
     for mailbox in ("inbox", "outbox"):
         for place in ("/things/{thing_id}", "/things/{thing_id}/features/{feature_id}"):
             add(
-                f"{place}/{mailbox}/messages/{{subject:path}}",
+                f"{place}/{mailbox}/messages/{{subject:anything}}",
                 "POST",
                 door.message,
                 "Send a message, and wait for its answer",
@@ -127,23 +140,43 @@ def ditto_routes(
             told = "Add the subjects of the caller's token" if action == ACTIVATE else "Remove them"
             add(f"{place}/actions/{action}", "POST", door.integrate, f"{told}, to or from entries of a policy")
     for method, text in _ABOUT.items():
-        for path, what in (("/things/{thing_id}", "a thing"), ("/things/{thing_id}/{path:path}", "a part of a thing")):
+        for path, what in (
+            ("/things/{thing_id}", "a thing"),
+            ("/things/{thing_id}/{path:anything}", "a part of a thing"),
+        ):
             add(path, method, door.thing, text.format(what))
         for path, what in (
             ("/policies/{policy_id}", "a policy"),
-            ("/policies/{policy_id}/{path:path}", "a part of a policy"),
+            ("/policies/{policy_id}/{path:anything}", "a part of a policy"),
         ):
             if method != "PATCH":
                 add(path, method, door.policy, text.format(what))
         if method != "PATCH" and more is None:
-            add("/connections/{path:path}", method, door.connection, "There are no connections here")
+            add("/connections/{path:anything}", method, door.connection, "There are no connections here")
     if more is None:
         add("/connections", "GET", door.connection, "There are no connections here")
         add("/connections", "POST", door.connection, "There are no connections here")
     else:
-        router.include_router(more)
+        # One by one: as a router they would not be among those whose methods are known.
+        for each in more.router.routes:
+            assert isinstance(each, APIRoute)
+            router.add_api_route(
+                each.path,
+                each.endpoint,
+                methods=sorted(each.methods or ()),
+                summary=each.summary,
+                operation_id=each.operation_id,
+                tags=each.tags,
+                include_in_schema=each.include_in_schema,
+            )
+    described = encode(document(more))
+
+    async def openapi() -> Response:
+        return Response(described, media_type=JSON_TYPE)
+
+    router.add_api_route(PLACE, openapi, methods=["GET", "HEAD"], include_in_schema=False)
     known = [route for route in router.routes if isinstance(route, Route)]
-    for path in (ROOT, f"{ROOT}/{{path:path}}"):
+    for path in (ROOT, f"{ROOT}/{{path:anything}}"):
         router.routes.append(Route(path, _Elsewhere(known), include_in_schema=False))
     return router
 
@@ -284,7 +317,7 @@ class _Door:
             gathering.expire(seconds)
         finally:
             end()
-        return Response(encode(gathering.value()), gathering.status, _correlation(command.headers), JSON_TYPE)
+        return _passed_on(encode(gathering.value()), gathering.status, _correlation(command.headers), JSON_TYPE)
 
     # -- the live channel ------------------------------------------------------------------------------------------
 
@@ -317,13 +350,13 @@ class _Door:
         headers = _correlation(envelope.headers)
         response = gathering.response
         if not wish.is_plain or response is None:
-            return Response(encode(gathering.value()), gathering.status, headers, JSON_TYPE)
-        status = 200 if response.status is None or response.status < 200 else response.status
+            return _passed_on(encode(gathering.value()), gathering.status, headers, JSON_TYPE)
+        status = response.status or 200
         if isinstance(response.value, UnsetType):
-            return Response(status_code=status, headers=headers)
+            return Response(status_code=max(200, status), headers=headers)
         kind = response.headers.get("content-type")
         body, media = body_of_message(response.value, kind if isinstance(kind, str) else JSON_TYPE)
-        return Response(body, status, headers, media)
+        return _passed_on(body, status, headers, media)
 
     async def integrate(self, request: Request, login: Login) -> Response:
         id, *parts = segments_of(request, EntityGroup.POLICIES)
@@ -370,6 +403,13 @@ def _came(future: asyncio.Future[None]) -> None:
     """Unless nobody waits any more."""
     if not future.done():
         future.set_result(None)
+
+
+def _passed_on(body: bytes, status: int, headers: dict[str, str], kind: str) -> Response:
+    """With a status that a subscriber has chosen: one that announces another answer is none, some have no body."""
+    if status in (204, 304):
+        return Response(status_code=status, headers=headers)
+    return Response(body, max(200, status), headers, kind)
 
 
 def _wants_events(request: Request) -> bool:

@@ -52,6 +52,8 @@ class ConnectionsService(Service):
         from penstock.connections.document import ConnectionDocument
         from penstock.connections.offsets import MAX_UNDER_WAY
         from penstock.doors.ditto.live import Edition
+        from penstock.doors.ditto.openapi.document import MoreRoutes
+        from penstock.services.connections import openapi
         from penstock.services.connections.registry import ConnectionRegistry
         from penstock.services.connections.routes import connection_routes
         from penstock.services.connections.runner import ConnectionRunner
@@ -80,7 +82,12 @@ class ConnectionsService(Service):
             return ConnectionRunner(document, door.service, edition, marks, DEFAULT_SET)
 
         registry = self.registry = ConnectionRegistry(self._store, make)
-        door.more_routes = connection_routes(lambda: registry, lambda: logins)
+        door.more_routes = MoreRoutes(
+            connection_routes(lambda: registry, lambda: logins),
+            openapi.OPERATIONS,
+            openapi.schemas(),
+            openapi.PARAMETERS,
+        )
         try:
             await registry.load()
         except CannotOpen as error:

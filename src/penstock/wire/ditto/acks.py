@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from penstock.wire.ditto.document import Json, NotJson, parse, text_of
 from penstock.wire.ditto.envelope import Envelope, Headers, answer_headers
-from penstock.wire.ditto.errors import ACK_LABEL_INVALID, ACK_TIMEOUT, HEADER_INVALID, UNKNOWN_TOPIC
+from penstock.wire.ditto.errors import ACK_LABEL_INVALID, ACK_TIMEOUT, HEADER_INVALID, STATUS_INVALID, UNKNOWN_TOPIC
 from penstock.wire.ditto.ids import EntityId, entity_id
 from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.topic import Criterion, Topic
@@ -80,6 +80,8 @@ def parse_acknowledgement(envelope: Envelope) -> Acknowledgement:
     if topic.subject in BUILT_IN:
         raise ACK_LABEL_INVALID.of(topic.subject, description="This label is issued by the server alone.")
     status = 200 if envelope.status is None else envelope.status
+    if not 100 <= status <= 599:
+        raise STATUS_INVALID.of(status)
     value: Json | UnsetType = envelope.value if not isinstance(envelope.value, Raw) else UNSET
     return Acknowledgement(topic, entity, topic.subject, envelope.headers, status, value)
 
