@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -10,8 +11,21 @@ import pytest
 from penstock.exchange.authorization import Role
 from penstock.wire.tlex.datagrams import Bye
 from tests.doors.tlex.site import Site
+from tests.store.postgres import Postgres
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A hub of its own with each kind of database."""
+    directory = tmp_path_factory.mktemp("administration")
+    if request.param == "sqlite":
+        with Site(directory) as running:
+            yield running
+    else:
+        with Postgres() as postgres, Site(directory, url=postgres.url) as running:
+            yield running
 
 
 def add(site: Site, path: str, body: object, role: Role, account: str = "ours") -> dict[str, Any]:
@@ -234,13 +248,14 @@ def test_a_changed_controller_keeps_its_uuid_and_leaves_its_sessions(site: Site)
     assert renamed["type"] == "VLOG", "what is not named stays"
 
 
+@pytest.mark.conformance("tlex.error.404.NUL")
 def test_what_no_database_can_have_is_not_found(site: Site) -> None:
-    for path in ("accounts", "authorizations", "authorizationtokens", "tlcs", "sessionlogs"):
+    for path in ("accounts", "authorizations", "authorizationtokens", "tlcs", "sessionlogs", "domains"):
         assert site.ask("GET", f"/{path}/%00", Role.PLATFORM_ADMIN).status_code == 404, path
 
 
 @pytest.mark.conformance("tlex.GET.sessionlog")
-def test_one_past_session_is_shown_by_the_id_of_the_list(site: Site) -> None:
+def test_one_past_session_is_shown_by_its_token_or_the_id_of_the_list(site: Site) -> None:
     (a,) = site.tlcs(1)
     peer = site.join("Broker", a, account="historian")
     peer.send(Bye())
@@ -249,5 +264,69 @@ def test_one_past_session_is_shown_by_the_id_of_the_list(site: Site) -> None:
     path = f"/sessionlogs/{entry['id']}"
     assert site.ask("GET", path, Role.BROKER_ADMIN, account="historian").json() == entry
     assert site.ask("GET", path, Role.BROKER_ADMIN, account="others").status_code == 404
-    assert site.ask("GET", f"/sessionlogs/{peer.token}", Role.BROKER_ADMIN, account="historian").status_code == 404
+    by_token = f"/sessionlogs/{peer.token}"
+    assert site.ask("GET", by_token, Role.BROKER_ADMIN, account="historian").json() == entry
+    assert site.ask("GET", by_token, Role.BROKER_ADMIN, account="others").status_code == 404
+    live = site.join("Broker", a, account="historian")
+    assert site.ask("GET", f"/sessionlogs/{live.token}", Role.BROKER_ADMIN, account="historian").status_code == 404
     assert site.ask("GET", path, Role.BROKER_SYSTEM, account="historian").status_code == 403
+
+
+@pytest.mark.conformance("tlex.POST.domains")
+@pytest.mark.conformance("tlex.GET.domains")
+@pytest.mark.conformance("tlex.GET.domain")
+def test_a_domain_is_added_and_those_that_are_used_are_listed_too(site: Site) -> None:
+    site.token(Role.BROKER_SYSTEM, domain="used")
+    made = add(site, "/domains", {"name": "Acceptance"}, Role.PLATFORM_ADMIN)
+    assert (list(made), made["name"]) == (["uuid", "name"], "acceptance")
+    listed = site.ask("GET", "/domains", Role.PLATFORM_ADMIN).json()
+    assert made in listed
+    assert {"test", "used"} <= {each["name"] for each in listed}
+    assert site.ask("GET", f"/domains/{made['uuid']}", Role.PLATFORM_ADMIN).json() == made
+    assert site.ask("GET", f"/domains/{NOBODY}", Role.PLATFORM_ADMIN).status_code == 404
+
+
+@pytest.mark.conformance("tlex.POST.domains.refused")
+def test_a_domain_that_cannot_be_is_refused(site: Site) -> None:
+    add(site, "/domains", {"name": "once"}, Role.PLATFORM_ADMIN)
+    bodies: list[object] = [{"name": "ONCE"}, {"name": " padded "}, {"name": ""}, {}, []]
+    for body in bodies:
+        assert site.ask("POST", "/domains", Role.PLATFORM_ADMIN, body).status_code == 400, body
+    for role in set(Role) - {Role.PLATFORM_ADMIN}:
+        for method, path in (("GET", "/domains"), ("POST", "/domains"), ("DELETE", f"/domains/{NOBODY}")):
+            assert site.ask(method, path, role, {"name": "no"}).status_code == 403
+
+
+def domain_uuid(site: Site, name: str) -> str:
+    (found,) = [each for each in site.ask("GET", "/domains", Role.PLATFORM_ADMIN).json() if each["name"] == name]
+    uuid: str = found["uuid"]
+    return uuid
+
+
+@pytest.mark.conformance("tlex.PUT.domain")
+def test_a_renamed_domain_keeps_what_is_in_it_and_its_sessions_end(site: Site) -> None:
+    (a,) = site.tlcs(1, "before")
+    peer = site.join("Broker", a, domain="before")
+    path = f"/domains/{domain_uuid(site, 'before')}"
+    assert site.ask("PUT", path, Role.PLATFORM_ADMIN, {"name": "test"}).status_code == 400
+    assert site.ask("PUT", path, Role.PLATFORM_ADMIN, {"name": "After"}).json()["name"] == "after"
+    assert peer.bye() in ("TLC deleted", "authorization token revoked")
+    token = site.token(Role.BROKER_ADMIN, domain="before")
+    listed = with_token(site, "GET", "/tlcs", token).json()
+    assert [(each["identifier"], each["domain"]) for each in listed] == [(a, "after")]
+    assert site.ask("PUT", f"/domains/{NOBODY}", Role.PLATFORM_ADMIN, {"name": "any"}).status_code == 404
+
+
+@pytest.mark.conformance("tlex.DELETE.domain")
+def test_a_domain_is_removed_only_when_nothing_is_in_it(site: Site) -> None:
+    made = site.register("INSIDE01", "filled")
+    path = f"/domains/{domain_uuid(site, 'filled')}"
+    refused = site.ask("DELETE", path, Role.PLATFORM_ADMIN)
+    assert (refused.status_code, "still has controllers" in refused.text) == (400, True)
+    assert site.ask("DELETE", f"/tlcs/{made['uuid']}", Role.TLC_ADMIN, domain="filled").status_code == 204
+    refused = site.ask("DELETE", path, Role.PLATFORM_ADMIN)
+    assert (refused.status_code, "still has authorizations" in refused.text) == (400, True)
+    for each in site.ask("GET", "/authorizations?domain=filled", Role.PLATFORM_ADMIN).json():
+        assert site.ask("DELETE", f"/authorizations/{each['uuid']}", Role.PLATFORM_ADMIN).status_code == 204
+    assert site.ask("DELETE", path, Role.PLATFORM_ADMIN).status_code == 204
+    assert site.ask("DELETE", path, Role.PLATFORM_ADMIN).status_code == 404

@@ -22,7 +22,7 @@ from penstock.exchange.authorization import Authorization
 from penstock.exchange.refusals import unknown
 from penstock.exchange.rights import Right, require
 from penstock.log import get
-from penstock.store.errors import AlreadyExists, BadName, NoSuchRecord
+from penstock.store.errors import AlreadyExists, BadName, NoSuchAccount, NoSuchRecord
 from penstock.store.records import Account, StoredToken
 from penstock.wire.tlex.administration import (
     AccountBody,
@@ -119,7 +119,7 @@ class Administration:
             made = await self._thread.call(
                 self._store.authorize, order.account, order.domain, order.role, order.identifiers
             )
-        except NoSuchRecord as error:
+        except NoSuchAccount as error:
             raise bad_request(f"account: {error}") from None
         except BadName as error:
             raise bad_request(str(error)) from None
@@ -135,12 +135,13 @@ class Administration:
         changed = _ordered(wanted, before)
         with identifiers_in("tlcIdentifiers"):
             require_grant(admin, changed, wanted.tlc_identifiers)
-        if await self._thread.call(self._store.authorization, before.uuid) is None:
-            raise unknown()
         try:
             await self._thread.call(self._store.change_authorization, changed)
-        except NoSuchRecord as error:
+        except NoSuchAccount as error:
             raise bad_request(f"account: {error}") from None
+        except NoSuchRecord:
+            # It was withdrawn meanwhile.
+            raise unknown() from None
         except BadName as error:
             raise bad_request(str(error)) from None
         await self._door.look()
@@ -163,9 +164,9 @@ class Administration:
         """Those that are not revoked, without their secrets."""
         admin = await self._admin(request)
         wanted = request.query_params.get("authorization")
-        found = [each.uuid for each in await self._managed(admin) if wanted in (None, each.uuid)]
-        lists = [await self._thread.call(self._store.tokens, each) for each in found]
-        return answer([_token(each) for one in lists for each in one if each.revoked is None])
+        managed = {each.uuid for each in await self._managed(admin) if wanted in (None, each.uuid)}
+        found = await self._thread.call(self._store.all_tokens)
+        return answer([_token(each) for each in found if each.authorization in managed])
 
     async def token(self, request: Request) -> Response:
         admin = await self._admin(request)

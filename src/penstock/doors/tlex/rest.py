@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from penstock.doors.tlex.administration import Administration
 from penstock.doors.tlex.descriptions import described
+from penstock.doors.tlex.domains import Domains
 from penstock.doors.tlex.errors import RestRefusal, bad_request, translated
 from penstock.doors.tlex.http import JSON, answer, authorization_of, body, identifiers_in, named, refused
 from penstock.doors.tlex.listener import instant
@@ -65,6 +66,7 @@ class Rest:
         self._hub = door.hub
         self._store = door.store
         self.administration = Administration(door)
+        self.domains = Domains(door)
         self._most = max([limits.max_identifiers for limits in map(door.hub.settings.limits, SessionType)])
         self._document = JSON.encode(document())
         by_path: dict[str, dict[str, Handler]] = {}
@@ -228,11 +230,11 @@ class Rest:
         return answer([_entry(each) for each in found if _may_read(authorization, each)])
 
     async def session_log(self, request: Request) -> Response:
-        """By the id that the list shows: tokens of sessions are not kept."""
+        """By the token, of which a hash is kept, or by the id that the list shows."""
         authorization = await authorization_of(request, self._store)
         require(authorization, Right.SEE_LOGS)
         await self._door.session_log.write()
-        found = await self._store.call(self._store.store.session_log, named(request, "uuid"))
+        found = await self._store.call(self._store.store.session_log, named(request, "token"))
         if found is None or not _may_read(authorization, found):
             raise unknown()
         return answer(_entry(found))
@@ -248,6 +250,13 @@ def _of(method: Callable[[Administration, Request], Awaitable[Response]]) -> Han
     return handler
 
 
+def _of_domains(method: Callable[[Domains, Request], Awaitable[Response]]) -> Handler:
+    def handler(rest: Rest, request: Request) -> Awaitable[Response]:
+        return method(rest.domains, request)
+
+    return handler
+
+
 ROUTES: dict[tuple[str, str], Handler] = {
     ("POST", "/sessions"): Rest.create,
     ("GET", "/sessions"): Rest.sessions,
@@ -259,13 +268,18 @@ ROUTES: dict[tuple[str, str], Handler] = {
     ("GET", "/tlcs/{uuid}"): Rest.tlc,
     ("DELETE", "/tlcs/{uuid}"): Rest.unregister,
     ("GET", "/sessionlogs"): Rest.session_logs,
-    ("GET", "/sessionlogs/{uuid}"): Rest.session_log,
+    ("GET", "/sessionlogs/{token}"): Rest.session_log,
     ("PUT", "/tlcs/{uuid}"): Rest.change,
     ("GET", "/accounts"): _of(Administration.accounts),
     ("POST", "/accounts"): _of(Administration.add_account),
     ("GET", "/accounts/{uuid}"): _of(Administration.account),
     ("PUT", "/accounts/{uuid}"): _of(Administration.rename_account),
     ("DELETE", "/accounts/{uuid}"): _of(Administration.remove_account),
+    ("GET", "/domains"): _of_domains(Domains.domains),
+    ("POST", "/domains"): _of_domains(Domains.add),
+    ("GET", "/domains/{uuid}"): _of_domains(Domains.domain),
+    ("PUT", "/domains/{uuid}"): _of_domains(Domains.rename),
+    ("DELETE", "/domains/{uuid}"): _of_domains(Domains.remove),
     ("GET", "/authorizations"): _of(Administration.authorizations),
     ("POST", "/authorizations"): _of(Administration.grant),
     ("GET", "/authorizations/{uuid}"): _of(Administration.authorization),

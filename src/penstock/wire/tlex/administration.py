@@ -1,4 +1,4 @@
-"""The JSON of accounts, authorizations and their tokens, which administrators manage; names as published.
+"""The JSON of accounts, domains, authorizations and their tokens, which administrators manage; names as published.
 
 No HTTP and no rights: who may grant what is in `exchange.administration`. TLEX-BROKER-SYSTEM has none of it: names and
 fields are those of the interface that administrators use. Read next: docs/tlex.md.
@@ -32,6 +32,19 @@ class AccountRequest(Struct, frozen=True, kw_only=True):
 
 class AccountBody(Struct, frozen=True, kw_only=True):
     """An organisation."""
+
+    uuid: str
+    name: str
+
+
+class DomainRequest(Struct, frozen=True, kw_only=True):
+    """The body of POST /domains and PUT /domains/{uuid}. Names are case-insensitive."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=255, examples=["test"])]
+
+
+class DomainBody(Struct, frozen=True, kw_only=True):
+    """A domain; its name is in lower case."""
 
     uuid: str
     name: str
@@ -83,6 +96,7 @@ class NewTokenBody(Struct, frozen=True, kw_only=True):
 
 
 _ACCOUNT = Decoder(AccountRequest)
+_DOMAIN = Decoder(DomainRequest)
 _AUTHORIZATION = Decoder(AuthorizationRequest)
 _TOKEN = Decoder(TokenRequest)
 
@@ -92,6 +106,11 @@ _ROLES = {"role": ", ".join(Role)}
 def parse_account_request(body: bytes) -> AccountRequest:
     """Raises BadRequest, naming the field."""
     return parse(_ACCOUNT, body, {})
+
+
+def parse_domain_request(body: bytes) -> DomainRequest:
+    """Raises BadRequest, naming the field."""
+    return parse(_DOMAIN, body, {})
 
 
 def parse_authorization_request(body: bytes) -> AuthorizationRequest:
