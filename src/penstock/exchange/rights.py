@@ -25,11 +25,20 @@ class Right(Enum):
     GRANT = auto()
     CHANGE_ACCOUNTS = auto()
     CHANGE_DOMAINS = auto()
+    # Session templates of a domain.
+    CHANGE_TEMPLATES = auto()
 
 
 _SYSTEM = {Right.USE_SESSIONS, Right.SEE_SESSIONS}
 _ADMIN = {*_SYSTEM, Right.END_SESSIONS, Right.SEE_TLCS, Right.SEE_LOGS, Right.GRANT}
-_OVERSEER = {Right.SEE_SESSIONS, Right.END_SESSIONS, Right.SEE_TLCS, Right.SEE_LOGS, Right.GRANT}
+_OVERSEER = {
+    Right.SEE_SESSIONS,
+    Right.END_SESSIONS,
+    Right.SEE_TLCS,
+    Right.SEE_LOGS,
+    Right.GRANT,
+    Right.CHANGE_TEMPLATES,
+}
 
 RIGHTS: dict[Role, frozenset[Right]] = {
     Role.PLATFORM_ADMIN: frozenset({*_OVERSEER, Right.CHANGE_ACCOUNTS, Right.CHANGE_DOMAINS}),

@@ -17,7 +17,11 @@ from penstock.store.records import Domain
 from penstock.store.store import Store
 
 # What is in a domain, and what it is called.
-_CONTENTS = ((schema.tlcs, "controllers"), (schema.authorizations, "authorizations"))
+_CONTENTS = (
+    (schema.tlcs, "controllers"),
+    (schema.authorizations, "authorizations"),
+    (schema.session_templates, "session templates"),
+)
 
 
 class DomainStore:

@@ -26,6 +26,16 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionTemplate:
+    """Defaults of requests for sessions in a domain. `fields` is JSON."""
+
+    uuid: str
+    domain: str
+    name: str
+    fields: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoredToken:
     """One of the tokens of an authorization. `revoked` is None as long as it is good."""
 

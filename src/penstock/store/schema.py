@@ -76,6 +76,15 @@ scopes = Table(
     Column("identifier", String(8), primary_key=True),
 )
 
+# The payload types that an authorization is restricted to, as JSON; null: all. Without a row: all of both.
+payload_policies = Table(
+    "payload_policies",
+    metadata,
+    Column("authorization", String(36), ForeignKey("authorizations.uuid", ondelete="CASCADE"), primary_key=True),
+    Column("send", String),
+    Column("receive", String),
+)
+
 tokens = Table(
     "tokens",
     metadata,
@@ -97,6 +106,18 @@ tlcs = Table(
     Column("type", String(16), nullable=False),
     Column("account", String(36), ForeignKey("accounts.uuid"), nullable=False),
     UniqueConstraint("domain", "identifier"),
+)
+
+# Named defaults of requests for sessions.
+session_templates = Table(
+    "session_templates",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("domain", String(255), nullable=False),
+    Column("name", String(255), nullable=False),
+    # JSON: fields of a request, without the domain.
+    Column("fields", String, nullable=False),
+    UniqueConstraint("domain", "name"),
 )
 
 # The account is not a foreign key: what has happened stays when an account goes.
@@ -210,11 +231,20 @@ def _add_domains(connection: Connection) -> None:
             index.create(connection)
 
 
+def _add_policies_and_templates(connection: Connection) -> None:
+    metadata.create_all(connection, [payload_policies, session_templates])
+
+
 # The layout that `metadata` describes.
-VERSION = 4
+VERSION = 5
 
 # From a version to the next one, by its number; the first one was 1.
-STEPS: Mapping[int, Callable[[Connection], None]] = {1: _add_push, 2: _add_hub_leases, 3: _add_domains}
+STEPS: Mapping[int, Callable[[Connection], None]] = {
+    1: _add_push,
+    2: _add_hub_leases,
+    3: _add_domains,
+    4: _add_policies_and_templates,
+}
 
 # Held in PostgreSQL while the layout is looked at: two servers may start at once. Any number will do.
 _LOCK = 7_031_978

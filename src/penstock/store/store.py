@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, Row, Table, create_engine, delete, ev
 from sqlalchemy.exc import IntegrityError
 
 from penstock.exchange.authorization import Authorization, Role
+from penstock.exchange.payload_policy import EVERYTHING, PayloadPolicy
 from penstock.store import schema
 from penstock.store.digest import KEY_SIZE, MAX_SECRET, digest
 from penstock.store.errors import AlreadyExists, NoSuchAccount, NoSuchRecord
@@ -132,14 +133,16 @@ class Store:
 
     # -- authorizations and their tokens --------------------------------------------------------------------------
 
-    def authorize(self, account: str, domain: str, role: Role, identifiers: Iterable[str] = ()) -> Authorization:
+    def authorize(
+        self, account: str, domain: str, role: Role, identifiers: Iterable[str] = (), policy: PayloadPolicy = EVERYTHING
+    ) -> Authorization:
         """Let an account be something in a domain, perhaps only for some controllers."""
         scope = frozenset([checked("identifier", each, IDENTIFIER) for each in identifiers])
-        made = Authorization(str(uuid4()), account, domain_name(domain), role, scope)
+        made = Authorization(str(uuid4()), account, domain_name(domain), role, scope, policy=policy)
         with self.engine.begin() as connection:
             if connection.execute(select(schema.accounts).where(schema.accounts.c.uuid == account)).first() is None:
                 raise NoSuchAccount(f"Account {account} does not exist")
-            _need_domain(connection, made.domain)
+            need_domain(connection, made.domain)
             connection.execute(
                 insert(schema.authorizations).values(
                     uuid=made.uuid, account=account, domain=made.domain, role=role.value
@@ -147,6 +150,7 @@ class Store:
             )
             for identifier in made.identifiers:
                 connection.execute(insert(schema.scopes).values(authorization=made.uuid, identifier=identifier))
+            _keep_policy(connection, made)
         return made
 
     def authorizations(self, account: str | None = None) -> list[Authorization]:
@@ -158,7 +162,10 @@ class Store:
             scopes: dict[str, set[str]] = {}
             for row in connection.execute(select(schema.scopes)):
                 scopes.setdefault(row.authorization, set()).add(row.identifier)
-        return [_with_scope(row, frozenset(scopes.get(row.uuid, ()))) for row in found]
+            policies = {row.authorization: _policy(row) for row in connection.execute(select(schema.payload_policies))}
+        return [
+            _restricted(row, frozenset(scopes.get(row.uuid, ())), policies.get(row.uuid, EVERYTHING)) for row in found
+        ]
 
     def authorization(self, uuid: str) -> Authorization | None:
         with self.reader.connect() as connection:
@@ -173,13 +180,17 @@ class Store:
         values = {"account": changed.account, "domain": domain, "role": changed.role.value}
         try:
             with self.engine.begin() as connection:
-                _need_domain(connection, domain)
+                need_domain(connection, domain)
                 query = update(table).where(table.c.uuid == changed.uuid).values(**values)
                 if not connection.execute(query).rowcount:
                     raise NoSuchRecord(f"Authorization {changed.uuid} does not exist")
                 connection.execute(delete(schema.scopes).where(schema.scopes.c.authorization == changed.uuid))
                 for identifier in changed.identifiers:
                     connection.execute(insert(schema.scopes).values(authorization=changed.uuid, identifier=identifier))
+                connection.execute(
+                    delete(schema.payload_policies).where(schema.payload_policies.c.authorization == changed.uuid)
+                )
+                _keep_policy(connection, changed)
         except IntegrityError:
             raise NoSuchAccount(f"Account {changed.account} does not exist") from None
 
@@ -299,7 +310,7 @@ class Store:
         values = {"uuid": tlc.uuid, "identifier": identifier, "type": type.value, "domain": tlc.domain}
         try:
             with self.engine.begin() as connection:
-                _need_domain(connection, tlc.domain)
+                need_domain(connection, tlc.domain)
                 connection.execute(insert(schema.tlcs).values(account=account, **values))
         except IntegrityError:
             raise AlreadyExists(f"{what} exists already") from None
@@ -317,7 +328,7 @@ class Store:
         values = {"identifier": changed.identifier, "type": changed.type.value, "domain": domain_name(changed.domain)}
         try:
             with self.engine.begin() as connection:
-                _need_domain(connection, values["domain"])
+                need_domain(connection, values["domain"])
                 query = update(table).where(table.c.uuid == changed.uuid).values(**values)
                 if not connection.execute(query).rowcount:
                     raise NoSuchRecord(f"Controller {changed.uuid} does not exist")
@@ -389,7 +400,7 @@ class Store:
             raise AlreadyExists(f"{what} exists already") from None
 
 
-def _need_domain(connection: Connection, name: str) -> None:
+def need_domain(connection: Connection, name: str) -> None:
     """Make it unless it exists. Either way its row is locked: nobody may remove it before something is in it."""
     connection.execute(
         text(
@@ -401,11 +412,27 @@ def _need_domain(connection: Connection, name: str) -> None:
 
 
 def _authorization(connection: Connection, row: Row[Any], token: str = "") -> Authorization:
-    return _with_scope(row, _scope(connection, row.uuid), token)
+    table = schema.payload_policies
+    found = connection.execute(select(table).where(table.c.authorization == row.uuid)).one_or_none()
+    return _restricted(row, _scope(connection, row.uuid), EVERYTHING if found is None else _policy(found), token)
 
 
-def _with_scope(row: Row[Any], scope: frozenset[str], token: str = "") -> Authorization:
-    return Authorization(row.uuid, row.account, row.domain, Role(row.role), scope, token)
+def _restricted(row: Row[Any], scope: frozenset[str], policy: PayloadPolicy, token: str = "") -> Authorization:
+    return Authorization(row.uuid, row.account, row.domain, Role(row.role), scope, token, policy)
+
+
+def _keep_policy(connection: Connection, authorization: Authorization) -> None:
+    policy = authorization.policy
+    if policy != EVERYTHING:
+        send = None if policy.send is None else json.dumps(sorted(policy.send))
+        receive = None if policy.receive is None else json.dumps(sorted(policy.receive))
+        values = {"authorization": authorization.uuid, "send": send, "receive": receive}
+        connection.execute(insert(schema.payload_policies).values(**values))
+
+
+def _policy(row: Row[Any]) -> PayloadPolicy:
+    types = [None if each is None else frozenset(json.loads(each)) for each in (row.send, row.receive)]
+    return PayloadPolicy(*types)
 
 
 def _scope(connection: Connection, authorization: str) -> frozenset[str]:

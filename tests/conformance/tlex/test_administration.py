@@ -10,7 +10,7 @@ import pytest
 
 from penstock.exchange.authorization import Role
 from penstock.wire.tlex.datagrams import Bye
-from tests.doors.tlex.site import Site
+from tests.doors.tlex.site import Site, named
 from tests.store.postgres import Postgres
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
@@ -250,7 +250,15 @@ def test_a_changed_controller_keeps_its_uuid_and_leaves_its_sessions(site: Site)
 
 @pytest.mark.conformance("tlex.error.404.NUL")
 def test_what_no_database_can_have_is_not_found(site: Site) -> None:
-    for path in ("accounts", "authorizations", "authorizationtokens", "tlcs", "sessionlogs", "domains"):
+    for path in (
+        "accounts",
+        "authorizations",
+        "authorizationtokens",
+        "tlcs",
+        "sessionlogs",
+        "domains",
+        "sessiontemplates",
+    ):
         assert site.ask("GET", f"/{path}/%00", Role.PLATFORM_ADMIN).status_code == 404, path
 
 
@@ -330,3 +338,100 @@ def test_a_domain_is_removed_only_when_nothing_is_in_it(site: Site) -> None:
         assert site.ask("DELETE", f"/authorizations/{each['uuid']}", Role.PLATFORM_ADMIN).status_code == 204
     assert site.ask("DELETE", path, Role.PLATFORM_ADMIN).status_code == 204
     assert site.ask("DELETE", path, Role.PLATFORM_ADMIN).status_code == 404
+
+
+@pytest.mark.conformance("tlex.payloadPolicy")
+def test_sessions_send_and_receive_the_payload_types_of_their_policy_only(site: Site) -> None:
+    (a,) = site.tlcs(1)
+    policy = {"send": [2, 3], "receive": [4]}
+    granted, token = granted_token(site, payloadPolicy=policy)
+    assert granted["payloadPolicy"] == policy
+    assert site.ask("GET", f"/authorizations/{granted['uuid']}", Role.BROKER_ADMIN).json() == granted
+    controller, monitor = site.join("TLC", a), site.join("Monitor", a)
+    details = {"securityMode": "NONE", "tlcIdentifiers": [a]}
+    body = {"domain": "test", "type": "Broker", "protocol": "TCPStreaming_Multiplex", "details": details}
+    broker = site.connect(with_token(site, "POST", "/sessions", token["token"], body).json())
+    broker.send(named(a, "no", 1), named(a, "yes", 3))
+    assert controller.payload() == named(a, "yes", 3)
+    controller.send(named(a, "no", 3), named(a, "yes", 4))
+    assert broker.payload() == named(a, "yes", 4)
+    assert [monitor.payload().data[-3:] for _ in range(3)] == [b"yes", b"\x03no", b"yes"]
+    changed = site.ask("PUT", f"/authorizations/{granted['uuid']}", Role.BROKER_ADMIN, {"role": "BROKER_SYSTEM"})
+    assert "payloadPolicy" not in changed.json()
+    assert broker.bye() == "authorization token revoked"
+
+
+@pytest.mark.conformance("tlex.payloadPolicy.Monitor")
+def test_a_monitors_policy_is_about_the_types_that_publishers_gave(site: Site) -> None:
+    (a,) = site.tlcs(1)
+    granted = add(
+        site, "/authorizations", {"role": "MONITOR_SYSTEM", "payloadPolicy": {"receive": [7]}}, Role.MONITOR_ADMIN
+    )
+    token = add(site, "/authorizationtokens", {"authorization": granted["uuid"]}, Role.MONITOR_ADMIN)["token"]
+    details = {"securityMode": "NONE", "tlcIdentifiers": [a]}
+    body = {"domain": "test", "type": "Monitor", "protocol": "TCPStreaming_Multiplex", "details": details}
+    monitor = site.connect(with_token(site, "POST", "/sessions", token, body).json())
+    site.join("TLC", a).send(named(a, "no", 1), named(a, "yes", 7))
+    assert monitor.payload().data.endswith(b"\x07yes")
+
+
+@pytest.mark.conformance("tlex.payloadPolicy.refused")
+def test_nobody_grants_payload_types_that_they_do_not_have(site: Site) -> None:
+    _, token = granted_token(site, role="BROKER_ADMIN", payloadPolicy={"send": [2]})
+    body: dict[str, object]
+    policies: list[tuple[dict[str, list[int]], int]] = [
+        ({"send": [2]}, 201),
+        ({"send": []}, 201),
+        ({"send": [2, 3]}, 403),
+        ({"receive": [2]}, 403),
+    ]
+    for policy, status in policies:
+        body = {"role": "BROKER_SYSTEM", "payloadPolicy": policy}
+        assert with_token(site, "POST", "/authorizations", token["token"], body).status_code == status, policy
+    wrong: list[object] = [{"send": [240]}, {"send": [-1]}, {"send": "2"}, 5]
+    for each in wrong:
+        body = {"role": "BROKER_SYSTEM", "payloadPolicy": each}
+        assert site.ask("POST", "/authorizations", Role.BROKER_ADMIN, body).status_code == 400, each
+
+
+@pytest.mark.conformance("tlex.POST.sessiontemplates")
+@pytest.mark.conformance("tlex.GET.sessiontemplates")
+@pytest.mark.conformance("tlex.GET.sessiontemplate")
+@pytest.mark.conformance("tlex.POST.sessions.template")
+def test_a_session_can_be_requested_by_the_name_of_a_template(site: Site) -> None:
+    a, b = site.tlcs(2)
+    details = {"securityMode": "NONE", "tlcIdentifiers": [a]}
+    fields = {"name": "north", "type": "Broker", "protocol": "TCPStreaming_Multiplex", "details": details}
+    made = add(site, "/sessiontemplates", fields, Role.DOMAIN_ADMIN)
+    assert made == {"uuid": made["uuid"], "domain": "test", **fields}
+    assert made in site.ask("GET", "/sessiontemplates", Role.BROKER_SYSTEM).json()
+    assert site.ask("GET", f"/sessiontemplates/{made['uuid']}", Role.BROKER_SYSTEM).json() == made
+    session = site.ask("POST", "/sessions?template=north", Role.BROKER_SYSTEM, {}).json()
+    assert (session["domain"], session["type"], session["details"]["tlcIdentifiers"]) == ("test", "Broker", [a])
+    other = {"details": {"tlcIdentifiers": [b]}}
+    session = site.ask("POST", "/sessions?template=north", Role.BROKER_SYSTEM, other).json()
+    assert session["details"]["tlcIdentifiers"] == [b]
+    for path in ("/sessions?template=none", "/sessions?template=%00", "/sessions"):
+        assert site.ask("POST", path, Role.BROKER_SYSTEM, {}).status_code == 400
+    assert site.ask("POST", "/sessions?template=north", Role.MONITOR_SYSTEM, {}).status_code == 403
+    assert site.ask("POST", "/sessions?template=north", Role.BROKER_SYSTEM, []).status_code == 400
+
+
+@pytest.mark.conformance("tlex.PUT.sessiontemplate")
+@pytest.mark.conformance("tlex.DELETE.sessiontemplate")
+def test_a_template_is_changed_and_removed_by_administrators_of_its_domain(site: Site) -> None:
+    made = add(site, "/sessiontemplates", {"name": "old"}, Role.DOMAIN_ADMIN)
+    add(site, "/sessiontemplates", {"name": "taken"}, Role.PLATFORM_ADMIN)
+    path = f"/sessiontemplates/{made['uuid']}"
+    changed = site.ask("PUT", path, Role.DOMAIN_ADMIN, {"name": "new", "type": "Broker"}).json()
+    assert changed == {**made, "name": "new", "type": "Broker"}
+    for body in ({"name": "taken"}, {"name": "new", "domain": "other"}, {"name": " "}, {}):
+        assert site.ask("PUT", path, Role.DOMAIN_ADMIN, body).status_code == 400
+    assert site.ask("POST", "/sessiontemplates", Role.DOMAIN_ADMIN, {"name": "taken"}).status_code == 400
+    elsewhere = {"name": "x", "domain": "other"}
+    assert site.ask("POST", "/sessiontemplates", Role.DOMAIN_ADMIN, elsewhere).status_code == 403
+    assert site.ask("DELETE", path, Role.DOMAIN_ADMIN, domain="other").status_code == 404
+    for role in (Role.BROKER_ADMIN, Role.TLC_SYSTEM):
+        assert site.ask("DELETE", path, role).status_code == 403
+    assert site.ask("DELETE", path, Role.DOMAIN_ADMIN).status_code == 204
+    assert site.ask("GET", path, Role.DOMAIN_ADMIN).status_code == 404

@@ -28,6 +28,7 @@ from penstock.doors.tlex.http import JSON, answer, authorization_of, body, ident
 from penstock.doors.tlex.listener import instant
 from penstock.doors.tlex.openapi import MAX_MILLIS, SessionLogEntry, document
 from penstock.doors.tlex.session_log import DAY_MILLIS
+from penstock.doors.tlex.templates import Templates
 from penstock.exchange.authorization import Authorization
 from penstock.exchange.refusals import HubRefusal, going_down, unknown
 from penstock.exchange.rights import (
@@ -67,6 +68,7 @@ class Rest:
         self._store = door.store
         self.administration = Administration(door)
         self.domains = Domains(door)
+        self.templates = Templates(door)
         self._most = max([limits.max_identifiers for limits in map(door.hub.settings.limits, SessionType)])
         self._document = JSON.encode(document())
         by_path: dict[str, dict[str, Handler]] = {}
@@ -107,8 +109,11 @@ class Rest:
     # -- sessions -------------------------------------------------------------------------------------------------
 
     async def create(self, request: Request) -> Response:
-        # Nothing is awaited between the authorization and its use: it may be changed at any time.
         given = await body(request)
+        template = request.query_params.get("template")
+        if template is not None:
+            given = await self.templates.fill(given, template, request)
+        # Nothing is awaited between the authorization and its use: it may be changed at any time.
         authorization = await authorization_of(request, self._store)
         wanted = parse_session_request(given, self._most)
         place = self._door.places.choose(wanted.details.security_mode)
@@ -257,6 +262,13 @@ def _of_domains(method: Callable[[Domains, Request], Awaitable[Response]]) -> Ha
     return handler
 
 
+def _of_templates(method: Callable[[Templates, Request], Awaitable[Response]]) -> Handler:
+    def handler(rest: Rest, request: Request) -> Awaitable[Response]:
+        return method(rest.templates, request)
+
+    return handler
+
+
 ROUTES: dict[tuple[str, str], Handler] = {
     ("POST", "/sessions"): Rest.create,
     ("GET", "/sessions"): Rest.sessions,
@@ -280,6 +292,11 @@ ROUTES: dict[tuple[str, str], Handler] = {
     ("GET", "/domains/{uuid}"): _of_domains(Domains.domain),
     ("PUT", "/domains/{uuid}"): _of_domains(Domains.rename),
     ("DELETE", "/domains/{uuid}"): _of_domains(Domains.remove),
+    ("GET", "/sessiontemplates"): _of_templates(Templates.templates),
+    ("POST", "/sessiontemplates"): _of_templates(Templates.add),
+    ("GET", "/sessiontemplates/{uuid}"): _of_templates(Templates.template),
+    ("PUT", "/sessiontemplates/{uuid}"): _of_templates(Templates.change),
+    ("DELETE", "/sessiontemplates/{uuid}"): _of_templates(Templates.remove),
     ("GET", "/authorizations"): _of(Administration.authorizations),
     ("POST", "/authorizations"): _of(Administration.grant),
     ("GET", "/authorizations/{uuid}"): _of(Administration.authorization),

@@ -24,6 +24,17 @@ Scope = Annotated[tuple[Identifier, ...], Meta(extra_json_schema={"uniqueItems":
 Uuid = Annotated[str, Meta(max_length=36, pattern="^[0-9A-Za-z-]+$", examples=["80b142ab-88e8-4600-9a86-8807c19b1b2a"])]
 
 
+# Types that clients may use; higher ones are reserved for the protocol.
+PayloadTypes = tuple[Annotated[int, Meta(ge=0, le=0xEF)], ...]
+
+
+class PolicyBody(Struct, frozen=True, kw_only=True):
+    """The payload types that sessions may send and receive. What is not named is not limited."""
+
+    send: PayloadTypes | UnsetType = UNSET
+    receive: PayloadTypes | UnsetType = UNSET
+
+
 class AccountRequest(Struct, frozen=True, kw_only=True):
     """The body of POST /accounts and PUT /accounts/{uuid}. Which names are allowed is checked by the database."""
 
@@ -60,6 +71,7 @@ class AuthorizationRequest(Struct, frozen=True, kw_only=True, rename="camel", om
     domain: Domain | UnsetType = UNSET
     account: Uuid | UnsetType = UNSET
     tlc_identifiers: Scope = ()
+    payload_policy: PolicyBody | UnsetType = UNSET
 
 
 class AuthorizationBody(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -70,6 +82,7 @@ class AuthorizationBody(Struct, frozen=True, kw_only=True, rename="camel"):
     account: str
     role: Role
     tlc_identifiers: tuple[str, ...]
+    payload_policy: PolicyBody | UnsetType = UNSET
 
 
 class TokenRequest(Struct, frozen=True, kw_only=True):
