@@ -151,6 +151,7 @@ def test_remote_adapters_serve_the_clients_of_all_workers_and_come_and_go(site: 
             message(clients[0], f"hello {number}", number)
         done = [clients[0].read_until("MSGDONE", "MSGFAIL")[-1] for _ in range(10)]
         assert done == [f"MSGDONE,CHAT,{number}" for number in range(1, 11)]
+        wait_until(lambda: len(remote.reports.find("message")) == 10, "what the adapter says of them")
         heard = [each["text"] for each in remote.reports.find("message")]
         assert heard == [f"hello {number}" for number in range(1, 11)]
         message(clients[1], "rude", 1)

@@ -31,6 +31,7 @@ LEFT_OUT = {
     "penstock/wire/tlex/administration.py": _RECORDS,
     "penstock/wire/tlex/datagrams.py": _RECORDS,
     "penstock/wire/tlex/rest.py": _RECORDS,
+    "penstock/wire/tlex/templates.py": _RECORDS,
     "penstock/wire/tlex/vocabulary.py": _RECORDS,
 }
 

@@ -37,6 +37,9 @@ def require_grant(grantor: Authorization, wanted: Authorization, identifiers: tu
     if grantor.identifiers and not identifiers:
         text = "missing, because the authorization of the request is for some controllers only"
         raise HubRefusal(HubReason.GRANTED_SCOPE, text)
+    if not grantor.policy.includes(wanted.policy):
+        text = "allows payload types that the authorization of the request does not"
+        raise HubRefusal(HubReason.GRANTED_POLICY, text)
     for position, identifier in enumerate(identifiers):
         require_identifier(grantor, identifier, position)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.exchange.payload_policy import EVERYTHING, PayloadPolicy
 from penstock.wire.tlex.vocabulary import Role
 
 __all__ = ["Authorization", "Role"]
@@ -24,3 +25,5 @@ class Authorization:
     identifiers: frozenset[str] = frozenset()
     # The UUID of the token, which may be revoked; the secret itself is not kept.
     token: str = ""
+    # The types of payloads that its sessions may send and receive.
+    policy: PayloadPolicy = EVERYTHING

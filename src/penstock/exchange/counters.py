@@ -15,6 +15,7 @@ class Counters:
     __slots__ = (
         "discarded",
         "dropped",
+        "forbidden",
         "out_of_scope",
         "oversized",
         "received",
@@ -24,6 +25,7 @@ class Counters:
         "sent",
         "unknown",
         "unrouted",
+        "withheld",
     )
 
     def __init__(self) -> None:
@@ -34,10 +36,14 @@ class Counters:
         self.out_of_scope = 0
         # of a type that is reserved for the protocol,
         self.reserved = 0
+        # of a type that its authorization may not send,
+        self.forbidden = 0
         # without a connected receiver.
         self.unrouted = 0
         # Datagrams of a kind that does not exist.
         self.unknown = 0
+        # Payloads of types that its authorization may not receive, which are not routed to it.
+        self.withheld = 0
         # Payloads for it: all,
         self.routed = 0
         # written,

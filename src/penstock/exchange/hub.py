@@ -15,8 +15,9 @@ from penstock.exchange.conversation import Conversation
 from penstock.exchange.counters import Counters
 from penstock.exchange.farewells import ENDS, Farewell
 from penstock.exchange.instant import Instant
+from penstock.exchange.payload_policy import Sieve
 from penstock.exchange.places import TlexPlace
-from penstock.exchange.ports import Chance, Forms, HubMessages, PayloadRecorder, PeerChannel, Watcher
+from penstock.exchange.ports import Chance, Forms, HubMessages, PayloadReceiver, PayloadRecorder, PeerChannel, Watcher
 from penstock.exchange.receiver import Turn
 from penstock.exchange.refusals import HubReason, HubRefusal, going_down, unknown
 from penstock.exchange.registry import Controller, Registry
@@ -251,7 +252,7 @@ class Hub:
         self._conversations[conversation] = session
         session.conversation = conversation
         self._connect(session, now)
-        session.receiver = conversation.attach(session, now)
+        session.receiver = self._sieved(session, conversation.attach(session, now))
         self._join(session)
 
     def admit_remote(
@@ -265,9 +266,13 @@ class Hub:
         self._conversations[conversation] = session
         session.conversation = conversation
         self._connect(session, now)
-        session.receiver = RemoteReceiver(way, session)
+        session.receiver = self._sieved(session, RemoteReceiver(way, session))
         self._join(session)
         return session
+
+    def _sieved(self, session: HubSession, receiver: PayloadReceiver) -> PayloadReceiver:
+        allowed = session.authorization.policy.receive
+        return receiver if allowed is None else Sieve(receiver, allowed, self.forms.original_type, session.counters)
 
     def _claim(self, token: str, security: SecurityMode, accepted_at: float) -> HubSession | None:
         """The session of a token; it cannot be had again."""

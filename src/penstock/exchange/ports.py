@@ -78,6 +78,9 @@ class Forms(Protocol):
     ) -> list[bytes | None]:
         """From any session to monitors, who are told whose it is."""
 
+    def original_type(self, frame: bytes) -> int:
+        """The payload type of a frame in any of these forms; of what monitors get, that of the publisher."""
+
     def restamped(self, frames: Iterable[bytes], sent: int) -> list[bytes]:
         """What monitors get, with another time of sending."""
 

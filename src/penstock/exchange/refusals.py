@@ -16,10 +16,12 @@ class HubReason(Enum):
     SESSION_TYPE = auto()
     DOMAIN = auto()
     NOT_AUTHORIZED = auto()
-    # Of what administrators grant: the role, the account, the lack of a restriction; and what they use themselves.
+    # Of what administrators grant: the role, the account, the lack of a restriction, payload types;
+    # and what they use themselves.
     GRANTED_ROLE = auto()
     GRANTED_ACCOUNT = auto()
     GRANTED_SCOPE = auto()
+    GRANTED_POLICY = auto()
     OWN = auto()
     # Of the controllers that a session is to have.
     TOO_MANY = auto()

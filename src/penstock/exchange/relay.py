@@ -16,10 +16,19 @@ from penstock.wire.tlex.vocabulary import SessionType
 
 def relay(session: HubSession, frames: list[bytes], forms: Forms, turn: Turn, now: Instant) -> None:
     """Pass on payloads that are within the limits of the session."""
+    if session.sends is not None:
+        frames = _permitted(session, frames, session.sends)
     if session.is_singleplex:
         _relay_singleplex(session, frames, forms, turn, now)
     else:
         _relay_multiplex(session, frames, forms, turn, now)
+
+
+def _permitted(session: HubSession, frames: list[bytes], allowed: frozenset[int]) -> list[bytes]:
+    type_at = session.layout.type_at
+    found = [frame for frame in frames if frame[type_at] in allowed]
+    session.counters.forbidden += len(frames) - len(found)
+    return found
 
 
 def _relay_singleplex(session: HubSession, frames: list[bytes], forms: Forms, turn: Turn, now: Instant) -> None:

@@ -24,14 +24,24 @@ class Right(Enum):
     # Authorizations and their tokens; which of them is in `administration`.
     GRANT = auto()
     CHANGE_ACCOUNTS = auto()
+    CHANGE_DOMAINS = auto()
+    # Session templates of a domain.
+    CHANGE_TEMPLATES = auto()
 
 
 _SYSTEM = {Right.USE_SESSIONS, Right.SEE_SESSIONS}
 _ADMIN = {*_SYSTEM, Right.END_SESSIONS, Right.SEE_TLCS, Right.SEE_LOGS, Right.GRANT}
-_OVERSEER = {Right.SEE_SESSIONS, Right.END_SESSIONS, Right.SEE_TLCS, Right.SEE_LOGS, Right.GRANT}
+_OVERSEER = {
+    Right.SEE_SESSIONS,
+    Right.END_SESSIONS,
+    Right.SEE_TLCS,
+    Right.SEE_LOGS,
+    Right.GRANT,
+    Right.CHANGE_TEMPLATES,
+}
 
 RIGHTS: dict[Role, frozenset[Right]] = {
-    Role.PLATFORM_ADMIN: frozenset({*_OVERSEER, Right.CHANGE_ACCOUNTS}),
+    Role.PLATFORM_ADMIN: frozenset({*_OVERSEER, Right.CHANGE_ACCOUNTS, Right.CHANGE_DOMAINS}),
     Role.DOMAIN_ADMIN: frozenset(_OVERSEER),
     Role.TLC_ADMIN: frozenset({*_ADMIN, Right.CHANGE_TLCS}),
     Role.TLC_SYSTEM: frozenset(_SYSTEM),

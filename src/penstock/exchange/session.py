@@ -104,6 +104,7 @@ class HubSession(PeerSession):
         "receiver",
         "scope",
         "security",
+        "sends",
         "token",
         "token_bytes",
     )
@@ -127,6 +128,8 @@ class HubSession(PeerSession):
         # As it was when the session was requested, with the token.
         self.authorization = authorization
         self.credential = authorization.token
+        # The payload types that it may send; None: all.
+        self.sends = authorization.policy.send
         self.domain = order.domain
         self.security = order.security
         # Where its peer was told to connect; None: at the only place that there is.

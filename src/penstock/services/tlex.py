@@ -148,7 +148,7 @@ class TlexService(Service):
                 "penstock_tlex_payloads_refused",
                 "Payloads refused because they are outside their sender's scope, of a reserved type, or too long for "
                 "their receiver.",
-                totals.out_of_scope + totals.reserved + totals.oversized,
+                totals.out_of_scope + totals.reserved + totals.oversized + totals.forbidden,
             ),
             counter(
                 "penstock_tlex_turned_away", "Connections refused because of a missing or wrong token.", hub.turned_away

@@ -18,6 +18,10 @@ class NoSuchRecord(StoreError):
     """Nothing of this name exists."""
 
 
+class NoSuchAccount(NoSuchRecord):
+    """The account that was named does not exist."""
+
+
 class BadName(StoreError):
     """An invalid name."""
 

@@ -18,6 +18,24 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
+class Domain:
+    """Where sessions find each other. Its name is in lower case."""
+
+    uuid: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTemplate:
+    """Defaults of requests for sessions in a domain. `fields` is JSON."""
+
+    uuid: str
+    domain: str
+    name: str
+    fields: str
+
+
+@dataclass(frozen=True, slots=True)
 class StoredToken:
     """One of the tokens of an authorization. `revoked` is None as long as it is good."""
 
@@ -37,7 +55,7 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class SessionLog:
-    """A session that has ended. `id` is public, unlike the session's token, which is not kept."""
+    """A session that has ended. `id` is public. The token is given to be written; only a hash of it is kept."""
 
     id: str
     account: str
@@ -49,3 +67,4 @@ class SessionLog:
     connected: int | None
     ended: int
     end_reason: str
+    token: str = field(default="", repr=False, compare=False)

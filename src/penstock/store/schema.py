@@ -6,6 +6,7 @@ A change of layout is one more entry in `STEPS`, never a change of an earlier on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from uuid import uuid4
 
 from sqlalchemy import (
     BigInteger,
@@ -25,6 +26,7 @@ from sqlalchemy import (
     inspect,
     select,
     text,
+    union,
     update,
 )
 
@@ -49,6 +51,14 @@ accounts = Table(
     Column("name", String(255), nullable=False, unique=True),
 )
 
+# The domains that authorizations and controllers are in, and those that were made by themselves.
+domains = Table(
+    "domains",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("name", String(255), nullable=False, unique=True),
+)
+
 authorizations = Table(
     "authorizations",
     metadata,
@@ -64,6 +74,15 @@ scopes = Table(
     metadata,
     Column("authorization", String(36), ForeignKey("authorizations.uuid", ondelete="CASCADE"), primary_key=True),
     Column("identifier", String(8), primary_key=True),
+)
+
+# The payload types that an authorization is restricted to, as JSON; null: all. Without a row: all of both.
+payload_policies = Table(
+    "payload_policies",
+    metadata,
+    Column("authorization", String(36), ForeignKey("authorizations.uuid", ondelete="CASCADE"), primary_key=True),
+    Column("send", String),
+    Column("receive", String),
 )
 
 tokens = Table(
@@ -89,6 +108,18 @@ tlcs = Table(
     UniqueConstraint("domain", "identifier"),
 )
 
+# Named defaults of requests for sessions.
+session_templates = Table(
+    "session_templates",
+    metadata,
+    Column("uuid", String(36), primary_key=True),
+    Column("domain", String(255), nullable=False),
+    Column("name", String(255), nullable=False),
+    # JSON: fields of a request, without the domain.
+    Column("fields", String, nullable=False),
+    UniqueConstraint("domain", "name"),
+)
+
 # The account is not a foreign key: what has happened stays when an account goes.
 session_logs = Table(
     "session_logs",
@@ -104,6 +135,8 @@ session_logs = Table(
     Column("connected", BigInteger),
     Column("ended", BigInteger, nullable=False, index=True),
     Column("end_reason", String(32), nullable=False),
+    # Of the session's token; none of sessions from before layout 4.
+    Column("digest", LargeBinary(32), index=True),
 )
 
 # -- push notifications -----------------------------------------------------------------------------------------------
@@ -187,11 +220,31 @@ def _add_hub_leases(connection: Connection) -> None:
     metadata.create_all(connection, [hub_leases])
 
 
+def _add_domains(connection: Connection) -> None:
+    metadata.create_all(connection, [domains])
+    for name in connection.execute(union(select(authorizations.c.domain), select(tlcs.c.domain))).scalars().all():
+        connection.execute(insert(domains).values(uuid=str(uuid4()), name=name))
+    digest = session_logs.c.digest
+    connection.execute(text(f"ALTER TABLE session_logs ADD COLUMN digest {digest.type.compile(connection.dialect)}"))
+    for index in session_logs.indexes:
+        if digest in list(index.columns):
+            index.create(connection)
+
+
+def _add_policies_and_templates(connection: Connection) -> None:
+    metadata.create_all(connection, [payload_policies, session_templates])
+
+
 # The layout that `metadata` describes.
-VERSION = 3
+VERSION = 5
 
 # From a version to the next one, by its number; the first one was 1.
-STEPS: Mapping[int, Callable[[Connection], None]] = {1: _add_push, 2: _add_hub_leases}
+STEPS: Mapping[int, Callable[[Connection], None]] = {
+    1: _add_push,
+    2: _add_hub_leases,
+    3: _add_domains,
+    4: _add_policies_and_templates,
+}
 
 # Held in PostgreSQL while the layout is looked at: two servers may start at once. Any number will do.
 _LOCK = 7_031_978

@@ -6,36 +6,27 @@ May be asked from any thread, never from the event loop: see `thread`. Tables ar
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from functools import partial
 from secrets import token_bytes, token_urlsafe
 from typing import Any, Protocol
 from uuid import uuid4
 
-from sqlalchemy import Connection, Engine, Row, Table, create_engine, delete, event, insert, select, update
+from sqlalchemy import Connection, Engine, Row, Table, create_engine, delete, event, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from penstock.exchange.authorization import Authorization, Role
+from penstock.exchange.payload_policy import EVERYTHING, PayloadPolicy
 from penstock.store import schema
 from penstock.store.digest import KEY_SIZE, MAX_SECRET, digest
-from penstock.store.errors import AlreadyExists, BadName, NoSuchRecord
+from penstock.store.errors import AlreadyExists, NoSuchAccount, NoSuchRecord
 from penstock.store.integrity import check_integrity
+from penstock.store.names import IDENTIFIER, checked, domain_name
 from penstock.store.records import Account, NewToken, SessionLog, StoredToken
 from penstock.wire.tlex.vocabulary import Tlc, TlcType
 
 # Random bytes of a token: 43 characters.
 TOKEN_BYTES = 32
-
-# What is shown to people, and what is in frames.
-NAME = re.compile(
-    r"[^\s\x00-\x1f\x7f\ud800-\udfff]([^\x00-\x1f\x7f\ud800-\udfff]{0,253}[^\s\x00-\x1f\x7f\ud800-\udfff])?"
-)
-IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{8}")
-_WHAT = {
-    NAME: "1 to 255 printable characters without spaces around them",
-    IDENTIFIER: "8 characters of A-Z, a-z, 0-9, _ and -",
-}
 
 # How long a transaction waits for that of another process, such as a command that changes accounts.
 BUSY_SECONDS = 10
@@ -101,7 +92,7 @@ class Store:
     # -- accounts -------------------------------------------------------------------------------------------------
 
     def add_account(self, name: str) -> Account:
-        account = Account(str(uuid4()), _checked("name", name))
+        account = Account(str(uuid4()), checked("name", name))
         self._insert(schema.accounts, f"Account {name!r}", uuid=account.uuid, name=name)
         return account
 
@@ -122,7 +113,7 @@ class Store:
         table = schema.accounts
         try:
             with self.engine.begin() as connection:
-                query = update(table).where(table.c.uuid == uuid).values(name=_checked("name", name))
+                query = update(table).where(table.c.uuid == uuid).values(name=checked("name", name))
                 changed = connection.execute(query).rowcount
         except IntegrityError:
             raise AlreadyExists(f"Account {name!r} exists already") from None
@@ -142,13 +133,16 @@ class Store:
 
     # -- authorizations and their tokens --------------------------------------------------------------------------
 
-    def authorize(self, account: str, domain: str, role: Role, identifiers: Iterable[str] = ()) -> Authorization:
+    def authorize(
+        self, account: str, domain: str, role: Role, identifiers: Iterable[str] = (), policy: PayloadPolicy = EVERYTHING
+    ) -> Authorization:
         """Let an account be something in a domain, perhaps only for some controllers."""
-        scope = frozenset([_checked("identifier", each, IDENTIFIER) for each in identifiers])
-        made = Authorization(str(uuid4()), account, _domain(domain), role, scope)
+        scope = frozenset([checked("identifier", each, IDENTIFIER) for each in identifiers])
+        made = Authorization(str(uuid4()), account, domain_name(domain), role, scope, policy=policy)
         with self.engine.begin() as connection:
             if connection.execute(select(schema.accounts).where(schema.accounts.c.uuid == account)).first() is None:
-                raise NoSuchRecord(f"Account {account} does not exist")
+                raise NoSuchAccount(f"Account {account} does not exist")
+            need_domain(connection, made.domain)
             connection.execute(
                 insert(schema.authorizations).values(
                     uuid=made.uuid, account=account, domain=made.domain, role=role.value
@@ -156,6 +150,7 @@ class Store:
             )
             for identifier in made.identifiers:
                 connection.execute(insert(schema.scopes).values(authorization=made.uuid, identifier=identifier))
+            _keep_policy(connection, made)
         return made
 
     def authorizations(self, account: str | None = None) -> list[Authorization]:
@@ -164,7 +159,13 @@ class Store:
         query = select(table) if account is None else select(table).where(table.c.account == account)
         with self.reader.connect() as connection:
             found = connection.execute(query.order_by(table.c.domain, table.c.account, table.c.uuid)).all()
-            return [_authorization(connection, row) for row in found]
+            scopes: dict[str, set[str]] = {}
+            for row in connection.execute(select(schema.scopes)):
+                scopes.setdefault(row.authorization, set()).add(row.identifier)
+            policies = {row.authorization: _policy(row) for row in connection.execute(select(schema.payload_policies))}
+        return [
+            _restricted(row, frozenset(scopes.get(row.uuid, ())), policies.get(row.uuid, EVERYTHING)) for row in found
+        ]
 
     def authorization(self, uuid: str) -> Authorization | None:
         with self.reader.connect() as connection:
@@ -174,19 +175,24 @@ class Store:
 
     def change_authorization(self, changed: Authorization) -> None:
         """Role, domain, account and controllers of the one with this uuid; its tokens stay."""
-        domain = _domain(changed.domain)
+        domain = domain_name(changed.domain)
         table = schema.authorizations
         values = {"account": changed.account, "domain": domain, "role": changed.role.value}
         try:
             with self.engine.begin() as connection:
+                need_domain(connection, domain)
                 query = update(table).where(table.c.uuid == changed.uuid).values(**values)
                 if not connection.execute(query).rowcount:
                     raise NoSuchRecord(f"Authorization {changed.uuid} does not exist")
                 connection.execute(delete(schema.scopes).where(schema.scopes.c.authorization == changed.uuid))
                 for identifier in changed.identifiers:
                     connection.execute(insert(schema.scopes).values(authorization=changed.uuid, identifier=identifier))
+                connection.execute(
+                    delete(schema.payload_policies).where(schema.payload_policies.c.authorization == changed.uuid)
+                )
+                _keep_policy(connection, changed)
         except IntegrityError:
-            raise NoSuchRecord(f"Account {changed.account} does not exist") from None
+            raise NoSuchAccount(f"Account {changed.account} does not exist") from None
 
     def remove_authorization(self, uuid: str) -> None:
         """With its tokens."""
@@ -216,6 +222,14 @@ class Store:
             found = connection.execute(
                 select(table).where(table.c.authorization == authorization).order_by(table.c.created, table.c.uuid)
             )
+            return [StoredToken(row.uuid, row.authorization, row.created, row.revoked) for row in found]
+
+    def all_tokens(self) -> list[StoredToken]:
+        """Those of all authorizations that are not revoked."""
+        table = schema.tokens
+        query = select(table).where(table.c.revoked.is_(None))
+        with self.reader.connect() as connection:
+            found = connection.execute(query.order_by(table.c.authorization, table.c.created, table.c.uuid))
             return [StoredToken(row.uuid, row.authorization, row.created, row.revoked) for row in found]
 
     def revoke(self, token: str, now: int) -> None:
@@ -284,24 +298,22 @@ class Store:
     def add_tlc(self, domain: str, identifier: str, type: TlcType, account: str) -> Tlc:
         tlc = Tlc(
             uuid=str(uuid4()),
-            identifier=_checked("identifier", identifier, IDENTIFIER),
+            identifier=checked("identifier", identifier, IDENTIFIER),
             type=type,
-            domain=_domain(domain),
+            domain=domain_name(domain),
             account=account,
         )
         what = f"Controller {identifier!r} in domain {tlc.domain!r}"
         with self.reader.connect() as connection:
             if connection.execute(select(schema.accounts).where(schema.accounts.c.uuid == account)).first() is None:
                 raise NoSuchRecord(f"Account {account} does not exist")
-        self._insert(
-            schema.tlcs,
-            what,
-            uuid=tlc.uuid,
-            identifier=identifier,
-            type=type.value,
-            domain=tlc.domain,
-            account=account,
-        )
+        values = {"uuid": tlc.uuid, "identifier": identifier, "type": type.value, "domain": tlc.domain}
+        try:
+            with self.engine.begin() as connection:
+                need_domain(connection, tlc.domain)
+                connection.execute(insert(schema.tlcs).values(account=account, **values))
+        except IntegrityError:
+            raise AlreadyExists(f"{what} exists already") from None
         return tlc
 
     def tlcs(self) -> list[Tlc]:
@@ -313,18 +325,17 @@ class Store:
     def change_tlc(self, changed: Tlc) -> None:
         """Identifier, type and domain of the one with this uuid. Raises AlreadyExists if the identifier is in use."""
         table = schema.tlcs
-        values = {"identifier": changed.identifier, "type": changed.type.value, "domain": _domain(changed.domain)}
+        values = {"identifier": changed.identifier, "type": changed.type.value, "domain": domain_name(changed.domain)}
         try:
             with self.engine.begin() as connection:
-                gone = not connection.execute(
-                    update(table).where(table.c.uuid == changed.uuid).values(**values)
-                ).rowcount
+                need_domain(connection, values["domain"])
+                query = update(table).where(table.c.uuid == changed.uuid).values(**values)
+                if not connection.execute(query).rowcount:
+                    raise NoSuchRecord(f"Controller {changed.uuid} does not exist")
         except IntegrityError:
             raise AlreadyExists(
                 f"Controller {changed.identifier!r} in domain {changed.domain!r} exists already"
             ) from None
-        if gone:
-            raise NoSuchRecord(f"Controller {changed.uuid} does not exist")
 
     def remove_tlc(self, uuid: str) -> None:
         with self.engine.begin() as connection:
@@ -347,6 +358,7 @@ class Store:
                 "connected": each.connected,
                 "ended": each.ended,
                 "end_reason": each.end_reason,
+                "digest": digest(self._key, each.token) if each.token else None,
             }
             for each in ended
         ]
@@ -364,10 +376,14 @@ class Store:
             found = connection.execute(query.order_by(table.c.created, table.c.id).limit(limit))
             return [_session_log(row) for row in found]
 
-    def session_log(self, id: str) -> SessionLog | None:
+    def session_log(self, key: str) -> SessionLog | None:
+        """By the session's token, or by the id that lists show."""
         table = schema.session_logs
+        is_it = table.c.id == key
+        if len(key) <= MAX_SECRET:
+            is_it |= table.c.digest == digest(self._key, key)
         with self.reader.connect() as connection:
-            row = connection.execute(select(table).where(table.c.id == id)).one_or_none()
+            row = connection.execute(select(table).where(is_it)).one_or_none()
         return None if row is None else _session_log(row)
 
     def forget_sessions(self, before: int) -> int:
@@ -384,19 +400,39 @@ class Store:
             raise AlreadyExists(f"{what} exists already") from None
 
 
-def _checked(field: str, value: str, pattern: re.Pattern[str] = NAME) -> str:
-    if not pattern.fullmatch(value):
-        raise BadName(f"{field}: {value!r:.60} is not {_WHAT[pattern]}")
-    return value
-
-
-def _domain(domain: str) -> str:
-    # Checked as it is kept: some letters become two in lower case.
-    return _checked("domain", domain.lower())
+def need_domain(connection: Connection, name: str) -> None:
+    """Make it unless it exists. Either way its row is locked: nobody may remove it before something is in it."""
+    connection.execute(
+        text(
+            "INSERT INTO domains (uuid, name) VALUES (:uuid, :name) "
+            "ON CONFLICT (name) DO UPDATE SET name = excluded.name"
+        ),
+        {"uuid": str(uuid4()), "name": name},
+    )
 
 
 def _authorization(connection: Connection, row: Row[Any], token: str = "") -> Authorization:
-    return Authorization(row.uuid, row.account, row.domain, Role(row.role), _scope(connection, row.uuid), token)
+    table = schema.payload_policies
+    found = connection.execute(select(table).where(table.c.authorization == row.uuid)).one_or_none()
+    return _restricted(row, _scope(connection, row.uuid), EVERYTHING if found is None else _policy(found), token)
+
+
+def _restricted(row: Row[Any], scope: frozenset[str], policy: PayloadPolicy, token: str = "") -> Authorization:
+    return Authorization(row.uuid, row.account, row.domain, Role(row.role), scope, token, policy)
+
+
+def _keep_policy(connection: Connection, authorization: Authorization) -> None:
+    policy = authorization.policy
+    if policy != EVERYTHING:
+        send = None if policy.send is None else json.dumps(sorted(policy.send))
+        receive = None if policy.receive is None else json.dumps(sorted(policy.receive))
+        values = {"authorization": authorization.uuid, "send": send, "receive": receive}
+        connection.execute(insert(schema.payload_policies).values(**values))
+
+
+def _policy(row: Row[Any]) -> PayloadPolicy:
+    types = [None if each is None else frozenset(json.loads(each)) for each in (row.send, row.receive)]
+    return PayloadPolicy(*types)
 
 
 def _scope(connection: Connection, authorization: str) -> frozenset[str]:
@@ -410,6 +446,7 @@ def _tlc(row: Row[Any]) -> Tlc:
 
 def _session_log(row: Row[Any]) -> SessionLog:
     values = row._asdict()
+    del values["digest"]
     values["identifiers"] = tuple(json.loads(values["identifiers"]))
     return SessionLog(**values)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -9,9 +10,22 @@ import pytest
 
 from penstock.exchange.authorization import Role
 from penstock.wire.tlex.datagrams import Bye
-from tests.doors.tlex.site import Site
+from tests.doors.tlex.site import Site, named
+from tests.store.postgres import Postgres
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A hub of its own with each kind of database."""
+    directory = tmp_path_factory.mktemp("administration")
+    if request.param == "sqlite":
+        with Site(directory) as running:
+            yield running
+    else:
+        with Postgres() as postgres, Site(directory, url=postgres.url) as running:
+            yield running
 
 
 def add(site: Site, path: str, body: object, role: Role, account: str = "ours") -> dict[str, Any]:
@@ -34,9 +48,6 @@ def test_an_account_is_added_and_shown_to_the_platforms_administrators(site: Sit
     assert made in site.ask("GET", "/accounts", Role.PLATFORM_ADMIN).json()
     assert site.ask("GET", f"/accounts/{made['uuid']}", Role.PLATFORM_ADMIN).json() == made
     assert site.ask("GET", f"/accounts/{NOBODY}", Role.PLATFORM_ADMIN).status_code == 404
-    for path in ("accounts", "authorizations", "authorizationtokens", "tlcs", "sessionlogs"):
-        name_of_none = f"/{path}/%00"  # that no database can have
-        assert site.ask("GET", name_of_none, Role.PLATFORM_ADMIN).status_code == 404, path
 
 
 @pytest.mark.conformance("tlex.POST.accounts.refused")
@@ -237,8 +248,22 @@ def test_a_changed_controller_keeps_its_uuid_and_leaves_its_sessions(site: Site)
     assert renamed["type"] == "VLOG", "what is not named stays"
 
 
+@pytest.mark.conformance("tlex.error.404.NUL")
+def test_what_no_database_can_have_is_not_found(site: Site) -> None:
+    for path in (
+        "accounts",
+        "authorizations",
+        "authorizationtokens",
+        "tlcs",
+        "sessionlogs",
+        "domains",
+        "sessiontemplates",
+    ):
+        assert site.ask("GET", f"/{path}/%00", Role.PLATFORM_ADMIN).status_code == 404, path
+
+
 @pytest.mark.conformance("tlex.GET.sessionlog")
-def test_one_past_session_is_shown_by_the_id_of_the_list(site: Site) -> None:
+def test_one_past_session_is_shown_by_its_token_or_the_id_of_the_list(site: Site) -> None:
     (a,) = site.tlcs(1)
     peer = site.join("Broker", a, account="historian")
     peer.send(Bye())
@@ -247,5 +272,166 @@ def test_one_past_session_is_shown_by_the_id_of_the_list(site: Site) -> None:
     path = f"/sessionlogs/{entry['id']}"
     assert site.ask("GET", path, Role.BROKER_ADMIN, account="historian").json() == entry
     assert site.ask("GET", path, Role.BROKER_ADMIN, account="others").status_code == 404
-    assert site.ask("GET", f"/sessionlogs/{peer.token}", Role.BROKER_ADMIN, account="historian").status_code == 404
+    by_token = f"/sessionlogs/{peer.token}"
+    assert site.ask("GET", by_token, Role.BROKER_ADMIN, account="historian").json() == entry
+    assert site.ask("GET", by_token, Role.BROKER_ADMIN, account="others").status_code == 404
+    live = site.join("Broker", a, account="historian")
+    assert site.ask("GET", f"/sessionlogs/{live.token}", Role.BROKER_ADMIN, account="historian").status_code == 404
     assert site.ask("GET", path, Role.BROKER_SYSTEM, account="historian").status_code == 403
+
+
+@pytest.mark.conformance("tlex.POST.domains")
+@pytest.mark.conformance("tlex.GET.domains")
+@pytest.mark.conformance("tlex.GET.domain")
+def test_a_domain_is_added_and_those_that_are_used_are_listed_too(site: Site) -> None:
+    site.token(Role.BROKER_SYSTEM, domain="used")
+    made = add(site, "/domains", {"name": "Acceptance"}, Role.PLATFORM_ADMIN)
+    assert (list(made), made["name"]) == (["uuid", "name"], "acceptance")
+    listed = site.ask("GET", "/domains", Role.PLATFORM_ADMIN).json()
+    assert made in listed
+    assert {"test", "used"} <= {each["name"] for each in listed}
+    assert site.ask("GET", f"/domains/{made['uuid']}", Role.PLATFORM_ADMIN).json() == made
+    assert site.ask("GET", f"/domains/{NOBODY}", Role.PLATFORM_ADMIN).status_code == 404
+
+
+@pytest.mark.conformance("tlex.POST.domains.refused")
+def test_a_domain_that_cannot_be_is_refused(site: Site) -> None:
+    add(site, "/domains", {"name": "once"}, Role.PLATFORM_ADMIN)
+    bodies: list[object] = [{"name": "ONCE"}, {"name": " padded "}, {"name": ""}, {}, []]
+    for body in bodies:
+        assert site.ask("POST", "/domains", Role.PLATFORM_ADMIN, body).status_code == 400, body
+    for role in set(Role) - {Role.PLATFORM_ADMIN}:
+        for method, path in (("GET", "/domains"), ("POST", "/domains"), ("DELETE", f"/domains/{NOBODY}")):
+            assert site.ask(method, path, role, {"name": "no"}).status_code == 403
+
+
+def domain_uuid(site: Site, name: str) -> str:
+    (found,) = [each for each in site.ask("GET", "/domains", Role.PLATFORM_ADMIN).json() if each["name"] == name]
+    uuid: str = found["uuid"]
+    return uuid
+
+
+@pytest.mark.conformance("tlex.PUT.domain")
+def test_a_renamed_domain_keeps_what_is_in_it_and_its_sessions_end(site: Site) -> None:
+    (a,) = site.tlcs(1, "before")
+    peer = site.join("Broker", a, domain="before")
+    path = f"/domains/{domain_uuid(site, 'before')}"
+    assert site.ask("PUT", path, Role.PLATFORM_ADMIN, {"name": "test"}).status_code == 400
+    assert site.ask("PUT", path, Role.PLATFORM_ADMIN, {"name": "After"}).json()["name"] == "after"
+    assert peer.bye() in ("TLC deleted", "authorization token revoked")
+    token = site.token(Role.BROKER_ADMIN, domain="before")
+    listed = with_token(site, "GET", "/tlcs", token).json()
+    assert [(each["identifier"], each["domain"]) for each in listed] == [(a, "after")]
+    assert site.ask("PUT", f"/domains/{NOBODY}", Role.PLATFORM_ADMIN, {"name": "any"}).status_code == 404
+
+
+@pytest.mark.conformance("tlex.DELETE.domain")
+def test_a_domain_is_removed_only_when_nothing_is_in_it(site: Site) -> None:
+    made = site.register("INSIDE01", "filled")
+    path = f"/domains/{domain_uuid(site, 'filled')}"
+    refused = site.ask("DELETE", path, Role.PLATFORM_ADMIN)
+    assert (refused.status_code, "still has controllers" in refused.text) == (400, True)
+    assert site.ask("DELETE", f"/tlcs/{made['uuid']}", Role.TLC_ADMIN, domain="filled").status_code == 204
+    refused = site.ask("DELETE", path, Role.PLATFORM_ADMIN)
+    assert (refused.status_code, "still has authorizations" in refused.text) == (400, True)
+    for each in site.ask("GET", "/authorizations?domain=filled", Role.PLATFORM_ADMIN).json():
+        assert site.ask("DELETE", f"/authorizations/{each['uuid']}", Role.PLATFORM_ADMIN).status_code == 204
+    assert site.ask("DELETE", path, Role.PLATFORM_ADMIN).status_code == 204
+    assert site.ask("DELETE", path, Role.PLATFORM_ADMIN).status_code == 404
+
+
+@pytest.mark.conformance("tlex.payloadPolicy")
+def test_sessions_send_and_receive_the_payload_types_of_their_policy_only(site: Site) -> None:
+    (a,) = site.tlcs(1)
+    policy = {"send": [2, 3], "receive": [4]}
+    granted, token = granted_token(site, payloadPolicy=policy)
+    assert granted["payloadPolicy"] == policy
+    assert site.ask("GET", f"/authorizations/{granted['uuid']}", Role.BROKER_ADMIN).json() == granted
+    controller, monitor = site.join("TLC", a), site.join("Monitor", a)
+    details = {"securityMode": "NONE", "tlcIdentifiers": [a]}
+    body = {"domain": "test", "type": "Broker", "protocol": "TCPStreaming_Multiplex", "details": details}
+    broker = site.connect(with_token(site, "POST", "/sessions", token["token"], body).json())
+    broker.send(named(a, "no", 1), named(a, "yes", 3))
+    assert controller.payload() == named(a, "yes", 3)
+    controller.send(named(a, "no", 3), named(a, "yes", 4))
+    assert broker.payload() == named(a, "yes", 4)
+    assert [monitor.payload().data[-3:] for _ in range(3)] == [b"yes", b"\x03no", b"yes"]
+    changed = site.ask("PUT", f"/authorizations/{granted['uuid']}", Role.BROKER_ADMIN, {"role": "BROKER_SYSTEM"})
+    assert "payloadPolicy" not in changed.json()
+    assert broker.bye() == "authorization token revoked"
+
+
+@pytest.mark.conformance("tlex.payloadPolicy.Monitor")
+def test_a_monitors_policy_is_about_the_types_that_publishers_gave(site: Site) -> None:
+    (a,) = site.tlcs(1)
+    granted = add(
+        site, "/authorizations", {"role": "MONITOR_SYSTEM", "payloadPolicy": {"receive": [7]}}, Role.MONITOR_ADMIN
+    )
+    token = add(site, "/authorizationtokens", {"authorization": granted["uuid"]}, Role.MONITOR_ADMIN)["token"]
+    details = {"securityMode": "NONE", "tlcIdentifiers": [a]}
+    body = {"domain": "test", "type": "Monitor", "protocol": "TCPStreaming_Multiplex", "details": details}
+    monitor = site.connect(with_token(site, "POST", "/sessions", token, body).json())
+    site.join("TLC", a).send(named(a, "no", 1), named(a, "yes", 7))
+    assert monitor.payload().data.endswith(b"\x07yes")
+
+
+@pytest.mark.conformance("tlex.payloadPolicy.refused")
+def test_nobody_grants_payload_types_that_they_do_not_have(site: Site) -> None:
+    _, token = granted_token(site, role="BROKER_ADMIN", payloadPolicy={"send": [2]})
+    body: dict[str, object]
+    policies: list[tuple[dict[str, list[int]], int]] = [
+        ({"send": [2]}, 201),
+        ({"send": []}, 201),
+        ({"send": [2, 3]}, 403),
+        ({"receive": [2]}, 403),
+    ]
+    for policy, status in policies:
+        body = {"role": "BROKER_SYSTEM", "payloadPolicy": policy}
+        assert with_token(site, "POST", "/authorizations", token["token"], body).status_code == status, policy
+    wrong: list[object] = [{"send": [240]}, {"send": [-1]}, {"send": "2"}, 5]
+    for each in wrong:
+        body = {"role": "BROKER_SYSTEM", "payloadPolicy": each}
+        assert site.ask("POST", "/authorizations", Role.BROKER_ADMIN, body).status_code == 400, each
+
+
+@pytest.mark.conformance("tlex.POST.sessiontemplates")
+@pytest.mark.conformance("tlex.GET.sessiontemplates")
+@pytest.mark.conformance("tlex.GET.sessiontemplate")
+@pytest.mark.conformance("tlex.POST.sessions.template")
+def test_a_session_can_be_requested_by_the_name_of_a_template(site: Site) -> None:
+    a, b = site.tlcs(2)
+    details = {"securityMode": "NONE", "tlcIdentifiers": [a]}
+    fields = {"name": "north", "type": "Broker", "protocol": "TCPStreaming_Multiplex", "details": details}
+    made = add(site, "/sessiontemplates", fields, Role.DOMAIN_ADMIN)
+    assert made == {"uuid": made["uuid"], "domain": "test", **fields}
+    assert made in site.ask("GET", "/sessiontemplates", Role.BROKER_SYSTEM).json()
+    assert site.ask("GET", f"/sessiontemplates/{made['uuid']}", Role.BROKER_SYSTEM).json() == made
+    session = site.ask("POST", "/sessions?template=north", Role.BROKER_SYSTEM, {}).json()
+    assert (session["domain"], session["type"], session["details"]["tlcIdentifiers"]) == ("test", "Broker", [a])
+    other = {"details": {"tlcIdentifiers": [b]}}
+    session = site.ask("POST", "/sessions?template=north", Role.BROKER_SYSTEM, other).json()
+    assert session["details"]["tlcIdentifiers"] == [b]
+    for path in ("/sessions?template=none", "/sessions?template=%00", "/sessions"):
+        assert site.ask("POST", path, Role.BROKER_SYSTEM, {}).status_code == 400
+    assert site.ask("POST", "/sessions?template=north", Role.MONITOR_SYSTEM, {}).status_code == 403
+    assert site.ask("POST", "/sessions?template=north", Role.BROKER_SYSTEM, []).status_code == 400
+
+
+@pytest.mark.conformance("tlex.PUT.sessiontemplate")
+@pytest.mark.conformance("tlex.DELETE.sessiontemplate")
+def test_a_template_is_changed_and_removed_by_administrators_of_its_domain(site: Site) -> None:
+    made = add(site, "/sessiontemplates", {"name": "old"}, Role.DOMAIN_ADMIN)
+    add(site, "/sessiontemplates", {"name": "taken"}, Role.PLATFORM_ADMIN)
+    path = f"/sessiontemplates/{made['uuid']}"
+    changed = site.ask("PUT", path, Role.DOMAIN_ADMIN, {"name": "new", "type": "Broker"}).json()
+    assert changed == {**made, "name": "new", "type": "Broker"}
+    for body in ({"name": "taken"}, {"name": "new", "domain": "other"}, {"name": " "}, {}):
+        assert site.ask("PUT", path, Role.DOMAIN_ADMIN, body).status_code == 400
+    assert site.ask("POST", "/sessiontemplates", Role.DOMAIN_ADMIN, {"name": "taken"}).status_code == 400
+    elsewhere = {"name": "x", "domain": "other"}
+    assert site.ask("POST", "/sessiontemplates", Role.DOMAIN_ADMIN, elsewhere).status_code == 403
+    assert site.ask("DELETE", path, Role.DOMAIN_ADMIN, domain="other").status_code == 404
+    for role in (Role.BROKER_ADMIN, Role.TLC_SYSTEM):
+        assert site.ask("DELETE", path, role).status_code == 403
+    assert site.ask("DELETE", path, Role.DOMAIN_ADMIN).status_code == 204
+    assert site.ask("GET", path, Role.DOMAIN_ADMIN).status_code == 404

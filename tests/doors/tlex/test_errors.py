@@ -14,6 +14,7 @@ FIELD = "details.tlcIdentifiers"
 TRANSLATIONS: list[tuple[HubRefusal, int, str]] = [
     (HubRefusal(HubReason.GRANTED_ROLE, "no"), 403, "HTTP 403 Forbidden: role: no"),
     (HubRefusal(HubReason.GRANTED_ACCOUNT, "no"), 403, "HTTP 403 Forbidden: account: no"),
+    (HubRefusal(HubReason.GRANTED_POLICY, "no"), 403, "HTTP 403 Forbidden: payloadPolicy: no"),
     (HubRefusal(HubReason.GRANTED_SCOPE, "no"), 403, f"HTTP 403 Forbidden: {FIELD}: no"),
     (HubRefusal(HubReason.OWN, "no"), 400, "HTTP 400 Bad Request: no"),
     (HubRefusal(HubReason.ROLE, "no"), 403, "HTTP 403 Forbidden: no"),

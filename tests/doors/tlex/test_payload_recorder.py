@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
 
 from penstock.client.tlex import TlexApi, connect
@@ -151,3 +152,30 @@ def test_a_journal_that_fails_in_an_unforeseen_way_keeps_no_payload_from_anybody
     due.pop()()
     assert broker.texts() == ["hello"]
     assert lost == [(1, "MemoryError: no room")]
+
+
+def test_the_history_of_a_controller_goes_on_when_it_is_renamed(tmp_path: Path) -> None:
+    tlc, own, _ = prepared(tmp_path / "data")
+    store = Store.open(f"sqlite:///{tmp_path / 'data' / 'store.db'}")
+    admin = store.add_token(store.authorize(tlc.account, "test", Role.TLC_ADMIN).uuid, 1).secret
+    store.close()
+
+    async def say(server: Server, identifier: str) -> None:
+        session = await TlexApi(server.api_address, own).create("test", SessionType.TLC, [identifier])
+        async with await connect(session) as stream:
+            stream.send(b"hello", 1, identifier)
+            await stream.synchronize()
+
+    async def use(server: Server) -> None:
+        await say(server, "NLZH0023")
+        path, headers = f"{server.api_address}/api/v1/tlcs/{tlc.uuid}", {"X-Authorization": admin}
+        async with httpx.AsyncClient(trust_env=False) as http:
+            answer = await http.put(path, json={"identifier": "NLZH0099"}, headers=headers)
+        assert answer.status_code == 200
+        await say(server, "NLZH0099")
+
+    serving(tmp_path / "data", {}, use)
+    found = records(tmp_path / "data")
+    assert {each["entity"] for each in found} == {f"TLEX/TLEX/{tlc.uuid}"}
+    assert [each["revision"] for each in found] == [1, 2]
+    assert [json.loads(each["value"])["identifier"] for each in found] == ["NLZH0023", "NLZH0099"]

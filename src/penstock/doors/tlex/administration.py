@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,16 +20,18 @@ from penstock.doors.tlex.errors import bad_request
 from penstock.doors.tlex.http import answer, authorization_of, body, identifiers_in, named
 from penstock.exchange.administration import manageable, may_manage, require_grant, require_other
 from penstock.exchange.authorization import Authorization
+from penstock.exchange.payload_policy import EVERYTHING, PayloadPolicy
 from penstock.exchange.refusals import unknown
 from penstock.exchange.rights import Right, require
 from penstock.log import get
-from penstock.store.errors import AlreadyExists, BadName, NoSuchRecord
+from penstock.store.errors import AlreadyExists, BadName, NoSuchAccount, NoSuchRecord
 from penstock.store.records import Account, StoredToken
 from penstock.wire.tlex.administration import (
     AccountBody,
     AuthorizationBody,
     AuthorizationRequest,
     NewTokenBody,
+    PolicyBody,
     TokenBody,
     parse_account_request,
     parse_authorization_request,
@@ -117,9 +120,9 @@ class Administration:
             require_grant(admin, order, wanted.tlc_identifiers)
         try:
             made = await self._thread.call(
-                self._store.authorize, order.account, order.domain, order.role, order.identifiers
+                self._store.authorize, order.account, order.domain, order.role, order.identifiers, order.policy
             )
-        except NoSuchRecord as error:
+        except NoSuchAccount as error:
             raise bad_request(f"account: {error}") from None
         except BadName as error:
             raise bad_request(str(error)) from None
@@ -135,12 +138,13 @@ class Administration:
         changed = _ordered(wanted, before)
         with identifiers_in("tlcIdentifiers"):
             require_grant(admin, changed, wanted.tlc_identifiers)
-        if await self._thread.call(self._store.authorization, before.uuid) is None:
-            raise unknown()
         try:
             await self._thread.call(self._store.change_authorization, changed)
-        except NoSuchRecord as error:
+        except NoSuchAccount as error:
             raise bad_request(f"account: {error}") from None
+        except NoSuchRecord:
+            # It was withdrawn meanwhile.
+            raise unknown() from None
         except BadName as error:
             raise bad_request(str(error)) from None
         await self._door.look()
@@ -163,9 +167,9 @@ class Administration:
         """Those that are not revoked, without their secrets."""
         admin = await self._admin(request)
         wanted = request.query_params.get("authorization")
-        found = [each.uuid for each in await self._managed(admin) if wanted in (None, each.uuid)]
-        lists = [await self._thread.call(self._store.tokens, each) for each in found]
-        return answer([_token(each) for one in lists for each in one if each.revoked is None])
+        managed = {each.uuid for each in await self._managed(admin) if wanted in (None, each.uuid)}
+        found = await self._thread.call(self._store.all_tokens)
+        return answer([_token(each) for each in found if each.authorization in managed])
 
     async def token(self, request: Request) -> Response:
         admin = await self._admin(request)
@@ -261,6 +265,25 @@ def _ordered(wanted: AuthorizationRequest, otherwise: Authorization) -> Authoriz
         account=otherwise.account if wanted.account is msgspec.UNSET else wanted.account,
         role=wanted.role,
         identifiers=frozenset(wanted.tlc_identifiers),
+        policy=_policy(wanted.payload_policy),
+    )
+
+
+def _policy(given: PolicyBody | UnsetType) -> PayloadPolicy:
+    if given is msgspec.UNSET:
+        return EVERYTHING
+    return PayloadPolicy(
+        None if given.send is msgspec.UNSET else frozenset(given.send),
+        None if given.receive is msgspec.UNSET else frozenset(given.receive),
+    )
+
+
+def _policy_body(policy: PayloadPolicy) -> PolicyBody | UnsetType:
+    if policy == EVERYTHING:
+        return msgspec.UNSET
+    return PolicyBody(
+        send=msgspec.UNSET if policy.send is None else tuple(sorted(policy.send)),
+        receive=msgspec.UNSET if policy.receive is None else tuple(sorted(policy.receive)),
     )
 
 
@@ -275,6 +298,7 @@ def _authorization(authorization: Authorization) -> AuthorizationBody:
         account=authorization.account,
         role=authorization.role,
         tlc_identifiers=tuple(sorted(authorization.identifiers)),
+        payload_policy=_policy_body(authorization.policy),
     )
 
 

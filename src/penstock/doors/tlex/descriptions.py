@@ -55,4 +55,5 @@ def log_entry(session: HubSession) -> SessionLog:
         connected=session.connected,
         ended=session.ended,
         end_reason=session.end_reason.value,
+        token=session.token,
     )

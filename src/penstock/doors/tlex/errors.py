@@ -19,6 +19,7 @@ STATUSES: dict[HubReason, HTTPStatus] = {
     HubReason.GRANTED_ROLE: HTTPStatus.FORBIDDEN,
     HubReason.GRANTED_ACCOUNT: HTTPStatus.FORBIDDEN,
     HubReason.GRANTED_SCOPE: HTTPStatus.FORBIDDEN,
+    HubReason.GRANTED_POLICY: HTTPStatus.FORBIDDEN,
     HubReason.OWN: HTTPStatus.BAD_REQUEST,
     HubReason.TOO_MANY: HTTPStatus.BAD_REQUEST,
     HubReason.NOT_REGISTERED: HTTPStatus.BAD_REQUEST,
@@ -38,6 +39,7 @@ _FIELDS = {
     HubReason.SECURITY: "securityMode",
     HubReason.GRANTED_ROLE: "role",
     HubReason.GRANTED_ACCOUNT: "account",
+    HubReason.GRANTED_POLICY: "payloadPolicy",
 }
 
 # About identifiers, whose field depends on the request.

@@ -17,11 +17,15 @@ from penstock.wire.tlex.administration import (
     AccountRequest,
     AuthorizationBody,
     AuthorizationRequest,
+    DomainBody,
+    DomainRequest,
     NewTokenBody,
+    PolicyBody,
     TokenBody,
     TokenRequest,
 )
 from penstock.wire.tlex.rest import ErrorBody, RequestDetails, Session, SessionRequest, TlcRequest
+from penstock.wire.tlex.templates import TemplateBody, TemplateDetails, TemplateRequest
 from penstock.wire.tlex.vocabulary import Protocol, Role, SecurityMode, SessionType, Tlc
 
 HEADER = "X-Authorization"
@@ -104,8 +108,18 @@ _TEXT = {"type": "string"}
 GRANT_EXAMPLES = {
     "Broker": AuthorizationRequest(role=Role.BROKER_SYSTEM),
     "Controllers": AuthorizationRequest(role=Role.TLC_SYSTEM, tlc_identifiers=_IDENTIFIERS),
+    "Policy": AuthorizationRequest(role=Role.BROKER_SYSTEM, payload_policy=PolicyBody(send=(2,), receive=(2, 3))),
 }
 TOKEN_EXAMPLES = {"Token": TokenRequest(authorization="660f9500-f39c-52e5-b827-556766551111")}
+
+TEMPLATE_EXAMPLES = {
+    "Broker": TemplateRequest(
+        name="north",
+        type=SessionType.BROKER,
+        protocol=Protocol.MULTIPLEX,
+        details=TemplateDetails(security_mode=SecurityMode.NONE, tlc_identifiers=_IDENTIFIERS),
+    )
+}
 
 OPERATIONS = (
     ApiOperation(
@@ -116,6 +130,7 @@ OPERATIONS = (
         Session,
         (400, 413),
         SessionRequest,
+        query=(("template", _TEXT, "A session template of the domain, for fields that the body does not have."),),
         examples=SESSION_EXAMPLES,
         leads_to=("/sessions/{token}", "token"),
     ),
@@ -181,7 +196,7 @@ OPERATIONS = (
             ("until", _TIME, "Sessions that existed at this time or earlier; by default now."),
         ),
     ),
-    ApiOperation("get", "/sessionlogs/{uuid}", "One session that has ended", 200, SessionLogEntry, (404,)),
+    ApiOperation("get", "/sessionlogs/{token}", "One session that has ended", 200, SessionLogEntry, (404,)),
     ApiOperation("get", "/accounts", "All accounts", 200, list[AccountBody], ()),
     ApiOperation(
         "post",
@@ -213,6 +228,54 @@ OPERATIONS = (
         None,
         (400, 404),
     ),
+    ApiOperation("get", "/domains", "All domains", 200, list[DomainBody], ()),
+    ApiOperation(
+        "post",
+        "/domains",
+        "Add a domain",
+        201,
+        DomainBody,
+        (400, 413),
+        DomainRequest,
+        examples={"Domain": DomainRequest(name="acceptance")},
+        leads_to=("/domains/{uuid}", "uuid"),
+    ),
+    ApiOperation("get", "/domains/{uuid}", "One domain", 200, DomainBody, (404,)),
+    ApiOperation(
+        "put",
+        "/domains/{uuid}",
+        "Rename a domain; its sessions end",
+        200,
+        DomainBody,
+        (400, 404, 413),
+        DomainRequest,
+        examples={"Domain": DomainRequest(name="acceptance")},
+    ),
+    ApiOperation("delete", "/domains/{uuid}", "Remove a domain that nothing is in", 204, None, (400, 404)),
+    ApiOperation("get", "/sessiontemplates", "The session templates of the domain", 200, list[TemplateBody], ()),
+    ApiOperation(
+        "post",
+        "/sessiontemplates",
+        "Add a session template",
+        201,
+        TemplateBody,
+        (400, 413),
+        TemplateRequest,
+        examples=TEMPLATE_EXAMPLES,
+        leads_to=("/sessiontemplates/{uuid}", "uuid"),
+    ),
+    ApiOperation("get", "/sessiontemplates/{uuid}", "One session template", 200, TemplateBody, (404,)),
+    ApiOperation(
+        "put",
+        "/sessiontemplates/{uuid}",
+        "Change a session template; sessions stay as they are",
+        200,
+        TemplateBody,
+        (400, 404, 413),
+        TemplateRequest,
+        examples=TEMPLATE_EXAMPLES,
+    ),
+    ApiOperation("delete", "/sessiontemplates/{uuid}", "Remove a session template", 204, None, (404,)),
     ApiOperation(
         "get",
         "/authorizations",

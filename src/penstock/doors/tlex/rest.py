@@ -22,11 +22,13 @@ from starlette.routing import Route
 
 from penstock.doors.tlex.administration import Administration
 from penstock.doors.tlex.descriptions import described
+from penstock.doors.tlex.domains import Domains
 from penstock.doors.tlex.errors import RestRefusal, bad_request, translated
 from penstock.doors.tlex.http import JSON, answer, authorization_of, body, identifiers_in, named, refused
 from penstock.doors.tlex.listener import instant
 from penstock.doors.tlex.openapi import MAX_MILLIS, SessionLogEntry, document
 from penstock.doors.tlex.session_log import DAY_MILLIS
+from penstock.doors.tlex.templates import Templates
 from penstock.exchange.authorization import Authorization
 from penstock.exchange.refusals import HubRefusal, going_down, unknown
 from penstock.exchange.rights import (
@@ -65,6 +67,8 @@ class Rest:
         self._hub = door.hub
         self._store = door.store
         self.administration = Administration(door)
+        self.domains = Domains(door)
+        self.templates = Templates(door)
         self._most = max([limits.max_identifiers for limits in map(door.hub.settings.limits, SessionType)])
         self._document = JSON.encode(document())
         by_path: dict[str, dict[str, Handler]] = {}
@@ -105,8 +109,11 @@ class Rest:
     # -- sessions -------------------------------------------------------------------------------------------------
 
     async def create(self, request: Request) -> Response:
-        # Nothing is awaited between the authorization and its use: it may be changed at any time.
         given = await body(request)
+        template = request.query_params.get("template")
+        if template is not None:
+            given = await self.templates.fill(given, template, request)
+        # Nothing is awaited between the authorization and its use: it may be changed at any time.
         authorization = await authorization_of(request, self._store)
         wanted = parse_session_request(given, self._most)
         place = self._door.places.choose(wanted.details.security_mode)
@@ -228,11 +235,11 @@ class Rest:
         return answer([_entry(each) for each in found if _may_read(authorization, each)])
 
     async def session_log(self, request: Request) -> Response:
-        """By the id that the list shows: tokens of sessions are not kept."""
+        """By the token, of which a hash is kept, or by the id that the list shows."""
         authorization = await authorization_of(request, self._store)
         require(authorization, Right.SEE_LOGS)
         await self._door.session_log.write()
-        found = await self._store.call(self._store.store.session_log, named(request, "uuid"))
+        found = await self._store.call(self._store.store.session_log, named(request, "token"))
         if found is None or not _may_read(authorization, found):
             raise unknown()
         return answer(_entry(found))
@@ -248,6 +255,20 @@ def _of(method: Callable[[Administration, Request], Awaitable[Response]]) -> Han
     return handler
 
 
+def _of_domains(method: Callable[[Domains, Request], Awaitable[Response]]) -> Handler:
+    def handler(rest: Rest, request: Request) -> Awaitable[Response]:
+        return method(rest.domains, request)
+
+    return handler
+
+
+def _of_templates(method: Callable[[Templates, Request], Awaitable[Response]]) -> Handler:
+    def handler(rest: Rest, request: Request) -> Awaitable[Response]:
+        return method(rest.templates, request)
+
+    return handler
+
+
 ROUTES: dict[tuple[str, str], Handler] = {
     ("POST", "/sessions"): Rest.create,
     ("GET", "/sessions"): Rest.sessions,
@@ -259,13 +280,23 @@ ROUTES: dict[tuple[str, str], Handler] = {
     ("GET", "/tlcs/{uuid}"): Rest.tlc,
     ("DELETE", "/tlcs/{uuid}"): Rest.unregister,
     ("GET", "/sessionlogs"): Rest.session_logs,
-    ("GET", "/sessionlogs/{uuid}"): Rest.session_log,
+    ("GET", "/sessionlogs/{token}"): Rest.session_log,
     ("PUT", "/tlcs/{uuid}"): Rest.change,
     ("GET", "/accounts"): _of(Administration.accounts),
     ("POST", "/accounts"): _of(Administration.add_account),
     ("GET", "/accounts/{uuid}"): _of(Administration.account),
     ("PUT", "/accounts/{uuid}"): _of(Administration.rename_account),
     ("DELETE", "/accounts/{uuid}"): _of(Administration.remove_account),
+    ("GET", "/domains"): _of_domains(Domains.domains),
+    ("POST", "/domains"): _of_domains(Domains.add),
+    ("GET", "/domains/{uuid}"): _of_domains(Domains.domain),
+    ("PUT", "/domains/{uuid}"): _of_domains(Domains.rename),
+    ("DELETE", "/domains/{uuid}"): _of_domains(Domains.remove),
+    ("GET", "/sessiontemplates"): _of_templates(Templates.templates),
+    ("POST", "/sessiontemplates"): _of_templates(Templates.add),
+    ("GET", "/sessiontemplates/{uuid}"): _of_templates(Templates.template),
+    ("PUT", "/sessiontemplates/{uuid}"): _of_templates(Templates.change),
+    ("DELETE", "/sessiontemplates/{uuid}"): _of_templates(Templates.remove),
     ("GET", "/authorizations"): _of(Administration.authorizations),
     ("POST", "/authorizations"): _of(Administration.grant),
     ("GET", "/authorizations/{uuid}"): _of(Administration.authorization),

@@ -22,7 +22,17 @@ MAX_WAITING = 100_000
 DAY_MILLIS = 86_400_000
 
 # Counters that the log shows if not zero: payloads that did not reach their receivers, and unknown datagrams.
-COUNTED = ("dropped", "discarded", "oversized", "out_of_scope", "reserved", "unrouted", "unknown")
+COUNTED = (
+    "dropped",
+    "discarded",
+    "oversized",
+    "out_of_scope",
+    "reserved",
+    "unrouted",
+    "unknown",
+    "forbidden",
+    "withheld",
+)
 
 
 class SessionLogWriter:

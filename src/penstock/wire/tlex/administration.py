@@ -1,4 +1,4 @@
-"""The JSON of accounts, authorizations and their tokens, which administrators manage; names as published.
+"""The JSON of accounts, domains, authorizations and their tokens, which administrators manage; names as published.
 
 No HTTP and no rights: who may grant what is in `exchange.administration`. TLEX-BROKER-SYSTEM has none of it: names and
 fields are those of the interface that administrators use. Read next: docs/tlex.md.
@@ -24,6 +24,17 @@ Scope = Annotated[tuple[Identifier, ...], Meta(extra_json_schema={"uniqueItems":
 Uuid = Annotated[str, Meta(max_length=36, pattern="^[0-9A-Za-z-]+$", examples=["80b142ab-88e8-4600-9a86-8807c19b1b2a"])]
 
 
+# Types that clients may use; higher ones are reserved for the protocol.
+PayloadTypes = tuple[Annotated[int, Meta(ge=0, le=0xEF)], ...]
+
+
+class PolicyBody(Struct, frozen=True, kw_only=True):
+    """The payload types that sessions may send and receive. What is not named is not limited."""
+
+    send: PayloadTypes | UnsetType = UNSET
+    receive: PayloadTypes | UnsetType = UNSET
+
+
 class AccountRequest(Struct, frozen=True, kw_only=True):
     """The body of POST /accounts and PUT /accounts/{uuid}. Which names are allowed is checked by the database."""
 
@@ -32,6 +43,19 @@ class AccountRequest(Struct, frozen=True, kw_only=True):
 
 class AccountBody(Struct, frozen=True, kw_only=True):
     """An organisation."""
+
+    uuid: str
+    name: str
+
+
+class DomainRequest(Struct, frozen=True, kw_only=True):
+    """The body of POST /domains and PUT /domains/{uuid}. Names are case-insensitive."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=255, examples=["test"])]
+
+
+class DomainBody(Struct, frozen=True, kw_only=True):
+    """A domain; its name is in lower case."""
 
     uuid: str
     name: str
@@ -47,6 +71,7 @@ class AuthorizationRequest(Struct, frozen=True, kw_only=True, rename="camel", om
     domain: Domain | UnsetType = UNSET
     account: Uuid | UnsetType = UNSET
     tlc_identifiers: Scope = ()
+    payload_policy: PolicyBody | UnsetType = UNSET
 
 
 class AuthorizationBody(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -57,6 +82,7 @@ class AuthorizationBody(Struct, frozen=True, kw_only=True, rename="camel"):
     account: str
     role: Role
     tlc_identifiers: tuple[str, ...]
+    payload_policy: PolicyBody | UnsetType = UNSET
 
 
 class TokenRequest(Struct, frozen=True, kw_only=True):
@@ -83,6 +109,7 @@ class NewTokenBody(Struct, frozen=True, kw_only=True):
 
 
 _ACCOUNT = Decoder(AccountRequest)
+_DOMAIN = Decoder(DomainRequest)
 _AUTHORIZATION = Decoder(AuthorizationRequest)
 _TOKEN = Decoder(TokenRequest)
 
@@ -92,6 +119,11 @@ _ROLES = {"role": ", ".join(Role)}
 def parse_account_request(body: bytes) -> AccountRequest:
     """Raises BadRequest, naming the field."""
     return parse(_ACCOUNT, body, {})
+
+
+def parse_domain_request(body: bytes) -> DomainRequest:
+    """Raises BadRequest, naming the field."""
+    return parse(_DOMAIN, body, {})
 
 
 def parse_authorization_request(body: bytes) -> AuthorizationRequest:

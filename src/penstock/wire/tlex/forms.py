@@ -61,6 +61,9 @@ class PayloadForms:
     ) -> list[bytes | None]:
         return [for_monitor(frame, identifier, token, published, sent) for frame in frames]
 
+    def original_type(self, frame: bytes) -> int:
+        return original_type(frame)
+
     def restamped(self, frames: Iterable[bytes], sent: int) -> list[bytes]:
         return [restamped(frame, sent) for frame in frames]
 
@@ -100,6 +103,15 @@ def for_monitor(frame: bytes, identifier: bytes, token: bytes, published: int, s
             frame[payload:],
         )
     )
+
+
+def original_type(frame: bytes) -> int:
+    """The payload type that the publisher has given, also behind the header for monitors."""
+    found = frame[body_at(frame)]
+    if found != MONITOR_TYPE:
+        return found
+    length: int = LENGTH.unpack_from(frame, _LENGTH_AT)[0]
+    return frame[_LENGTH_AT + LENGTH.size + length + TAIL.size - 1]
 
 
 def restamped(frame: bytes, sent: int) -> bytes:
