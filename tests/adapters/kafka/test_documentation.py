@@ -15,7 +15,8 @@ from confluent_kafka.cimpl import NewTopic
 from penstock.adapters.loading import Loader
 from penstock.config import load
 from tests.adapters.stage import SetServer
-from tests.support.kafka_broker import PATIENCE, Broker
+from tests.support.broker_process import PATIENCE
+from tests.support.kafka_broker import Broker
 
 PAGE = (Path(__file__).parents[3] / "docs" / "brokers.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"```(?:toml|text) (\S+)\n(.*?)```", PAGE, re.DOTALL))

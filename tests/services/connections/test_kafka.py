@@ -15,7 +15,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.services.connections.world import TwinServer, source, target
-from tests.support.kafka_broker import PATIENCE, Broker
+from tests.support.broker_process import PATIENCE
+from tests.support.kafka_broker import Broker
 from tests.support.kafka_topic import broker, committed_records, create_topic
 from tests.support.waiting import wait_until
 
