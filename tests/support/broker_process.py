@@ -11,8 +11,9 @@ import socket
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from random import SystemRandom
 from types import TracebackType
 from typing import Self
 
@@ -25,11 +26,21 @@ PATIENCE = 60.0
 SHOWN = 4_000
 
 
+# Below those that systems give to connections: one of the many that tests make could else get a port while a broker is
+# still on its way to listen there.
+PORTS = range(10_000, 32_000)
+
+
 def free_ports(count: int) -> list[int]:
     """All at once, so that no two of them are the same."""
+    found: list[int] = []
     with ExitStack() as stack:
-        held = [stack.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in held]
+        while len(found) < count:
+            port = SystemRandom().choice(PORTS)
+            with suppress(OSError):
+                stack.enter_context(socket.create_server((HOST, port)))
+                found.append(port)
+    return found
 
 
 def free_port() -> int:

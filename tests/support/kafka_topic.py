@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from tests.support.broker_process import PATIENCE
 from tests.support.kafka_broker import Broker
@@ -24,8 +22,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def create_topic(broker: Broker, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(PATIENCE)
+    broker.create_topic(name)
 
 
 def committed_records(

@@ -28,10 +28,12 @@ def test_the_outlet_of_the_page_is_one(tmp_path: Path) -> None:
     assert load(path, {}).config.journal.outlets["prices"].topic == "penstock-prices"
 
 
-@pytest.mark.parametrize("name", ["penstock.toml", "compacted", "mqtt"])
+@pytest.mark.parametrize("name", ["penstock.toml", "compacted", "mqtt", "secured"])
 def test_the_configurations_of_the_page_make_adapters(tmp_path: Path, name: str) -> None:
     path = tmp_path / "penstock.toml"
-    path.write_text(BLOCKS[name], "utf-8")
+    login = tmp_path / "login"
+    login.write_text("sasl.username=penstock\nsasl.password=x\n")
+    path.write_text(BLOCKS[name].replace("/etc/penstock/kafka-login", str(login)), "utf-8")
     for adapter_set, table in load(path, {}).config.adapters.items():
         assert Loader(tmp_path, str(path)).load(adapter_set, table).adapter_set.data
 
