@@ -37,6 +37,7 @@ SLOW = {
     "tests/adapters/access/test_documentation.py",
     "tests/adapters/access/test_metadata.py::test_a_session_ends_when_its_token_expires",
     "tests/adapters/access/test_metadata.py::test_checking_passwords_leaves_the_event_loop_free",
+    "tests/adapters/brokers/test_secured.py",
     "tests/adapters/ingest/test_batch_routes.py",
     "tests/adapters/ingest/test_kill.py",
     "tests/adapters/ingest/test_kill_large.py",

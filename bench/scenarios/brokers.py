@@ -36,7 +36,8 @@ from penstock.log import configure
 from penstock.testing.hands import HandHandler
 from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.version import NEWEST
-from tests.support.kafka_broker import PATIENCE, Broker, jars
+from tests.support.broker_process import PATIENCE
+from tests.support.kafka_broker import Broker, jars
 from tests.support.mosquitto import Mosquitto
 
 if TYPE_CHECKING:

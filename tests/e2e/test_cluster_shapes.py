@@ -16,9 +16,10 @@ import penstock.cluster.nats
 from penstock.cluster.nats import NatsEdge, NatsHub
 from penstock.config.schema.cluster import ClusterSection
 from penstock.wire.fabric.messages import VERSION, Hello, Interest, Message, Stranger, Welcome, decode, encode
+from tests.support.broker_process import free_port
 from tests.support.cluster_nodes import ClusterOfNodes
 from tests.support.cut_proxy import CutProxy
-from tests.support.nats_server import free_port, joined_servers, servers_with_one_route
+from tests.support.nats_server import joined_servers, servers_with_one_route
 from tests.support.raw import params
 from tests.support.trial import Trial
 from tests.support.waiting import PATIENCE, wait_until

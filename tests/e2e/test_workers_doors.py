@@ -30,9 +30,9 @@ from tests.e2e.test_tlex_nodes import CALM, IDENTIFIERS, Clients
 from tests.interop.libraries import REPOSITORY, require
 from tests.journal.world import rows_of
 from tests.support.administration import ask, write_users
+from tests.support.broker_process import free_port
 from tests.support.browser import PATIENCE as IN_BROWSER
 from tests.support.browser import Watch
-from tests.support.nats_server import free_port
 from tests.support.raw import Socket
 from tests.support.worker_processes import INGEST_TOKEN, WorkersProcess, message, subscribe, until
 

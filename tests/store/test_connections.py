@@ -1,4 +1,4 @@
-"""Documents of connections in their store: encrypted, and lost without the key."""
+"""Documents of connections in their store, in each kind of database: encrypted, and lost without the key."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, text
 
 from penstock.store.connections import FILE, KEY_FILE, ConnectionStore
 from penstock.store.errors import CannotOpen
@@ -13,34 +14,61 @@ from penstock.store.errors import CannotOpen
 SECRET = b'{"uri":"tcp://user:hush@host"}'
 
 
-def test_a_document_is_there_after_a_restart_and_no_file_shows_it(tmp_path: Path) -> None:
-    store = ConnectionStore.open("", tmp_path)
+def stored(url: str) -> list[bytes]:
+    """As it is in the database."""
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        found = [bytes(row[0]) for row in connection.execute(text("SELECT document FROM penstock_connections"))]
+    engine.dispose()
+    return found
+
+
+def test_a_document_is_there_after_a_restart_and_the_database_does_not_show_it(url: str, tmp_path: Path) -> None:
+    store = ConnectionStore.open(url, tmp_path)
     store.put("one", b"{}")
     store.put("one", SECRET)
     store.put("two", b"{}")
     store.remove("two")
+    store.remove("never")
     store.close()
-    assert not any(b"hush" in path.read_bytes() for path in tmp_path.iterdir())
+    (document,) = stored(url)
+    assert b"hush" not in document
     assert stat.S_IMODE((tmp_path / KEY_FILE).stat().st_mode) == 0o600
-    again = ConnectionStore.open("", tmp_path)
+    again = ConnectionStore.open(url, tmp_path)
     assert again.all() == {"one": SECRET}
     again.close()
 
 
-@pytest.mark.parametrize(("key", "words"), [(None, "encrypted with another key"), (b"short", "is damaged")])
-def test_without_the_key_it_says_so(tmp_path: Path, key: bytes | None, words: str) -> None:
+def test_a_document_may_be_as_large_as_is_allowed_and_have_any_bytes(url: str, tmp_path: Path) -> None:
+    store = ConnectionStore.open(url, tmp_path)
+    large = bytes(range(256)) * 1_024
+    store.put("x" * 128, large)
+    assert store.all() == {"x" * 128: large}
+    store.close()
+
+
+def test_no_file_of_the_data_directory_shows_a_document(tmp_path: Path) -> None:
     store = ConnectionStore.open("", tmp_path)
+    store.put("one", SECRET)
+    store.close()
+    assert (tmp_path / FILE).exists()
+    assert not any(b"hush" in path.read_bytes() for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("key", "words"), [(None, "encrypted with another key"), (b"short", "is damaged")])
+def test_without_the_key_it_says_so(url: str, tmp_path: Path, key: bytes | None, words: str) -> None:
+    store = ConnectionStore.open(url, tmp_path)
     store.put("one", SECRET)
     store.close()
     (tmp_path / KEY_FILE).unlink()
     if key is not None:
         (tmp_path / KEY_FILE).write_bytes(key)
     with pytest.raises(CannotOpen, match=words):
-        opened(tmp_path)
+        opened(url, tmp_path)
 
 
-def opened(directory: Path) -> None:
-    store = ConnectionStore.open("", directory)
+def opened(url: str, directory: Path) -> None:
+    store = ConnectionStore.open(url, directory)
     try:
         store.all()
     finally:
@@ -53,9 +81,15 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
         ConnectionStore.open("", tmp_path)
 
 
-def test_the_key_can_be_elsewhere(tmp_path: Path) -> None:
+def test_a_database_that_is_not_there_is_told_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(CannotOpen, match=r"the database of connections cannot be opened: .*refused") as raised:
+        ConnectionStore.open("postgresql+psycopg://ada:hush@127.0.0.1:9/none", tmp_path)
+    assert "hush" not in str(raised.value)
+
+
+def test_the_key_can_be_elsewhere(url: str, tmp_path: Path) -> None:
     key = tmp_path / "elsewhere.key"
-    store = ConnectionStore.open("", tmp_path, str(key))
+    store = ConnectionStore.open(url, tmp_path, str(key))
     store.close()
     assert key.exists()
     assert not (tmp_path / KEY_FILE).exists()

@@ -1,28 +1,27 @@
-"""A Kafka broker in a process of its own, without ZooKeeper, alone in its cluster, on ports that were free."""
+"""A real Kafka broker, without ZooKeeper and alone in its cluster."""
 
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from penstock.pipeline.java import java_home
+from tests.support.broker_process import HOST, PATIENCE, BrokerProcess, free_port
 
 ROOT = Path(__file__).parents[2]
 JARS = ROOT / ".interop" / "kafka"
-
-PATIENCE = 60.0
 
 PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={listeners}
+inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map={protocols},CONTROLLER:PLAINTEXT
 log.dirs={logs}
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
@@ -35,57 +34,78 @@ def jars(part: str) -> list[Path]:
     return sorted((JARS / part).glob("*.jar"))
 
 
-class Broker:
-    """Used as a context manager; `address` is what clients are given."""
+class KafkaListener:
+    """Another address of a broker, beside the one that everybody may use. `settings` are for it alone."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, name: str, protocol: str, settings: Mapping[str, str]) -> None:
+        self.name = name
+        self.protocol = protocol
+        self.settings = settings
+        self.port = free_port()
+
+
+class Broker(BrokerProcess):
+    """With a directory of its own, which is made. `scram_users` are as the tool of the storage wants them."""
+
+    def __init__(
+        self, directory: Path, listeners: Sequence[KafkaListener] = (), scram_users: Sequence[str] = ()
+    ) -> None:
+        super().__init__(directory / "log")
         self._directory = directory
-        self._process: subprocess.Popen[bytes] | None = None
-        with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-            ports = one.getsockname()[1], other.getsockname()[1]
-        self.address = f"127.0.0.1:{ports[0]}"
-        self._port = ports[0]
         directory.mkdir()
         self._properties = directory / "server.properties"
-        self._properties.write_text(PROPERTIES.format(port=ports[0], controller=ports[1], logs=directory / "logs"))
-
-    def __enter__(self) -> Broker:
-        name = "AAAAAAAAAAAAAAAAAAAAAQ"
-        subprocess.run(
-            self._java("kafka.tools.StorageTool", "format", "--cluster-id", name, "--config", str(self._properties)),
-            check=True,
-            capture_output=True,
-            timeout=PATIENCE,
+        self._scram_users = scram_users
+        ports = {"PLAINTEXT": self.port, **{each.name: each.port for each in listeners}}
+        protocols = {"PLAINTEXT": "PLAINTEXT", **{each.name: each.protocol for each in listeners}}
+        made = PROPERTIES.format(
+            listeners=",".join(f"{name}://{HOST}:{port}" for name, port in ports.items()),
+            protocols=",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+            controller=free_port(),
+            logs=directory / "logs",
         )
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # Nothing of it is kept.
-        self.kill()
+        for each in listeners:
+            made += "".join(
+                f"listener.name.{each.name.lower()}.{key}={value}\n" for key, value in each.settings.items()
+            )
+        self._properties.write_text(made)
 
     def start(self) -> None:
-        """Again with what it had on its disk, if it was killed."""
-        with (self._directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._java("kafka.Kafka", str(self._properties)), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        if not (self._directory / "logs").exists():
+            self._format()
+        super().start()
 
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
+    def answers(self) -> bool:
+        """It listens a while before it knows of any topic."""
+        if not super().answers():
+            return False
+        # Here, because programs that only want the jars need not have it.
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
 
-    def kill(self) -> None:
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait(PATIENCE)
+        try:
+            AdminClient({"bootstrap.servers": self.address, "log_level": 0}).list_topics(timeout=1.0)
+        except KafkaException:
+            return False
+        return True
 
-    def log(self) -> str:
-        """The end of what it has said."""
-        return (self._directory / "log").read_text("utf-8", "replace")[-2_000:]
+    def create_topic(self, name: str) -> None:
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka.cimpl import NewTopic
+
+        admin = AdminClient({"bootstrap.servers": self.address})
+        admin.create_topics([NewTopic(name, 1, 1)])[name].result(PATIENCE)
+
+    def command(self) -> list[str]:
+        return self._java("kafka.Kafka", str(self._properties))
+
+    def _format(self) -> None:
+        name = "AAAAAAAAAAAAAAAAAAAAAQ"
+        users = [part for user in self._scram_users for part in ("--add-scram", user)]
+        command = self._java(
+            "kafka.tools.StorageTool", "format", "--cluster-id", name, "--config", str(self._properties), *users
+        )
+        done = subprocess.run(command, check=False, capture_output=True, timeout=PATIENCE)
+        assert done.returncode == 0, (done.stdout + done.stderr).decode()
 
     def _java(self, *arguments: str) -> list[str]:
         home = java_home(self._directory / "java")

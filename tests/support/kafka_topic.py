@@ -8,27 +8,21 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka import Consumer, TopicPartition
 
-from tests.support.kafka_broker import PATIENCE, Broker
+from tests.support.broker_process import PATIENCE
+from tests.support.kafka_broker import Broker
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One for all tests of a module, because it takes seconds to start."""
     with Broker(tmp_path_factory.mktemp("kafka") / "broker") as made:
-        try:
-            AdminClient({"bootstrap.servers": made.address}).list_topics(timeout=PATIENCE)
-        except KafkaException as error:
-            raise AssertionError(f"the broker does not answer: {error}; its log: {made.log()}") from None
         yield made
 
 
 def create_topic(broker: Broker, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.address})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(PATIENCE)
+    broker.create_topic(name)
 
 
 def committed_records(

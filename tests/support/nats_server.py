@@ -1,18 +1,12 @@
-"""A NATS server of one's own: the real one, from the extra `cluster`, on a port that stays the same across restarts."""
+"""A real NATS server, from the extra `cluster`."""
 
 from __future__ import annotations
 
-import signal
 import socket
-import subprocess
-import time
 from importlib.metadata import distribution
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-# Seconds. It starts in a tenth of one.
-PATIENCE = 30.0
+from tests.support.broker_process import HOST, BrokerProcess, free_port, free_ports
 
 
 def nats_program() -> str:
@@ -22,16 +16,9 @@ def nats_program() -> str:
     return str(found)
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 def joined_servers(directory: Path, count: int) -> list[NatsServer]:
     """Servers with routes to one another, not started."""
-    ports = [free_port() for _ in range(count)]
+    ports = free_ports(count)
     routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports)
     found = []
     for port in ports:
@@ -51,59 +38,27 @@ def servers_with_one_route(directory: Path, port: int, route_port: int) -> list[
     ]
 
 
-class NatsServer:
-    """A context manager. `settings` are lines of its configuration file."""
+class NatsServer(BrokerProcess):
+    """`settings` are lines of its configuration file."""
 
     def __init__(self, directory: Path, settings: str = "") -> None:
-        self.port = free_port()
+        super().__init__(directory / "nats.log")
+        # Several of them may share a directory.
         self._log = directory / f"nats-{self.port}.log"
         self._file = directory / f"nats-{self.port}.conf"
-        self._file.write_text(f"listen: 127.0.0.1:{self.port}\n{settings}\n")
-        self._process: subprocess.Popen[bytes] | None = None
+        self._file.write_text(f"listen: {self.address}\n{settings}\n")
 
     @property
     def url(self) -> str:
-        return f"nats://127.0.0.1:{self.port}"
+        return f"nats://{self.address}"
 
-    def start(self) -> None:
-        """Until it answers."""
-        with open(self._log, "ab") as log:
-            command = [nats_program(), "-c", str(self._file)]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        deadline = time.monotonic() + PATIENCE
-        while not self._answers():
-            assert self._process.poll() is None, self._log.read_text()
-            assert time.monotonic() < deadline, self._log.read_text()
+    def command(self) -> list[str]:
+        return [nats_program(), "-c", str(self._file)]
 
-    def kill(self) -> None:
-        self._end(signal.SIGKILL)
-
-    def freeze(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end(signal.SIGKILL)
-
-    def _end(self, number: int) -> None:
-        if self._process is not None:
-            self._process.send_signal(number)
-            self._process.wait(PATIENCE)
-            self._process = None
-
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """It speaks first."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+            with socket.create_connection((HOST, self.port), 1.0) as connection:
                 return connection.recv(4) == b"INFO"
         except OSError:
             return False

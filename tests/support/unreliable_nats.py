@@ -14,7 +14,8 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tests.support.nats_server import PATIENCE, NatsServer
+from tests.support.broker_process import PATIENCE
+from tests.support.nats_server import NatsServer
 
 T = TypeVar("T")
 

@@ -18,6 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from penstock.brokers.bridge import Bridge, BridgeLost, Ledgers, PublishRefused, Take, addresses
+from penstock.brokers.kafka_contact import KafkaContact, kafka_words
 from penstock.connections.document import ConnectionDocument
 from penstock.connections.message import InboundMessage, LogPlace, OutboundMessage, Settlement
 from penstock.connections.offsets import MAX_UNDER_WAY, OffsetLedger
@@ -72,6 +73,9 @@ class KafkaBridge(Bridge):
         self._poller: Thread | None = None
         self._assigned: asyncio.Future[None] = self._loop.create_future()
         self._producer: Producer | None = None
+        # While it is not met, errors are only reasons why not.
+        self._contact = KafkaContact()
+        self._is_met = False
 
     # -- its life ---------------------------------------------------------------------------------------------------
 
@@ -79,9 +83,11 @@ class KafkaBridge(Bridge):
         try:
             if self._sources:
                 await self._open_consumer()
-            if self.document.targets or any(source.reply_target for source in self.document.sources):
-                self._producer = Producer({**self._common, "enable.idempotence": True})
-                await asyncio.to_thread(self._producer.list_topics, timeout=TIMEOUT)
+            if not self._sources or self.document.targets or any(each.reply_target for each in self.document.sources):
+                contact = KafkaContact()
+                options = {**self._common, "enable.idempotence": True, "error_cb": contact.told}
+                self._producer = Producer(options)
+                await asyncio.to_thread(contact.metadata, self._producer, TIMEOUT)
                 self._poller = Thread(target=self._poll, name=f"kafka-out-{self.document.id}", daemon=True)
                 self._poller.start()
         except KafkaException as error:
@@ -101,10 +107,11 @@ class KafkaBridge(Bridge):
         }
         consumer = Consumer(options)
         try:
-            known = await asyncio.to_thread(consumer.list_topics, timeout=TIMEOUT)
+            known = await asyncio.to_thread(self._contact.metadata, consumer, TIMEOUT)
         except KafkaException:
             consumer.close()
             raise
+        self._is_met = True
         missing = [topic for topic in self._sources if topic not in known.topics or known.topics[topic].error]
         if missing:
             consumer.close()
@@ -236,9 +243,12 @@ class KafkaBridge(Bridge):
 
     def _went_wrong(self, error: KafkaError) -> None:
         """Called by librdkafka within other calls."""
+        if not self._is_met:
+            self._contact.told(error)
+            return
         serious = (KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE)
         if error.fatal() or error.code() in serious:
-            self._tell(self.end, error.str())
+            self._tell(self.end, kafka_words(error))
             self._closing.set()
 
     def _tell(self, call: Any, *arguments: Any) -> None:
@@ -318,7 +328,7 @@ def _finish(done: asyncio.Future[None], error: KafkaError | None) -> None:
     if error is None:
         done.set_result(None)
     elif error.retriable() or error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
-        done.set_exception(BridgeLost(error.str()))
+        done.set_exception(BridgeLost(kafka_words(error)))
     else:
         done.set_exception(PublishRefused(error.str()))
 
@@ -326,7 +336,7 @@ def _finish(done: asyncio.Future[None], error: KafkaError | None) -> None:
 def _lost(error: KafkaException) -> BridgeLost:
     cause = error.args[0]
     if isinstance(cause, KafkaError):
-        return BridgeLost(cause.str(), cause.code() in _FINAL)
+        return BridgeLost(kafka_words(cause), cause.code() in _FINAL)
     return BridgeLost(str(error), is_final=True)
 
 

@@ -221,7 +221,10 @@ class MqttLink(asyncio.Protocol):
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._end(getattr(error, "strerror", None) or (str(error) if error else "the broker has closed the connection"))
+        if isinstance(error, OSError):
+            self._end(words(error))
+        else:
+            self._end(str(error) if error else "the broker has closed the connection")
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -308,6 +311,9 @@ class MqttLink(asyncio.Protocol):
 def words(error: OSError) -> str:
     """What went wrong. The numbers of errors of TLS are not those of the system."""
     number = error.errno or 0
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return str(getattr(error, "verify_message", "") or error.reason or error)
+        # Such as TLSV13_ALERT_CERTIFICATE_REQUIRED.
+        return f"TLS failed: {error.reason.replace('_', ' ').lower()}" if error.reason else str(error)
     return os.strerror(number) if number > 0 else str(error)

@@ -15,6 +15,7 @@ from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from penstock.brokers.bridge import Bridge, BridgeLost, PublishRefused, Take, addresses, tls_of
+from penstock.brokers.nats_client import leave, nats_words
 from penstock.connections.document import ConnectionDocument
 from penstock.connections.message import InboundMessage, OutboundMessage, Settlement
 from penstock.log import get
@@ -64,7 +65,7 @@ class NatsBridge(Bridge):
                 for number, address in addresses(self.document):
                     await self._subscribe(number, address)
         except (NatsError, OSError, TimeoutError) as error:
-            reason = str(error) or type(error).__name__
+            reason = nats_words(self._client, error)
             raise BridgeLost(reason, "Authorization" in reason) from None
 
     async def _subscribe(self, number: int, address: str) -> None:
@@ -138,14 +139,10 @@ class NatsBridge(Bridge):
 
     async def close(self) -> None:
         self.end("it was closed")
-        try:
-            async with asyncio.timeout(TIMEOUT):
-                await self._client.close()
-        except (NatsError, OSError, TimeoutError) as error:
-            log.debug("NATS did not close", reason=str(error))
+        await leave(self._client)
 
     async def _went_wrong(self, error: Exception) -> None:
-        self._reason = str(error) or type(error).__name__
+        self._reason = nats_words(self._client, error)
 
     async def _closed(self) -> None:
         self.end(self._reason)

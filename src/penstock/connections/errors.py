@@ -27,6 +27,12 @@ CONNECTION_FAILED: Final = ErrorEntry(
     "The Connection with ID '{0}' failed to connect: {1}",
     "Check that the broker can be reached, and the credentials.",
 )
+UNAVAILABLE: Final = ErrorEntry(
+    503,
+    "connectivity:connection.unavailable",
+    "The Connection with ID '{0}' was not changed, because the database of connections does not answer: {1}",
+    "Try again later.",
+)
 ENFORCEMENT_FAILED: Final = ErrorEntry(
     400,
     "connectivity:connection.id.enforcement.failed",

@@ -8,12 +8,22 @@ from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from penstock.store.errors import CannotOpen
+from penstock.store.opening import reason
 from penstock.store.seal import Seal
 
 FILE = "connections.db"
 KEY_FILE = "connections.key"
 
+# Seconds that a database has to answer.
+CONNECT_SECONDS = 10
+
 _TABLE = "CREATE TABLE IF NOT EXISTS penstock_connections (id VARCHAR(128) PRIMARY KEY, document {bytes} NOT NULL)"
+
+# Both kinds of databases know it.
+_PUT = (
+    "INSERT INTO penstock_connections (id, document) VALUES (:id, :document)"
+    " ON CONFLICT (id) DO UPDATE SET document = excluded.document"
+)
 
 
 class ConnectionStore:
@@ -30,7 +40,10 @@ class ConnectionStore:
         url = named or f"sqlite:///{(data_dir / FILE).resolve()}"
         engine: Engine | None = None
         try:
-            engine = create_engine(url, hide_parameters=True, pool_pre_ping=not url.startswith("sqlite"))
+            is_sqlite = url.startswith("sqlite")
+            # A database that is out of reach must not keep a request for minutes.
+            given = {} if is_sqlite else {"connect_timeout": CONNECT_SECONDS}
+            engine = create_engine(url, hide_parameters=True, pool_pre_ping=not is_sqlite, connect_args=given)
             if engine.dialect.name == "sqlite":
                 event.listen(engine, "connect", _prepare_sqlite)
             kind = "BLOB" if engine.dialect.name == "sqlite" else "BYTEA"
@@ -39,8 +52,7 @@ class ConnectionStore:
         except (SQLAlchemyError, ImportError, OSError) as error:
             if engine is not None:
                 engine.dispose()
-            reason = " ".join(str(getattr(error, "orig", None) or error).split())
-            raise CannotOpen(f"the database of connections cannot be opened: {reason}") from error
+            raise CannotOpen(f"the database of connections cannot be opened: {reason(error)}") from error
         return cls(engine, seal)
 
     def close(self) -> None:
@@ -55,11 +67,7 @@ class ConnectionStore:
     def put(self, id: str, document: bytes) -> None:
         """It is on the disk when this returns."""
         with self._engine.begin() as connection:
-            connection.execute(text("DELETE FROM penstock_connections WHERE id = :id"), {"id": id})
-            connection.execute(
-                text("INSERT INTO penstock_connections (id, document) VALUES (:id, :document)"),
-                {"id": id, "document": self._seal.seal(document)},
-            )
+            connection.execute(text(_PUT), {"id": id, "document": self._seal.seal(document)})
 
     def remove(self, id: str) -> None:
         with self._engine.begin() as connection:

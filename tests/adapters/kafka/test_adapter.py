@@ -17,7 +17,8 @@ from penstock.adapters.kafka import KafkaAdapter
 from penstock.adapters.kafka import reader as reading
 from penstock.kernel.item import Mode
 from tests.adapters.brokers.scene import at_work, told, until
-from tests.support.kafka_broker import PATIENCE, Broker
+from tests.support.broker_process import PATIENCE
+from tests.support.kafka_broker import Broker
 
 numbers = itertools.count(1)
 

@@ -15,7 +15,8 @@ from confluent_kafka.cimpl import NewTopic
 from penstock.adapters.loading import Loader
 from penstock.config import load
 from tests.adapters.stage import SetServer
-from tests.support.kafka_broker import PATIENCE, Broker
+from tests.support.broker_process import PATIENCE
+from tests.support.kafka_broker import Broker
 
 PAGE = (Path(__file__).parents[3] / "docs" / "brokers.md").read_text("utf-8")
 BLOCKS = dict(re.findall(r"```(?:toml|text) (\S+)\n(.*?)```", PAGE, re.DOTALL))
@@ -27,10 +28,12 @@ def test_the_outlet_of_the_page_is_one(tmp_path: Path) -> None:
     assert load(path, {}).config.journal.outlets["prices"].topic == "penstock-prices"
 
 
-@pytest.mark.parametrize("name", ["penstock.toml", "compacted", "mqtt"])
+@pytest.mark.parametrize("name", ["penstock.toml", "compacted", "mqtt", "secured"])
 def test_the_configurations_of_the_page_make_adapters(tmp_path: Path, name: str) -> None:
     path = tmp_path / "penstock.toml"
-    path.write_text(BLOCKS[name], "utf-8")
+    login = tmp_path / "login"
+    login.write_text("sasl.username=penstock\nsasl.password=x\n")
+    path.write_text(BLOCKS[name].replace("/etc/penstock/kafka-login", str(login)), "utf-8")
     for adapter_set, table in load(path, {}).config.adapters.items():
         assert Loader(tmp_path, str(path)).load(adapter_set, table).adapter_set.data
 

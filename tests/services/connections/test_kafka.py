@@ -1,13 +1,10 @@
-"""Connections to a real Kafka broker: each record takes effect once, whatever is killed; events go to a topic."""
+"""Connections to a real Kafka broker: records change twins, and events go to a topic. Kills are in test_kafka_kill."""
 
 from __future__ import annotations
 
 import itertools
 import json
-import os
-import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,14 +12,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.services.connections.world import TwinServer, source, target
-from tests.support.kafka_broker import PATIENCE, Broker
+from tests.support.broker_process import PATIENCE
+from tests.support.kafka_broker import Broker
 from tests.support.kafka_topic import broker, committed_records, create_topic
 from tests.support.waiting import wait_until
 
 __all__ = ["broker"]
-
-KILLS = 50 if os.environ.get("PENSTOCK_PROFILE") == "long" else 4
-RECORDS = 150
 
 names = itertools.count(1)
 
@@ -111,43 +106,3 @@ def test_a_topic_that_was_made_anew_is_read_from_its_beginning(broker: Broker, s
     server.wait_for("plant:anew/attributes/n", lambda n: n == 101)
     assert numbers(server, "plant:anew") == [*range(10), 100, 101]
     server.operator.delete(f"/{topic}")
-
-
-def test_each_record_takes_effect_once_although_the_server_is_killed(
-    broker: Broker, topic: str, tmp_path: Path
-) -> None:
-    chance = random.Random(23)
-    things = [f"plant:t{number}" for number in range(5)]
-    sent: dict[str, list[int]] = {thing: [] for thing in things}
-    count = itertools.count(1)
-
-    def some(records: int) -> None:
-        commands = []
-        for _ in range(records):
-            thing, number = chance.choice(things), next(count)
-            sent[thing].append(number)
-            commands.append(put(thing.removeprefix("plant:"), number))
-        send(broker, topic, *commands)
-
-    with TwinServer(tmp_path) as server:
-        server.make_policy()
-        for thing in things:
-            server.make_thing(thing)
-        server.connect(topic, document(broker, sources=[source(topic)]))
-        for _ in range(KILLS):
-            some(RECORDS)
-            # Somewhere in the middle of them.
-            enough = chance.randrange(1, RECORDS)
-            before = sum(len(values) for values in sent.values()) - RECORDS
-            wait_until(
-                lambda least=before + enough: sum(len(numbers(server, thing)) for thing in things) >= least,  # type: ignore[misc]
-                "some records are in the journal",
-            )
-            server.kill()
-            server.start()
-        server.wait_open(topic)
-        total = sum(len(values) for values in sent.values())
-        wait_until(
-            lambda: sum(len(numbers(server, thing)) for thing in things) >= total, "all records are in the journal"
-        )
-        assert {thing: numbers(server, thing) for thing in things} == sent

@@ -26,8 +26,9 @@ class TwinServer(ServerProcess):
     def start(self) -> None:
         super().start()
         address = f"http://127.0.0.1:{self.api_port}/api/2"
+        self.connections = f"{address}/connections"
         self.twins = httpx.Client(base_url=address, auth=("ditto", "ditto"), timeout=60.0)
-        self.operator = httpx.Client(base_url=f"{address}/connections", auth=("root", "root-secret"), timeout=60.0)
+        self.operator = httpx.Client(base_url=self.connections, auth=("root", "root-secret"), timeout=60.0)
 
     def wait(self) -> int:
         self.twins.close()

@@ -16,8 +16,9 @@ from penstock.config import ConfigError, load
 from tests.pipeline.real_server import RealServer
 from tests.pipeline.sink_server import TOKEN
 from tests.pipeline.world import some
+from tests.support.broker_process import PATIENCE
 from tests.support.journal_server import JournalServer
-from tests.support.kafka_broker import PATIENCE, Broker
+from tests.support.kafka_broker import Broker
 from tests.support.kafka_topic import committed_records, create_topic
 
 names = itertools.count(1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.adapters.brokers.adapter import BrokerAdapter, RecordParameters
@@ -90,6 +91,22 @@ class LinkedAdapter(BrokerAdapter):
             self._trouble = reason
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def secret(parameters: Mapping[str, object], name: str) -> str | None:
+    """Itself, or the text of the file that is named instead. Raises ValueError, without the secret."""
+    given, file = parameters.get(name), parameters.get(f"{name}_file")
+    if file is None:
+        return None if given is None else str(given)
+    if given is not None:
+        raise ValueError(f"{name} is set together with {name}_file: expected one of them")
+    try:
+        text = Path(str(file)).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{name}_file = {str(file)!r}: {getattr(error, 'strerror', '') or 'it is not UTF-8'}"
+        ) from None
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def tls_context(ca_file: Path | None, certificate: Path | None, private_key: Path | None) -> ssl.SSLContext:

@@ -24,6 +24,7 @@ from confluent_kafka import (
 )
 
 from penstock.adapters.kafka.settings import TIMEOUT, KafkaSettings
+from penstock.brokers.kafka_contact import KafkaContact, kafka_words
 from penstock.log import get
 from penstock.wire.records.record import BrokerRecord
 
@@ -69,6 +70,8 @@ class KafkaReader:
         self.trouble: str | None = None
         self._checked = 0.0
         self._refreshed = 0.0
+        # Until the brokers have answered for the first time.
+        self._contact: KafkaContact | None = KafkaContact()
 
     # -- beginning and end ----------------------------------------------------------------------------------------
 
@@ -119,11 +122,13 @@ class KafkaReader:
         """Those of our topics."""
         assert self._consumer is not None
         try:
-            listed = self._consumer.list_topics(timeout=TIMEOUT)
+            if self._contact is not None:
+                listed = self._contact.metadata(self._consumer, TIMEOUT)
+                self._contact = None
+            else:
+                listed = self._consumer.list_topics(timeout=TIMEOUT)
         except KafkaException as error:
-            raise KafkaProblem(
-                self.trouble or f"no broker answers at {self._settings.servers}: {_words(error)}"
-            ) from None
+            raise KafkaProblem(f"no broker answers at {self._settings.servers}: {_words(error)}") from None
         return {
             name: sorted(topic.partitions)
             for name, topic in listed.topics.items()
@@ -263,6 +268,9 @@ class KafkaReader:
 
     def _went_wrong(self, error: KafkaError) -> None:
         """Called by librdkafka within other calls. A single broker that is gone is its own business."""
+        if self._contact is not None:
+            self._contact.told(error)
+            return
         serious = (KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE)
         if error.fatal() or error.code() in serious:
             self._lost(_words(error))
@@ -281,7 +289,7 @@ def _words(error: object) -> str:
     """What librdkafka says, without the number of its own catalogue."""
     if isinstance(error, KafkaException) and error.args:
         error = error.args[0]
-    return str(error.str()) if isinstance(error, KafkaError) else str(error)
+    return kafka_words(error) if isinstance(error, KafkaError) else str(error)
 
 
 def _shown(places: set[Place]) -> str:

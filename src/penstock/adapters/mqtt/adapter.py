@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Required, Unpack
 
 from penstock.adapters.brokers.adapter import RecordParameters
-from penstock.adapters.brokers.link import LinkedAdapter, LinkLost, tls_context
+from penstock.adapters.brokers.link import LinkedAdapter, LinkLost, secret, tls_context
 from penstock.brokers.mqtt import MqttLink, MqttSettings
 from penstock.wire.mqtt.errors import MqttError
 from penstock.wire.mqtt.packets import MqttMessage
@@ -37,6 +37,7 @@ class MqttParameters(RecordParameters, total=False):
     client_id: str | None
     user: str | None
     password: str | None
+    password_file: Path | None
     keepalive_seconds: int
     tls: bool
     tls_ca_file: Path | None
@@ -80,7 +81,7 @@ class MqttAdapter(LinkedAdapter):
             # Version 3.1.1 does not promise to find one.
             parameters.get("client_id") or f"penstock-{uuid.uuid4().hex[:14]}",
             parameters.get("user"),
-            parameters.get("password"),
+            secret(parameters, "password"),
             keepalive,
             tls=context,
         )

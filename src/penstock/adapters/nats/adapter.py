@@ -18,7 +18,8 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
 from penstock.adapters.brokers.adapter import RecordParameters
-from penstock.adapters.brokers.link import LinkedAdapter, LinkLost, tls_context
+from penstock.adapters.brokers.link import LinkedAdapter, LinkLost, secret, tls_context
+from penstock.brokers.nats_client import leave, nats_words
 from penstock.log import get
 from penstock.wire.records.record import DeliveredRecord
 
@@ -59,7 +60,9 @@ class NatsParameters(RecordParameters, total=False):
     group: str
     user: str | None
     password: str | None
+    password_file: Path | None
     token: str | None
+    token_file: Path | None
     credentials_file: Path | None
     tls_ca_file: Path | None
     tls_certificate: Path | None
@@ -97,8 +100,8 @@ class NatsAdapter(LinkedAdapter):
         self._options: dict[str, Any] = {
             "servers": servers,
             "user": parameters.get("user"),
-            "password": parameters.get("password"),
-            "token": parameters.get("token"),
+            "password": secret(parameters, "password"),
+            "token": secret(parameters, "token"),
             "allow_reconnect": False,
             "connect_timeout": TIMEOUT,
             "max_reconnect_attempts": 1,
@@ -123,7 +126,7 @@ class NatsAdapter(LinkedAdapter):
             over.set()
 
         async def went_wrong(error: Exception) -> None:
-            reasons.append(str(error) or type(error).__name__)
+            reasons.append(nats_words(client, error))
 
         client = Client()
         try:
@@ -131,7 +134,7 @@ class NatsAdapter(LinkedAdapter):
                 await client.connect(**self._options, closed_cb=closed, disconnected_cb=closed, error_cb=went_wrong)
             except Exception as error:
                 # nats-py raises what its sockets raise as well.
-                raise LinkLost((reasons or [str(error) or type(error).__name__])[-1]) from None
+                raise LinkLost(nats_words(client, error)) from None
             if self._stream is None:
                 await self._listen(client)
             else:
@@ -140,11 +143,7 @@ class NatsAdapter(LinkedAdapter):
             await over.wait()
             raise LinkLost((reasons or ["the connection has ended"])[-1])
         finally:
-            await client.close()
-            # One that was refused is left open by it.
-            writer = getattr(client._transport, "_io_writer", None)
-            if writer is not None:
-                writer.transport.abort()
+            await leave(client)
 
     async def wait_until_ready(self) -> None:
         """What the stream has kept is part of the snapshots of the first clients."""

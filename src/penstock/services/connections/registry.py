@@ -19,10 +19,11 @@ from penstock.connections.document import (
     to_json,
     with_secrets_of,
 )
-from penstock.connections.errors import CONFLICT, CONNECTION_FAILED, invalid
+from penstock.connections.errors import CONFLICT, CONNECTION_FAILED, UNAVAILABLE, invalid
 from penstock.log import get
 from penstock.services.connections.runner import ConnectionRunner, try_out
 from penstock.store.connections import ConnectionStore
+from penstock.store.opening import UNANSWERED, reason
 from penstock.wire.ditto.errors import CONNECTION_NOT_FOUND, DittoError
 
 log = get(__name__)
@@ -117,12 +118,20 @@ class ConnectionRegistry:
         if before is None and len(self._runners) >= MAX_CONNECTIONS:
             raise invalid(f"there are {MAX_CONNECTIONS} connections, the most that are allowed")
         runner = self._make(document)
-        await asyncio.to_thread(self._store.put, document.id, text)
+        await self._stored(document.id, self._store.put, document.id, text)
         if before is not None:
             await before.close()
         self._runners[document.id] = runner
         self._begin(runner)
         log.info("connection stored", connection=document.id, kind=document.connection_type)
+
+    async def _stored(self, id: str, change: Callable[..., None], *arguments: object) -> None:
+        """Nothing runs that is not stored. Raises 503 with the reason."""
+        try:
+            await asyncio.to_thread(change, *arguments)
+        except UNANSWERED as error:
+            log.error("connection not stored", connection=id, reason=reason(error))
+            raise UNAVAILABLE.of(id, reason(error)) from None
 
     def _begin(self, runner: ConnectionRunner) -> None:
         if runner.document.connection_status != "open":
@@ -137,7 +146,7 @@ class ConnectionRegistry:
     async def delete(self, id: str) -> None:
         async with self._lock:
             runner = self.runner(id)
-            await asyncio.to_thread(self._store.remove, id)
+            await self._stored(id, self._store.remove, id)
             del self._runners[id]
             await runner.close()
         log.info("connection deleted", connection=id)
@@ -156,7 +165,7 @@ class ConnectionRegistry:
             async with self._lock:
                 runner = self.runner(id)
                 document = msgspec.structs.replace(runner.document, connection_status=status)
-                await asyncio.to_thread(self._store.put, id, msgspec.json.encode(to_json(document)))
+                await self._stored(id, self._store.put, id, msgspec.json.encode(to_json(document)))
                 runner.document = document
                 if status == "open":
                     runner.open()
