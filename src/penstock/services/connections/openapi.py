@@ -13,8 +13,8 @@ _PATH = "/connections"
 _ONE = f"{_PATH}/{{connection_id}}"
 _TAG = "Connections"
 
-_READ = (401, 403, 404)
-_CHANGE = (400, 401, 403, 404, 413)
+_READ = (401, 403, 404, 429)
+_CHANGE = (400, 401, 403, 404, 413, 429)
 
 OPERATIONS = (
     DittoOperation(

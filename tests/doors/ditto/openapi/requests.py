@@ -41,6 +41,6 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any],
     if case.operation.path.startswith("/connections"):
         # Nothing on the network is asked.
         case.query.pop("dry-run", None)
-        case.headers.setdefault("Authorization", os.environ["ADMINISTRATOR"])
+        case.headers["Authorization"] = os.environ["ADMINISTRATOR"]
     else:
-        case.headers.setdefault("Authorization", os.environ["USER_OF_TWINS"])
+        case.headers["Authorization"] = os.environ["USER_OF_TWINS"]

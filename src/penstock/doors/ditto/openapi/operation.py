@@ -102,6 +102,7 @@ REFUSALS = {
     413: "Too large",
     415: "The body has a type that is not accepted here",
     421: "The Thing Model of the definition cannot be read",
+    429: "Too many wrong passwords from this address",
     503: "It cannot be checked or written at the moment; try again",
     504: "The broker cannot be reached",
 }
