@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import httpx
 import pytest
 
-from penstock.doors.ditto.models import fetch
+from penstock.doors.ditto.models import fetch, read_file
 from tests.doors.ditto.site import CONFIGURATION, Site, entry, policy
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "ditto.md"
@@ -248,3 +248,20 @@ def test_a_host_that_sends_byte_by_byte_is_late_as_well(web: str, monkeypatch: p
     monkeypatch.setattr("penstock.doors.ditto.models.FETCH_SECONDS", 1.0)
     with pytest.raises(TimeoutError, match="timed out"):
         fetch(f"{web}/models/drips")
+
+
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "inner" / "lamp").write_bytes(b"{}")
+    (tmp_path / "secret").write_bytes(b"secret")
+    (folder / "link").symlink_to(folder / "inner" / "lamp")
+    (folder / "out").symlink_to(tmp_path / "secret")
+    (folder / "up").symlink_to(tmp_path)
+    (folder / "loop").symlink_to(folder / "loop")
+    assert read_file(folder, "inner/lamp") == read_file(folder, "link") == b"{}"
+    for rest in ("out", "up/secret", "none", "inner"):
+        with pytest.raises(OSError, match="there is no file"):
+            read_file(folder, rest)
+    with pytest.raises(OSError, match="loop"):
+        read_file(folder, "loop")

@@ -136,7 +136,7 @@ class ModelStore:
             return ModelProblem(url, "The address is not among those that the configuration allows.")
         rest, folder = place
         try:
-            text = fetch(url) if folder is None else _read_file(folder / rest)
+            text = fetch(url) if folder is None else read_file(folder, rest)
         except (OSError, http.client.HTTPException) as error:
             return ModelProblem(url, f"It could not be read: {str(error) or type(error).__name__}.")
         if isinstance(text, ModelProblem):
@@ -169,11 +169,16 @@ class _Known(Mapping[str, ThingModel | ModelProblem]):
         return len(list(iter(self)))
 
 
-def _read_file(path: Path) -> bytes:
+def read_file(folder: Path, rest: str) -> bytes:
+    """A file below a folder, at most one byte more than allowed. Raises OSError, also for a link that leads out."""
+    path = folder / rest
     try:
+        if not path.resolve(strict=True).is_relative_to(folder.resolve()):
+            raise FileNotFoundError
         with path.open("rb") as file:
             return file.read(MAX_BYTES + 1)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, RuntimeError):
+        # A loop of links is a RuntimeError before Python 3.13.
         raise OSError(f"there is no file {path.name}") from None
 
 
