@@ -34,6 +34,7 @@ from tests.support.broker_process import free_port
 from tests.support.browser import PATIENCE as IN_BROWSER
 from tests.support.browser import Watch
 from tests.support.raw import Socket
+from tests.support.waiting import wait_until
 from tests.support.worker_processes import INGEST_TOKEN, WorkersProcess, message, subscribe, until
 
 pytestmark = pytest.mark.timeout(300)

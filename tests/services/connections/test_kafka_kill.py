@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
 import time
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from tests.support.waiting import PATIENCE, wait_until
 __all__ = ["broker"]
 
 KILLS = kills(4, long=50)
-RECORDS = 150
+RECORDS = 300
+# Sent at a time: what is there at once is one batch, which is carried out as a whole.
+PART = 20
 
 # A start takes a second or two, and many times as long on a machine with other work.
 pytestmark = pytest.mark.timeout(120 + 30 * KILLS)
@@ -28,7 +31,7 @@ pytestmark = pytest.mark.timeout(120 + 30 * KILLS)
 def latest(server: TwinServer, things: list[str]) -> int:
     """The number of the last record that has changed a thing: they come in their order."""
     found = server.twins.get("/things", params={"ids": ",".join(things), "fields": "attributes"}).json()
-    return max(each.get("attributes", {}).get("n", 0) for each in found)
+    return max(int(each.get("attributes", {}).get("n", 0)) for each in found)
 
 
 def test_each_record_takes_effect_once_although_the_server_is_killed(broker: Broker, tmp_path: Path) -> None:
@@ -40,24 +43,26 @@ def test_each_record_takes_effect_once_although_the_server_is_killed(broker: Bro
     count = itertools.count(1)
     interrupted = 0
 
-    def some(records: int) -> None:
-        commands = []
-        for _ in range(records):
-            thing, number = chance.choice(things), next(count)
-            sent[thing].append(number)
-            commands.append(put(thing.removeprefix("plant:"), number))
-        send(broker, topic, *commands)
+    def send_all() -> None:
+        for _ in range(RECORDS // PART):
+            commands = []
+            for _ in range(PART):
+                number = next(count)
+                thing = things[number % 7 % 5]
+                sent[thing].append(number)
+                commands.append(put(thing.removeprefix("plant:"), number))
+            send(broker, topic, *commands)
 
     with TwinServer(tmp_path) as server:
         server.make_policy()
         for thing in things:
             server.make_thing(thing)
         server.connect(topic, document(broker, sources=[source(topic)]))
-        for _ in range(KILLS):
-            some(RECORDS)
+        for before in range(0, KILLS * RECORDS, RECORDS):
+            sender = threading.Thread(target=send_all)
+            sender.start()
             # Somewhere in the middle of them.
-            enough = chance.randrange(1, RECORDS)
-            before = sum(len(values) for values in sent.values()) - RECORDS
+            enough = chance.randrange(1, RECORDS - PART)
             deadline = time.monotonic() + PATIENCE
             # Not by the histories: once they are long, all records would be done before they are read.
             while (at := latest(server, things)) < before + enough:
@@ -65,6 +70,7 @@ def test_each_record_takes_effect_once_although_the_server_is_killed(broker: Bro
             server.kill()
             interrupted += at < before + RECORDS
             server.start()
+            sender.join()
         server.wait_open(topic)
         total = sum(len(values) for values in sent.values())
         wait_until(
