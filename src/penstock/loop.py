@@ -15,3 +15,13 @@ def new_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def is_stopping() -> bool:
+    """Whether the task that asks has been cancelled.
+
+    For loops around a library that waits with `asyncio.wait_for`: with Python 3.11 a cancellation is lost if what is
+    waited for comes at that moment, and who has cancelled would wait for ever.
+    """
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -34,6 +34,9 @@ from penstock.wire.mqtt.session import MqttSession
 # Seconds that a broker has for an answer.
 TIMEOUT = 10.0
 
+# Seconds for the other side to say goodbye.
+LEAVING_SECONDS = 1.0
+
 # Messages sent and not acknowledged, where the broker names no limit of its own.
 MAX_UNACKNOWLEDGED = 1_000
 
@@ -88,6 +91,7 @@ class MqttLink(asyncio.Protocol):
         self._congested = False
         self._is_reading = True
         self._write_planned = False
+        self._gone = asyncio.Event()
         self.session_present = False
         self.ended: asyncio.Future[str] = loop.create_future()
 
@@ -154,6 +158,13 @@ class MqttLink(asyncio.Protocol):
             self._transport.write(disconnect(self._settings.is_new))
             self._transport.close()
         self._end("it was closed")
+        if self._transport is not None:
+            # With TLS the other side has to say goodbye as well.
+            try:
+                async with asyncio.timeout(LEAVING_SECONDS):
+                    await self._gone.wait()
+            except TimeoutError:
+                self._transport.abort()
 
     def abort(self, reason: str) -> None:
         if self._transport is not None:
@@ -196,6 +207,9 @@ class MqttLink(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not checked: uvloop's transports are of no common class.
         self._transport = cast(asyncio.Transport, transport)
+        if self.ended.done():
+            # It was given up while TLS was being agreed on.
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._heard = self._loop.time()
@@ -221,8 +235,9 @@ class MqttLink(asyncio.Protocol):
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._gone.set()
         if isinstance(error, OSError):
-            self._end(words(error))
+            self._end(words_of_refusal(error) if self._settings.tls and not self._welcome.done() else words(error))
         else:
             self._end(str(error) if error else "the broker has closed the connection")
 
@@ -317,3 +332,10 @@ def words(error: OSError) -> str:
         # Such as TLSV13_ALERT_CERTIFICATE_REQUIRED.
         return f"TLS failed: {error.reason.replace('_', ' ').lower()}" if error.reason else str(error)
     return os.strerror(number) if number > 0 else str(error)
+
+
+def words_of_refusal(error: OSError) -> str:
+    """Of a connection with TLS that ended before the first answer."""
+    # The reason is lost if the other side has closed before the client has read it.
+    perhaps = ": perhaps it wants a certificate of its clients" if isinstance(error, ConnectionError) else ""
+    return words(error) + perhaps

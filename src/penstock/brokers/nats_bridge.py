@@ -19,6 +19,7 @@ from penstock.brokers.nats_client import leave, nats_words
 from penstock.connections.document import ConnectionDocument
 from penstock.connections.message import InboundMessage, OutboundMessage, Settlement
 from penstock.log import get
+from penstock.loop import is_stopping
 
 log = get(__name__)
 
@@ -67,6 +68,8 @@ class NatsBridge(Bridge):
         except (NatsError, OSError, TimeoutError) as error:
             reason = nats_words(self._client, error)
             raise BridgeLost(reason, "Authorization" in reason) from None
+        if is_stopping():
+            raise asyncio.CancelledError
 
     async def _subscribe(self, number: int, address: str) -> None:
         handle = partial(self._arrived, number, address)
@@ -126,8 +129,7 @@ class NatsBridge(Bridge):
             raise BridgeLost(reason) from None
         except asyncio.CancelledError:
             # The client cancels what waits for answers when it is closed.
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if is_stopping():
                 raise
             raise BridgeLost(self._reason) from None
         if not self._client.is_connected:

@@ -8,7 +8,7 @@ import ssl
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
-from penstock.brokers.mqtt import words
+from penstock.brokers.mqtt import words, words_of_refusal
 from penstock.log import get
 
 log = get(__name__)
@@ -25,7 +25,10 @@ def nats_words(client: Client, error: Exception) -> str:
     if isinstance(cause, ssl.SSLError):
         # What the server has said before it went; the client has only seen that it is gone.
         error = cause
-    return words(error) if isinstance(error, OSError) else str(error) or type(error).__name__
+    if not isinstance(error, OSError):
+        return str(error) or type(error).__name__
+    wants_certificate = client._server_info.get("tls_verify") and not client.is_connected
+    return words_of_refusal(error) if wants_certificate else words(error)
 
 
 async def leave(client: Client) -> None:

@@ -45,6 +45,8 @@ class Handler(BaseHTTPRequestHandler):
 
     asked: ClassVar[list[str]] = []
     release = threading.Event()
+    asked_to_hang = threading.Event()
+    go_on = threading.Event()
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
@@ -54,7 +56,8 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             return
         if self.path == "/models/hangs":
-            self.release.wait(30)
+            self.asked_to_hang.set()
+            self.go_on.wait(60)
         if self.path == "/models/drips":
             # Each byte comes before the time-out of a read.
             with contextlib.suppress(OSError):
@@ -230,7 +233,7 @@ def test_nothing_is_requested_from_an_address_that_is_not_allowed(alice: httpx.C
 def test_others_do_not_wait_for_a_host_that_hangs(
     alice: httpx.Client, web: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.doors.ditto.models.FETCH_SECONDS", 1.0)
+    monkeypatch.setattr("penstock.doors.ditto.models.FETCH_SECONDS", 60.0)
     answers: list[httpx.Response] = []
 
     def wait() -> None:
@@ -238,8 +241,10 @@ def test_others_do_not_wait_for_a_host_that_hangs(
 
     waiting = threading.Thread(target=wait)
     waiting.start()
+    assert Handler.asked_to_hang.wait(60)
     assert alice.put("/things/ns:quick", json={}).status_code == 201
     assert answers == []
+    Handler.go_on.set()
     waiting.join()
     assert refused(answers[0]) == (421, "wot:tm.notfound")
 

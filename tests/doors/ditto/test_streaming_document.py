@@ -25,7 +25,8 @@ def test_the_commands_do_what_they_say(process: ServerProcess) -> None:
         silent = typed.replace("curl ", f"{program()} --silent --show-error --fail --noproxy '*' ", 1)
         done = subprocess.run(["sh", "-c", silent], capture_output=True, text=True, timeout=30, check=True)
         outputs.append(done.stdout)
-    made, changed, past, events, search, count, *_, resolved = outputs
+    made, changed, past, events, search, count, *_, resolved, described = outputs
+    assert json.loads(described)["openapi"].startswith("3.1")
     assert list(json.loads(resolved)["entries"]) == ["imported-org.example:roles-OWNER"]
     assert json.loads(made)["attributes"] == json.loads(past)["attributes"] == {"watts": 7}
     assert changed == ""

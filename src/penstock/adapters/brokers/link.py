@@ -13,6 +13,7 @@ from pathlib import Path
 
 from penstock.adapters.brokers.adapter import BrokerAdapter, RecordParameters
 from penstock.log import get
+from penstock.loop import is_stopping
 
 log = get(__name__)
 
@@ -47,6 +48,9 @@ class LinkedAdapter(BrokerAdapter):
         """Connect, call `linked` when records can come, and read until the connection ends, with LinkLost."""
 
     def linked(self) -> None:
+        """Raises CancelledError if it is to stop."""
+        if is_stopping():
+            raise asyncio.CancelledError
         if self._trouble is not None:
             log.info("broker can be read again", broker=self.broker, address=self.address)
         self._trouble = None
@@ -74,7 +78,7 @@ class LinkedAdapter(BrokerAdapter):
 
     async def _keep_reading(self) -> None:
         pause = FIRST_PAUSE
-        while True:
+        while not is_stopping():
             self._linked.clear()
             try:
                 await self.read()
@@ -89,7 +93,8 @@ class LinkedAdapter(BrokerAdapter):
             if self._trouble is None:
                 log.warning("broker cannot be read", broker=self.broker, address=self.address, reason=reason)
             self._trouble = reason
-            await asyncio.sleep(pause)
+            if not is_stopping():
+                await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
 

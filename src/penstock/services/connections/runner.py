@@ -22,6 +22,7 @@ from penstock.doors.ditto.service import TwinService
 from penstock.journal.entity import batch_entity
 from penstock.kernel.ports import ClientFacts
 from penstock.log import get
+from penstock.loop import is_stopping
 from penstock.services.connections.outflow import Outflow
 from penstock.services.connections.tally import ConnectionTally, instant
 from penstock.services.connections.traffic import SourceTraffic, TargetTraffic
@@ -176,7 +177,7 @@ class ConnectionRunner:
     async def _run(self) -> None:
         back_off = BackOff()
         loop = asyncio.get_running_loop()
-        while True:
+        while not is_stopping():
             began = loop.time()
             try:
                 reason, is_final = await self._connected()
@@ -192,7 +193,8 @@ class ConnectionRunner:
             self.reason = reason
             self.tally.note("failure", "connection", reason)
             self._go(StateChange.REFUSED if is_final else StateChange.LOST)
-            await asyncio.sleep(pause)
+            if not is_stopping():
+                await asyncio.sleep(pause)
             self._go(StateChange.PAUSE_OVER)
 
     async def _connected(self) -> tuple[str, bool]:
