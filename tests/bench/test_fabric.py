@@ -32,7 +32,7 @@ def test_every_event_crosses_nats_once_and_leaves_it_for_each_edge() -> None:
     with woven(True, 10, False) as woven_fabric:
         crossing = cross(woven_fabric, 2_000.0, 0.3)
     assert (crossing.lost, crossing.wrong) == (0, "")
-    assert crossing.published >= 500
+    assert crossing.published >= 50
     assert 0.0 < crossing.p50 <= crossing.p99
     assert 20 * crossing.published < crossing.bytes_in < crossing.bytes_out
 

@@ -1,6 +1,14 @@
 from __future__ import annotations
 
-from penstock.kernel.alike import MAX_ITEMS, forget_alike, shared_admission, shared_grant, shared_item, shared_name
+from penstock.kernel.alike import (
+    MAX_ITEMS,
+    forget_alike,
+    shared_address,
+    shared_admission,
+    shared_grant,
+    shared_item,
+    shared_name,
+)
 from penstock.kernel.ports import Admission, Grant, ItemGrant
 
 
@@ -9,6 +17,15 @@ def test_names_are_not_kept_for_ever() -> None:
     assert shared_name("".join(["an", " item"])) is name
     forget_alike()
     assert shared_name.cache_info().currsize == 0
+
+
+def test_addresses_do_not_displace_names() -> None:
+    forget_alike()
+    address = shared_address("".join(["192.0.2", ".7"]))
+    assert shared_address("".join(["192.0.2", ".7"])) is address
+    assert shared_name.cache_info().currsize == 0
+    forget_alike()
+    assert shared_address.cache_info().currsize == 0
 
 
 def test_sessions_that_may_have_the_same_have_one_grant() -> None:

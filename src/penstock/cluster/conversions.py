@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from penstock.kernel.alike import shared_admission, shared_grant, shared_item, shared_name
+from penstock.kernel.alike import shared_address, shared_admission, shared_grant, shared_item, shared_name
 from penstock.kernel.headers import KeptHeaders
 from penstock.kernel.item import Mode
 from penstock.kernel.ports import (
@@ -54,7 +54,7 @@ def client_body(client: ClientFacts) -> ClientBody:
 
 def client_facts(body: ClientBody) -> ClientFacts:
     return ClientFacts(
-        body.address,
+        shared_address(body.address),
         body.secure,
         _shared_headers(tuple(body.headers.items())),
         body.port,

@@ -24,6 +24,12 @@ def shared_name(name: str) -> str:
 
 
 @lru_cache(MAX_KEPT)
+def shared_address(address: str) -> str:
+    """The same: there are many clients behind one proxy. Apart from names, which many addresses would displace."""
+    return address
+
+
+@lru_cache(MAX_KEPT)
 def shared_admission(admission: Admission) -> Admission:
     """The same: most users may have what the others may."""
     return admission
@@ -54,6 +60,7 @@ def _grant(items: tuple[ItemGrant, ...], fields: tuple[str, ...], selector: Sele
 def forget_alike() -> None:
     """Start sharing from scratch: what is gone need not be kept, nor the memory around it."""
     shared_name.cache_clear()
+    shared_address.cache_clear()
     shared_admission.cache_clear()
     shared_item.cache_clear()
     _grant.cache_clear()

@@ -257,5 +257,8 @@ def _fetch(url: str, loopback: bool) -> bytes:
         error.close()
         raise AccessError(f"{url}: expected status 200, not {error.code}") from None
     except (OSError, HTTPException) as error:
-        raise AccessError(f"{url}: cannot be fetched ({getattr(error, 'reason', None) or error})") from None
+        reason = getattr(error, "reason", None) or error
+        if isinstance(reason, TimeoutError):
+            raise AccessError(f"{url}: expected keys within {FETCH_SECONDS:g} s") from None
+        raise AccessError(f"{url}: cannot be fetched ({reason})") from None
     return content
