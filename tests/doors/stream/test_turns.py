@@ -177,9 +177,20 @@ def test_a_machine_that_keeps_up_sends_every_update() -> None:
     asyncio.run(scenario())
 
 
+def test_thousands_of_sessions_do_not_rest_only_because_writing_to_all_of_them_takes_long() -> None:
+    async def scenario() -> None:
+        # 80 ms for all of them: what is sent is 40 ms old on average.
+        server = BusyServer(sessions=80, cost=0.001)
+        server.run(10.0)
+        assert server.harness.kernel.rest == 0
+        server.stop()
+
+    asyncio.run(scenario())
+
+
 def test_on_a_saturated_machine_updates_are_thinned_evenly_and_do_not_age() -> None:
     async def scenario() -> None:
-        server = BusyServer(sessions=100, cost=0.001)
+        server = BusyServer(sessions=120, cost=0.001)
         server.run(20.0)
         assert server.harness.kernel.rest > 0
         counts = [len(channel.ages) for channel in server.channels]

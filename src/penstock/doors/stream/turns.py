@@ -89,8 +89,9 @@ class Turns:
         """One turn: kernel first, then the connections it has given something to write."""
         kernel = self._kernel
         assert kernel is not None
+        began = kernel.clock()
         if not self._scheduled:
-            self._woken_at = kernel.clock()
+            self._woken_at = began
         # Calls of `wake` from within are served by this turn, except for what comes after its part has run.
         self._scheduled = True
         try:
@@ -106,20 +107,24 @@ class Turns:
                     connection.cut()
         finally:
             self._scheduled = False
-        self._measure(kernel)
+        self._measure(kernel, began)
         if kernel.ledger.reliefs != self._reliefs:
             self._tell_relief(kernel.ledger)
         if self._dirty or kernel.is_dirty:
             self.wake()
         self._arm(kernel)
 
-    def _measure(self, kernel: Kernel) -> None:
+    def _measure(self, kernel: Kernel, began: float) -> None:
         """Compare the age of what has just been written with the limit.
+
+        Writes are spread over the turn, so that on average they were made in the middle of it. If the end counted,
+        thousands of sessions would rest only because writing to all of them once takes long, though the machine keeps
+        up; and what is thinned costs as many writes.
 
         All sessions rest for the same time: their updates are thinned evenly, and those that are sent are fresh.
         """
         now = kernel.clock()
-        age = now - self._woken_at
+        age = (began + now) / 2 - self._woken_at
         self._age += (age - self._age) * WEIGHT_OF_LATEST
         if kernel.tally.updates_out != self._sent:
             self._sent = kernel.tally.updates_out
