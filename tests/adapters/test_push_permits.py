@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from penstock.adapters import AdapterSet, ClientFacts, DeviceFacts, MetadataAdapter, PushFacts, Reason, Refusal
+from penstock.adapters import AdapterSet, DeviceFacts, MetadataAdapter, PushFacts, Reason, Refusal
 from penstock.adapters.authority import SetAuthority
 from penstock.adapters.session_calls import MAX_CALLS
 from penstock.doors.tlcp.refusals import control_error
@@ -80,7 +80,7 @@ each_judge = pytest.mark.parametrize("kind", [Judge, QuickJudge, AsyncJudge])
 async def welcomed(metadata: MetadataAdapter, timeout_millis: int = 20_000) -> tuple[SetAuthority, Session]:
     authority = SetAuthority(AdapterSet("SET", metadata, {}, timeout_millis))
     session, _ = Harness().open()
-    await authority.welcome(session, ClientFacts("192.0.2.1", False, {}))
+    await authority.welcome(session)
     return authority, session
 
 
@@ -268,7 +268,7 @@ def test_the_example_of_the_page_decides_as_it_says() -> None:
     async def enter(authority: SetAuthority, user: str | None) -> Session:
         session, _ = harness.open()
         session.user = user
-        await authority.welcome(session, ClientFacts("192.0.2.1", False, {}))
+        await authority.welcome(session)
         return session
 
     async def code(question: Awaitable[None]) -> int | None:

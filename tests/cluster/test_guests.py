@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -222,14 +223,17 @@ class EdgeSide:
     def session_closed(self, session: Session, cause: int | None, message: str) -> None:
         self.authority.session_closed(session)
 
-    async def open(self, user: str = "ann", password: str = "secret") -> tuple[Session, MemoryChannel]:
-        admission = await self.authority.authenticate(user, password, CLIENT)
+    async def open(
+        self, user: str = "ann", password: str = "secret", client: ClientFacts = CLIENT
+    ) -> tuple[Session, MemoryChannel]:
+        admission = await self.authority.authenticate(user, password, client)
         session = self.harness.kernel.open_session(self.harness.codec, self.authority)
         session.user = admission.user
         session.adapter_set = "TEST"
+        session.client = client
         session.admit(admission, None)
         try:
-            await self.authority.welcome(session, CLIENT)
+            await self.authority.welcome(session)
         except BaseException:
             session.close(None, "")
             raise
@@ -610,6 +614,23 @@ def test_without_a_hub_a_message_fails_and_says_that_it_was_not_done() -> None:
 # -- hubs that are lost -----------------------------------------------------------------------------------------------
 
 
+def test_what_a_hub_knows_of_clients_is_what_their_edges_know() -> None:
+    others = [
+        replace(CLIENT, address="192.0.2.8", port=4712, request_id="R2"),
+        replace(CLIENT, secure=False, principal=None, listener="other", library=None, library_version=None),
+        replace(CLIENT, headers={}),
+    ]
+
+    async def scene() -> None:
+        world = World()
+        edge = world.edge("e1")
+        opened = {(await edge.open(client=client))[0].id: client for client in (CLIENT, *others)}
+        guests = world.hub.guests.edges["e1"].guests
+        assert {id: guest.client for id, guest in guests.items()} == opened
+
+    play(scene)
+
+
 def test_another_hub_adopts_sessions_without_telling_its_adapter_and_knows_all_of_them() -> None:
     async def scene() -> None:
         desk = HandDesk()
@@ -624,7 +645,7 @@ def test_another_hub_adopts_sessions_without_telling_its_adapter_and_knows_all_o
         assert world.judge.heard == []
         assert desk.adopted == [(session.id, "device")]
         guest = world.hub.guests.edges["e1"].guests[session.id]
-        assert (guest.user, guest.admission) == ("the ann", session.admission)
+        assert (guest.user, guest.admission, guest.client) == ("the ann", session.admission, CLIENT)
         assert world.handle.set_frequency(session.id, 1, 2.0)
         with pytest.raises(ValueError, match="unfiltered"):
             world.handle.set_frequency(session.id, 2, 2.0)

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
+from penstock.kernel.ports import ClientFacts
 from penstock.server import Server
 from penstock.services.admin.models import StreamInfo
 from penstock.services.admin.page import policy
@@ -521,7 +522,8 @@ def crowd(server: Server, count: int) -> None:
     codec, handler = TlcpCodec(NEWEST), server.sets.open_sets["TEST"].handler
     for number in range(count):
         session = server.kernel.open_session(codec, handler)
-        session.user, session.address, session.adapter_set = f"user{number:05}", f"10.0.{number // 256}.1", "TEST"
+        session.user, session.adapter_set = f"user{number:05}", "TEST"
+        session.client = ClientFacts(f"10.0.{number // 256}.1", False, {})
 
 
 def test_ten_thousand_sessions_do_not_freeze_the_page(site: AdminSite, watch: Watch) -> None:

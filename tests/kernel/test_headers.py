@@ -3,6 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.kernel.alike import forget_alike
 from penstock.kernel.headers import KeptHeaders
 from penstock.wire.http1 import RequestParser
 
@@ -13,7 +14,7 @@ VALUES = st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]) | st.
 
 @given(st.dictionaries(NAMES, VALUES))
 def test_kept_headers_are_the_headers(headers: dict[str, str]) -> None:
-    kept = KeptHeaders(headers)
+    kept = KeptHeaders.of(headers)
     assert kept == headers
     assert list(kept.items()) == list(headers.items())
     assert len(kept) == len(headers)
@@ -26,13 +27,23 @@ def test_kept_headers_are_the_headers(headers: dict[str, str]) -> None:
 
 
 def test_headers_that_are_kept_already_are_not_kept_twice() -> None:
-    kept = KeptHeaders({"host": "localhost"})
+    kept = KeptHeaders.of({"host": "localhost"})
     assert KeptHeaders.of(kept) is kept
     assert KeptHeaders.of({"host": "localhost"}) == kept
 
 
+def test_clients_that_send_the_same_headers_have_one_object_until_that_is_forgotten() -> None:
+    kept = KeptHeaders.of({"host": "localhost", "sec-websocket-key": "a"})
+    assert KeptHeaders.of({"host": "localhost", "sec-websocket-key": "b"}) is kept
+    assert KeptHeaders.of({"host": "127.0.0.1"}) is not kept
+    forget_alike()
+    assert KeptHeaders.of({"host": "localhost"}) is not kept
+
+
 def test_the_key_of_a_handshake_is_not_kept() -> None:
-    assert KeptHeaders({"host": "localhost", "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}) == {"host": "localhost"}
+    assert KeptHeaders.of({"host": "localhost", "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}) == {
+        "host": "localhost"
+    }
 
 
 def test_no_header_that_is_read_has_a_line_break() -> None:
@@ -40,4 +51,4 @@ def test_no_header_that_is_read_has_a_line_break() -> None:
         parser = RequestParser(8_192, 8_192)
         for request in parser.feed(b"GET / HTTP/1.1\r\nhost: a\r\n" + line + b"\r\n\r\n"):
             assert not any("\n" in name + value for name, value in request.headers.items())
-            assert KeptHeaders(request.headers) == request.headers
+            assert KeptHeaders.of(request.headers) == request.headers

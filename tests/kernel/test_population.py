@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from penstock.kernel.connection import Binding
 from penstock.kernel.population import Population
-from penstock.kernel.ports import Admission
+from penstock.kernel.ports import Admission, ClientFacts
 from penstock.testing.channel import MemoryChannel
 from penstock.testing.harness import Harness
 
@@ -11,7 +11,7 @@ def test_sessions_are_counted_by_what_they_have_in_common(harness: Harness) -> N
     sessions = [harness.open()[0] for _ in range(4)]
     for session, adapter_set, library in zip(sessions, "AABC", ("x", None, "x", "y"), strict=True):
         session.adapter_set = adapter_set
-        session.library = library
+        session.client = ClientFacts("", False, {}, library=library)
         session.touch()
     sessions[0].admit(Admission(max_bandwidth=40.0), None)
     sessions[1].admit(Admission(max_bandwidth=2.5), None)

@@ -19,7 +19,7 @@ from penstock.client.events import Configured, EndOfSnapshot, Overflow, Update
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.item import Mode
 from penstock.kernel.limits import SessionLimits
-from penstock.kernel.ports import Admission, ClientFacts, Grant, ItemGrant, SessionFacts, State
+from penstock.kernel.ports import Admission, Grant, ItemGrant, SessionFacts, State
 from penstock.kernel.subscription import Subscription, SubscriptionRequest
 from penstock.testing import Harness, Peer
 
@@ -354,7 +354,7 @@ def decided(decider: Decider, mode: Mode) -> Grant:
     async def ask() -> Grant:
         authority = SetAuthority(AdapterSet("TEST", decider, {}))
         session, _ = Harness().open()
-        await authority.welcome(session, ClientFacts("", False, {}))
+        await authority.welcome(session)
         return await authority.resolve(session, 1, Asked(mode.value))
 
     return asyncio.run(ask())

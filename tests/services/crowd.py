@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from penstock.kernel.connection import Binding
 from penstock.kernel.kernel import Kernel
+from penstock.kernel.ports import ClientFacts
 from penstock.testing.channel import MemoryChannel
 from penstock.testing.hands import HandHandler, HandSource
 from penstock.wire.tlcp.codec import TlcpCodec
@@ -20,7 +21,7 @@ def fill(kernel: Kernel, adapter_sets: Sequence[str]) -> None:
     for number in range(MANY):
         session = kernel.open_session(codec, HandHandler())
         session.adapter_set = adapter_sets[number % len(adapter_sets)]
-        session.library = "nodejs_client"
+        session.client = ClientFacts("", False, {}, library="nodejs_client")
         session.touch()
         session.bind(MemoryChannel(), Binding(polling=number % 2 == 0), [])
     source = HandSource(False)

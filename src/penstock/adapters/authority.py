@@ -125,7 +125,8 @@ class SetAuthority:
         self._endings: dict[tuple[str, int], asyncio.Task[None]] = {}
         # The set has been removed while clients may be connecting.
         self.retired = False
-        self._facts: dict[str, SessionFacts] = {}
+        # Those that the adapter knows of, or may.
+        self._sessions: dict[str, AttendedSession] = {}
         self._by_user: dict[str, list[AttendedSession]] = {}
 
     def _overrides(self, name: str) -> bool:
@@ -225,10 +226,10 @@ class SetAuthority:
         )
         return Refusal(Reason.AUTHORITY_ERROR, "The metadata adapter failed on this request")
 
-    async def welcome(self, session: AttendedSession, client: ClientFacts) -> None:
-        facts = self._note(session, client)
+    async def welcome(self, session: AttendedSession) -> None:
+        self._sessions[session.id] = session
         if self._overrides("new_session"):
-            time_to_live = await self._guarded("new_session", self._about(session, "new_session", facts))
+            time_to_live = await self._guarded("new_session", self._about(session, "new_session", _facts(session)))
             if time_to_live is not None and not isinstance(time_to_live, int | float):
                 raise self._wrong("new_session", time_to_live)
             if time_to_live is not None and not session.closed:
@@ -236,10 +237,10 @@ class SetAuthority:
         self._count(session)
         self._check_open()
 
-    def adopt(self, session: AttendedSession, client: ClientFacts) -> None:
+    def adopt(self, session: AttendedSession) -> None:
         """A session that was opened before this authority was there; the adapter is not told."""
         self._check_open()
-        self._note(session, client)
+        self._sessions[session.id] = session
         self._count(session)
 
     @property
@@ -252,11 +253,6 @@ class SetAuthority:
         answer = self._about(session, "resumed", self._check_known(session), subscription)
         await self._guarded("resumed", answer, Reason.AUTHORITY_ERROR)
 
-    def _note(self, session: AttendedSession, client: ClientFacts) -> SessionFacts:
-        facts = SessionFacts(session.id, session.user, session.adapter_set, client, session.admission.roles)
-        self._facts[session.id] = facts
-        return facts
-
     def _count(self, session: AttendedSession) -> None:
         """End the user's oldest sessions if there are too many now."""
         limit = self._metadata.sessions_per_user
@@ -267,14 +263,14 @@ class SetAuthority:
                 others[0].close(Cause.ANOTHER_SESSION, "Another session has been opened for this user")
 
     def session_closed(self, session: AttendedSession) -> None:
-        facts = self._facts.pop(session.id, None)
+        known = self._sessions.pop(session.id, None)
         others = self._by_user.get(session.user or "")
         if others is not None and session in others:
             others.remove(session)
             if not others:
                 del self._by_user[session.user or ""]
-        if facts is not None and self._overrides("session_closed"):
-            self._tasks.start_after(session.id, self._tell_end_of_session(facts))
+        if known is not None and self._overrides("session_closed"):
+            self._tasks.start_after(session.id, self._tell_end_of_session(_facts(session)))
 
     async def _tell_end_of_session(self, facts: SessionFacts) -> None:
         await self._calls.settled(facts.id)
@@ -292,10 +288,9 @@ class SetAuthority:
 
     def _check_known(self, session: AttendedSession) -> SessionFacts:
         """What the adapter knows of the session; a Refusal if it has been told, or is to be told next, of its end."""
-        facts = self._facts.get(session.id)
-        if facts is None:
+        if session.id not in self._sessions:
             raise Refusal(Reason.UNKNOWN_SESSION, "The session has been closed")
-        return facts
+        return _facts(session)
 
     async def _tell(self, call: str, *arguments: Any) -> None:
         try:
@@ -379,7 +374,7 @@ class SetAuthority:
         facts = self._check_known(session)
         call = self._caller.call("subscribed", facts, subscription)
         await self._guarded("subscribed", call, Reason.AUTHORITY_ERROR)
-        if session.id not in self._facts:
+        if session.id not in self._sessions:
             # Closed meanwhile: it will not begin, and the end of the session is told after this.
             if self._overrides("unsubscribed"):
                 await self._tell("unsubscribed", facts, subscription, ())
@@ -441,11 +436,11 @@ class SetAuthority:
         self._tell_end(session, grant, ())
 
     def _tell_end(self, session: AttendedSession, grant: Grant, statistics: Sequence[Statistics]) -> None:
-        facts = self._facts.get(session.id)
-        if grant.facts is None or facts is None or not self._overrides("unsubscribed"):
+        if grant.facts is None or session.id not in self._sessions or not self._overrides("unsubscribed"):
             return
         key = session.id, grant.facts.number
-        ending = self._tasks.start_after(session.id, self._tell("unsubscribed", facts, grant.facts, statistics))
+        told = self._tell("unsubscribed", _facts(session), grant.facts, statistics)
+        ending = self._tasks.start_after(session.id, told)
         self._endings[key] = ending
         ending.add_done_callback(lambda done: self._forget_ending(key, done))
 
@@ -534,13 +529,12 @@ class SetAuthority:
         self._tasks.start(self._process(session, message))
 
     async def _process(self, session: AttendedSession, message: Message) -> None:
-        facts = self._facts.get(session.id)
-        if facts is None:
+        if session.id not in self._sessions:
             # The sender must get an outcome.
             session.messages.failed(message, MESSAGE_ERROR, "The session has been closed")
             return
         try:
-            begin = partial(self._begin, session, "message", facts, message.text)
+            begin = partial(self._begin, session, "message", _facts(session), message.text)
             # It has a task of its own, which nobody cancels: unlike other calls it needs no second one.
             response = await (begin() if self._answers_at_once else self._calls.run(session.id, begin))
         except Refusal as refusal:
@@ -554,6 +548,11 @@ class SetAuthority:
             session.messages.failed(message, MESSAGE_ERROR, "The metadata adapter failed on this message")
         else:
             session.messages.done(message, response or "")
+
+
+def _facts(session: AttendedSession) -> SessionFacts:
+    """What adapters are told of it. Made whenever it is needed: there may be very many sessions."""
+    return SessionFacts(session.id, session.user, session.adapter_set, session.client, session.admission.roles)
 
 
 def _answered(questions: Questions) -> Any:

@@ -72,9 +72,9 @@ class EdgeAuthority:
         if self.retired:
             raise Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {self._adapter_set[:60]}")
 
-    async def welcome(self, session: AttendedSession, client: ClientFacts) -> None:
+    async def welcome(self, session: AttendedSession) -> None:
         admission = admission_body(session.admission)
-        body = WelcomeBody(session.id, session.user, session.adapter_set, client_body(client), admission)
+        body = WelcomeBody(session.id, session.user, session.adapter_set, client_body(session.client), admission)
         self._calls.coming.add(session.id)
         try:
             answer = await self._calls.ask("welcome", body, session.id)
@@ -82,7 +82,7 @@ class EdgeAuthority:
             if not session.closed:
                 if lifetime is not None:
                     session.end_after(lifetime)
-                self._calls.residents[session.id] = client
+                self._calls.residents[session.id] = session
         finally:
             self._calls.coming.discard(session.id)
         self._check_open()

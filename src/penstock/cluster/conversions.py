@@ -6,7 +6,6 @@ What cannot cross is a function: a selector or a customizer becomes the name of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from penstock.kernel.alike import shared_address, shared_admission, shared_grant, shared_item, shared_name
 from penstock.kernel.headers import KeptHeaders
@@ -29,14 +28,6 @@ from penstock.wire.fabric.calls import (
     WishBody,
 )
 
-# Sets of headers kept for sharing, those used least go first: clients of one kind send the same.
-MAX_SHARED_HEADERS = 1_000
-
-
-@lru_cache(MAX_SHARED_HEADERS)
-def _shared_headers(headers: tuple[tuple[str, str], ...]) -> KeptHeaders:
-    return KeptHeaders(dict(headers))
-
 
 def client_body(client: ClientFacts) -> ClientBody:
     return ClientBody(
@@ -56,7 +47,7 @@ def client_facts(body: ClientBody) -> ClientFacts:
     return ClientFacts(
         shared_address(body.address),
         body.secure,
-        _shared_headers(tuple(body.headers.items())),
+        KeptHeaders.of(body.headers),
         body.port,
         body.principal,
         body.request_id,

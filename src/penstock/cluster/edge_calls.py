@@ -19,7 +19,7 @@ from penstock.cluster.derived import is_derived
 from penstock.cluster.refusals import CallUnanswered, accepted
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.kernel import Kernel
-from penstock.kernel.ports import AttendedSession, ClientFacts, Clock
+from penstock.kernel.ports import AttendedSession, Clock
 from penstock.log import get, incident
 from penstock.push.refusals import PushRefusal
 from penstock.wire.fabric.calls import (
@@ -58,10 +58,10 @@ class EdgeCalls:
 
     def __init__(self, run: str, kernel: Kernel, send: Callable[[bytes], None], clock: Clock) -> None:
         """`run` is the one of `Hello`; `send` takes payloads to the hub."""
-        # Sessions that the hub has welcomed, and what another hub would need to know of them: the client's facts; for
-        # few of them the device that it has registered for push notifications, and those of its subscriptions that have
-        # derived items, by their numbers.
-        self.residents: dict[str, ClientFacts] = {}
+        # Sessions that the hub has welcomed, and what else another hub would need to know of few of them: the device
+        # that has been registered for push notifications, and those of its subscriptions that have derived items, by
+        # their numbers.
+        self.residents: dict[str, AttendedSession] = {}
         self.devices: dict[str, str] = {}
         self._wishes: dict[str, dict[int, WishBody]] = {}
         # Sessions that the hub is being asked to welcome.
@@ -207,8 +207,8 @@ class EdgeCalls:
 
     def _entry(self, id: str) -> AdoptedSession:
         session = self._kernel.find_session(id)
-        client = client_body(self.residents[id])
-        welcome = WelcomeBody(id, session.user, session.adapter_set, client, admission_body(session.admission))
+        client, admission = client_body(session.client), admission_body(session.admission)
+        welcome = WelcomeBody(id, session.user, session.adapter_set, client, admission)
         wishes = self._wishes.get(id, {})
         subscriptions = [
             KnownSubscription(

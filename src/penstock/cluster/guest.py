@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
+from weakref import WeakValueDictionary
 
 from penstock.cluster.calling import Answered, FabricCallee, FabricCaller
+from penstock.cluster.conversions import admission_of, client_facts
 from penstock.kernel.alike import MAX_KEPT
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.identity import public
@@ -35,6 +37,7 @@ from penstock.wire.fabric.calls import (
     EndBody,
     FrequencyBody,
     UnsubscribeBody,
+    WelcomeBody,
     encode_body,
 )
 from penstock.wire.fabric.messages import CallRefused
@@ -53,7 +56,7 @@ _NUMBER = attrgetter("number")
 class Host(Authority, MessageHandler, Protocol):
     """Who decides for an adapter set."""
 
-    def adopt(self, session: AttendedSession, client: ClientFacts) -> None:
+    def adopt(self, session: AttendedSession) -> None:
         """A session that was opened before this hub was there; nobody else is told. Raises a Refusal."""
 
     @property
@@ -115,32 +118,72 @@ def _alike(subscriptions: tuple[GuestSubscription, ...]) -> tuple[GuestSubscript
     return subscriptions
 
 
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class GuestKind:
+    """What very many guests of an edge have alike: one object for all of them."""
+
+    edge: Edge
+    # The authority that they were welcomed by: a reload of its set brings another.
+    host: Host
+    adapter_set: str
+    admission: Admission
+    secure: bool
+    principal: str | None
+    listener: str
+    library: str | None
+    library_version: str | None
+
+
 class Guest:
     """A session of an edge. What is done to it here is done there a moment later."""
 
-    __slots__ = (
-        "adapter_set",
-        "admission",
-        "closed",
-        "edge",
-        "host",
-        "id",
-        "subscriptions",
-        "user",
-    )
+    # There are as many as all edges have clients. What is not kept is made from the rest.
+    __slots__ = ("_address", "_headers", "_kind", "_port", "_request_id", "id", "subscriptions", "user")
 
-    def __init__(
-        self, edge: Edge, host: Host, id: str, user: str | None, adapter_set: str, admission: Admission
-    ) -> None:
-        self.edge = edge
-        # The authority that it was welcomed by: a reload of its set brings another.
-        self.host = host
+    def __init__(self, kind: GuestKind, id: str, user: str | None, client: ClientFacts) -> None:
+        self._kind = kind
         self.id = id
         self.user = user
-        self.adapter_set = adapter_set
-        self.admission = admission
-        self.closed = False
         self.subscriptions: GuestSubscriptions = ()
+        self._address = client.address
+        self._headers = client.headers
+        self._port = client.port
+        self._request_id = client.request_id
+
+    @property
+    def edge(self) -> Edge:
+        return self._kind.edge
+
+    @property
+    def host(self) -> Host:
+        return self._kind.host
+
+    @property
+    def adapter_set(self) -> str:
+        return self._kind.adapter_set
+
+    @property
+    def admission(self) -> Admission:
+        return self._kind.admission
+
+    @property
+    def client(self) -> ClientFacts:
+        kind = self._kind
+        return ClientFacts(
+            self._address,
+            kind.secure,
+            self._headers,
+            self._port,
+            kind.principal,
+            self._request_id,
+            kind.listener,
+            kind.library,
+            kind.library_version,
+        )
+
+    @property
+    def closed(self) -> bool:
+        return self._kind.edge.guests.get(self.id) is not self
 
     @property
     def messages(self) -> _Settling:
@@ -217,6 +260,8 @@ class Edge:
         self.name = name
         self.run = run
         self.guests: dict[str, Guest] = {}
+        # Kept as long as there are guests of that kind.
+        self._kinds: WeakValueDictionary[tuple[object, ...], GuestKind] = WeakValueDictionary()
         # What is kept of guests for a short time only is not in them, because there are many. The numbers of the calls
         # that they came with, as long as an earlier call may still come.
         self.arrivals: dict[str, int] = {}
@@ -252,14 +297,23 @@ class Edge:
         for guest in list(self.guests.values()):
             self.end(guest)
 
-    def enter(self, guest: Guest, number: int) -> None:
-        """With the call of this number."""
-        self.guests[guest.id] = guest
+    def enter(self, host: Host, body: WelcomeBody, number: int) -> Guest:
+        """A new guest, with the call of this number."""
+        client, admission = client_facts(body.client), admission_of(body.admission)
+        own = client.secure, client.principal, client.listener, client.library, client.library_version
+        key = (host, body.adapter_set, admission, *own)
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = GuestKind(self, host, body.adapter_set, admission, *own)
+        guest = self.guests[body.session] = Guest(kind, body.session, body.user, client)
         self.arrivals[guest.id] = number
         self.coming[guest.id] = None
+        return guest
 
     def leave(self, guest: Guest) -> None:
-        for known in (self.guests, self.arrivals, self.coming):
+        """It is closed from now on."""
+        del self.guests[guest.id]
+        for known in (self.arrivals, self.coming):
             known.pop(guest.id, None)
 
     def came_before(self, guest: Guest, number: int) -> bool:

@@ -18,7 +18,6 @@ from msgspec import Raw
 from penstock.cluster.calling import Answered, Question
 from penstock.cluster.conversions import (
     admission_body,
-    admission_of,
     client_facts,
     facts_of,
     grant_body,
@@ -27,7 +26,6 @@ from penstock.cluster.conversions import (
 from penstock.cluster.derived import DerivedItems, is_derived, real_name
 from penstock.cluster.guest import Edge, Guest, GuestSubscription, Host
 from penstock.cluster.refusals import accepted
-from penstock.kernel.alike import shared_name
 from penstock.kernel.errors import Reason, Refusal
 from penstock.kernel.identity import public
 from penstock.kernel.item import Mode
@@ -242,18 +240,12 @@ class Guests:
         """A guest is no more: its authority is told, once."""
         if guest.closed:
             return
-        guest.closed = True
         guest.edge.leave(guest)
         self._derived.forget_session(guest.edge.name, guest.id)
         guest.host.session_closed(guest)
 
     def _enter(self, edge: Edge, number: int, body: WelcomeBody) -> Guest:
-        host = self._host(body.adapter_set)
-        admission = admission_of(body.admission)
-        adapter_set = shared_name(body.adapter_set)
-        guest = Guest(edge, host, body.session, body.user, adapter_set, admission)
-        edge.enter(guest, number)
-        return guest
+        return edge.enter(self._host(body.adapter_set), body, number)
 
     def _host(self, adapter_set: str) -> Host:
         host = self._authority_of(adapter_set)
@@ -316,7 +308,7 @@ class Guests:
         body = decode_body(WelcomeBody, question.body)
         guest = self._enter(edge, question.number, body)
         try:
-            await guest.host.welcome(guest, client_facts(body.client))
+            await guest.host.welcome(guest)
         except BaseException:
             self.forget(guest)
             raise
@@ -480,7 +472,7 @@ class Guests:
         guest = None
         try:
             guest = self._enter(edge, number, one.session)
-            guest.host.adopt(guest, client_facts(one.session.client))
+            guest.host.adopt(guest)
         except Refusal as refusal:
             log.info("a session is not adopted", session=public(session), reason=refusal.message)
             if guest is not None:

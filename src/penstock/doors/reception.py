@@ -127,9 +127,8 @@ class Reception:
         if link.lost:
             return None
         session = self._open(chosen, codec, user, admission, max_bandwidth, link, recoverable, facts)
-        session.library = facts.library
         try:
-            await chosen.authority.welcome(session, facts)
+            await chosen.authority.welcome(session)
         except BaseException:
             session.close(None, "")
             raise
@@ -162,7 +161,7 @@ class Reception:
         session = self.kernel.open_session(codec, chosen.handler, recoverable)
         session.user = known_as
         session.adapter_set = chosen.name
-        session.address = link.address
+        session.client = facts
         session.admit(admission, max_bandwidth)
         if admission.time_to_live is not None:
             session.end_after(admission.time_to_live)
@@ -334,14 +333,14 @@ class Reception:
         authority.subscription_closed(session, subscription.number, subscription.request.grant, subscription.statistics)
 
     def session_closed(self, session: Session, cause: int | None, message: str) -> None:
-        self._census.leave(session.address)
+        self._census.leave(session.client.address)
         self._sets[session.adapter_set].authority.session_closed(session)
         figures = session.figures()
         log.info(
             "session closed",
             session=public(session.id),
             user=session.user,
-            address=session.address,
+            address=session.client.address,
             cause=cause,
             reason=message or "the client has gone",
             updates=figures.updates,

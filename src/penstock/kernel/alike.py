@@ -1,4 +1,4 @@
-"""What many sessions have alike, names, grants and admissions: one object for all, because there may be thousands.
+"""What many sessions have alike, names, headers, grants and admissions: one object for all, as there may be thousands.
 
 Kept for a while only (`forget_alike`). Not `sys.intern`: clients choose these names, and some versions of Python keep
 interned strings for ever. Who grants what is in `penstock.adapters.authority` and in the adapters; edges are told.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from penstock.kernel.headers import shared_headers
 from penstock.kernel.ports import Admission, Grant, ItemGrant, Selector
 
 # Objects of each kind that are kept for sharing; those used least go first.
@@ -61,6 +62,7 @@ def forget_alike() -> None:
     """Start sharing from scratch: what is gone need not be kept, nor the memory around it."""
     shared_name.cache_clear()
     shared_address.cache_clear()
+    shared_headers.cache_clear()
     shared_admission.cache_clear()
     shared_item.cache_clear()
     _grant.cache_clear()

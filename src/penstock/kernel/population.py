@@ -40,7 +40,7 @@ class Population:
             limit = session.max_bandwidth
             if limit is not None:
                 self.allocated += limit
-            its_transport, its_library = session.transport, session.library or UNKNOWN_LIBRARY
+            its_transport, its_library = session.transport, session.client.library or UNKNOWN_LIBRARY
             if its_transport != transport or session.adapter_set != adapter_set or its_library != library:
                 self._add(alike, transport, adapter_set, library)
                 transport, adapter_set, library = its_transport, session.adapter_set, its_library

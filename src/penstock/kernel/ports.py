@@ -332,6 +332,8 @@ class AttendedSession(Protocol):
     @property
     def adapter_set(self) -> str: ...
     @property
+    def client(self) -> ClientFacts: ...
+    @property
     def admission(self) -> Admission: ...
     @property
     def closed(self) -> bool: ...
@@ -361,7 +363,7 @@ class Authority(Protocol):
 
     async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission: ...
 
-    async def welcome(self, session: AttendedSession, client: ClientFacts) -> None:
+    async def welcome(self, session: AttendedSession) -> None:
         """A session has been opened for an admitted client; called before anything else about it."""
 
     async def resolve(self, session: AttendedSession, number: int, wish: Wish) -> Grant:

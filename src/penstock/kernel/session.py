@@ -14,7 +14,7 @@ from penstock.kernel.deadlines import Deadlines, Due, keepalive_millis
 from penstock.kernel.errors import Cause, Reason, Refusal
 from penstock.kernel.messages import Messages
 from penstock.kernel.outbox import Outbox
-from penstock.kernel.ports import Admission, Limits
+from penstock.kernel.ports import Admission, ClientFacts, Limits
 from penstock.kernel.recovery import RecoveryLog
 from penstock.kernel.ruling import Ruling
 from penstock.kernel.stream import NOTHING, Figures, OwnStream, Share
@@ -31,6 +31,9 @@ MAX_TAIL_MESSAGE = 35
 # Until it is known what a session may have.
 UNLIMITED = Admission()
 
+# Until it is known who has opened it.
+UNKNOWN_CLIENT = ClientFacts("", False, {})
+
 
 class Session(Timed):
     """Opened by `Kernel.open_session`, bound by `bind`, gone after `close`."""
@@ -45,16 +48,15 @@ class Session(Timed):
         "_requested_bandwidth",
         "_stream",
         "adapter_set",
-        "address",
         "admission",
         "announced_address",
         "announced_name",
+        "client",
         "closed",
         "codec",
         "handler",
         "id",
         "kernel",
-        "library",
         "limits",
         "max_bandwidth",
         "opened",
@@ -76,12 +78,10 @@ class Session(Timed):
         self.handler = handler
         self.user: str | None = None
         self.adapter_set = ""
-        # Where it was opened from; the client's own address and the server's name as the client was last told them.
-        self.address = ""
+        # Who has opened it; the client's own address and the server's name as the client was last told them.
+        self.client = UNKNOWN_CLIENT
         self.announced_address = ""
         self.announced_name = ""
-        # The client library, if that is known.
-        self.library: str | None = None
         self.subscriptions: dict[int, Subscription] = {}
         self._messages: Messages | None = None
         # The bandwidth limit that holds, in kbit/s; what the client has asked for, and what an administrator has set.

@@ -99,9 +99,9 @@ class SessionsTable:
         updates, size = self._rates.of(key, figures.updates, figures.bytes)
         return {
             "user": session.user,
-            "address": session.address,
+            "address": session.client.address,
             "adapter_set": session.adapter_set,
-            "library": session.library,
+            "library": session.client.library,
             "protocol": session.codec.protocol,
             "transport": session.transport,
             "opened_ms": str(int((wall + session.opened) * 1000)),

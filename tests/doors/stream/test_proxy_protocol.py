@@ -72,7 +72,7 @@ def test_the_client_is_the_one_that_the_proxy_names(server: BackgroundServer, he
     with Proxied(server.host, server.port_of(listener), header, tls).stream() as stream:
         assert "CLIENTIP,198.51.100.7" in stream.head
         session = server.call(server.server.kernel.find_session, stream.session)
-        assert session.address == "198.51.100.7"
+        assert session.client.address == "198.51.100.7"
     (client,) = server.metadata.clients
     assert (client.address, client.port, client.listener) == ("198.51.100.7", 4711, listener)
 

@@ -115,7 +115,7 @@ class StreamConnection(HttpConnection):
         elif self.takes_client():
             # What the handshake has been answered with is long sent.
             acceptance = Acceptance(b"", None)
-            socket = WebSocketConnection(self, acceptance, KeptHeaders(facts.headers), facts.subprotocol)
+            socket = WebSocketConnection(self, acceptance, KeptHeaders.of(facts.headers), facts.subprotocol)
             socket.last_session = facts.last_session
             socket.start(self, acceptance)
             socket.data_received(unanswered)
@@ -128,7 +128,7 @@ class StreamConnection(HttpConnection):
             raise HttpError(503, DRAINING)
         subprotocol = self.door.tlcp.choose_subprotocol(subprotocols(request))
         acceptance = handshake(self.door, request, subprotocol)
-        WebSocketConnection(self, acceptance, KeptHeaders(request.headers), subprotocol).start(self, acceptance)
+        WebSocketConnection(self, acceptance, KeptHeaders.of(request.headers), subprotocol).start(self, acceptance)
 
     def _page(self, request: HttpRequest, path: str) -> None:
         folder = self.door.folder
