@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,6 +44,8 @@ SNAPSHOT = 300
 
 # For anything to come back after a kill, on a busy machine.
 PATIENCE = 240.0
+
+ARCHIVES = "classes-*.jsa"
 
 # Starting is most of what a JVM does here.
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
@@ -336,11 +339,15 @@ class Viewer:
 class KillWorld:
     """`kill` one of them at a random moment, and start it again.
 
-    With a `store` the lake is in it, and the journal keeps little of what the lake has.
+    With a `store` the lake is in it, and the journal keeps little of what the lake has. `classes` is a directory for
+    the archive of Spark's classes, which one world makes and the next begin with: half of what a JVM costs.
     """
 
-    def __init__(self, directory: Path, seed: int, store: ObjectStore | None = None) -> None:
+    def __init__(
+        self, directory: Path, seed: int, store: ObjectStore | None = None, classes: Path | None = None
+    ) -> None:
         self.data = directory / "data"
+        self._cache, self._classes = self.data / "pipeline" / "cache", classes
         self.journal = self.data / "journal"
         self.lake: LakeRoot = self.data / "lake"
         self.chance = Random(seed)
@@ -359,12 +366,24 @@ class KillWorld:
             self.pipeline = Pipeline(directory, self.api)
             self.viewer = Viewer(self.server.url)
             self.feeder = Feeder(self.api)
+            self._take_archive()
             # The pipeline waits for a journal; so it has one at once.
             self.feeder.wait_for_more(1)
             self.pipeline.start()
         except BaseException:
             self.server.stop()
             raise
+
+    def _take_archive(self) -> None:
+        for kept in self._classes.glob(ARCHIVES) if self._classes is not None else ():
+            self._cache.mkdir(parents=True, exist_ok=True)
+            (self._cache / kept.name).symlink_to(kept)
+
+    def _keep_archive(self) -> None:
+        for made in self._cache.glob(ARCHIVES) if self._classes is not None else ():
+            if not made.is_symlink():
+                assert self._classes is not None
+                shutil.move(made, self._classes)
 
     def settle(self) -> None:
         """Until what is fed from now on has gone all the way round."""
@@ -414,3 +433,4 @@ class KillWorld:
     ) -> None:
         self.pipeline.close()
         self.server.__exit__(kind, error, trace)
+        self._keep_archive()

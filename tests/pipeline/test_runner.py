@@ -43,6 +43,9 @@ class Spark:
         if self.error is not None:
             raise self.error
 
+    def at_work(self) -> None:
+        self.calls.append("at work")
+
     def is_alive(self) -> bool:
         return self.alive
 
@@ -166,12 +169,13 @@ def test_queries_run_until_they_are_stopped_and_then_so_does_spark(world: World)
     first.progress(1, 10)
     world.until_state("first", "running")
     assert world.said == ["starting Spark…"], "the other one has not begun yet"
+    assert world.spark.calls == ["open"]
     second.progress(1, 10)
     world.until(lambda: world.said == ["starting Spark…", "running"])
     assert world.stopped() == DONE
     assert not first.isActive
     assert not second.isActive
-    assert world.spark.calls == ["open", "close"]
+    assert world.spark.calls == ["open", "at work", "close"]
     assert [found.status.state for found in read(world.status_dir)] == ["stopped", "stopped"]
 
 

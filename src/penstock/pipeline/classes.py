@@ -1,7 +1,7 @@
 """An archive of the classes that Spark loads, made by the JVM itself: a start with it takes half of the CPU time.
 
-The first run of a pipeline writes down which classes it loads. Some time later, when all queries are at work, another
-JVM makes the archive from that list, at the lowest priority. The JVM checks whether an archive is its own, and does
+The first run of a pipeline writes down which classes it loads. Soon after all queries are at work, another JVM makes
+the archive from that list, at the lowest priority. The JVM checks whether an archive is its own, and does
 without it otherwise; so does this when anything fails. Read next: docs/pipeline.md, "Running jobs".
 """
 
@@ -19,8 +19,8 @@ from penstock import log
 
 _log = log.get(__name__)
 
-# Seconds until a pipeline has loaded what it needs.
-SETTLED = 120.0
+# Seconds until a pipeline whose queries are at work has loaded what it needs.
+SETTLED = 15.0
 
 # Seconds between two looks whether the pipeline ends while an archive is being made.
 _LOOK = 0.2

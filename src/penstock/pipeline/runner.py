@@ -56,6 +56,9 @@ class Engine(Protocol):
     def open(self) -> None:
         """Takes its time. Raises what keeps it from starting."""
 
+    def at_work(self) -> None:
+        """Every query has done a batch."""
+
     def is_alive(self) -> bool: ...
     def close(self) -> None: ...
     def kill(self) -> None:
@@ -180,6 +183,7 @@ class Runner:
             if not announced and all(watch.status.state == "running" for watch in self._watches):
                 announced = True
                 self._announce("running")
+                self._engine.at_work()
             if not self._engine.is_alive():
                 break
         if not self._ending.is_set() and not self._engine.is_alive():

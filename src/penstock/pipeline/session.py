@@ -6,6 +6,7 @@ Every setting that differs from Spark's default says why. Not here: what jobs do
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -62,6 +63,10 @@ _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 _LONG_JVM = "-XX:+UseSerialGC -Xss4m"
 
 
+# What a user may add to these.
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC(?!\S)")
+
 # How long the JVM may take to end before it is killed.
 _LAST_SECONDS = 20
 
@@ -113,21 +118,28 @@ def _start(
     classes = class_archive(cache) if archive else None
     if classes is not None:
         options = f"{options} {classes.options()}"
+    options = with_own(options, settings.get(_JAVA_OPTIONS, ""))
     # Before the JVM starts: it looks for an address of its own, and complains, whatever the settings say.
     if settings.get("spark.driver.bindAddress") == "127.0.0.1":
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     base = {
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": options,
         "spark.local.dir": str(cache / "spark"),
         "spark.sql.warehouse.dir": str(cache / "warehouse"),
     }
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in {**base, **settings}.items():
+    for key, value in {**base, **settings, _JAVA_OPTIONS: options}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def with_own(options: str, own: str) -> str:
+    """Those of a user after ours: of two that differ the JVM takes the last, but it refuses two collectors."""
+    if _COLLECTOR.search(own):
+        options = _COLLECTOR.sub("", options)
+    return " ".join(f"{options} {own}".split())
 
 
 def close_session(session: SparkSession) -> None:
