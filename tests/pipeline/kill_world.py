@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -41,6 +42,9 @@ ROWS = 10
 PAUSE = 0.05
 # Of what was copied, a new session asks for so many.
 SNAPSHOT = 300
+
+# Exit code of a pipeline that has given up.
+FAILED = 1
 
 # For anything to come back after a kill, on a busy machine.
 PATIENCE = 240.0
@@ -78,12 +82,19 @@ SHORT_JOURNAL: dict[str, object] = {"journal.segment_bytes": 262_144, "journal.m
 
 
 class Pipeline:
-    """`penstock pipeline run history copy rows`, to be killed and started again."""
+    """`penstock pipeline run history copy rows`, to be killed and started again.
+
+    One whose very first JVM is killed ends with an error, because that could be a mistake of its user. Whoever started
+    it starts it again, as the demo and systemd do.
+    """
 
     def __init__(self, directory: Path, api: str) -> None:
         self._directory = directory
         self._api = api
         self._process: subprocess.Popen[bytes] | None = None
+        self._ending = False
+        # Starts after an error.
+        self.again = 0
 
     def start(self) -> None:
         command = [sys.executable, "-m", "tests.pipeline.kill_driver", "run", "history", "copy", "rows"]
@@ -96,34 +107,44 @@ class Pipeline:
                 stdout=log,
                 stderr=log,
             )
+        threading.Thread(target=self._attend, args=(self._process,), name="pipeline", daemon=True).start()
 
-    def kill_driver(self, chance: Random) -> None:
-        """Its two halves, the Python process and the JVM, one after the other."""
+    def _attend(self, process: subprocess.Popen[bytes]) -> None:
+        if process.wait() == FAILED and not self._ending:
+            self.again += 1
+            self.start()
+
+    def kill_driver(self, chance: Random) -> bool:
+        """Its two halves, the Python process and the JVM, one after the other; False: it is being started again."""
         virtual_machines = self._virtual_machines()
-        assert self._process is not None
-        halves = [self._process.pid, *virtual_machines[: chance.randrange(2)]]
+        process = self._process
+        assert process is not None
+        halves = [process.pid, *virtual_machines[: chance.randrange(2)]]
         chance.shuffle(halves)
         for pid in halves:
-            os.kill(pid, signal.SIGKILL)
+            if pid == process.pid:
+                process.kill()
+                continue
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         # A JVM that was left alive sees that its standard input has ended, and ends.
-        assert self._process.wait(PATIENCE) == -signal.SIGKILL
+        return process.wait(PATIENCE) == -signal.SIGKILL
 
     def kill_virtual_machine(self) -> bool:
         """The JVM alone, which the Python process replaces; False: there is none just now."""
         for pid in self._virtual_machines():
-            os.kill(pid, signal.SIGKILL)
-            return True
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return True
         return False
 
     def _virtual_machines(self) -> list[int]:
         assert self._process is not None
-        assert self._process.poll() is None, self.log
         return [each.pid for each in descendants(self._process.pid) if b"SparkSubmit" in each.command]
 
     def kill_worker(self, chance: Random) -> bool:
         """One of the Python processes that the JVM has started: a worker, what forks them, or a source's planner."""
         assert self._process is not None
-        assert self._process.poll() is None, self.log
         found = [each.pid for each in descendants(self._process.pid) if b"\0pyspark." in each.command]
         if not found:
             return False
@@ -135,6 +156,7 @@ class Pipeline:
 
     def stop(self) -> int:
         """Orderly; the exit code."""
+        self._ending = True
         assert self._process is not None
         self._process.terminate()
         try:
@@ -143,6 +165,7 @@ class Pipeline:
             self.close()
 
     def close(self) -> None:
+        self._ending = True
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
@@ -408,7 +431,8 @@ class KillWorld:
             self.server.kill()
             self.server.start()
         elif victim == "driver":
-            self.pipeline.kill_driver(self.chance)
+            while not self.pipeline.kill_driver(self.chance):
+                self.feeder.wait_for_more(1)
             self.pipeline.start()
         elif victim == "jvm":
             while not self.pipeline.kill_virtual_machine():

@@ -115,7 +115,10 @@ def test_with_the_lake_in_an_object_store_whoever_reads_across_the_seam_has_each
         assert 0 < kept.num_rows < moved.num_rows
         assert moved.slice(moved.num_rows - kept.num_rows).equals(kept)
         check_history(world, moved)
-    print(f"round {round_}: {count} numbers, read {reader.readings} times, {reader.refused} times no lake", flush=True)
+    readings = f"read {reader.readings} times, {reader.refused} times no lake"
+    print(
+        f"round {round_}: {count} numbers, {readings}, ended by its first JVM {world.pipeline.again} times", flush=True
+    )
 
 
 def finish(world: KillWorld) -> None:
