@@ -48,11 +48,11 @@ class ClassArchive:
         # It was tried, and cannot be made.
         self._failed = directory / f"{name}.failed"
 
-    def options(self) -> str:
-        """For the JVM that is started next."""
+    def options(self, *, record: bool = True) -> str:
+        """For the JVM that is started next; with `record` it writes down its classes if there is no archive."""
         if self._archive.exists():
             return f"-XX:SharedArchiveFile={self._archive} -Xshare:auto {_QUIET}"
-        return "" if self._failed.exists() else f"-XX:DumpLoadedClassList={self._list}"
+        return f"-XX:DumpLoadedClassList={self._list}" if record and not self._failed.exists() else ""
 
     def make_later(self, class_path: str, ending: threading.Event, after: float = SETTLED) -> threading.Thread:
         """In a thread, unless it is there or everything ends before; `class_path` is that of the running JVM."""

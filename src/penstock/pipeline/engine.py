@@ -30,7 +30,7 @@ class Spark:
         settings: Mapping[str, str],
         archive: bool = False,
     ) -> None:
-        """With `archive`, for long runs, an archive of the JVM's classes is made and used: see `classes`."""
+        """With `archive`, for long runs, an archive of the JVM's classes is made if there is none: see `classes`."""
         self._name = name
         self._cache = cache
         self._master = master
