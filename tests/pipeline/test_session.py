@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.session import SETTINGS
+from penstock.pipeline.session import SETTINGS, with_own
 
 OPEN_AND_CLOSE = """
 import subprocess, sys
@@ -34,6 +34,18 @@ def test_importing_the_package_does_not_load_spark() -> None:
 def test_the_settings_are_in_force(spark: SparkSession) -> None:
     for name, value in SETTINGS.items():
         assert spark.conf.get(name) == value, name
+
+
+@pytest.mark.parametrize(
+    ("own", "all_of_them"),
+    [
+        ("", "-XX:+UseSerialGC -Xss4m"),
+        ("-XX:TieredStopAtLevel=1 -Xss8m", "-XX:+UseSerialGC -Xss4m -XX:TieredStopAtLevel=1 -Xss8m"),
+        ("-XX:+UseG1GC -XX:+UseStringDeduplication", "-Xss4m -XX:+UseG1GC -XX:+UseStringDeduplication"),
+    ],
+)
+def test_java_options_of_a_user_are_added_to_ours(own: str, all_of_them: str) -> None:
+    assert with_own("-XX:+UseSerialGC -Xss4m", own) == all_of_them
 
 
 def test_the_file_manager_named_is_one_that_spark_has(spark: SparkSession) -> None:

@@ -1,7 +1,7 @@
 """An archive of the classes that Spark loads, made by the JVM itself: a start with it takes half of the CPU time.
 
-The first run of a pipeline writes down which classes it loads. Some time later, when all queries are at work, another
-JVM makes the archive from that list, at the lowest priority. The JVM checks whether an archive is its own, and does
+The first run of a pipeline writes down which classes it loads. Soon after all queries are at work, another JVM makes
+the archive from that list, at the lowest priority. The JVM checks whether an archive is its own, and does
 without it otherwise; so does this when anything fails. Read next: docs/pipeline.md, "Running jobs".
 """
 
@@ -19,8 +19,8 @@ from penstock import log
 
 _log = log.get(__name__)
 
-# Seconds until a pipeline has loaded what it needs.
-SETTLED = 120.0
+# Seconds until a pipeline whose queries are at work has loaded what it needs.
+SETTLED = 15.0
 
 # Seconds between two looks whether the pipeline ends while an archive is being made.
 _LOOK = 0.2
@@ -48,11 +48,11 @@ class ClassArchive:
         # It was tried, and cannot be made.
         self._failed = directory / f"{name}.failed"
 
-    def options(self) -> str:
-        """For the JVM that is started next."""
+    def options(self, *, record: bool = True) -> str:
+        """For the JVM that is started next; with `record` it writes down its classes if there is no archive."""
         if self._archive.exists():
             return f"-XX:SharedArchiveFile={self._archive} -Xshare:auto {_QUIET}"
-        return "" if self._failed.exists() else f"-XX:DumpLoadedClassList={self._list}"
+        return f"-XX:DumpLoadedClassList={self._list}" if record and not self._failed.exists() else ""
 
     def make_later(self, class_path: str, ending: threading.Event, after: float = SETTLED) -> threading.Thread:
         """In a thread, unless it is there or everything ends before; `class_path` is that of the running JVM."""

@@ -6,6 +6,7 @@ Every setting that differs from Spark's default says why. Not here: what jobs do
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -62,6 +63,12 @@ _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 _LONG_JVM = "-XX:+UseSerialGC -Xss4m"
 
 
+# What a user may add to these.
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC(?!\S)")
+# With these no archive of classes is used: Java 17 crashes with Flight Recorder and one, and agents change classes.
+_NO_ARCHIVE = re.compile(r"FlightRecord|-javaagent|-agentlib|-agentpath|-Xshare|SharedArchiveFile|DumpLoadedClassList")
+
 # How long the JVM may take to end before it is killed.
 _LAST_SECONDS = 20
 
@@ -79,8 +86,9 @@ def open_session(
 ) -> SparkSession:
     """Start Spark, or reach one by Spark Connect (`sc://host:port`); takes several seconds.
 
-    `settings` go over those above. `quick` is for runs of less than a minute. With `archive` the JVM uses an archive of
-    its classes, or writes down what belongs into one: see `classes`. With `real_time` it has the jar for `realtime`.
+    `settings` go over those above. `quick` is for runs of less than a minute. The JVM uses the archive of its classes
+    that is in the cache; with `archive` and without one it writes down what belongs into it: see `classes`. With
+    `real_time` it has the jar for `realtime`.
     """
     # Workers otherwise take whatever `python3` is first on the path. On a cluster they are on machines that may not see
     # the cache: there it is the interpreter itself, and Spark's ten seconds for a worker to call back hold.
@@ -110,24 +118,32 @@ def _start(
     home = java_home(cache)
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
-    classes = class_archive(cache) if archive else None
+    own = settings.get(_JAVA_OPTIONS, "")
+    classes = None if _NO_ARCHIVE.search(own) else class_archive(cache)
     if classes is not None:
-        options = f"{options} {classes.options()}"
+        options = f"{options} {classes.options(record=archive)}"
+    options = with_own(options, own)
     # Before the JVM starts: it looks for an address of its own, and complains, whatever the settings say.
     if settings.get("spark.driver.bindAddress") == "127.0.0.1":
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     base = {
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": options,
         "spark.local.dir": str(cache / "spark"),
         "spark.sql.warehouse.dir": str(cache / "warehouse"),
     }
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in {**base, **settings}.items():
+    for key, value in {**base, **settings, _JAVA_OPTIONS: options}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def with_own(options: str, own: str) -> str:
+    """Those of a user after ours: of two that differ the JVM takes the last, but it refuses two collectors."""
+    if _COLLECTOR.search(own):
+        options = _COLLECTOR.sub("", options)
+    return " ".join(f"{options} {own}".split())
 
 
 def close_session(session: SparkSession) -> None:
