@@ -38,7 +38,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 
 # npm and the tools it starts look for "node" on the path; scripts/node.sh has put the right one into the venv.
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
-NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
+NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error >/dev/null
 
 .PHONY: help setup compiled demo docs screenshots wheels test test-fast test-install test-helm test-spark test-interop-long test-cluster-long test-prometheus lint bench bench-smoke fuzz mutants lock page jar interop-setup system-setup clean
 
@@ -57,6 +57,7 @@ $(STAMPS)/uv: requirements/uv.txt $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/dev: requirements/dev.txt requirements/build.txt scripts/uv.sh $(STAMPS)/uv
+	@echo "penstock: installing Python packages into $(VENV), which takes half a minute or more"
 	@$(INSTALL) --python $(BIN)/python -r requirements/dev.txt
 	@touch $@
 
@@ -82,6 +83,7 @@ web/node_modules/.stamp: web/package.json web/package-lock.json $(STAMPS)/node
 	@touch $@
 
 $(PAGES)/index.html: web/node_modules/.stamp $(WEB_SOURCES)
+	@echo "penstock: building the pages"
 	@cd web && $(NPM) run --silent build
 	@touch $@
 

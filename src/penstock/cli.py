@@ -247,7 +247,7 @@ def compile_build(
 ) -> None:
     """Compile kernel and wire, which makes the server faster. Needs a C compiler and the extra `compiled`."""
     try:
-        folder = compile_sources(os.cpu_count() or 1)
+        folder = compile_sources(os.cpu_count() or 1, begin=_say_compiling)
     except Impossible as lack:
         typer.echo(f"penstock: the server runs interpreted because {lack}", err=True)
         raise typer.Exit(0 if optional else 1) from None
@@ -255,6 +255,10 @@ def compile_build(
         typer.echo(f"penstock: compilation failed\n{error}", err=True)
         raise typer.Exit(1) from None
     typer.echo(f"penstock: compiled build: {folder}")
+
+
+def _say_compiling() -> None:
+    typer.echo("penstock: compiling, which takes a minute or two; the next start need not wait for it")
 
 
 @config_app.command("check")
