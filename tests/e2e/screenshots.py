@@ -29,14 +29,20 @@ FRAMES = 5
 MILLIS = 500
 
 
+# Its price in the market is about that of the candles.
+CANDLES_OF = "item1"
+
+
 def market(page: Page, process: ServerProcess) -> None:
     pipeline = Pipeline(process)
     pipeline.run("candles", "movers", "history")
     for number in range(32):
-        pipeline.candle(number)
+        pipeline.candle(number, CANDLES_OF)
+    page.locator("#chart-stock").select_option(CANDLES_OF)
     names = ["Ripley Software", "Upton Telecom", "Yarrow Robotics", "Keld Pharma", "Castor Bricks", "Lathom Glass"]
     for number, name in enumerate(names):
-        pipeline.mover(f"item{number + 1}", name, 21.6 - 3 * number, 6.5 - 2.6 * number)
+        price = page.locator("#stocks tr", has_text=name).locator("[data-field=last_price]").inner_text()
+        pipeline.mover(f"item{number + 1}", name, float(price), 6.5 - 2.6 * number)
     pipeline.run("candles", "movers", "history")
     expect_candles(page, 32)
     page.wait_for_function("() => Number(document.querySelector('#rate').textContent) > 10")
