@@ -115,6 +115,10 @@ def test_every_tab_shows_its_data_fits_the_screen_and_has_no_barriers(
         expect(page.locator("#rate")).to_be_visible()
         # A phone would widen its window for what does not fit.
         assert page.evaluate("[document.documentElement.scrollWidth, innerWidth]") == [width, width], name
+        inner = page.locator("main").bounding_box()
+        strip = page.locator(".strip-row").evaluate("it => it.getBoundingClientRect().left + it.scrollWidth")
+        assert inner is not None
+        assert strip <= inner["x"] + inner["width"], name
         box = page.locator("#view h2").bounding_box()
         assert box is not None
         assert box["y"] < 300, f"{name} begins below the first screen"
