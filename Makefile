@@ -109,8 +109,9 @@ setup: $(STAMPS)/package $(PAGE) $(STAMPS)/jar ## make .venv with everything in 
 compiled: $(STAMPS)/package ## compile kernel, wire and the rules of the fabric with mypyc, where there is a C compiler
 	@$(if $(filter interpreted,$(PENSTOCK_BUILD)),true,PENSTOCK_BUILD= $(BIN)/penstock compile --optional)
 
-demo: setup compiled ## start the server with the demo feeds
-	@exec $(BIN)/penstock demo $(ARGS)
+# Compiles beside the server, because nobody wants to wait a minute for the first prices.
+demo: setup ## start the server with the demo feeds
+	@exec $(BIN)/penstock demo $(if $(filter interpreted,$(PENSTOCK_BUILD)),,--compile) $(ARGS)
 
 # Into the package, so that the server has it at /docs/. The sources of the site are those of everything that it shows.
 docs: setup ## build the documentation as a site into src/penstock/site; it works without a network
