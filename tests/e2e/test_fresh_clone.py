@@ -1,4 +1,4 @@
-"""`make demo` in a fresh clone, with empty caches: how long people wait for prices and for candles (`make test-install`)."""
+"""`make demo` in a fresh clone, with empty caches: how long prices and candles take to come (`make test-install`)."""
 
 from __future__ import annotations
 
