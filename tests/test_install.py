@@ -39,6 +39,8 @@ EXTRAS = {
     "postgres": "psycopg",
     "push": "hpack",
     "cluster": "nats",
+    "kafka": "confluent_kafka",
+    "nats": "nats",
     "compiled": "mypyc",
     "spark": "pyspark",
 }

@@ -28,18 +28,27 @@ TOUR = {"market": "#stocks", "twins": "#lamp-box", "traffic": "#map"}
 FRAMES = 5
 MILLIS = 500
 
+# Until the strip has something to show of the seconds behind it.
+FLOW_MILLIS = 5_000
+
+
+# Its price in the market is about that of the candles.
+CANDLES_OF = "item1"
+
 
 def market(page: Page, process: ServerProcess) -> None:
     pipeline = Pipeline(process)
     pipeline.run("candles", "movers", "history")
+    pipeline.candle(0)  # There is a choice when there is a candle.
+    page.locator("#chart-stock").select_option(CANDLES_OF)
     for number in range(32):
-        pipeline.candle(number)
+        pipeline.candle(number, CANDLES_OF)
     names = ["Ripley Software", "Upton Telecom", "Yarrow Robotics", "Keld Pharma", "Castor Bricks", "Lathom Glass"]
     for number, name in enumerate(names):
-        pipeline.mover(f"item{number + 1}", name, 21.6 - 3 * number, 6.5 - 2.6 * number)
+        price = page.locator("#stocks tr", has_text=name).locator("[data-field=last_price]").inner_text()
+        pipeline.mover(f"item{number + 1}", name, float(price), 6.5 - 2.6 * number)
     pipeline.run("candles", "movers", "history")
     expect_candles(page, 32)
-    page.wait_for_function("() => Number(document.querySelector('#rate').textContent) > 10")
 
 
 def twins(page: Page, process: ServerProcess) -> None:
@@ -97,6 +106,7 @@ def main(names: list[str]) -> None:
             open_tab(page, process, tab)
             has_content(page, tab)
             prepare(page, process)
+            page.wait_for_timeout(FLOW_MILLIS)
             page.screenshot(path=DOCS / f"{name}.png")
             page.close()
             print(f"docs/{name}.png")
