@@ -17,7 +17,7 @@ from penstock.twins.decision import Decision, Effect, Result
 from penstock.twins.effective import Effective, EffectivePolicies
 from penstock.twins.enforcement import enforce, has_history, not_found
 from penstock.twins.expiry import DEFAULT_GRANULARITY, expiring
-from penstock.twins.imports import check_imports, imported_labels
+from penstock.twins.imports import check_imports, imported_labels, matches_namespace
 from penstock.twins.integration import TokenIntegration, integrated
 from penstock.twins.line import ChangeLine, ChangeStep
 from penstock.twins.migration import migration_patch
@@ -214,9 +214,12 @@ class Twins:
 
     def dependents(self, policy_id: str) -> set[str]:
         """Other policies whose meaning a change of this one may change."""
-        if self._effective.is_shared(policy_id):
-            return set(self.policies())
-        return self._effective.dependents(policy_id)
+        found = self._effective.dependents(policy_id)
+        patterns = self._effective.namespaces_of(policy_id)
+        if patterns:
+            found.update([id for id in self.policies() if matches_namespace(_namespace(id), patterns)])
+            found.discard(policy_id)
+        return found
 
     def rights(self, key: EntityKey, subjects: Subjects) -> Rights:
         """What these subjects may do to a thing or a policy, by what is on the disk; nothing where there is none."""
