@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.
 GRAVE = ("serious", "critical")
 
 
-# A table that has just come to life is still a little pale, and axe-core takes its colours for what they are meant to be.
+# A table that has just come to life is still a little pale, and axe-core takes its colours for the final ones.
 SETTLE = """() => Promise.allSettled(
     document.getAnimations().filter((each) => each.transitionProperty === "opacity").map((each) => each.finished))"""
 
