@@ -97,6 +97,10 @@ def test_another_java_or_spark_has_another_archive_and_a_script_that_is_written_
     script(java, "exit 1")
     assert ClassArchive(tmp_path, java, jars).options() != first
     script(java, "exit 0")
+    own = tmp_path / "own.jar"
+    assert ClassArchive(tmp_path, java, jars, own).options() == first
+    own.touch()
+    assert ClassArchive(tmp_path, java, jars, own).options() != first
     (jars / "spark.jar").touch()
     assert ClassArchive(tmp_path, java, jars).options() != first
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.session import SETTINGS, with_own
+from penstock.pipeline.realtime import JAR_PATH
+from penstock.pipeline.session import LOCAL_FILES, SETTINGS, with_own
 
 OPEN_AND_CLOSE = """
 import subprocess, sys
@@ -54,6 +55,26 @@ def test_the_file_manager_named_is_one_that_spark_has(spark: SparkSession) -> No
     assert jvm is not None
     loaded = jvm.java.lang.Class.forName(SETTINGS["spark.sql.streaming.checkpointFileManagerClass"])
     assert loaded.getSimpleName() == "FileSystemBasedCheckpointFileManager"
+
+
+@pytest.mark.skipif(not JAR_PATH.exists(), reason="the jar is not built, because there is no JDK")
+def test_files_are_written_by_a_class_of_ours_and_only_their_owner_reads_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    jvm = spark.sparkContext._jvm
+    context = spark.sparkContext._jsc
+    assert jvm is not None
+    assert context is not None
+    hadoop = jvm.org.apache.hadoop.fs
+    files = hadoop.FileSystem.get(jvm.java.net.URI("file:///"), context.hadoopConfiguration())
+    assert files.getClass().getName() == LOCAL_FILES
+    file = tmp_path / "a file"
+    path = hadoop.Path(str(file))
+    files.create(path, True).close()
+    assert file.stat().st_mode & 0o777 == 0o600
+    for mode in (0o640, 0o777, 0o000, 0o1755):
+        files.setPermission(path, hadoop.permission.FsPermission(f"{mode:04o}"))
+        assert file.stat().st_mode & 0o7777 == mode
 
 
 def test_a_task_is_tried_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -32,9 +32,12 @@ _QUIET = "-Xlog:disable -Xlog:all=off"
 
 
 class ClassArchive:
-    """In a directory that Spark's other temporary files are in; `jars` are those of Spark."""
+    """In a directory that Spark's other temporary files are in; `jars` are those of Spark, `own` is one of ours.
 
-    def __init__(self, directory: Path, java: Path, jars: Path) -> None:
+    If there is one: Spark runs without it.
+    """
+
+    def __init__(self, directory: Path, java: Path, jars: Path, own: Path | None = None) -> None:
         self._directory = directory
         self._java = java
         with java.open("rb") as file:
@@ -42,6 +45,8 @@ class ClassArchive:
         # A script, such as ours, is written anew at each start.
         changed = 0 if beginning.startswith(b"#!") else java.stat().st_mtime_ns
         key = f"{java.resolve()} {beginning!r} {changed} {jars} {jars.stat().st_mtime_ns}"
+        if own is not None and own.exists():
+            key += f" {own} {own.stat().st_mtime_ns}"
         name = f"classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         self._archive = directory / f"{name}.jsa"
         self._list = directory / f"{name}.lst"
@@ -109,9 +114,11 @@ def class_archive(cache: Path) -> ClassArchive | None:
     """For the Java and the Spark that `open_session` takes; None if they cannot be found."""
     import pyspark
 
+    from penstock.pipeline.realtime import JAR_PATH
+
     home = os.environ.get("JAVA_HOME")
     java = Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "")
     try:
-        return ClassArchive(cache.resolve(), java, Path(pyspark.__file__).parent / "jars")
+        return ClassArchive(cache.resolve(), java, Path(pyspark.__file__).parent / "jars", JAR_PATH)
     except OSError:
         return None

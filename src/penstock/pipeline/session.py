@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from penstock.pipeline import register
 from penstock.pipeline.classes import class_archive
 from penstock.pipeline.java import java_home
-from penstock.pipeline.realtime import real_time_jar
+from penstock.pipeline.realtime import JAR_PATH, real_time_jar
 from penstock.pipeline.workers import worker_python
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -56,6 +56,9 @@ LOCAL = {
     # More partitions are more small tasks, and more state stores to commit in each batch. A cluster has its own.
     "spark.sql.shuffle.partitions": "1",
 }
+
+# Hadoop's own starts a process for each file that it writes, four to six in a batch. This one is in the jar.
+_FILES, LOCAL_FILES = "spark.hadoop.fs.file.impl", "penstock.spark.LocalFiles"
 
 # Start-up is most of a short run: no second compiler, no parallel collector on two cores.
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
@@ -95,9 +98,10 @@ def open_session(
     local = master.startswith("local")
     os.environ["PYSPARK_PYTHON"] = str(worker_python(cache)) if local else sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    chosen = {**SETTINGS, **(LOCAL if local else {}), **(settings or {})}
-    if real_time:
-        # On a cluster the workers need it as well. Here all of Spark is in the JVM that is started.
+    # On a cluster the workers need the jar as well. Here all of Spark is in the JVM that is started.
+    files = {_FILES: LOCAL_FILES} if local and JAR_PATH.exists() else {}
+    chosen = {**SETTINGS, **(LOCAL if local else {}), **files, **(settings or {})}
+    if real_time or files:
         name, between = ("spark.driver.extraClassPath", os.pathsep) if local else ("spark.jars", ",")
         chosen[name] = between.join([*filter(None, [chosen.get(name)]), str(real_time_jar())])
     if master.startswith("sc://"):
