@@ -385,7 +385,11 @@ def _pipeline(loaded: Loaded) -> Companion | None:
 
 def _say_over_figures(line: str) -> None:
     """The pipeline shows figures on a terminal; elsewhere `echo` leaves out the code that clears them."""
-    typer.echo(f"{CLEAR}{line}")
+    try:
+        typer.echo(f"{CLEAR}{line}")
+    except OSError:
+        # Who has closed the output still has a server, and a pipeline that is stopped in order.
+        reader_left()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ SIZE = ViewportSize(width=1280, height=762)
 # The picture that moves: smaller, because the README shows it to everybody.
 SMALL = ViewportSize(width=960, height=540)
 # Tabs, and what of them is to be seen.
-TOUR = {"market": "#stocks", "twins": "#lamp-box", "traffic": "#map"}
+TOUR = {"market": "#analytics", "twins": "#lamp-box", "traffic": "#map"}
 FRAMES = 5
 MILLIS = 500
 
@@ -84,7 +84,8 @@ def tour(context: BrowserContext, process: ServerProcess) -> bytes:
         open_tab(page, process, tab)
         has_content(page, tab)
         prepare[tab](page, process)
-        page.locator(place).evaluate("place => place.scrollIntoView({block: 'center'})")
+        page.locator(place).evaluate("place => place.scrollIntoView()")
+        page.wait_for_timeout(FLOW_MILLIS)
         for _ in range(FRAMES):
             frames.append((page.screenshot(), MILLIS))
             page.wait_for_timeout(MILLIS)

@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -68,6 +69,17 @@ def test_a_server_whose_output_nobody_can_read_serves_all_the_same(tmp_path: Pat
         server.wait()
     assert "Traceback" not in log.read_text()
     assert "Exception ignored" not in log.read_text()
+
+
+def test_a_pipeline_whose_figures_nobody_can_read_is_stopped_in_order_all_the_same() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    said = "from penstock.cli import _say_over_figures as say; say('pipeline: stopping…'); say('and stopped')"
+    done = subprocess.run(
+        [sys.executable, "-c", said], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=PATIENCE
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("place", ["/proc/penstock", "/dev/null/data"])
