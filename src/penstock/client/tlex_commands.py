@@ -127,9 +127,14 @@ def vlog(
             await asked.create_vlog(domain, identifier, security=security), context
         ) as stream:
             while line := await asyncio.to_thread(sys.stdin.readline):
-                if line.strip():
+                if not line.strip():
+                    continue
+                try:
                     await stream.send(line)
                     count += 1
+                except ValueError as error:
+                    # Whatever a controller sends besides: the lines after it are wanted.
+                    typer.echo(f"penstock: {error}", err=True)
         typer.echo(f"penstock: {count} sent")
 
     _run(run())

@@ -176,9 +176,9 @@ def test_a_policy_that_very_many_share_is_followed_in_parts(tmp_path: Path, monk
     written: list[int] = []
 
     class Counting(SearchIndex):
-        def apply(self, updates: Any, readers: Any) -> None:
-            written.append(len(readers))
-            super().apply(updates, readers)
+        def apply(self, things: Any, policies: Any = ()) -> None:
+            written.append(len(policies))
+            super().apply(things, policies)
 
     async def test(world: World, writer: SearchWriter) -> None:
         index = await ready(writer)

@@ -108,8 +108,11 @@ def test_v_log_is_passed_on_as_the_page_says(typist: Typist) -> None:
         receiving.communicate(timeout=PATIENCE)
         receiving = typist.start(f"{receive} --api {typist.api}")
         assert receiving.stderr is not None
-    sending = typist.start(f"{block('sh lines').strip()} --api {typist.api}")
-    assert sending.communicate(timeout=PATIENCE) == ("penstock: 2 sent\n", "")
+    with_noise = block("sh lines").strip().replace("0E00", r"noise\n0E00")
+    sending = typist.start(f"{with_noise} --api {typist.api}")
+    printed, complaints = sending.communicate(timeout=PATIENCE)
+    assert printed == "penstock: 2 sent\n"
+    assert complaints.startswith("penstock: 'noise' is no V-Log message")
     printed, _ = receiving.communicate(timeout=PATIENCE)
     shown = [re.sub(r"\d{13}", "TIME", line) for line in printed.splitlines()]
     assert shown == ["VLOG0001 56 TIME 0600610201", "VLOG0001 56 TIME 0E00310102"]

@@ -39,6 +39,7 @@ from penstock.doors.ditto.openapi.document import PLACE, MoreRoutes, document
 from penstock.doors.ditto.routes import DittoRoute, add_route, answer_elsewhere
 from penstock.doors.ditto.service import TwinService, as_answer
 from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
+from penstock.doors.ditto.sse_messages import asks_for_messages, message_stream
 from penstock.doors.ditto.token_integrations import TokenIntegrations
 from penstock.twins.integration import ACTIVATE, DEACTIVATE
 from penstock.wire.ditto.acks import Gathering
@@ -184,6 +185,8 @@ class _Door:
 
     async def thing(self, request: Request, login: Login) -> Response:
         if request.method == "GET" and _wants_events(request):
+            if asks_for_messages(request):
+                return message_stream(self._service, request, login)
             return await past_stream(self._service, request, login)
         if request.method in ("GET", "HEAD") and _wants(request, DESCRIPTION_TYPE):
             return await self._description(request, login)
