@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from queue import Queue
+from typing import Any
 
 import pytest
 
@@ -118,6 +119,38 @@ class AsyncJudge(Judge):
         return session.user if text == "who" else None
 
 
+class QuickJudge(MetadataAdapter):
+    """Nothing has to be waited for, except where a plain method hands back a coroutine."""
+
+    quick = True
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Any:
+        name = user or ""
+        if name.startswith("later "):
+            return self._later(name.removeprefix("later "))
+        return self._decide(name)
+
+    async def _later(self, name: str) -> Any:
+        await asyncio.sleep(0)
+        return self._decide(name)
+
+    def _decide(self, name: str) -> Any:
+        if name == "fails":
+            raise RuntimeError("failed on purpose")
+        if name == "leaves":
+            raise SystemExit(1)
+        if name == "refuses":
+            raise Refusal(Reason.CREDENTIALS, "Not you")
+        return {"wrong": "welcome", "known": Admission(user="kim", max_bandwidth=5)}.get(name)
+
+    def max_bandwidth(self, user: str | None) -> float | None:
+        self.calls.append("max_bandwidth")
+        return 7
+
+
 class Few(MetadataAdapter):
     sessions_per_user = 2
 
@@ -133,8 +166,10 @@ class Place:
             AdapterSet(name, judge, {"ADAPTER": self.feeds[name]}, TIMEOUT_MILLIS)
             for name, judge in self.judges.items()
         ]
-        self.few = Few()
-        self.server = SetServer([*sets, AdapterSet("FEW", self.few, {"ADAPTER": DataAdapter()})])
+        self.few, self.quick = Few(), QuickJudge()
+        others = {"FEW": self.few, "QUICK": self.quick}
+        sets += [AdapterSet(name, judge, {"ADAPTER": DataAdapter()}) for name, judge in others.items()]
+        self.server = SetServer(sets)
 
     def hear(self, adapter_set: str = "SET") -> tuple[object, ...]:
         return self.judges[adapter_set].heard.get(timeout=15)
@@ -176,6 +211,25 @@ def send(place: Place, stream: Stream, text: str, number: int) -> None:
 )
 def test_a_session_is_refused_with_the_documented_code(place: Place, adapter_set: str, user: str, answer: str) -> None:
     assert place.server.ask(adapter_set, user=user)[-1] == answer
+
+
+@pytest.mark.parametrize("when", ["", "later "])
+@pytest.mark.parametrize(
+    ("user", "answer"),
+    [
+        ("fails", "CONERR,66,The metadata adapter failed on this request"),
+        ("leaves", "CONERR,66,The metadata adapter failed on this request"),
+        ("wrong", "CONERR,66,The metadata adapter failed on this request"),
+        ("refuses", "CONERR,1,Not you"),
+        ("known", "CONS,5"),
+        ("left to max_bandwidth", "CONS,7"),
+    ],
+)
+def test_an_adapter_that_need_not_be_waited_for_decides_the_same(
+    place: Place, when: str, user: str, answer: str
+) -> None:
+    assert place.server.ask("QUICK", user=when + user)[-1] == answer
+    assert place.quick.calls == (["max_bandwidth"] if user.startswith("left") else [])
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,42 @@ class Bell(Timed):
 def test_a_deadline_comes_early_only_in_company_and_only_by_its_lead() -> None:
     timers = Timers()
     bells = [Bell(lead) for lead in (0.0, 0.5, 0.5, 0.5)]
-    for bell, when in zip(bells, (10.0, 10.2, 10.5, 10.6), strict=True):
+    for bell, when in zip(bells, (10.0, 10.1, 10.4, 10.6), strict=True):
         timers.set(bell, when)
-    timers.run(9.9)
-    assert [bell.rung for bell in bells] == [[], [], [], []]
     timers.run(10.0)
-    assert [bell.rung for bell in bells] == [[10.0], [10.2], [10.5], []], "each is told the time it waited for"
+    assert [bell.rung for bell in bells] == [[10.0], [], [], []]
+    assert timers.next_deadline() == 10.1
+    timers.run(10.1)
+    assert [bell.rung for bell in bells] == [[10.0], [10.1], [10.4], []], "each is told the time it waited for"
+    timers.run(10.6)
+    assert [bell.rung for bell in bells] == [[10.0], [10.1], [10.4], [10.6]]
+    assert timers.next_deadline() is None
+
+
+def test_a_batch_comes_with_its_earliest_deadline_and_without_those_that_were_moved() -> None:
+    timers = Timers()
+    bells = [Bell(0.5) for _ in range(3)]
+    for bell, when in zip(bells, (10.3, 10.4, 10.1), strict=True):
+        timers.set(bell, when)
+    timers.set(bells[1], 20.2)
+    assert timers.next_deadline() == 10.1
+    timers.run(10.1)
+    assert [bell.rung for bell in bells] == [[10.3], [], [10.1]]
+    timers.run(20.2)
+    assert [bell.rung for bell in bells] == [[10.3], [20.2], [10.1]]
+
+
+def test_a_deadline_that_loses_its_lead_is_kept() -> None:
+    timers = Timers()
+    bell = Bell(0.5)
+    timers.set(bell, 10.3)
+    bell.lead = 0.0
+    timers.set(bell, 10.3)
+    timers.run(10.3)
+    assert bell.rung == [10.3]
+    timers.set(bell, 10.35)
+    timers.run(10.35)
+    assert bell.rung == [10.3, 10.35]
 
 
 def test_a_deadline_shorter_than_its_lead_does_not_come_round_for_ever() -> None:

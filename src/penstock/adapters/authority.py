@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from inspect import isawaitable
 from typing import Any
 
 from penstock.adapters.api import AdapterSet, MetadataAdapter
@@ -96,6 +97,10 @@ DECISIONS = (
     "selector",
     "customizer",
 )
+
+
+# Those that are asked before a session is opened.
+ADMISSION = ("authenticate", "max_bandwidth", "manages_bandwidth")
 
 
 class SetAuthority:
@@ -207,8 +212,38 @@ class SetAuthority:
         if admission is None:
             limit = await self._ask("max_bandwidth", user)
             manages = await self._ask("manages_bandwidth", user)
-            admission = shared_admission(Admission(limit, manages, reexamines_bandwidth=True))
-        elif not isinstance(admission, Admission):
+            admission = _limited(limit, manages)
+        return self._checked_admission(admission)
+
+    def authenticate_at_once(
+        self, user: str | None, password: str | None, client: ClientFacts
+    ) -> Admission | Callable[[], Awaitable[Admission]]:
+        caller, metadata = self._caller, self._metadata
+        if self._overrides("new_session") or not all(map(caller.returns_at_once, ADMISSION)):
+            return partial(self.authenticate, user, password, client)
+        call = "authenticate"
+        try:
+            admission = caller.call_at_once(metadata.authenticate, user, password, client)
+            if isawaitable(admission):
+                # A plain method may hand back a coroutine of another.
+                return partial(self._authenticate_later, admission, user)
+            if admission is None:
+                call = "max_bandwidth"
+                limit = caller.call_at_once(metadata.max_bandwidth, user)
+                call = "manages_bandwidth"
+                admission = _limited(limit, caller.call_at_once(metadata.manages_bandwidth, user))
+        except Exception as error:
+            raise self._refusal(call, error, Reason.AUTHORITY_UNAVAILABLE) from None
+        return self._checked_admission(admission)
+
+    async def _authenticate_later(self, answer: Awaitable[Any], user: str | None) -> Admission:
+        admission = await self._guarded("authenticate", self._caller.within_time(answer))
+        if admission is None:
+            admission = _limited(await self._ask("max_bandwidth", user), await self._ask("manages_bandwidth", user))
+        return self._checked_admission(admission)
+
+    def _checked_admission(self, admission: object) -> Admission:
+        if not isinstance(admission, Admission):
             raise self._wrong("authenticate", admission)
         self._check_open()
         return admission
@@ -234,6 +269,11 @@ class SetAuthority:
                 raise self._wrong("new_session", time_to_live)
             if time_to_live is not None and not session.closed:
                 session.end_after(time_to_live)
+        self._count(session)
+        self._check_open()
+
+    def welcome_at_once(self, session: AttendedSession) -> None:
+        self._sessions[session.id] = session
         self._count(session)
         self._check_open()
 
@@ -553,6 +593,11 @@ class SetAuthority:
 def _facts(session: AttendedSession) -> SessionFacts:
     """What adapters are told of it. Made whenever it is needed: there may be very many sessions."""
     return SessionFacts(session.id, session.user, session.adapter_set, session.client, session.admission.roles)
+
+
+def _limited(bandwidth: Any, manages: Any) -> Admission:
+    """What an adapter has decided that leaves it to `max_bandwidth` and the like."""
+    return shared_admission(Admission(bandwidth, manages, reexamines_bandwidth=True))
 
 
 def _answered(questions: Questions) -> Any:

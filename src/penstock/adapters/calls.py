@@ -43,11 +43,20 @@ class AdapterCaller:
         # Its threads are made when they are needed.
         self._pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix=threads, initializer=self.tally.thread_made)
         self._closed = False
+        # Functions behind methods, by their names, and what `returns_at_once` has found out about them.
+        self._known: dict[str, tuple[object, bool]] = {}
 
     def returns_at_once(self, name: str) -> bool:
         """Whether the method may be called on the event loop itself, without waiting for anything."""
         method = getattr(self._adapter, name)
-        return not iscoroutinefunction(method) and (self._quick or not overrides(self._adapter, self._base, name))
+        function = getattr(method, "__func__", method)
+        known = self._known.get(name)
+        if known is None or known[0] is not function:
+            # Asked for every call, and slow to find out.
+            is_plain = not iscoroutinefunction(method)
+            known = function, is_plain and (self._quick or not overrides(self._adapter, self._base, name))
+            self._known[name] = known
+        return known[1]
 
     def call_at_once(self, function: Callable[..., T], *arguments: Any) -> T:
         """What a method that returns at once returns; raises what it raises, always an Exception."""
@@ -88,9 +97,9 @@ class AdapterCaller:
         if self.returns_at_once(name):
             with CONTAINED:
                 result = method(*arguments)
-            return await self._within_time(result) if isawaitable(result) else result
+            return await self.within_time(result) if isawaitable(result) else result
         if iscoroutinefunction(method):
-            return await self._within_time(method(*arguments))
+            return await self.within_time(method(*arguments))
         return await self._run(method, *arguments)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -99,14 +108,14 @@ class AdapterCaller:
 
     async def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         asked = time.perf_counter()
-        result = await self._within_time(
+        result = await self.within_time(
             # With the number of the request that asks, which lines of the log about it have.
             asyncio.get_running_loop().run_in_executor(
                 self._pool, copy_context().run, self._on_thread, asked, function, arguments
             )
         )
         # A plain method may hand back a coroutine of another.
-        return await self._within_time(result) if isawaitable(result) else result
+        return await self.within_time(result) if isawaitable(result) else result
 
     def _on_thread(self, asked: float, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         self.tally.thread_taken(asked)
@@ -115,7 +124,8 @@ class AdapterCaller:
         finally:
             self.tally.thread_left()
 
-    async def _within_time(self, result: Any) -> Any:
+    async def within_time(self, result: Any) -> Any:
+        """What this awaitable of the adapter comes to; raises what it raises, always an Exception, or TimeoutError."""
         try:
             with CONTAINED:
                 async with asyncio.timeout(self._timeout):

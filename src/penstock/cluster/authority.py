@@ -6,7 +6,7 @@ The hub's side is `guests`; what hubs are told of sessions when they change is i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from penstock.cluster.calling import Answered
@@ -68,6 +68,11 @@ class EdgeAuthority:
         self._check_open()
         return admission_of(decode_body(AdmissionBody, answer))
 
+    def authenticate_at_once(
+        self, user: str | None, password: str | None, client: ClientFacts
+    ) -> Callable[[], Awaitable[Admission]]:
+        return partial(self.authenticate, user, password, client)
+
     def _check_open(self) -> None:
         if self.retired:
             raise Refusal(Reason.ADAPTER_SET, f"Requested Adapter Set not available: {self._adapter_set[:60]}")
@@ -86,6 +91,9 @@ class EdgeAuthority:
         finally:
             self._calls.coming.discard(session.id)
         self._check_open()
+
+    def welcome_at_once(self, session: AttendedSession) -> None:
+        raise NotImplementedError("no admission of a hub comes at once")
 
     def session_closed(self, session: AttendedSession) -> None:
         self._calls.forget(session)

@@ -72,6 +72,8 @@ class Gate:
         return self._overload()
 
     def _is_blocked(self, adapter_set: str, user: str | None) -> bool:
+        if not self.blocks:
+            return False
         if BlockKey(BlockScope.ADAPTER_SET, adapter_set) in self.blocks:
             return True
         if adapter_set == DASHBOARD_SET:

@@ -120,20 +120,57 @@ class Reception:
 
         `client_id` is its LS_cid. Raises a Refusal, also when the metadata adapter fails or takes too long.
         """
+        found = self.admit_at_once(chosen, codec, user, password, max_bandwidth, link, client_id, recoverable)
+        return found if isinstance(found, Session) else await found()
+
+    def admit_at_once(
+        self,
+        chosen: OpenSet,
+        codec: Codec,
+        user: str | None,
+        password: str | None,
+        max_bandwidth: float | None,
+        link: StreamLink,
+        client_id: str | None,
+        recoverable: bool = True,
+    ) -> Session | Callable[[], Awaitable[Session | None]]:
+        """The same as `admit`; what is left to do, and nothing is open yet, if the metadata adapter must be waited for.
+
+        Both raise a Refusal.
+        """
         # Before the metadata adapter is asked, because it may be what the load comes from.
         self._gate.check(chosen.name, None)
         facts = facts_of(link, client_id)
-        admission = await chosen.authority.authenticate(user, password, facts)
+        admission = chosen.authority.authenticate_at_once(user, password, facts)
+        begin = partial(self._open, chosen, codec, user, max_bandwidth, link, recoverable, facts)
+        if not isinstance(admission, Admission):
+            return partial(self._admit_later, chosen, link, begin, admission)
+        session = begin(admission)
+        try:
+            chosen.authority.welcome_at_once(session)
+        except BaseException:
+            session.close(None, "")
+            raise
+        _check_kept(session)
+        return session
+
+    async def _admit_later(
+        self,
+        chosen: OpenSet,
+        link: StreamLink,
+        begin: Callable[[Admission], Session],
+        answer: Callable[[], Awaitable[Admission]],
+    ) -> Session | None:
+        admission = await answer()
         if link.lost:
             return None
-        session = self._open(chosen, codec, user, admission, max_bandwidth, link, recoverable, facts)
+        session = begin(admission)
         try:
             await chosen.authority.welcome(session)
         except BaseException:
             session.close(None, "")
             raise
-        if session.closed:
-            raise Refusal(Reason.MAX_SESSIONS, "The session was closed before it was bound")
+        _check_kept(session)
         if _has_gone(link):
             session.close(None, "")
             return None
@@ -144,11 +181,11 @@ class Reception:
         chosen: OpenSet,
         codec: Codec,
         user: str | None,
-        admission: Admission,
         max_bandwidth: float | None,
         link: StreamLink,
         recoverable: bool,
         facts: ClientFacts,
+        admission: Admission,
     ) -> Session:
         if self._census.is_full(link.address):
             self.kernel.tally.refused_sessions += 1
@@ -372,6 +409,12 @@ def destroy(session: Session, cause_code: int | None, cause_message: str | None,
         session.close(Cause.DESTROYED_BY_CLIENT, "Destroy invoked by client", close_socket)
     else:
         session.close(min(0, cause_code), "null" if cause_message is None else cause_message, close_socket)
+
+
+def _check_kept(session: Session) -> None:
+    """Refuse a session that has been closed while it was welcomed."""
+    if session.closed:
+        raise Refusal(Reason.MAX_SESSIONS, "The session was closed before it was bound")
 
 
 def _has_gone(link: StreamLink) -> bool:

@@ -7,7 +7,7 @@ Implementations live in `wire` (codecs), `doors` (channels), `adapters` (sources
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NewType, Protocol
 
@@ -363,8 +363,16 @@ class Authority(Protocol):
 
     async def authenticate(self, user: str | None, password: str | None, client: ClientFacts) -> Admission: ...
 
+    def authenticate_at_once(
+        self, user: str | None, password: str | None, client: ClientFacts
+    ) -> Admission | Callable[[], Awaitable[Admission]]:
+        """The same for an authority that need not wait, neither for this nor for `welcome`; else what is left to do."""
+
     async def welcome(self, session: AttendedSession) -> None:
         """A session has been opened for an admitted client; called before anything else about it."""
+
+    def welcome_at_once(self, session: AttendedSession) -> None:
+        """The same, where an admission came at once."""
 
     async def resolve(self, session: AttendedSession, number: int, wish: Wish) -> Grant:
         """The items and the fields of a subscription that is about to begin, and its limits."""

@@ -31,17 +31,40 @@ class Timed(metaclass=ABCMeta):
 
 
 class Timers:
-    """A heap of (when, order of arrival, target)."""
+    """A heap of (when, order of arrival, target); those that may expire early are there in batches."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timed]] = []
         self._count = 0
+        # By lead, and which span of that length they are in.
+        self._batches: dict[tuple[float, int], Batch] = {}
 
     def set(self, target: Timed, when: float) -> None:
         """Move the target's only deadline to `when`."""
         if when == target.alarm or when == inf:
             return
         target.alarm = when
+        lead = target.lead
+        if lead:
+            self._join(target, lead, when)
+        else:
+            self._push(target, when)
+
+    def _join(self, target: Timed, lead: float, when: float) -> None:
+        span = lead, int(when / lead)
+        batch = self._batches.get(span)
+        if batch is None:
+            batch = self._batches[span] = Batch(self, span)
+        batch.targets.append(target)
+        if not batch.alarm or when < batch.alarm:
+            batch.alarm = when
+            self._push(batch, when)
+
+    def disband(self, batch: Batch) -> None:
+        """Its time has come."""
+        del self._batches[batch.span]
+
+    def _push(self, target: Timed, when: float) -> None:
         self._count += 1
         heappush(self._heap, (when, self._count, target))
 
@@ -55,16 +78,34 @@ class Timers:
     def run(self, now: float) -> None:
         """Expire all that is due at `now`, in the order of their deadlines, and what may expire early with it."""
         heap = self._heap
-        if not heap or heap[0][0] > now:
-            return
-        last = self._count
-        while heap:
-            when, count, target = heap[0]
-            # A deadline set by this run does not expire early; else a short one would expire again for ever.
-            if when > now and (count > last or when > now + target.lead):
-                break
-            heappop(heap)
+        while heap and heap[0][0] <= now:
+            when, _, target = heappop(heap)
             if target.alarm == when:
+                target.alarm = 0.0
+                target.expire(max(now, when))
+
+
+class Batch(Timed):
+    """Targets with deadlines in the same span of time, which is as long as they may expire early: all of them expire
+    with the first of them. A heap with an entry for each of thousands of keep-alives costs more CPU time and memory.
+    """
+
+    __slots__ = ("_owner", "span", "targets")
+
+    def __init__(self, owner: Timers, span: tuple[float, int]) -> None:
+        super().__init__()
+        self._owner = owner
+        self.span = span
+        # One whose alarm is not in the span any more is obsolete.
+        self.targets: list[Timed] = []
+
+    def expire(self, now: float) -> None:
+        # Done first: a deadline that is set from here on does not expire early, else a short one would do so for ever.
+        self._owner.disband(self)
+        lead, number = self.span
+        for target in self.targets:
+            when = target.alarm
+            if when and int(when / lead) == number:
                 target.alarm = 0.0
                 target.expire(max(now, when))
 

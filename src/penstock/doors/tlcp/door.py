@@ -350,7 +350,8 @@ class TlcpDoor:
         if isinstance(request, CreateSession):
             _check_not_streaming(link)
             link.last_session = None
-            return Unfinished(partial(self._create_session, link, request, version), None)
+            later = self._create_at_once(link, request, version)
+            return None if later is None else Unfinished(later, None)
         if isinstance(request, BindSession):
             self._bind_session(link, request, version)
         elif isinstance(request, Heartbeat):
@@ -361,28 +362,49 @@ class TlcpDoor:
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
-    async def _create_session(self, link: StreamLink, request: CreateSession, version: Version) -> None:
-        """With the client's timeout, if it gives one."""
-        millis = request.ttl_millis
+    def _create_at_once(self, link: StreamLink, request: CreateSession, version: Version) -> Later | None:
+        """Open a session and bind it; what is left to do if something has to be waited for."""
         try:
-            async with asyncio.timeout(None if millis is None else millis / 1000):
-                await self._open_session(link, request, version)
-        except TimeoutError:
-            raise RequestError(int(SessionCode.OVERLOADED), f"No answer within LS_ttl_millis={millis}") from None
-
-    async def _open_session(self, link: StreamLink, request: CreateSession, version: Version) -> None:
-        try:
-            chosen = self.reception.find_set(request.adapter_set)
-            codec = self._codec(version, request.supported_diffs)
-            session = await self.reception.admit(
-                chosen,
-                codec,
+            arguments = (
+                self.reception.find_set(request.adapter_set),
+                self._codec(version, request.supported_diffs),
                 request.user,
                 request.password,
                 request.max_bandwidth,
                 link,
                 request.client_id,
             )
+            if request.controls:
+                # Each of them may have to wait.
+                return partial(self._create_session, link, request, partial(self.reception.admit, *arguments))
+            found = self.reception.admit_at_once(*arguments)
+        except Refusal as refusal:
+            raise session_error(refusal) from None
+        if not isinstance(found, Session):
+            return partial(self._create_session, link, request, found)
+        found.tells_constraints = not request.stream.reduce_head
+        try:
+            self._bind_new(link, found, request.stream)
+        finally:
+            _close_unbound(link, found)
+        return None
+
+    async def _create_session(
+        self, link: StreamLink, request: CreateSession, answer: Callable[[], Awaitable[Session | None]]
+    ) -> None:
+        """With the client's timeout, if it gives one."""
+        millis = request.ttl_millis
+        try:
+            async with asyncio.timeout(None if millis is None else millis / 1000):
+                await self._open_session(link, request, answer)
+        except TimeoutError:
+            raise RequestError(int(SessionCode.OVERLOADED), f"No answer within LS_ttl_millis={millis}") from None
+
+    async def _open_session(
+        self, link: StreamLink, request: CreateSession, answer: Callable[[], Awaitable[Session | None]]
+    ) -> None:
+        try:
+            session = await answer()
         except Refusal as refusal:
             raise session_error(refusal) from None
         if session is None:
@@ -392,11 +414,13 @@ class TlcpDoor:
             for control in request.controls:
                 await self._combo_control(session, control)
             if not link.lost:
-                self._bind(link, session, request.stream, None, is_new=True)
-                link.last_session = session.id
+                self._bind_new(link, session, request.stream)
         finally:
-            if session.channel is None and link.last_session != session.id:
-                session.close(None, "")
+            _close_unbound(link, session)
+
+    def _bind_new(self, link: StreamLink, session: Session, options: StreamOptions) -> None:
+        self._bind(link, session, options, None, is_new=True)
+        link.last_session = session.id
 
     def _codec(self, version: Version, accepted: Sequence[str] | None) -> TlcpCodec:
         """The codec for a client; those that accept the same differences share one. None: all of its version."""
@@ -612,6 +636,12 @@ def _check_served(link: StreamLink, asked: Asked) -> None:
 def _check_not_streaming(link: StreamLink) -> None:
     if link.websocket and link.session is not None:
         raise RequestError(int(SessionCode.ALREADY_STREAMING), "A session is already bound to this WebSocket")
+
+
+def _close_unbound(link: StreamLink, session: Session) -> None:
+    """A new session whose client has not been told of it is of no use."""
+    if session.channel is None and link.last_session != session.id:
+        session.close(None, "")
 
 
 def _nothing() -> None:
