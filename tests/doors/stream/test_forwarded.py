@@ -68,7 +68,7 @@ def seen(server: BackgroundServer, listener: str, headers: Mapping[str, str]) ->
     with create(Http(server.host, server.port_of(listener)), headers) as stream:
         client = server.metadata.clients[-1]
         assert f"CLIENTIP,{client.address}" in stream.head
-        assert server.call(server.server.kernel.find_session, stream.session).address == client.address
+        assert server.call(server.server.kernel.find_session, stream.session).client.address == client.address
         return client.address, client.port
 
 
