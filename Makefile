@@ -38,7 +38,7 @@ INSTALL := scripts/uv.sh pip install --quiet --require-hashes --build-constraint
 
 # npm and the tools it starts look for "node" on the path; scripts/node.sh has put the right one into the venv.
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm
-NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error
+NPM_CI := $(NPM) ci --no-audit --no-fund --loglevel=error >/dev/null
 
 .PHONY: help setup compiled demo docs screenshots wheels test test-fast test-install test-helm test-spark test-interop-long test-cluster-long test-prometheus lint bench bench-smoke fuzz mutants lock page jar interop-setup system-setup clean
 
@@ -57,6 +57,7 @@ $(STAMPS)/uv: requirements/uv.txt $(STAMPS)/venv
 	@touch $@
 
 $(STAMPS)/dev: requirements/dev.txt requirements/build.txt scripts/uv.sh $(STAMPS)/uv
+	@echo "penstock: installing Python packages into $(VENV), which takes half a minute or more"
 	@$(INSTALL) --python $(BIN)/python -r requirements/dev.txt
 	@touch $@
 
@@ -82,6 +83,7 @@ web/node_modules/.stamp: web/package.json web/package-lock.json $(STAMPS)/node
 	@touch $@
 
 $(PAGES)/index.html: web/node_modules/.stamp $(WEB_SOURCES)
+	@echo "penstock: building the pages"
 	@cd web && $(NPM) run --silent build
 	@touch $@
 
@@ -107,8 +109,9 @@ setup: $(STAMPS)/package $(PAGE) $(STAMPS)/jar ## make .venv with everything in 
 compiled: $(STAMPS)/package ## compile kernel, wire and the rules of the fabric with mypyc, where there is a C compiler
 	@$(if $(filter interpreted,$(PENSTOCK_BUILD)),true,PENSTOCK_BUILD= $(BIN)/penstock compile --optional)
 
-demo: setup compiled ## start the server with the demo feeds
-	@exec $(BIN)/penstock demo $(ARGS)
+# Compiles beside the server, because nobody wants to wait a minute for the first prices.
+demo: setup ## start the server with the demo feeds
+	@exec $(BIN)/penstock demo $(if $(filter interpreted,$(PENSTOCK_BUILD)),,--compile) $(ARGS)
 
 # Into the package, so that the server has it at /docs/. The sources of the site are those of everything that it shows.
 docs: setup ## build the documentation as a site into src/penstock/site; it works without a network

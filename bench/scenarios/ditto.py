@@ -60,7 +60,7 @@ SETTINGS = (
 class Plan:
     """A history of so many events, how many of them are streamed, and how many ranges are read."""
 
-    events: int = 10_000_000
+    events: int = 3_000_000
     streamed: int = 1_000_000
     reads: int = 300
     warm_up: int = 50

@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--items", type=tens, default=10_000, help="that /metrics has (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement (default %(default)s)")
     parser.add_argument(
-        "--rounds", type=int, default=10, help="how often each is measured in turn (default %(default)s)"
+        "--rounds", type=int, default=5, help="how often each is measured in turn (default %(default)s)"
     )
     parser.add_argument("--scrapes", type=int, default=50, help="(default %(default)s)")
 

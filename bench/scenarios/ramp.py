@@ -101,7 +101,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--most", type=int, default=50_000, help="and as many as the machine allows, up to this; 0 = not"
     )
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long they are idle (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long they are idle (default %(default)s)")
     parser.add_argument("--settling", type=float, default=SETTLING, help="seconds before that (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=1, help="(default %(default)s)")
 

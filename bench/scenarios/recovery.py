@@ -145,7 +145,7 @@ async def measure(kills: int, settle: float, folder: Path) -> dict[str, list[flo
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kills", type=int, default=3, help="of each (default %(default)s)")
+    parser.add_argument("--kills", type=int, default=2, help="of each (default %(default)s)")
     parser.add_argument("--directory", type=Path, help="where the archive of classes is kept for another run")
     parser.add_argument(
         "--settle", type=float, default=65.0, help="seconds before a kill; 60 is what counts as recovered (%(default)s)"

@@ -37,7 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--windows", "--window", type=int, nargs="+", default=[100, 1000], help="updates under way at the most"
     )
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=1.5, help="length of one measurement (default %(default)s)")
     parser.add_argument(
         "--rounds", type=int, default=3, help="how often all of them are measured in turn (default %(default)s)"
     )

@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sessions", type=tens, default=5000, help="(default %(default)s)")
     parser.add_argument("--items", type=int, default=ITEMS, help="a multiple of ten (default %(default)s)")
     parser.add_argument("--rate", type=int, default=1000, help="updates a second of each item (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=5.0, help="length of one measurement (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default %(default)s)")
 
 

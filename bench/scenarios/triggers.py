@@ -140,7 +140,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--triggers", type=int, default=100_000, help="triggers in all (default %(default)s)")
     parser.add_argument("--items", type=int, default=100, help="items that they are on (default %(default)s)")
     parser.add_argument("--rate", type=int, default=10, help="updates a second of each item (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="seconds of updates (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds of updates (default %(default)s)")
 
 
 def connections(options: argparse.Namespace) -> int:

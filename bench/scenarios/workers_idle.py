@@ -97,7 +97,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--sessions", type=int, default=20_000, help="or as many as this machine allows (default %(default)s)"
     )
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=20.0, help="how long they are idle (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long they are idle (default %(default)s)")
     parser.add_argument("--settling", type=float, default=SETTLING, help="seconds before that (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=1, help="how often both are measured in turn")
 

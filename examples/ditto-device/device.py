@@ -5,6 +5,7 @@ python device.py [ws://localhost:8081/ws/2]
 
 import asyncio
 import base64
+import contextlib
 import itertools
 import json
 import sys
@@ -45,4 +46,5 @@ async def main(url):
                 print(f"new set point: {wanted}", flush=True)
 
 
-asyncio.run(main(*(sys.argv[1:] or ["ws://localhost:8081/ws/2"])))
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main(*(sys.argv[1:] or ["ws://localhost:8081/ws/2"])))

@@ -4,6 +4,7 @@ PENSTOCK_TLEX_TOKEN=… python controller.py [http://localhost:8081]
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -38,4 +39,5 @@ async def main(url):
         await asyncio.sleep(1)
 
 
-asyncio.run(main(*(sys.argv[1:] or ["http://localhost:8081"])))
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main(*(sys.argv[1:] or ["http://localhost:8081"])))

@@ -226,18 +226,23 @@ def demo(
     pipeline: Annotated[
         bool, typer.Option("--pipeline/--no-pipeline", help="Run Spark jobs beside the server, if Spark is installed.")
     ] = True,
+    compile_beside: Annotated[
+        bool,
+        typer.Option("--compile", help="Compile while the server runs, for its next start."),
+    ] = False,
 ) -> None:
     """Run the server with the demo adapter sets and the pipeline, and print the address of the page."""
     overrides = _overrides(host, port, api_port, data_dir, log_level, workers) | {"demo.enabled": True}
-    from penstock.devices.company import Company, Devices  # no other command needs these
+    from penstock.build.beside import Compilation  # no other command needs these
+    from penstock.devices.company import Company, Devices
     from penstock.services.demo import demo_defaults
 
     loaded = _load(config, overrides, demo_defaults())
     if loaded.origins["journal.enabled"] == WITHOUT_JOURNAL:
         typer.echo(f"penstock: no journal, no twins and no history, because {lack_of('pyarrow')}")
     spark = _pipeline(loaded) if pipeline else None
-    devices = Devices(loaded.config)
-    beside = Company([devices] if spark is None else [devices, spark])
+    partners = [Devices(loaded.config), spark, Compilation() if compile_beside else None]
+    beside = Company([each for each in partners if each is not None])
     raise typer.Exit(_run(loaded, beside, names_page=True))
 
 
@@ -247,7 +252,7 @@ def compile_build(
 ) -> None:
     """Compile kernel and wire, which makes the server faster. Needs a C compiler and the extra `compiled`."""
     try:
-        folder = compile_sources(os.cpu_count() or 1)
+        folder = compile_sources(os.cpu_count() or 1, begin=_say_compiling)
     except Impossible as lack:
         typer.echo(f"penstock: the server runs interpreted because {lack}", err=True)
         raise typer.Exit(0 if optional else 1) from None
@@ -255,6 +260,10 @@ def compile_build(
         typer.echo(f"penstock: compilation failed\n{error}", err=True)
         raise typer.Exit(1) from None
     typer.echo(f"penstock: compiled build: {folder}")
+
+
+def _say_compiling() -> None:
+    typer.echo("penstock: compiling, which takes a minute or two")
 
 
 @config_app.command("check")
@@ -376,7 +385,11 @@ def _pipeline(loaded: Loaded) -> Companion | None:
 
 def _say_over_figures(line: str) -> None:
     """The pipeline shows figures on a terminal; elsewhere `echo` leaves out the code that clears them."""
-    typer.echo(f"{CLEAR}{line}")
+    try:
+        typer.echo(f"{CLEAR}{line}")
+    except OSError:
+        # Who has closed the output still has a server, and a pipeline that is stopped in order.
+        reader_left()
 
 
 if __name__ == "__main__":

@@ -304,6 +304,25 @@ class Ticker(DataAdapter):
 
 
 def test_a_reload_gives_changed_sets_new_recorders(tmp_path: Path) -> None:
+    reload(tmp_path, 'journal.items = ["a"]', 'journal.items = ["b", "c"]\njournal.policy = "ack"', "")
+    assert records(tmp_path / "data")["ADAPTER"] == [
+        (item, "snapshot", {"x": f"snapshot of {item}"}) for item in ("a", "b", "c")
+    ]
+
+
+def test_what_was_recorded_before_a_reload_is_not_overtaken_under_another_policy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Records that nobody waits for gather for as long as the server runs.
+    monkeypatch.setattr("penstock.services.journal.GATHERING", 3600)
+    recorded = 'journal.items = ["a", "only {}"]\njournal.policy = "{}"'
+    reload(tmp_path, recorded.format("before", "interval"), recorded.format("after", "ack"))
+    items = [item for item, _, _ in records(tmp_path / "data")["ADAPTER"]]
+    assert items == ["a", "only before", "a", "only after"]
+
+
+def reload(tmp_path: Path, *journals: str) -> None:
+    """Run a server with each of these configurations of the journal in turn."""
     (tmp_path / "journaled_ticker.py").write_text(ADAPTER_CODE)
     path = tmp_path / "penstock.toml"
     head = '[stream]\nport = 0\n[api]\nport = 0\n[adapters.SET.data.ADAPTER]\nadapter = "journaled_ticker:Ticker"\n'
@@ -313,19 +332,14 @@ def test_a_reload_gives_changed_sets_new_recorders(tmp_path: Path) -> None:
         return load(path, {}).config
 
     async def main() -> None:
-        first = written('journal.items = ["a"]')
-        server = Server(first, [], Loader(tmp_path, str(path)), tmp_path / "data")
+        server = Server(written(journals[0]), [], Loader(tmp_path, str(path)), tmp_path / "data")
         await server.start()
-        await server.reload(written('journal.items = ["b", "c"]\njournal.policy = "ack"'))
-        await asyncio.gather(*server.sets.coming.values())
-        await server.reload(written(""))
-        await asyncio.gather(*server.sets.coming.values())
+        for journal in journals[1:]:
+            await server.reload(written(journal))
+            await asyncio.gather(*server.sets.coming.values())
         await server.stop()
 
     asyncio.run(main())
-    assert records(tmp_path / "data")["ADAPTER"] == [
-        (item, "snapshot", {"x": f"snapshot of {item}"}) for item in ("a", "b", "c")
-    ]
 
 
 def test_a_journal_that_is_off_and_asked_for_is_a_mistake(tmp_path: Path) -> None:

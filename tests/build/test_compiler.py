@@ -51,6 +51,17 @@ def test_a_build_that_is_there_is_not_made_again(package: Path, place: Path) -> 
     assert (folder / "made").read_text() == "3"
 
 
+def test_a_build_is_announced_before_it_is_made_and_only_then(package: Path, place: Path) -> None:
+    announced: list[bool] = []
+
+    def begin() -> None:
+        announced.append(place.exists())
+
+    compile_sources(1, package, place, begin)
+    compile_sources(1, package, place, begin)
+    assert announced == [False]
+
+
 def test_the_latest_builds_stay_on_the_shelf(package: Path, place: Path) -> None:
     made = []
     for number in range(KEPT + 2):

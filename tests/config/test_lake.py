@@ -51,6 +51,13 @@ def test_a_url_is_taken_with_its_options(tmp_path: Path, url: str) -> None:
     [
         ('url = "ftp://x/y"', 'lake.url = "ftp://x/y": expected a URL such as "s3://bucket/lake"'),
         ('url = "s3://"', "expected a URL"),
+        ('url = "gs:///lake"', 'or "file:///lake", or empty'),
+        (
+            'url = "abfss://container/lake"',
+            'expected a URL such as "s3://bucket/lake", "gs://bucket/lake", "abfss://con',
+        ),
+        ('url = "abfss://container@account/lake"', '"abfss://container@account.dfs.core.windows.net/lake"'),
+        ('url = "s3://key@bucket/x"', "expected a URL"),
         ('url = "s3://key:word@bucket/x?a=b"', "expected a URL"),
         ('options = { region = "x" }', "lake.options: expected lake.url as well, the object store that it is for"),
         ('url = "file:///x"\ncredentials_file = "y"', "lake.credentials_file: expected lake.url as well"),

@@ -10,6 +10,7 @@ import pytest
 from penstock.connections.document import ConnectionDocument, read_document, shown, to_json, with_secrets_of
 from penstock.connections.source import SourceRules
 from penstock.connections.target import TargetRules
+from penstock.wire.ditto.envelope import parse_envelope
 from penstock.wire.ditto.errors import DittoError
 
 SOURCE = {"addresses": ["in"], "authorizationContext": ["a:b"]}
@@ -119,3 +120,16 @@ def test_secrets_are_not_shown_and_come_back_for_the_same_place_only() -> None:
 def test_a_document_is_stored_as_it_was_given() -> None:
     given = document(targets=[TARGET], name="n", tags=["t"])
     assert read_document(to_json(read_document(given))) == read_document(given)
+
+
+def test_an_event_whose_address_is_filtered_out_is_not_published() -> None:
+    address = "out/{{ topic:action | fn:filter('ne','deleted') }}"
+    rules = TargetRules(read_document(document(targets=[{**TARGET, "address": address}])), 0)
+
+    def published(action: str) -> list[str]:
+        topic = f"ns/t/things/twin/events/{action}"
+        envelope = parse_envelope(json.dumps({"topic": topic, "path": "/", "headers": {}}).encode())
+        return [each.address for each in rules.messages(envelope, 0)]
+
+    assert published("modified") == ["out/modified"]
+    assert published("deleted") == []

@@ -28,6 +28,16 @@ def resolve(prefix: str, name: str) -> str | None:
         ('{{ thing:id | fn:replace(":", "/") }}', "plant/press"),
         ("{{ thing:id | fn:url-encode() }}", "plant%3Apress"),
         ("{{ header:empty }}", ""),
+        ("{{ thing:id | fn:base64-encode() }}", "cGxhbnQ6cHJlc3M="),
+        ("{{ thing:id | fn:base64-encode() | fn:base64-decode() }}", "plant:press"),
+        ("{{ thing:id | fn:filter('like', 'plant:*') }}", "plant:press"),
+        ("{{ thing:id | fn:filter('like','shop:*|plant:*') }}", "plant:press"),
+        ("{{ thing:id | fn:filter('eq','plant:press') }}", "plant:press"),
+        ("{{ thing:id | fn:filter(header:device,'ne','x') }}", "plant:press"),
+        ("{{ thing:id | fn:filter(header:device,'exists') }}", "plant:press"),
+        ("{{ thing:id | fn:filter(header:none,'exists','false') }}", "plant:press"),
+        ("{{ thing:id | fn:filter('x','eq','x') }}", "plant:press"),
+        ("{{ thing:id | fn:filter('ne','plant:press') | fn:default('other') }}", "other"),
     ],
 )
 def test_a_placeholder_stands_for_a_part_of_the_message(text: str, expected: str) -> None:
@@ -35,7 +45,17 @@ def test_a_placeholder_stands_for_a_part_of_the_message(text: str, expected: str
 
 
 @pytest.mark.parametrize(
-    "text", ["{{ header:none }}", "{{ thing:id | fn:substring-after('#') }}", "{{ thing:id | fn:delete() }}"]
+    "text",
+    [
+        "{{ header:none }}",
+        "{{ thing:id | fn:substring-after('#') }}",
+        "{{ thing:id | fn:delete() }}",
+        "{{ thing:id | fn:base64-decode() }}",
+        "{{ header:none | fn:filter('exists','false') }}",
+        "{{ thing:id | fn:filter(header:none,'exists') }}",
+        "{{ thing:id | fn:filter(header:none,'eq','x') }}",
+        "{{ thing:id | fn:filter('like','shop:*') }}",
+    ],
 )
 def test_what_is_missing_is_named(text: str) -> None:
     with pytest.raises(DittoError, match="could not be resolved") as raised:
@@ -55,6 +75,10 @@ def test_what_is_missing_is_named(text: str) -> None:
         ("{{ thing:id | fn:eval() }}", "there is no function 'fn:eval'"),
         ("{{ thing:id | fn:default() }}", "takes 1 arguments, 0 are given"),
         ("{{ thing:id | fn:default(x y) }}", "texts in quotes"),
+        ("{{ thing:id | fn:filter() }}", "takes 1 or 2 or 3 arguments, 0 are given"),
+        ("{{ thing:id | fn:filter('gt','1') }}", "then one of eq, ne, exists, like"),
+        ("{{ thing:id | fn:filter('eq') }}", "then one of eq, ne, exists, like"),
+        ("{{ thing:id | fn:filter(header:device) }}", "then one of eq, ne, exists, like"),
         ("{{ thing:id", "is not closed"),
     ],
 )

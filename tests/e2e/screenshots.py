@@ -24,22 +24,31 @@ SIZE = ViewportSize(width=1280, height=762)
 # The picture that moves: smaller, because the README shows it to everybody.
 SMALL = ViewportSize(width=960, height=540)
 # Tabs, and what of them is to be seen.
-TOUR = {"market": "#stocks", "twins": "#lamp-box", "traffic": "#map"}
+TOUR = {"market": "#analytics", "twins": "#lamp-box", "traffic": "#map"}
 FRAMES = 5
 MILLIS = 500
+
+# Until the strip has something to show of the seconds behind it.
+FLOW_MILLIS = 5_000
+
+
+# Its price in the market is about that of the candles.
+CANDLES_OF = "item1"
 
 
 def market(page: Page, process: ServerProcess) -> None:
     pipeline = Pipeline(process)
     pipeline.run("candles", "movers", "history")
+    pipeline.candle(0)  # There is a choice when there is a candle.
+    page.locator("#chart-stock").select_option(CANDLES_OF)
     for number in range(32):
-        pipeline.candle(number)
+        pipeline.candle(number, CANDLES_OF)
     names = ["Ripley Software", "Upton Telecom", "Yarrow Robotics", "Keld Pharma", "Castor Bricks", "Lathom Glass"]
     for number, name in enumerate(names):
-        pipeline.mover(f"item{number + 1}", name, 21.6 - 3 * number, 6.5 - 2.6 * number)
+        price = page.locator("#stocks tr", has_text=name).locator("[data-field=last_price]").inner_text()
+        pipeline.mover(f"item{number + 1}", name, float(price), 6.5 - 2.6 * number)
     pipeline.run("candles", "movers", "history")
     expect_candles(page, 32)
-    page.wait_for_function("() => Number(document.querySelector('#rate').textContent) > 10")
 
 
 def twins(page: Page, process: ServerProcess) -> None:
@@ -75,7 +84,8 @@ def tour(context: BrowserContext, process: ServerProcess) -> bytes:
         open_tab(page, process, tab)
         has_content(page, tab)
         prepare[tab](page, process)
-        page.locator(place).evaluate("place => place.scrollIntoView({block: 'center'})")
+        page.locator(place).evaluate("place => place.scrollIntoView()")
+        page.wait_for_timeout(FLOW_MILLIS)
         for _ in range(FRAMES):
             frames.append((page.screenshot(), MILLIS))
             page.wait_for_timeout(MILLIS)
@@ -97,6 +107,7 @@ def main(names: list[str]) -> None:
             open_tab(page, process, tab)
             has_content(page, tab)
             prepare(page, process)
+            page.wait_for_timeout(FLOW_MILLIS)
             page.screenshot(path=DOCS / f"{name}.png")
             page.close()
             print(f"docs/{name}.png")

@@ -1,21 +1,29 @@
-"""Where people start commands: full disks, closed pipes, Ctrl-C at a bad moment, poor terminals. One sentence each.
+"""Where people start commands: full disks, closed pipes, Ctrl-C at a bad moment, poor terminals.
 
 Ports in use, data directories of others and second processes are in test_process.py.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
 import shlex
 import signal
+import sqlite3
+import struct
 import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
+from zlib import crc32
 
 import pytest
 
 from penstock.services.data_directory import ROOM
+from penstock.store.schema import VERSION
 from tests.support.background import BackgroundServer
 from tests.support.command import PENSTOCK, PORTS
 from tests.support.forge import Forked
@@ -25,6 +33,9 @@ from tests.support.terminal import Terminal
 from tests.support.waiting import wait_until
 
 FULL = "No space left on device"
+
+DEMO = ("demo", "--no-pipeline", *PORTS, "--data-dir")
+FIRST_LAYOUT = Path(__file__).parents[1] / "store" / "layout_1.db.gz"
 
 
 def test_output_on_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
@@ -58,6 +69,17 @@ def test_a_server_whose_output_nobody_can_read_serves_all_the_same(tmp_path: Pat
         server.wait()
     assert "Traceback" not in log.read_text()
     assert "Exception ignored" not in log.read_text()
+
+
+def test_a_pipeline_whose_figures_nobody_can_read_is_stopped_in_order_all_the_same() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    said = "from penstock.cli import _say_over_figures as say; say('pipeline: stopping…'); say('and stopped')"
+    done = subprocess.run(
+        [sys.executable, "-c", said], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=PATIENCE
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("place", ["/proc/penstock", "/dev/null/data"])
@@ -191,3 +213,62 @@ def test_a_machine_without_a_display_is_no_matter(tmp_path: Path, monkeypatch: p
         server.terminate()
         server.wait(PATIENCE)
         server.close()
+
+
+def start_and_stop(data: Path) -> None:
+    """A server that gets ready, and ends by itself."""
+    server = Forked([*DEMO, str(data)])
+    try:
+        assert any(READY.match(line) for line in server.stdout), "the server did not start"
+        server.terminate()
+        server.stdout.read()
+        assert server.wait(PATIENCE) == 0
+    finally:
+        server.close()
+
+
+def make_journal_newer(data: Path) -> str:
+    """Both copies of the header of a segment say version 9 (tests/journal/test_segment.py)."""
+    file = min((data / "journal").glob("*.segment"))
+    content = bytearray(file.read_bytes())
+    block = 4096
+    for begin in (0, block):
+        struct.pack_into("<H", content, begin + 8, 9)
+        end = begin + 44 + struct.unpack_from("<I", content, begin + 40)[0]
+        struct.pack_into("<I", content, end, crc32(content[begin:end]))
+    file.write_bytes(content)
+    return f"segment {file.name} has version 9; this program reads versions up to 2"
+
+
+def make_database_newer(data: Path) -> str:
+    with closing(sqlite3.connect(data / "store.db")) as database, database:
+        database.execute("UPDATE penstock_store SET version = 99")
+    return "The database has layout 99; this version of Penstock knows layouts up to"
+
+
+@pytest.mark.parametrize("make_newer", [make_journal_newer, make_database_newer])
+def test_data_of_a_later_version_is_one_sentence_and_stays_as_it_is(
+    tmp_path: Path, make_newer: Callable[[Path], str]
+) -> None:
+    data = tmp_path / "data"
+    start_and_stop(data)
+    sentence = make_newer(data)
+    before = {path: path.read_bytes() for path in [data / "store.db", *(data / "journal").glob("*.segment")]}
+    process = Forked([*DEMO, str(data)])
+    stdout, stderr = process.communicate(timeout=PATIENCE)
+    assert process.wait(PATIENCE) == 1
+    assert "http://" not in stdout
+    assert stderr.count("\n") == 1, stderr
+    assert sentence in stderr
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_data_directory_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    (data / "store.db").write_bytes(gzip.decompress(FIRST_LAYOUT.read_bytes()))
+    start_and_stop(data)
+    start_and_stop(data)
+    with closing(sqlite3.connect(data / "store.db")) as database:
+        assert database.execute("SELECT version FROM penstock_store").fetchone() == (VERSION,)
+        assert database.execute("SELECT count(*) FROM tlcs").fetchone()[0] > 0

@@ -19,6 +19,7 @@ from penstock.config import Config
 from penstock.config.schema.server import DemoSection, ServerSection
 from penstock.config.schema.tlex import TlexSection
 from penstock.devices.company import Devices
+from tests.support.administration import write_users
 from tests.support.axe import barriers
 from tests.support.browser import PATIENCE, Watch
 from tests.support.process import ServerProcess
@@ -38,8 +39,11 @@ FIRST_LOAD = 150_000
 
 @contextmanager
 def demo(directory: Path) -> Iterator[ServerProcess]:
-    """A server with the simulated devices beside it, as `penstock demo` has them."""
-    with ServerProcess(directory, DEMO) as process:
+    """A server with the simulated devices beside it and an administrator, as `penstock demo` has them."""
+    users = directory / "users"
+    write_users(users, {"root": "admin"})
+    users.chmod(0o600)
+    with ServerProcess(directory, {**DEMO, "admin.users": str(users)}) as process:
         config = Config(
             server=ServerSection(data_dir=str(directory / "data")),
             tlex=TlexSection(enabled=True),
@@ -111,6 +115,10 @@ def test_every_tab_shows_its_data_fits_the_screen_and_has_no_barriers(
         expect(page.locator("#rate")).to_be_visible()
         # A phone would widen its window for what does not fit.
         assert page.evaluate("[document.documentElement.scrollWidth, innerWidth]") == [width, width], name
+        inner = page.locator("main").bounding_box()
+        strip = page.locator(".strip-row").evaluate("it => it.getBoundingClientRect().left + it.scrollWidth")
+        assert inner is not None
+        assert strip <= inner["x"] + inner["width"], name
         box = page.locator("#view h2").bounding_box()
         assert box is not None
         assert box["y"] < 300, f"{name} begins below the first screen"
@@ -127,6 +135,67 @@ def test_each_tab_is_a_page_of_its_own_with_its_source(served: ServerProcess, wa
         watch.page.locator("#source summary").click()
         expect(watch.page.locator("#source-code")).to_contain_text("export function open(view: HTMLElement")
     assert watch.complaints() == []
+
+
+def test_dashboard_and_documentation_are_a_link_away(served: ServerProcess, watch: Watch) -> None:
+    for name in TABS:
+        open_tab(watch.page, served, name)
+        board = watch.page.locator("#dashboard-link")
+        expect(board).to_have_attribute("href", f"http://localhost:{served.api_port}/dashboard/")
+        expect(watch.page.locator("#docs-link")).to_have_js_property("href", f"http://localhost:{served.port}/docs/")
+    board.click()
+    expect(watch.page.get_by_label("Password")).to_be_visible()
+
+
+def focus(page: Page, place: str) -> None:
+    """Press the Tab key until it is there, as somebody without a mouse does."""
+    wanted = page.locator(place)
+    for _ in range(60):
+        if wanted.evaluate("it => it === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"the Tab key does not lead to {place}")
+
+
+def test_a_keyboard_is_enough(served: ServerProcess, watch: Watch) -> None:
+    page = watch.page
+    open_tab(page, served, "market")
+    focus(page, ".skip")
+    page.keyboard.press("Enter")
+    focus(page, "#frequency")
+    for name in TABS:
+        page.locator("body").evaluate("() => document.activeElement.blur()")
+        focus(page, f"#tabs [data-tab={name}]")
+        page.keyboard.press("Enter")
+        is_live(page, name)
+        has_content(page, name)
+    open_tab(page, served, "portfolio")
+    has_content(page, "portfolio")
+    focus(page, "#order-quantity")
+    page.keyboard.type("7")
+    page.keyboard.press("Enter")
+    expect(page.locator("#order-answer")).to_contain_text("Bought", timeout=PATIENCE)
+    focus(page, "#slow")
+    page.keyboard.press("Home")
+    expect(page.locator("#slow-words")).to_have_text("1 kbit/s")
+    focus(page, "#source summary")
+    page.keyboard.press("Enter")
+    expect(page.locator("#source-code")).to_contain_text("export function open")
+    focus(page, "#cut")
+    page.keyboard.press("Enter")
+    expect(page.locator("#cut-report")).to_contain_text("Nothing can reach this page")
+    expect(page.locator("#cut-report")).to_contain_text(", 0 lost.", timeout=PATIENCE)
+
+
+def test_prices_stand_below_one_another_digit_by_digit(served: ServerProcess, watch: Watch) -> None:
+    page = watch.page
+    open_tab(page, served, "market")
+    has_content(page, "market")
+    cells = page.locator("#stocks tbody [data-field=last_price]")
+    for text in cells.all_inner_texts():
+        assert re.fullmatch(r"\d+\.\d\d", text), text
+    look = "each => [getComputedStyle(each).fontVariantNumeric, each.getBoundingClientRect().right]"
+    assert len({tuple(each) for each in cells.evaluate_all(f"all => all.map({look})")}) == 1
 
 
 def test_the_first_load_is_small(served: ServerProcess, watch: Watch) -> None:

@@ -133,6 +133,7 @@ def test_the_demo_serves_it_and_it_can_be_searched(
         assert [each for each in others if not each.startswith(("data:", "blob:", "ws:"))] == []
 
 
-def test_a_server_without_it_hides_the_link(server: BackgroundServer, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.config({"demo.enabled": False})
+def test_a_server_without_the_demo_hides_the_link(server: BackgroundServer) -> None:
     with urlopen(f"{server.url}/demo.json", timeout=PATIENCE) as answer:
         assert json.load(answer)["docs"] is False

@@ -15,6 +15,7 @@ import sys
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ class Example:
 
     def start(self, program: str | Path, *arguments: str, **environment: str) -> Iterator[str]:
         """The lines that a program prints, as they come. The addresses in it are changed to those of the server."""
-        for file in self.folder.glob("*.py"):
+        for file in [*self.folder.glob("*.py"), *self.folder.glob("*.html")]:
             text = file.read_text("utf-8")
             text = text.replace("localhost:8080", f"localhost:{self.port}").replace(
                 "localhost:8081", f"localhost:{self.api_port}"
@@ -212,6 +213,22 @@ def test_a_react_page_shows_prices_that_change(tmp_path: Path) -> None:
             expect(watch.page.locator("tr")).to_have_count(4)
             first = watch.page.locator("table").inner_text()
             expect(watch.page.locator("table")).not_to_have_text(first)
+            assert watch.complaints() == []
+
+
+@pytest.mark.browser
+@pytest.mark.interop
+def test_a_page_without_a_build_shows_prices(tmp_path: Path) -> None:
+    with Example(tmp_path, "react-page") as example:
+        (example.folder / "node_modules").symlink_to(REACT / "node_modules")
+        example.serve("serve")
+        (port,) = free_ports(1)
+        [line] = islice(example.start(sys.executable, "-u", "-m", "http.server", str(port)), 1)
+        assert "Serving HTTP" in line
+        with chromium() as browser, browser.new_context() as context:
+            watch = Watch(context)
+            watch.page.goto(f"http://localhost:{port}/plain.html")
+            expect(watch.page.locator("#prices")).to_contain_text(re.compile(r"Anduct \d+\.\d+"))
             assert watch.complaints() == []
 
 

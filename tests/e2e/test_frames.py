@@ -10,9 +10,9 @@ from playwright.sync_api import CDPSession
 from tests.support.browser import Watch, chromium
 from tests.support.process import ServerProcess
 
-# Updates of the stock list a second, about twelve times as many as the demo has.
-PACE = 16.0
-RATE = 150
+# The market's pace, and updates of the stock list a second that come of it.
+PACE = 24.0
+RATE = 200
 
 SECONDS = 5
 

@@ -17,6 +17,8 @@ from urllib.request import urlopen
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from penstock.cluster.owner import MAX_SILENCE
+from penstock.services.cluster.hub import BEAT
 from tests.conformance.phrases import create
 from tests.services.push.stage import APPLICATION, PushClient
 from tests.support.administration import ask, basic, write_users
@@ -228,7 +230,7 @@ def test_a_worker_that_was_frozen_goes_on_where_the_others_are(server: WorkersPr
             server.publish("price", last="2")
             assert two.read_until("U")[-1] == "U,1,1,2"
         # As long as it takes for it to count as gone: this is about real processes and their clocks.
-        time.sleep(10)
+        time.sleep((MAX_SILENCE + 2) * BEAT)
     finally:
         server.signal_worker(worker, signal.SIGCONT)
     server.publish("price", last="3")

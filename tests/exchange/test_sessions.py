@@ -10,7 +10,7 @@ from penstock.exchange.session import NEXT, SessionState
 from penstock.exchange.settings import HubLimits, HubSettings
 from penstock.wire.tlex.datagrams import Token
 from penstock.wire.tlex.frames import PREAMBLE
-from penstock.wire.tlex.vocabulary import EndReason, SecurityMode, SessionType, Tlc, TlcType
+from penstock.wire.tlex.vocabulary import EndReason, Protocol, SecurityMode, SessionType, Tlc, TlcType
 from tests.exchange.world import BROKER, MONITOR, MULTIPLEX, NOON, SINGLEPLEX, TLC, A, B, C, D, World, named
 
 
@@ -48,11 +48,13 @@ def test_identifiers_of_another_domain_are_not_registered_here(world: World) -> 
         world.open(BROKER, C, domain="other")
 
 
-def test_controllers_that_do_not_stream_have_no_sessions(world: World) -> None:
+@pytest.mark.parametrize(("of", "protocol"), [(A, Protocol.VLOG), ("NLZH0VLG", SINGLEPLEX), ("NLZH0VLG", MULTIPLEX)])
+def test_a_controllers_own_session_has_the_protocol_of_its_type(world: World, of: str, protocol: Protocol) -> None:
     world.register("NLZH0VLG", type=TlcType.VLOG)
-    with pytest.raises(HubRefusal, match="is of type VLOG; it must be of type TCPStreaming") as refused:
-        world.open(BROKER, "NLZH0VLG")
-    assert reason(refused) is HubReason.NOT_STREAMING
+    with pytest.raises(HubRefusal, match=f"'{of}' is of type .* protocol '{protocol.value}' is for type") as refused:
+        world.open(TLC, of, protocol=protocol)
+    assert reason(refused) is HubReason.TLC_TYPE
+    assert world.open(BROKER, A, "NLZH0VLG").identifiers == (A, "NLZH0VLG"), "others may have any"
 
 
 def test_an_authorization_may_be_for_some_controllers_only(world: World) -> None:

@@ -137,8 +137,12 @@ def test_times_bound_a_table(world: World, tmp_path: Path) -> None:
     since, until = (datetime.fromtimestamp(NOON // SECOND + n, UTC) for n in (5, 20))
     found = history.table("plant.readings", tmp_path, since=since, until=until)
     assert found.column("sequence").to_pylist() == [n for n in wanted(world) if 6 <= n < 21]
+    # The same as texts.
+    assert history.table("plant.readings", tmp_path, since=since.isoformat(), until=until.isoformat()).equals(found)
     with pytest.raises(ValueError, match="a time needs its zone"):
         history.table("plant.readings", tmp_path, since=since.replace(tzinfo=None))
+    with pytest.raises(ValueError, match=r"^until is 'noon'; expected a time such as 2026-01-31T12:00:00Z$"):
+        history.table("plant.readings", tmp_path, until="noon")
 
 
 def test_a_configuration_declares_types(world: World, tmp_path: Path) -> None:

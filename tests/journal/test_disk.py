@@ -35,6 +35,16 @@ def get(disk: Disk, name: str) -> bytes:
         file.close()
 
 
+def test_a_sync_is_one_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = []
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino), raising=False)
+    monkeypatch.setattr("penstock.durable._FULL_SYNC", None)
+    put(DirectoryDisk(tmp_path), "a", b"1", sync=False)
+    assert synced == []
+    put(DirectoryDisk(tmp_path), "a b", b"1", sync=True)
+    assert synced == [(tmp_path / "a b").stat().st_ino]
+
+
 def test_what_is_written_is_read(disk: Disk) -> None:
     file = disk.create("a")
     file.write(0, [b"one ", memoryview(b"two ")])

@@ -126,7 +126,7 @@ def test_what_is_known_of_items_is_bounded(world: World) -> None:
     recorder = world.recorder("*1")
     for number in range(MAX_KNOWN + 10):
         assert recorder.wants(f"item{number}") == (number % 10 == 1)
-    assert len(recorder._entities) <= MAX_KNOWN
+        assert len(recorder._entities) <= MAX_KNOWN
 
 
 # -- records ------------------------------------------------------------------------------------------------------

@@ -337,6 +337,18 @@ def tapped(harness: Harness, mode: Mode) -> tuple[Item, _Tap]:
     return item, tap
 
 
+def test_whoever_only_keeps_an_item_is_no_audience() -> None:
+    harness = Harness(snapshots=False)
+    harness.feed.pin("a")
+    item = harness.feed.items["a"]
+    assert (item.subscribers, item.audience) == (1, 0)
+    session, _ = harness.open(QUIET)
+    harness.subscribe(session, 1, "a", "x", Mode.RAW)
+    assert (item.subscribers, item.audience) == (2, 1)
+    session.unsubscribe(1)
+    assert (item.subscribers, item.audience) == (1, 0)
+
+
 def test_who_follows_raw_events_is_told_of_clears_and_repairs() -> None:
     harness = Harness(snapshots=False)
     item, tap = tapped(harness, Mode.COMMAND)

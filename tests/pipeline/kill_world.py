@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -41,8 +43,13 @@ PAUSE = 0.05
 # Of what was copied, a new session asks for so many.
 SNAPSHOT = 300
 
+# Exit code of a pipeline that has given up.
+FAILED = 1
+
 # For anything to come back after a kill, on a busy machine.
 PATIENCE = 240.0
+
+ARCHIVES = "classes-*.jsa"
 
 # Starting is most of what a JVM does here.
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
@@ -75,12 +82,19 @@ SHORT_JOURNAL: dict[str, object] = {"journal.segment_bytes": 262_144, "journal.m
 
 
 class Pipeline:
-    """`penstock pipeline run history copy rows`, to be killed and started again."""
+    """`penstock pipeline run history copy rows`, to be killed and started again.
+
+    One whose very first JVM is killed ends with an error, because that could be a mistake of its user. Whoever started
+    it starts it again, as the demo and systemd do.
+    """
 
     def __init__(self, directory: Path, api: str) -> None:
         self._directory = directory
         self._api = api
         self._process: subprocess.Popen[bytes] | None = None
+        self._ending = False
+        # Starts after an error.
+        self.again = 0
 
     def start(self) -> None:
         command = [sys.executable, "-m", "tests.pipeline.kill_driver", "run", "history", "copy", "rows"]
@@ -93,34 +107,44 @@ class Pipeline:
                 stdout=log,
                 stderr=log,
             )
+        threading.Thread(target=self._attend, args=(self._process,), name="pipeline", daemon=True).start()
 
-    def kill_driver(self, chance: Random) -> None:
-        """Its two halves, the Python process and the JVM, one after the other."""
+    def _attend(self, process: subprocess.Popen[bytes]) -> None:
+        if process.wait() == FAILED and not self._ending:
+            self.again += 1
+            self.start()
+
+    def kill_driver(self, chance: Random) -> bool:
+        """Its two halves, the Python process and the JVM, one after the other; False: it is being started again."""
         virtual_machines = self._virtual_machines()
-        assert self._process is not None
-        halves = [self._process.pid, *virtual_machines[: chance.randrange(2)]]
+        process = self._process
+        assert process is not None
+        halves = [process.pid, *virtual_machines[: chance.randrange(2)]]
         chance.shuffle(halves)
         for pid in halves:
-            os.kill(pid, signal.SIGKILL)
+            if pid == process.pid:
+                process.kill()
+                continue
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         # A JVM that was left alive sees that its standard input has ended, and ends.
-        assert self._process.wait(PATIENCE) == -signal.SIGKILL
+        return process.wait(PATIENCE) == -signal.SIGKILL
 
     def kill_virtual_machine(self) -> bool:
         """The JVM alone, which the Python process replaces; False: there is none just now."""
         for pid in self._virtual_machines():
-            os.kill(pid, signal.SIGKILL)
-            return True
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return True
         return False
 
     def _virtual_machines(self) -> list[int]:
         assert self._process is not None
-        assert self._process.poll() is None, self.log
         return [each.pid for each in descendants(self._process.pid) if b"SparkSubmit" in each.command]
 
     def kill_worker(self, chance: Random) -> bool:
         """One of the Python processes that the JVM has started: a worker, what forks them, or a source's planner."""
         assert self._process is not None
-        assert self._process.poll() is None, self.log
         found = [each.pid for each in descendants(self._process.pid) if b"\0pyspark." in each.command]
         if not found:
             return False
@@ -132,6 +156,7 @@ class Pipeline:
 
     def stop(self) -> int:
         """Orderly; the exit code."""
+        self._ending = True
         assert self._process is not None
         self._process.terminate()
         try:
@@ -140,6 +165,7 @@ class Pipeline:
             self.close()
 
     def close(self) -> None:
+        self._ending = True
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
@@ -336,11 +362,15 @@ class Viewer:
 class KillWorld:
     """`kill` one of them at a random moment, and start it again.
 
-    With a `store` the lake is in it, and the journal keeps little of what the lake has.
+    With a `store` the lake is in it, and the journal keeps little of what the lake has. `classes` is a directory for
+    the archive of Spark's classes, which one world makes and the next begin with: half of what a JVM costs.
     """
 
-    def __init__(self, directory: Path, seed: int, store: ObjectStore | None = None) -> None:
+    def __init__(
+        self, directory: Path, seed: int, store: ObjectStore | None = None, classes: Path | None = None
+    ) -> None:
         self.data = directory / "data"
+        self._cache, self._classes = self.data / "pipeline" / "cache", classes
         self.journal = self.data / "journal"
         self.lake: LakeRoot = self.data / "lake"
         self.chance = Random(seed)
@@ -359,12 +389,24 @@ class KillWorld:
             self.pipeline = Pipeline(directory, self.api)
             self.viewer = Viewer(self.server.url)
             self.feeder = Feeder(self.api)
+            self._take_archive()
             # The pipeline waits for a journal; so it has one at once.
             self.feeder.wait_for_more(1)
             self.pipeline.start()
         except BaseException:
             self.server.stop()
             raise
+
+    def _take_archive(self) -> None:
+        for kept in self._classes.glob(ARCHIVES) if self._classes is not None else ():
+            self._cache.mkdir(parents=True, exist_ok=True)
+            (self._cache / kept.name).symlink_to(kept)
+
+    def _keep_archive(self) -> None:
+        for made in self._cache.glob(ARCHIVES) if self._classes is not None else ():
+            if not made.is_symlink():
+                assert self._classes is not None
+                shutil.move(made, self._classes)
 
     def settle(self) -> None:
         """Until what is fed from now on has gone all the way round."""
@@ -389,7 +431,8 @@ class KillWorld:
             self.server.kill()
             self.server.start()
         elif victim == "driver":
-            self.pipeline.kill_driver(self.chance)
+            while not self.pipeline.kill_driver(self.chance):
+                self.feeder.wait_for_more(1)
             self.pipeline.start()
         elif victim == "jvm":
             while not self.pipeline.kill_virtual_machine():
@@ -414,3 +457,4 @@ class KillWorld:
     ) -> None:
         self.pipeline.close()
         self.server.__exit__(kind, error, trace)
+        self._keep_archive()

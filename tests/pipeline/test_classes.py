@@ -46,8 +46,9 @@ def test_a_real_jvm_makes_an_archive_and_starts_with_it(tmp_path: Path, java: Pa
     # Any class will do: one of the JDK's own, in a program without a jar.
     command = [str(java), option, "-XX:+UseSerialGC", "--version"]
     subprocess.run(command, check=True, timeout=PATIENCE, capture_output=True)
+    assert archive.options(record=False) == ""
     made(archive, "")
-    used = archive.options().split()
+    used = archive.options(record=False).split()
     assert used[0].startswith(f"-XX:SharedArchiveFile={tmp_path}/classes-")
     done = subprocess.run(
         [str(java), used[0], "-Xshare:on", "-XX:+UseSerialGC", "--version"],
@@ -96,6 +97,10 @@ def test_another_java_or_spark_has_another_archive_and_a_script_that_is_written_
     script(java, "exit 1")
     assert ClassArchive(tmp_path, java, jars).options() != first
     script(java, "exit 0")
+    own = tmp_path / "own.jar"
+    assert ClassArchive(tmp_path, java, jars, own).options() == first
+    own.touch()
+    assert ClassArchive(tmp_path, java, jars, own).options() != first
     (jars / "spark.jar").touch()
     assert ClassArchive(tmp_path, java, jars).options() != first
 

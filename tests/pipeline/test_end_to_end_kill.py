@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -77,10 +78,11 @@ def test_journal_lake_and_what_was_sent_agree_after_kills_at_random_points(
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("round_", range(1, ROUNDS + 1))
 def test_with_the_lake_in_an_object_store_whoever_reads_across_the_seam_has_each_event_once_through_all_kills(
-    round_: int, tmp_path: Path
+    round_: int, tmp_path: Path, cache: pytest.Cache
 ) -> None:
     order = [victim for victim, count in ROUND.items() for _ in range(count)]
-    with ObjectStore() as store, KillWorld(tmp_path, seed=round_, store=store) as world:
+    classes = cache.mkdir("spark-classes")
+    with ObjectStore() as store, KillWorld(tmp_path, seed=round_, store=store, classes=classes) as world:
         world.chance.shuffle(order)
         world.settle()
         reader = SeamReader(world.data, world.lake, tmp_path / "penstock.toml", lambda: world.feeder.acknowledged)
@@ -88,9 +90,11 @@ def test_with_the_lake_in_an_object_store_whoever_reads_across_the_seam_has_each
             if number == len(order) // 2:
                 world.wait_for_seam()
             world.kill(victim)
-            print(f"round {round_}: {number + 1} of {len(order)} killed, the {victim}", flush=True)
+            begun = time.monotonic()
             if world.chance.random() < 0.75:
                 world.settle()
+            took = f"{time.monotonic() - begun:.1f} s until all of it works"
+            print(f"round {round_}: {number + 1} of {len(order)} killed, the {victim}; {took}", flush=True)
         world.settle()
         assert sorted(world.killed) == sorted(order)
         count = world.feeder.stop()
@@ -111,7 +115,10 @@ def test_with_the_lake_in_an_object_store_whoever_reads_across_the_seam_has_each
         assert 0 < kept.num_rows < moved.num_rows
         assert moved.slice(moved.num_rows - kept.num_rows).equals(kept)
         check_history(world, moved)
-    print(f"round {round_}: {count} numbers, read {reader.readings} times, {reader.refused} times no lake", flush=True)
+    readings = f"read {reader.readings} times, {reader.refused} times no lake"
+    print(
+        f"round {round_}: {count} numbers, {readings}, ended by its first JVM {world.pipeline.again} times", flush=True
+    )
 
 
 def finish(world: KillWorld) -> None:

@@ -147,7 +147,10 @@ def test_a_query_in_real_time_is_stopped_with_one_line_as_well(number: signal.Si
         program = Program(tmp_path / "program", REAL_TIME, journal, server.api, TOKEN)
         try:
             before = program.until_at_work(lambda: len(published(server)) == 3)
-            program.process.send_signal(number)
+            if number == signal.SIGINT:
+                program.interrupt()
+            else:
+                program.process.send_signal(number)
             assert program.process.wait(END_PATIENCE) == 0, program.said
             assert program.said.removeprefix(before) == "penstock: stopping Spark…\n"
             program.check_end()

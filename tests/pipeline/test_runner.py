@@ -21,7 +21,14 @@ from penstock.pipeline.status import Found, held, read
 
 PATIENCE = 10.0
 QUICK = RunnerPace(
-    look=0.005, log=0.0, first_restart=0.01, last_restart=0.04, turn=0.02, stop_queries=0.3, stop_engine=0.3
+    look=0.005,
+    log=0.0,
+    first_restart=0.01,
+    last_restart=0.04,
+    turn=0.02,
+    head_start=0.0,
+    stop_queries=0.3,
+    stop_engine=0.3,
 )
 
 
@@ -42,6 +49,9 @@ class Spark:
         self.calls.append("open")
         if self.error is not None:
             raise self.error
+
+    def at_work(self) -> None:
+        self.calls.append("at work")
 
     def is_alive(self) -> bool:
         return self.alive
@@ -166,12 +176,13 @@ def test_queries_run_until_they_are_stopped_and_then_so_does_spark(world: World)
     first.progress(1, 10)
     world.until_state("first", "running")
     assert world.said == ["starting Spark…"], "the other one has not begun yet"
+    assert world.spark.calls == ["open"]
     second.progress(1, 10)
     world.until(lambda: world.said == ["starting Spark…", "running"])
     assert world.stopped() == DONE
     assert not first.isActive
     assert not second.isActive
-    assert world.spark.calls == ["open", "close"]
+    assert world.spark.calls == ["open", "at work", "close"]
     assert [found.status.state for found in read(world.status_dir)] == ["stopped", "stopped"]
 
 
@@ -208,7 +219,7 @@ def test_a_query_that_had_recovered_is_started_again_as_quickly_as_the_first_tim
 
 def test_queries_begin_one_after_another(world: World) -> None:
     first, second, third = Job(), Job(), Job()
-    patient = RunnerPace(look=0.005, turn=60.0, first_restart=60.0)
+    patient = RunnerPace(look=0.005, turn=60.0, head_start=0.0, first_restart=60.0)
     world.run(Task("first", first.start), Task("second", second.start), Task("third", third.start), pace=patient)
     jobs = {"first": first, "second": second, "third": third}
     for count in range(1, 4):
@@ -217,6 +228,17 @@ def test_queries_begin_one_after_another(world: World) -> None:
         assert len([job for job in jobs.values() if job.starts]) == count
         beginning.progress(0, 1)
     world.until(lambda: "running" in world.said)
+
+
+def test_the_next_query_begins_some_time_after_the_first_batch_of_the_one_before(world: World) -> None:
+    first, second = Job(), Job()
+    pace = RunnerPace(look=0.005, turn=60.0, head_start=0.2)
+    world.run(Task("first", first.start), Task("second", second.start), pace=pace)
+    world.until(lambda: bool(first.starts))
+    begun = time.monotonic()
+    first.progress(0, 1)
+    world.until(lambda: bool(second.starts))
+    assert second.starts[0] - begun >= 0.2
 
 
 def test_a_query_that_fails_as_it_begins_does_not_keep_the_others_from_it(world: World) -> None:
@@ -320,7 +342,7 @@ def test_the_first_query_has_the_first_turn_however_long_it_looks_for_obstacles(
         threading.Event().wait(0.2)
         return None
 
-    patient = RunnerPace(look=0.005, turn=60.0)
+    patient = RunnerPace(look=0.005, turn=60.0, head_start=0.0)
     world.run(Task("first", first.start, slowly), Task("second", second.start), pace=patient)
     world.until(lambda: bool(first.starts))
     assert not second.starts

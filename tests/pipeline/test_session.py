@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipeline.session import SETTINGS
+from penstock.pipeline.realtime import JAR_PATH
+from penstock.pipeline.session import LOCAL_FILES, SETTINGS, with_own
 
 OPEN_AND_CLOSE = """
 import subprocess, sys
@@ -36,12 +37,44 @@ def test_the_settings_are_in_force(spark: SparkSession) -> None:
         assert spark.conf.get(name) == value, name
 
 
+@pytest.mark.parametrize(
+    ("own", "all_of_them"),
+    [
+        ("", "-XX:+UseSerialGC -Xss4m"),
+        ("-XX:TieredStopAtLevel=1 -Xss8m", "-XX:+UseSerialGC -Xss4m -XX:TieredStopAtLevel=1 -Xss8m"),
+        ("-XX:+UseG1GC -XX:+UseStringDeduplication", "-Xss4m -XX:+UseG1GC -XX:+UseStringDeduplication"),
+    ],
+)
+def test_java_options_of_a_user_are_added_to_ours(own: str, all_of_them: str) -> None:
+    assert with_own("-XX:+UseSerialGC -Xss4m", own) == all_of_them
+
+
 def test_the_file_manager_named_is_one_that_spark_has(spark: SparkSession) -> None:
     """Its package has moved between versions, and a wrong name would only be noticed by a query."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     loaded = jvm.java.lang.Class.forName(SETTINGS["spark.sql.streaming.checkpointFileManagerClass"])
     assert loaded.getSimpleName() == "FileSystemBasedCheckpointFileManager"
+
+
+@pytest.mark.skipif(not JAR_PATH.exists(), reason="the jar is not built, because there is no JDK")
+def test_files_are_written_by_a_class_of_ours_and_only_their_owner_reads_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    jvm = spark.sparkContext._jvm
+    context = spark.sparkContext._jsc
+    assert jvm is not None
+    assert context is not None
+    hadoop = jvm.org.apache.hadoop.fs
+    files = hadoop.FileSystem.get(jvm.java.net.URI("file:///"), context.hadoopConfiguration())
+    assert files.getClass().getName() == LOCAL_FILES
+    file = tmp_path / "a file"
+    path = hadoop.Path(str(file))
+    files.create(path, True).close()
+    assert file.stat().st_mode & 0o777 == 0o600
+    for mode in (0o640, 0o777, 0o000, 0o1755):
+        files.setPermission(path, hadoop.permission.FsPermission(f"{mode:04o}"))
+        assert file.stat().st_mode & 0o7777 == mode
 
 
 def test_a_task_is_tried_again(spark: SparkSession, tmp_path: Path) -> None:

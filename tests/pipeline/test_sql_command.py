@@ -6,12 +6,15 @@ import json
 import os
 import signal
 import subprocess
+import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.history.world import NOON, SECOND, World
+from tests.pipeline.sink_server import TOKEN, SinkServer
 from tests.support.command import PENSTOCK
 
 # Seconds for Spark to start and to answer, on a machine with other work.
@@ -83,6 +86,44 @@ def test_a_query_is_answered_once_and_live(tmp_path: Path) -> None:
                 os.killpg(live.pid, signal.SIGKILL)
     # Nothing of a query that nobody will continue is left.
     assert not list((tmp_path / "data" / "pipeline").glob("sql-*"))
+
+
+def test_rows_are_published_once_or_as_they_change(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text(f'{CONFIG}[pipeline]\ntoken = "{TOKEN}"\n')
+    query = "SELECT machine, celsius FROM plant.readings WHERE celsius > 1"
+    with closing(World(tmp_path / "data")) as world, SinkServer() as sink:
+        to = ("--to", "SET/OUT", "--item", "r.{machine}", "--mode", "DISTINCT", "--api", sink.url)
+
+        def published() -> list[tuple[str, str]]:
+            return sorted((row["item"], row["celsius"]) for row in sink.rows())
+
+        append(world, ("a", "1.5"), ("b", "2"), ("c", "0"))
+        done = penstock(tmp_path, "sql", query, *to)
+        assert (done.returncode, done.stderr, done.stdout) == (0, "", "penstock: 2 rows published\n")
+        once = published()
+        assert [item for item, _ in once] == ["r.a", "r.b"]
+        live = subprocess.Popen(
+            [str(PENSTOCK), "sql", query, "--live", *to, "--config", "penstock.toml"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            assert live.stdout is not None
+            assert live.stdout.readline() == "penstock: publishing to SET/OUT; Ctrl-C ends it\n"
+            append(world, ("d", "3"))
+            deadline = time.monotonic() + PATIENCE
+            while len(published()) < 2 * len(once) + 1:
+                assert time.monotonic() < deadline, published()
+                threading.Event().wait(0.05)
+            assert [item for item, _ in published()] == ["r.a", "r.a", "r.b", "r.b", "r.d"]
+            os.killpg(live.pid, signal.SIGINT)
+            assert (*live.communicate(timeout=PATIENCE), live.returncode) == ("", "", 0)
+        finally:
+            if live.poll() is None:
+                os.killpg(live.pid, signal.SIGKILL)
 
 
 def test_sql_that_is_wrong_is_one_line_and_an_exit_code(tmp_path: Path) -> None:

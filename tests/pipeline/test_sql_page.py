@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "sql.md").read_text()
-READINGS = (ROOT / "docs" / "pipeline.md").read_text().partition("```csv readings.csv\n")[2].partition("```")[0]
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -57,11 +56,10 @@ def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "penstock.toml").write_text("\n".join(text for words, text in blocks("toml") if words.strip()))
     world = World(tmp_path / "penstock-data")
     with closing(world):
-        rows = [line.split(",") for line in READINGS.splitlines()[1:]]
-        for machine, time, celsius in [*rows, ["press", "2026-01-30T06:02:50Z", "hot"]]:
-            value = json.dumps({"time": time, "celsius": celsius})
-            micros = int(datetime.fromisoformat(time).timestamp() * 1e6)
-            world.append([(f"PLANT/READINGS/reading.{machine}", micros, value)])
+        ((_, readings),) = blocks("json")
+        for reading in map(json.loads, readings.splitlines()):
+            micros = int(datetime.fromisoformat(reading["fields"]["time"]).timestamp() * 1e6)
+            world.append([(f"PLANT/READINGS/{reading['item']}", micros, json.dumps(reading["fields"]))])
         world.move(stop=7)
         yield tmp_path
 

@@ -13,6 +13,11 @@ SCRIPT = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.
 GRAVE = ("serious", "critical")
 
 
+# A table that has just come to life is still a little pale, and axe-core takes its colours for the final ones.
+SETTLE = """() => Promise.allSettled(
+    document.getAnimations().filter((each) => each.transitionProperty === "opacity").map((each) => each.finished))"""
+
+
 @cache
 def _script() -> str:
     return SCRIPT.read_text()
@@ -21,6 +26,7 @@ def _script() -> str:
 def barriers(page: Page) -> list[str]:
     """What axe-core calls serious or critical: the rule, and the first elements that break it."""
     page.evaluate(_script())
+    page.evaluate(SETTLE)
     found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
     return [
         f"{each['id']}: {each['help']}: {', '.join(str(node['target'][0]) for node in each['nodes'][:5])}"

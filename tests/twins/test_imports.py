@@ -177,7 +177,9 @@ def test_policies_of_a_namespace_share_the_entries_of_its_root() -> None:
     assert not may_read(world, thing="ns:t")
     resolved = shown(world, policy_command("retrieve", id="com.acme:p", headers={"policy-view": "resolved"}))
     assert list(resolved["entries"]) == ["ADMIN", "nsimported-ns:root-AUDIT"]
-    assert "com.acme:p" in world.twins.dependents("ns:root")
+    assert world.twins.dependents("ns:root") == {"com.acme:p"}, "and those of no other namespace"
+    put(world, "other:user", {}, {"ns:root": {}})
+    assert world.twins.dependents("ns:root") == {"com.acme:p", "other:user"}
     world.close()
 
 

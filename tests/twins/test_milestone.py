@@ -16,7 +16,7 @@ from penstock.history.reader import History
 from penstock.journal.disk import DirectoryDisk
 from penstock.journal.reader import JournalReader
 from penstock.testing.disk import FakeDisk
-from penstock.twins import milestone, registry
+from penstock.twins import lines, milestone
 from penstock.twins.history import PastMoment, last_state
 from penstock.twins.milestone import HEADER, milestone_in, places, with_milestone
 from penstock.twins.names import policy_key, thing_key
@@ -105,7 +105,7 @@ def test_every_moment_is_what_all_records_say(world: World, history: History, ev
         # Some at once: then a milestone tells of a state before those that are not on the disk yet.
         waiting = []
         for _ in range(random.randrange(1, 7)):
-            waiting.append(world.begin(random_command(random, world.twins._head(KEY) is not None)))
+            waiting.append(world.begin(random_command(random, world.twins.lines.head(KEY) is not None)))
             if random.random() < 0.1:
                 # A clock that is set back.
                 world.now -= random.randrange(9) * SECOND
@@ -180,13 +180,13 @@ def test_a_journal_without_milestones_is_read_from_its_beginning(
 def test_a_start_that_folds_from_milestones_finds_what_there_was(
     world: World, every: int, monkeypatch: pytest.MonkeyPatch, seed: int, most: int
 ) -> None:
-    monkeypatch.setattr(registry, "MAX_WAITING_RECORDS", most)
+    monkeypatch.setattr(lines, "MAX_WAITING_RECORDS", most)
     random = Random(seed)
     states: list[TwinsState] = []
     for _ in range(12):
         waiting = []
         for _ in range(random.randrange(1, 7)):
-            waiting.append(world.begin(random_command(random, world.twins._head(KEY) is not None)))
+            waiting.append(world.begin(random_command(random, world.twins.lines.head(KEY) is not None)))
         while any(not answer.results for answer in waiting):
             # Also while some of them wait: a milestone may be older than that.
             states.append(world.twins.capture())
@@ -209,7 +209,7 @@ def test_a_start_after_many_changes_folds_few(world: World, every: int, monkeypa
         folded.append(record)
         return change_of(group, record)
 
-    monkeypatch.setattr(registry, "change_of", counting)
+    monkeypatch.setattr(lines, "change_of", counting)
     before = world.twins.thing(THING)
     world.restart()
     assert world.twins.thing(THING) == before

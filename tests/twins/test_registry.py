@@ -112,7 +112,7 @@ def test_a_failed_commit_takes_back_all_that_was_built_on_it(world: World) -> No
     assert world.ask(command("retrieve", "/attributes/n")).value == 0
     assert (world.twins.thing("ns:new"), world.twins.policy("ns:new")) == (None, None)
     assert not world.told
-    assert world.twins.failed_changes == 4
+    assert world.twins.commits.failed_changes == 4
     # While the disk refuses, so do we, at once.
     refused = world.begin(command("modify", "/attributes/n", 3))
     assert refused.status == 503

@@ -247,6 +247,9 @@ class RunningSet:
             self._kernel.withdraw(self.name, name)
             await source.stop()
         self._sources.clear()
+        if self._gatherer is not None:
+            # A successor may record the same items under another policy, which must not overtake what is recorded.
+            self._gatherer.flush()
         if self._has_metadata:
             await self.authority.stop()
             self._has_metadata = False

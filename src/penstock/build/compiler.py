@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -44,13 +45,19 @@ def check() -> None:
         raise Impossible(f"Python's headers are not installed: {header} is not found")
 
 
-def compile_sources(jobs: int, package: Path = PACKAGE, place: Path | None = None) -> Path:
-    """The folder with the build of the sources as they are now, made if missing; raises one of the errors above."""
+def compile_sources(
+    jobs: int, package: Path = PACKAGE, place: Path | None = None, begin: Callable[[], None] = lambda: None
+) -> Path:
+    """The folder with the build of the sources as they are now; raises one of the errors above.
+
+    If it is missing, it is made: `begin` is called before, because that takes a minute.
+    """
     place = place or shelf()
     folder = place / digest(package)
     if folder.exists():
         return folder
     check()
+    begin()
     try:
         place.mkdir(parents=True, exist_ok=True)
         # On the shelf from the beginning, so that the finished build appears there in one move.

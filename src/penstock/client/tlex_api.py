@@ -71,6 +71,12 @@ class TlexApi:
         body = SessionRequest(domain=domain, type=type, protocol=protocol, details=details)
         return await self._ask("POST", "/sessions", Session, body)
 
+    async def create_vlog(self, domain: str, identifier: str, *, security: SecurityMode = SecurityMode.NONE) -> Session:
+        """A new session of a controller that sends V-Log; connect to it within seconds."""
+        details = RequestDetails(security_mode=security, tlc_identifier=identifier)
+        body = SessionRequest(domain=domain, type=SessionType.TLC, protocol=Protocol.VLOG, details=details)
+        return await self._ask("POST", "/sessions", Session, body)
+
     async def sessions(self, **filters: str) -> list[Session]:
         query = f"?{urlencode(filters)}" if filters else ""
         return await self._ask("GET", f"/sessions{query}", list[Session])

@@ -1,4 +1,4 @@
-"""The commands `penstock tlex send|receive|monitor`: to try a TLEX hub out, and to see what passes through it.
+"""The commands `penstock tlex send|receive|monitor|vlog`: to try a TLEX hub out, and to see what passes through it.
 
 Not here: the protocol (`tlex`), accounts and tokens (store.commands). Read next: docs/tlex.md.
 """
@@ -17,8 +17,10 @@ from penstock.client.options import Authorities
 from penstock.terminal import FAILED, UNREACHABLE, WRONG, complaint, reader_left
 
 if TYPE_CHECKING:
-    from penstock.client.tlex import Received, TlexStream
-    from penstock.wire.tlex.vocabulary import SessionType
+    from ssl import SSLContext
+
+    from penstock.client.tlex import Received, TlexApi, TlexStream
+    from penstock.wire.tlex.vocabulary import SecurityMode, SessionType
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -98,6 +100,41 @@ def send(
                     await stream.drain()
                     count += 1
             await stream.synchronize()
+        typer.echo(f"penstock: {count} sent")
+
+    _run(run())
+
+
+@app.command()
+def vlog(
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="The controller, of type VLOG.")],
+    domain: Domain,
+    token: AuthorizationToken,
+    api: Api = DEFAULT_API,
+    tls: Tls = False,
+    ca: Authorities = None,
+) -> None:
+    """Pass on the V-Log of a controller: the lines of standard input, each a message in hexadecimal."""
+
+    async def run() -> None:
+        import asyncio
+
+        from penstock.client.tlex_vlog import connect_vlog
+
+        asked, context, security = _hub(api, token, tls, ca)
+        count = 0
+        async with await connect_vlog(
+            await asked.create_vlog(domain, identifier, security=security), context
+        ) as stream:
+            while line := await asyncio.to_thread(sys.stdin.readline):
+                if not line.strip():
+                    continue
+                try:
+                    await stream.send(line)
+                    count += 1
+                except ValueError as error:
+                    # Whatever a controller sends besides: the lines after it are wanted.
+                    typer.echo(f"penstock: {error}", err=True)
         typer.echo(f"penstock: {count} sent")
 
     _run(run())
@@ -241,7 +278,16 @@ async def _open(
     *,
     singleplex: bool = False,
 ) -> TlexStream:
-    from penstock.client.tlex import TlexApi, connect
+    from penstock.client.tlex import connect
+
+    asked, context, security = _hub(api, token, tls, ca)
+    return await connect(
+        await asked.create(domain, type_, identifiers, singleplex=singleplex, security=security), context
+    )
+
+
+def _hub(api: str, token: str, tls: bool, ca: Path | None) -> tuple[TlexApi, SSLContext | None, SecurityMode]:
+    from penstock.client.tlex import TlexApi
     from penstock.client.trust import trusting
     from penstock.wire.tlex.vocabulary import SecurityMode
 
@@ -250,10 +296,7 @@ async def _open(
         asked = TlexApi(api, token, context)
     except ValueError as error:
         raise complaint(str(error), WRONG) from None
-    security = SecurityMode.TLS if tls else SecurityMode.NONE
-    return await connect(
-        await asked.create(domain, type_, identifiers, singleplex=singleplex, security=security), context
-    )
+    return asked, context, SecurityMode.TLS if tls else SecurityMode.NONE
 
 
 def _session_type(be: str) -> SessionType:

@@ -6,14 +6,10 @@ A text is checked when it is made. What the names stand for is given as a functi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from urllib.parse import quote, unquote
 
 from penstock.connections.errors import PLACEHOLDER_UNRESOLVED, invalid
+from penstock.connections.functions import Argument, PlaceholderFunction, Resolve
 from penstock.wire.ditto.errors import DittoError
-
-# Of a prefix and a name; None if the message has no such thing.
-Resolve = Callable[[str, str], str | None]
 
 # Names that each prefix has; `header` and `entity` below are open or shared.
 NAMES: dict[str, tuple[str, ...]] = {
@@ -39,51 +35,8 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 
 _PIECE = re.compile(r"\{\{\s*(?P<expression>[^{}]*?)\s*\}\}")
-_FUNCTION = re.compile(r"fn:(?P<name>[a-z-]+)\((?P<arguments>[^()]*)\)")
+_FUNCTION = re.compile(r"fn:(?P<name>[a-z0-9-]+)\((?P<arguments>[^()]*)\)")
 _ARGUMENT = re.compile(r"\s*(?:'(?P<single>[^']*)'|\"(?P<double>[^\"]*)\"|(?P<name>[a-z]+:[A-Za-z0-9_.-]+))\s*(?:,|$)")
-
-Argument = tuple[bool, str]
-
-
-class _Function:
-    """One step of a pipeline. An argument is a text, or the name of another placeholder."""
-
-    def __init__(self, name: str, arguments: list[Argument], whole: str) -> None:
-        counts = {
-            **dict.fromkeys(("lower", "upper", "trim", "delete", "url-encode", "url-decode"), 0),
-            **dict.fromkeys(("default", "substring-before", "substring-after"), 1),
-            "replace": 2,
-        }
-        if name not in counts:
-            raise invalid(f"'{whole}': there is no function 'fn:{name}'; expected {', '.join(sorted(counts))}")
-        if len(arguments) != counts[name]:
-            raise invalid(f"'{whole}': fn:{name} takes {counts[name]} arguments, {len(arguments)} are given")
-        self.name = name
-        self._arguments = arguments
-
-    def __call__(self, value: str | None, resolve: Resolve) -> str | None:
-        given = [resolve(*text.split(":", 1)) if named else text for named, text in self._arguments]
-        if self.name == "default":
-            return given[0] if value is None else value
-        if value is None or self.name == "delete":
-            return None
-        if self.name == "lower":
-            return value.lower()
-        if self.name == "upper":
-            return value.upper()
-        if self.name == "trim":
-            return value.strip()
-        if self.name == "url-encode":
-            return quote(value, safe="")
-        if self.name == "url-decode":
-            return unquote(value)
-        first = given[0] or ""
-        if self.name == "replace":
-            return value.replace(first, given[1] or "") if first else value
-        before, found, after = value.partition(first) if first else (value, "", "")
-        if not found:
-            return None
-        return before if self.name == "substring-before" else after
 
 
 class _Placeholder:
@@ -101,7 +54,7 @@ class _Placeholder:
             raise invalid(f"'{{{{ {text} }}}}': expected {self.prefix}: with {', '.join(names or ('a name',))}")
         self._steps = [self._step(step) for step in steps]
 
-    def _step(self, text: str) -> _Function:
+    def _step(self, text: str) -> PlaceholderFunction:
         found = _FUNCTION.fullmatch(text)
         if found is None:
             raise invalid(f"'{{{{ {self.text} }}}}': expected a function after '|', such as fn:default('x')")
@@ -114,7 +67,12 @@ class _Placeholder:
             name = argument["name"]
             arguments.append((True, name) if name else (False, argument["single"] or argument["double"] or ""))
             at = argument.end()
-        return _Function(found["name"], arguments, self.text)
+        return PlaceholderFunction(found["name"], arguments, self.text)
+
+    @property
+    def may_leave_out(self) -> bool:
+        """Whether it is meant to stand for nothing, at times."""
+        return any(step.name in ("filter", "delete") for step in self._steps)
 
     def of(self, resolve: Resolve) -> str | None:
         value = resolve(self.prefix, self.name)
@@ -153,6 +111,11 @@ class PlaceholderText:
             self._parts.append(text[at:])
         if "{{" in "".join(part for part in self._parts if isinstance(part, str)):
             raise invalid(f"'{text}': a placeholder is not closed; expected }}}}")
+
+    @property
+    def may_leave_out(self) -> bool:
+        """Whether one of its placeholders is meant to stand for nothing, at times."""
+        return any(part.may_leave_out for part in self._parts if isinstance(part, _Placeholder))
 
     def of(self, resolve: Resolve) -> str:
         """Raises `placeholder:unresolved`."""

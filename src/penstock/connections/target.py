@@ -57,9 +57,11 @@ class TargetRules:
                 )
 
     def messages(self, envelope: Envelope, now_micros: int) -> list[OutboundMessage]:
-        """What a signal becomes; raises the error to count."""
+        """What a signal becomes, nothing if its address is filtered out; raises the error to count."""
         headers = {name: value for name, value in envelope.headers.items() if isinstance(value, str)}
         facts = EnvelopeFacts(self.connection, headers, "", envelope, now_micros)
+        if self._address.may_leave_out and self._address.maybe(facts.resolve) is None:
+            return []
         address = self._address.of(facts.resolve)
         found = []
         for mapping in self._mappings:

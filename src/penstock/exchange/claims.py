@@ -10,9 +10,14 @@ from penstock.exchange.refusals import HubReason, HubRefusal
 from penstock.exchange.registry import Controller, Registry
 from penstock.exchange.rights import require_identifier
 from penstock.exchange.session import HubSession
-from penstock.wire.tlex.vocabulary import TlcType
+from penstock.wire.tlex.vocabulary import Protocol, SessionType, TlcType
 
-STREAMING = TlcType.TCP_STREAMING.value
+# Which controllers a session of their own may have; brokers and monitors may have all.
+_TYPES = {
+    Protocol.SINGLEPLEX: TlcType.TCP_STREAMING,
+    Protocol.MULTIPLEX: TlcType.TCP_STREAMING,
+    Protocol.VLOG: TlcType.VLOG,
+}
 
 
 def find(
@@ -30,9 +35,12 @@ def find(
             text = f"{identifier!r} is not registered in domain {session.domain!r}"
             raise HubRefusal(HubReason.NOT_REGISTERED, text, position)
         require_identifier(authorization, identifier, position)
-        if controller.tlc.type is not TlcType.TCP_STREAMING:
-            text = f"{identifier!r} is of type {controller.tlc.type.value}; it must be of type {STREAMING}"
-            raise HubRefusal(HubReason.NOT_STREAMING, text, position)
+        if session.type is SessionType.TLC and controller.tlc.type is not _TYPES[session.protocol]:
+            text = (
+                f"{identifier!r} is of type {controller.tlc.type.value}; "
+                f"protocol {session.protocol.value!r} is for type {_TYPES[session.protocol].value}"
+            )
+            raise HubRefusal(HubReason.TLC_TYPE, text, position)
         if controller.claims.get(session.claim_key, session) is not session:
             # The text does not say by whom, because that is confidential.
             raise HubRefusal(HubReason.IN_USE, f"{identifier!r} is in use by another session", position)

@@ -21,6 +21,7 @@ from penstock.exchange.settings import KILOBYTE, HubSettings
 from penstock.exchange.window import Window
 from penstock.kernel.ledger import Ledger
 from penstock.wire.tlex.vocabulary import EndReason, SecurityMode, SessionType
+from penstock.wire.tlex.vocabulary import Protocol as SessionProtocol
 
 # Keep-alives are sent this many times as often as the peer's timeout requires.
 KEEP_ALIVES_A_TIMEOUT = 2
@@ -56,6 +57,7 @@ class Conversation:
         "_channel",
         "_doorkeeper",
         "_farewell",
+        "_messages",
         "_next_request",
         "_payloads",
         "_silence",
@@ -92,6 +94,7 @@ class Conversation:
         # When the peer's last byte came.
         self.last_heard = now
         self._doorkeeper = doorkeeper
+        self._messages = doorkeeper.messages
         self._channel = channel
         self._writable = True
         self._next_request = inf
@@ -152,10 +155,11 @@ class Conversation:
         settings = doorkeeper.settings
         limits = session.limits
         self.session = session
+        self._messages = doorkeeper.messages.of(session.protocol)
         self.receiver = Receiver(
             self._channel,
             doorkeeper.forms,
-            doorkeeper.messages,
+            self._messages,
             doorkeeper.turn,
             session.counters,
             settings.queue_frames,
@@ -172,7 +176,8 @@ class Conversation:
         self._bytes = Window(int(limits.kilobytes_per_second * KILOBYTE * seconds), seconds)
         self.clock = ClockWatch(limits.clock_difference_window_seconds)
         self._silence = limits.keep_alive_seconds * (1 + settings.keep_alive_slack)
-        self._next_request = now.elapsed
+        # A line of V-Log has no clock.
+        self._next_request = inf if session.protocol is SessionProtocol.VLOG else now.elapsed
         self._run(now)
         return self.receiver
 
@@ -262,7 +267,7 @@ class Conversation:
             self._run(now)
 
     def _run(self, now: Instant) -> None:
-        session, receiver, messages = self.session, self.receiver, self._doorkeeper.messages
+        session, receiver, messages = self.session, self.receiver, self._messages
         assert session is not None
         assert receiver is not None
         elapsed = now.elapsed
@@ -289,18 +294,18 @@ class Conversation:
         self._farewell = farewell
         self.leave_at = now.elapsed + self._doorkeeper.settings.reconnect_grace_seconds
         self.due = min(self.due, self.leave_at)
-        self.receiver.send(self._doorkeeper.messages.reconnect)
+        self.receiver.send(self._messages.reconnect)
 
     def cut_off(self, now: Instant) -> None:
         """The node cannot reach the hub: the peer is to come again, here or elsewhere, and is disconnected at once."""
         assert self.receiver is not None
-        self.receiver.send(self._doorkeeper.messages.reconnect)
+        self.receiver.send(self._messages.reconnect)
         self.say_bye(Farewell.CUT_OFF, now)
 
     def say_bye(self, farewell: Farewell, now: Instant, details: str = "") -> None:
         """The last message, to a peer that has presented a token."""
         assert self.session is not None
-        self._end(ENDS[farewell], now, self._doorkeeper.messages.bye(farewell, details))
+        self._end(ENDS[farewell], now, self._messages.bye(farewell, details))
 
     def _end(self, end: EndReason, now: Instant, last: bytes = b"") -> None:
         self.open = False

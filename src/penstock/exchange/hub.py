@@ -90,14 +90,13 @@ class Hub:
         require_domain(authorization, order.domain)
         if self._going_down:
             raise going_down()
-        is_singleplex = order.protocol is Protocol.SINGLEPLEX
         session = HubSession(
             self._chance.uuid(),
             self._chance.token(),
             authorization,
             order,
-            self.settings.limits(order.type),
-            self.forms.singleplex if is_singleplex else self.forms.multiplex,
+            self.settings.limits(order.type, order.protocol),
+            self.forms.multiplex if order.protocol is Protocol.MULTIPLEX else self.forms.singleplex,
             now,
             self.settings.token_seconds,
             place,

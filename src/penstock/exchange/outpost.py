@@ -153,7 +153,7 @@ class Outpost:
                 conversation.refuse(now)
             return
         limits = HubLimits(**msgspec.structs.asdict(word.limits))
-        layout = self.forms.singleplex if word.protocol is Protocol.SINGLEPLEX else self.forms.multiplex
+        layout = self.forms.multiplex if word.protocol is Protocol.MULTIPLEX else self.forms.singleplex
         session = PeerSession(word.session, word.session_type, word.protocol, limits, layout)
         del self._strangers[conversation]
         self._conversations[session.id] = conversation

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock.exchange.instant import Instant
     from penstock.exchange.registry import Registry
     from penstock.exchange.session import HubSession
+    from penstock.wire.tlex.vocabulary import Protocol as SessionProtocol
 
 
 class PeerChannel(Protocol):
@@ -86,7 +87,10 @@ class Forms(Protocol):
 
 
 class HubMessages(Protocol):
-    """What the hub itself sends to a peer."""
+    """What the hub itself sends to a peer. Nothing, where a protocol has no such message."""
+
+    def of(self, protocol: SessionProtocol) -> HubMessages:
+        """What the peer of a session with this protocol understands."""
 
     @property
     def keep_alive(self) -> bytes: ...

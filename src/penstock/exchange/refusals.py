@@ -26,7 +26,7 @@ class HubReason(Enum):
     # Of the controllers that a session is to have.
     TOO_MANY = auto()
     NOT_REGISTERED = auto()
-    NOT_STREAMING = auto()
+    TLC_TYPE = auto()
     IN_USE = auto()
     # Of the change of a session.
     SINGLEPLEX = auto()

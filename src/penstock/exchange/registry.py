@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from penstock.exchange.counters import Traffic
-from penstock.wire.tlex.vocabulary import SessionType, Tlc
+from penstock.wire.tlex.vocabulary import SessionType, Tlc, TlcType
 
 if TYPE_CHECKING:
     from penstock.exchange.clockwatch import ClockReading
@@ -30,7 +30,7 @@ class Controller:
         # One session for each key: a controller's own sessions all have the same.
         self.claims: dict[ClaimKey, HubSession] = {}
         self.live: dict[ClaimKey, HubSession] = {}
-        # The controller's own session: none or one.
+        # The controller's own session, if it takes payloads: none or one.
         self.owners: tuple[PayloadReceiver, ...] = ()
         self.brokers: tuple[PayloadReceiver, ...] = ()
         self.monitors: tuple[PayloadReceiver, ...] = ()
@@ -76,7 +76,8 @@ class Controller:
         self.down.measure(now)
 
     def _rewire(self) -> None:
-        self.owners = self._receivers(SessionType.TLC)
+        # V-Log has nothing that could be sent to a controller.
+        self.owners = () if self.tlc.type is TlcType.VLOG else self._receivers(SessionType.TLC)
         self.brokers = self._receivers(SessionType.BROKER)
         self.monitors = self._receivers(SessionType.MONITOR)
 

@@ -66,7 +66,8 @@ class PeerSession:
         self.id = id
         self.type = type
         self.protocol = protocol
-        self.is_singleplex = protocol is Protocol.SINGLEPLEX
+        # Of one controller, which sends payloads without its identifier.
+        self.is_singleplex = protocol is not Protocol.MULTIPLEX
         self.limits = limits
         # Of the payloads that it sends.
         self.layout = layout

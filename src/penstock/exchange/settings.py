@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from penstock.wire.tlex.vocabulary import SessionType
+from penstock.wire.tlex.vocabulary import Protocol, SessionType
 
 # Bytes of a KB in the throughput limit.
 KILOBYTE = 1024
@@ -41,6 +41,11 @@ class HubLimits:
 TLC_LIMITS = HubLimits(payloads_per_second=12, kilobytes_per_second=60, max_identifiers=100)
 BROKER_LIMITS = HubLimits()
 MONITOR_LIMITS = HubLimits()
+# V-Log repeats its time every five minutes, and has a message for each change otherwise.
+VLOG_LIMITS = HubLimits(keep_alive_seconds=360.0, payloads_per_second=100, kilobytes_per_second=60)
+
+# The payload type of V-Log messages, where nothing else was agreed on: V in ASCII.
+VLOG_PAYLOAD_TYPE = 0x56
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,9 @@ class HubSettings:
     tlc: HubLimits = TLC_LIMITS
     broker: HubLimits = BROKER_LIMITS
     monitor: HubLimits = MONITOR_LIMITS
+    # Of sessions of controllers that send V-Log.
+    vlog: HubLimits = VLOG_LIMITS
+    vlog_payload_type: int = VLOG_PAYLOAD_TYPE
 
     # Seconds from the request to the connection; then the session ends, and its token is invalid.
     token_seconds: float = 5.0
@@ -70,6 +78,8 @@ class HubSettings:
         if self.queue_frames < 1:
             raise ValueError(f"queue_frames is {self.queue_frames}; it must be 1 or more")
 
-    def limits(self, type: SessionType) -> HubLimits:
+    def limits(self, type: SessionType, protocol: Protocol) -> HubLimits:
+        if protocol is Protocol.VLOG:
+            return self.vlog
         by_type = {SessionType.TLC: self.tlc, SessionType.BROKER: self.broker, SessionType.MONITOR: self.monitor}
         return by_type[type]

@@ -38,14 +38,14 @@ def table(
     data_dir: str | Path | None = None,
     *,
     config: str | Path | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
+    since: datetime | str | None = None,
+    until: datetime | str | None = None,
 ) -> pa.Table:
     """A typed table, as of now, in the order in which the server received its events: an Arrow table.
 
     `config` is the server's configuration file, which may declare tables; without it those are there that are not
-    declared. `since` and `until` bound the time of reception; both need their zone. Raises
-    `penstock.history.catalog.TableError` for a table that there is not.
+    declared. `since` and `until` bound the time of reception; both need their zone, and may be texts such as
+    `2026-01-31T12:00:00Z`. Raises `penstock.history.catalog.TableError` for a table that there is not, and ValueError.
     """
     return batches(name, data_dir, config=config, since=since, until=until).read_all().sort_by("sequence")
 
@@ -55,8 +55,8 @@ def batches(
     data_dir: str | Path | None = None,
     *,
     config: str | Path | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
+    since: datetime | str | None = None,
+    until: datetime | str | None = None,
 ) -> pa.RecordBatchReader:
     """The same, one batch after another and in no order, for tables that are larger than memory."""
     # Imported here: the server imports this package, and has no tables.
@@ -88,9 +88,13 @@ def batches(
     return pa.RecordBatchReader.from_batches(found.schema, rows())
 
 
-def _micros(name: str, when: datetime | None) -> int | None:
-    if when is None:
+def _micros(name: str, given: datetime | str | None) -> int | None:
+    if given is None:
         return None
+    try:
+        when = datetime.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError:
+        raise ValueError(f"{name} is {given!r}; expected a time such as 2026-01-31T12:00:00Z") from None
     if when.tzinfo is None:
         raise ValueError(f"{name} is {when.isoformat()}; a time needs its zone, such as UTC")
     from datetime import UTC

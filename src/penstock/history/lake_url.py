@@ -38,6 +38,8 @@ _STATUS = re.compile(r"\b([45]\d\d) ([A-Z][A-Za-z ]+[a-z])")
 _QUERY = re.compile(r"(https?://[^\s?]+)\?\S+")
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired")
 _REFUSED = ("401", "403")
+_NO_PLACE = {"NoSuchBucket": "bucket", "ContainerNotFound": "container"}
+_CREDENTIALS = re.compile(r"Generic \w+ error (?:GCP credential error )?(?=Unable to|Invalid Access Key)")
 _MAX_REASON = 300
 
 
@@ -202,8 +204,8 @@ class LakeUrl:
             return f"the credentials have expired ({code[1]})"
         if "latest/api/token" in text or "computeMetadata" in text or "metadata/identity" in text:
             return "there are no credentials for it, neither in the environment nor in lake.options"
-        if code is not None and code[1] == "NoSuchBucket":
-            return "there is no such bucket"
+        if code is not None and code[1] in _NO_PLACE:
+            return f"there is no such {_NO_PLACE[code[1]]}"
         if status is not None and status[1] in _REFUSED:
             return f"the object store refused the credentials ({code[1] if code is not None else status[0]})"
         if "timed out" in text:
@@ -213,7 +215,7 @@ class LakeUrl:
         if "error sending request" in text:
             last = text.rpartition("error sending request")[2].strip()
             return f"the object store cannot be reached: {last or 'the connection broke'}"
-        text = _QUERY.sub(r"\1", text)
+        text = _QUERY.sub(r"\1", _CREDENTIALS.sub("the credentials cannot be used: ", text))
         for name, value in {**self._options, **self._quietly_from_file()}.items():
             if is_secret(name) and value:
                 text = text.replace(value, "***")

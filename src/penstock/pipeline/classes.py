@@ -1,7 +1,7 @@
 """An archive of the classes that Spark loads, made by the JVM itself: a start with it takes half of the CPU time.
 
-The first run of a pipeline writes down which classes it loads. Some time later, when all queries are at work, another
-JVM makes the archive from that list, at the lowest priority. The JVM checks whether an archive is its own, and does
+The first run of a pipeline writes down which classes it loads. Soon after all queries are at work, another JVM makes
+the archive from that list, at the lowest priority. The JVM checks whether an archive is its own, and does
 without it otherwise; so does this when anything fails. Read next: docs/pipeline.md, "Running jobs".
 """
 
@@ -19,8 +19,8 @@ from penstock import log
 
 _log = log.get(__name__)
 
-# Seconds until a pipeline has loaded what it needs.
-SETTLED = 120.0
+# Seconds until a pipeline whose queries are at work has loaded what it needs.
+SETTLED = 15.0
 
 # Seconds between two looks whether the pipeline ends while an archive is being made.
 _LOOK = 0.2
@@ -32,9 +32,12 @@ _QUIET = "-Xlog:disable -Xlog:all=off"
 
 
 class ClassArchive:
-    """In a directory that Spark's other temporary files are in; `jars` are those of Spark."""
+    """In a directory that Spark's other temporary files are in; `jars` are those of Spark, `own` is one of ours.
 
-    def __init__(self, directory: Path, java: Path, jars: Path) -> None:
+    If there is one: Spark runs without it.
+    """
+
+    def __init__(self, directory: Path, java: Path, jars: Path, own: Path | None = None) -> None:
         self._directory = directory
         self._java = java
         with java.open("rb") as file:
@@ -42,17 +45,19 @@ class ClassArchive:
         # A script, such as ours, is written anew at each start.
         changed = 0 if beginning.startswith(b"#!") else java.stat().st_mtime_ns
         key = f"{java.resolve()} {beginning!r} {changed} {jars} {jars.stat().st_mtime_ns}"
+        if own is not None and own.exists():
+            key += f" {own} {own.stat().st_mtime_ns}"
         name = f"classes-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
         self._archive = directory / f"{name}.jsa"
         self._list = directory / f"{name}.lst"
         # It was tried, and cannot be made.
         self._failed = directory / f"{name}.failed"
 
-    def options(self) -> str:
-        """For the JVM that is started next."""
+    def options(self, *, record: bool = True) -> str:
+        """For the JVM that is started next; with `record` it writes down its classes if there is no archive."""
         if self._archive.exists():
             return f"-XX:SharedArchiveFile={self._archive} -Xshare:auto {_QUIET}"
-        return "" if self._failed.exists() else f"-XX:DumpLoadedClassList={self._list}"
+        return f"-XX:DumpLoadedClassList={self._list}" if record and not self._failed.exists() else ""
 
     def make_later(self, class_path: str, ending: threading.Event, after: float = SETTLED) -> threading.Thread:
         """In a thread, unless it is there or everything ends before; `class_path` is that of the running JVM."""
@@ -109,9 +114,11 @@ def class_archive(cache: Path) -> ClassArchive | None:
     """For the Java and the Spark that `open_session` takes; None if they cannot be found."""
     import pyspark
 
+    from penstock.pipeline.realtime import JAR_PATH
+
     home = os.environ.get("JAVA_HOME")
     java = Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "")
     try:
-        return ClassArchive(cache.resolve(), java, Path(pyspark.__file__).parent / "jars")
+        return ClassArchive(cache.resolve(), java, Path(pyspark.__file__).parent / "jars", JAR_PATH)
     except OSError:
         return None

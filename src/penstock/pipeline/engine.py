@@ -30,7 +30,7 @@ class Spark:
         settings: Mapping[str, str],
         archive: bool = False,
     ) -> None:
-        """With `archive`, for long runs, an archive of the JVM's classes is made and used: see `classes`."""
+        """With `archive`, for long runs, an archive of the JVM's classes is made if there is none: see `classes`."""
         self._name = name
         self._cache = cache
         self._master = master
@@ -40,6 +40,8 @@ class Spark:
         # Set when it ends; and who makes the archive, if somebody does.
         self._ending = threading.Event()
         self._archiving: threading.Thread | None = None
+        # Of the JVM whose classes go into the archive.
+        self._class_path: str | None = None
 
     def open(self) -> None:
         from penstock.pipeline.session import open_session
@@ -53,18 +55,18 @@ class Spark:
             settings=self._settings,
             archive=self._archive,
         )
-        if self._archive:
-            self._make_archive()
+        # One behind Spark Connect is not ours.
+        java = getattr(self.session, "_jvm", None) if self._archive and self._process() is not None else None
+        if java is not None:
+            self._class_path = java.java.lang.System.getProperty("java.class.path")
 
-    def _make_archive(self) -> None:
+    def at_work(self) -> None:
+        """By and by Spark has loaded its classes."""
         from penstock.pipeline.classes import class_archive
 
-        classes = class_archive(self._cache)
-        # One behind Spark Connect is not ours.
-        java = getattr(self.session, "_jvm", None) if self._process() is not None else None
-        if classes is not None and java is not None:
-            class_path = java.java.lang.System.getProperty("java.class.path")
-            self._archiving = classes.make_later(class_path, self._ending)
+        classes = class_archive(self._cache) if self._class_path is not None else None
+        if classes is not None and self._class_path is not None:
+            self._archiving = classes.make_later(self._class_path, self._ending)
 
     def _end_archiving(self) -> None:
         self._ending.set()

@@ -56,6 +56,9 @@ class Engine(Protocol):
     def open(self) -> None:
         """Takes its time. Raises what keeps it from starting."""
 
+    def at_work(self) -> None:
+        """Every query has done a batch."""
+
     def is_alive(self) -> bool: ...
     def close(self) -> None: ...
     def kill(self) -> None:
@@ -91,6 +94,11 @@ class RunnerPace:
     # Queries begin one after another: the next one when the one before has done a batch, or after this long. Each needs
     # Python processes of its own; if all came up at once, the first result would be as late as the last.
     turn: float = 60.0
+    # From its first batch on a query still has the turn so long: what its clients wait for, such as what is closed by
+    # what has gathered, comes with the batches after the first, and a young JVM needs all cores for them.
+    head_start: float = 2.0
+    # Between two looks whether Spark is still there: it is replaced at once.
+    pulse: float = 0.1
     # For queries to stop, then for Spark; afterwards both are left.
     stop_queries: float = 4.0
     stop_engine: float = 4.0
@@ -172,7 +180,7 @@ class Runner:
         announced = False
         next_write = 0.0
         while not self._ending.is_set() and any(watch.thread.is_alive() for watch in self._watches):
-            self._news.wait(self._pace.look)
+            self._news.wait(min(self._pace.look, self._pace.pulse))
             self._news.clear()
             if time.monotonic() >= next_write:
                 next_write = time.monotonic() + self._pace.look * 0.9
@@ -180,6 +188,7 @@ class Runner:
             if not announced and all(watch.status.state == "running" for watch in self._watches):
                 announced = True
                 self._announce("running")
+                self._engine.at_work()
             if not self._engine.is_alive():
                 break
         if not self._ending.is_set() and not self._engine.is_alive():
@@ -374,6 +383,8 @@ class _Watch:
         self.placed = threading.Event()
         # When the turn to begin is passed on at the latest; None: this query does not have it.
         self._turn_ends: float | None = None
+        # It has done a batch since it has the turn.
+        self._has_begun = False
 
     def _run(self) -> None:
         try:
@@ -386,7 +397,7 @@ class _Watch:
         while self._unobstructed() and self._runner.take_turn():
             self.placed.set()
             begun = time.monotonic()
-            self._turn_ends = begun + self._pace.turn
+            self._turn_ends, self._has_begun = begun + self._pace.turn, False
             self.status.started = now()
             try:
                 error = self._attend(self._task.start())
@@ -447,8 +458,7 @@ class _Watch:
         while not self._runner.wait(self._pace.look):
             active = query.isActive
             recent = query.recentProgress
-            if recent or (self._turn_ends is not None and time.monotonic() >= self._turn_ends):
-                self._pass_turn()
+            self._share_turn(bool(recent))
             if recent and self.status.state != "running":
                 self._set("running", None)
                 log.info("query runs", query=self.status.name, restarts=self.status.restarts)
@@ -468,6 +478,16 @@ class _Watch:
         query.stop()
         self._set("stopped", None)
         return None
+
+    def _share_turn(self, has_begun: bool) -> None:
+        """Give the turn away when its time has come."""
+        if self._turn_ends is None:
+            return
+        if has_begun and not self._has_begun:
+            self._has_begun = True
+            self._turn_ends = min(self._turn_ends, time.monotonic() + self._pace.head_start)
+        if time.monotonic() >= self._turn_ends:
+            self._pass_turn()
 
     def _pass_turn(self) -> None:
         if self._turn_ends is not None:

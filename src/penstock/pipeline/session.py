@@ -6,6 +6,7 @@ Every setting that differs from Spark's default says why. Not here: what jobs do
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 from penstock.pipeline import register
 from penstock.pipeline.classes import class_archive
 from penstock.pipeline.java import java_home
-from penstock.pipeline.realtime import real_time_jar
+from penstock.pipeline.realtime import JAR_PATH, real_time_jar
 from penstock.pipeline.workers import worker_python
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -56,11 +57,20 @@ LOCAL = {
     "spark.sql.shuffle.partitions": "1",
 }
 
+# Hadoop's own starts a process for each file that it writes, four to six in a batch. This one is in the jar.
+_FILES, LOCAL_FILES = "spark.hadoop.fs.file.impl", "penstock.spark.LocalFiles"
+
 # Start-up is most of a short run: no second compiler, no parallel collector on two cores.
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 # Error texts are matched by recursive regular expressions: with the default stack stopping a query overflows it.
 _LONG_JVM = "-XX:+UseSerialGC -Xss4m"
 
+
+# What a user may add to these.
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC(?!\S)")
+# With these no archive of classes is used: Java 17 crashes with Flight Recorder and one, and agents change classes.
+_NO_ARCHIVE = re.compile(r"FlightRecord|-javaagent|-agentlib|-agentpath|-Xshare|SharedArchiveFile|DumpLoadedClassList")
 
 # How long the JVM may take to end before it is killed.
 _LAST_SECONDS = 20
@@ -79,17 +89,19 @@ def open_session(
 ) -> SparkSession:
     """Start Spark, or reach one by Spark Connect (`sc://host:port`); takes several seconds.
 
-    `settings` go over those above. `quick` is for runs of less than a minute. With `archive` the JVM uses an archive of
-    its classes, or writes down what belongs into one: see `classes`. With `real_time` it has the jar for `realtime`.
+    `settings` go over those above. `quick` is for runs of less than a minute. The JVM uses the archive of its classes
+    that is in the cache; with `archive` and without one it writes down what belongs into it: see `classes`. With
+    `real_time` it has the jar for `realtime`.
     """
     # Workers otherwise take whatever `python3` is first on the path. On a cluster they are on machines that may not see
     # the cache: there it is the interpreter itself, and Spark's ten seconds for a worker to call back hold.
     local = master.startswith("local")
     os.environ["PYSPARK_PYTHON"] = str(worker_python(cache)) if local else sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    chosen = {**SETTINGS, **(LOCAL if local else {}), **(settings or {})}
-    if real_time:
-        # On a cluster the workers need it as well. Here all of Spark is in the JVM that is started.
+    # On a cluster the workers need the jar as well. Here all of Spark is in the JVM that is started.
+    files = {_FILES: LOCAL_FILES} if local and JAR_PATH.exists() else {}
+    chosen = {**SETTINGS, **(LOCAL if local else {}), **files, **(settings or {})}
+    if real_time or files:
         name, between = ("spark.driver.extraClassPath", os.pathsep) if local else ("spark.jars", ",")
         chosen[name] = between.join([*filter(None, [chosen.get(name)]), str(real_time_jar())])
     if master.startswith("sc://"):
@@ -110,24 +122,32 @@ def _start(
     home = java_home(cache)
     if home is not None:
         os.environ["JAVA_HOME"] = str(home)
-    classes = class_archive(cache) if archive else None
+    own = settings.get(_JAVA_OPTIONS, "")
+    classes = None if _NO_ARCHIVE.search(own) else class_archive(cache)
     if classes is not None:
-        options = f"{options} {classes.options()}"
+        options = f"{options} {classes.options(record=archive)}"
+    options = with_own(options, own)
     # Before the JVM starts: it looks for an address of its own, and complains, whatever the settings say.
     if settings.get("spark.driver.bindAddress") == "127.0.0.1":
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     base = {
         "spark.driver.memory": memory,
-        "spark.driver.extraJavaOptions": options,
         "spark.local.dir": str(cache / "spark"),
         "spark.sql.warehouse.dir": str(cache / "warehouse"),
     }
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in {**base, **settings}.items():
+    for key, value in {**base, **settings, _JAVA_OPTIONS: options}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def with_own(options: str, own: str) -> str:
+    """Those of a user after ours: of two that differ the JVM takes the last, but it refuses two collectors."""
+    if _COLLECTOR.search(own):
+        options = _COLLECTOR.sub("", options)
+    return " ".join(f"{options} {own}".split())
 
 
 def close_session(session: SparkSession) -> None:

@@ -103,9 +103,11 @@ class DittoService(Service):
             counter("penstock_ditto_searches", "Searches for things.", service.searches.searches),
             counter("penstock_ditto_commands", "Commands of Ditto clients.", service.commands),
             counter("penstock_ditto_commands_refused", "Commands answered with an error.", service.refused_commands),
-            counter("penstock_ditto_changes", "Changes of things and policies.", twins.committed_changes),
+            counter("penstock_ditto_changes", "Changes of things and policies.", twins.commits.committed_changes),
             counter(
-                "penstock_ditto_changes_failed", "Changes that could not be written to the disk.", twins.failed_changes
+                "penstock_ditto_changes_failed",
+                "Changes that could not be written to the disk.",
+                twins.commits.failed_changes,
             ),
             counter(
                 "penstock_ditto_events_lost",

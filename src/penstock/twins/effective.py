@@ -113,9 +113,9 @@ class EffectivePolicies:
                     waiting.append(importer)
         return found
 
-    def is_shared(self, policy_id: str) -> bool:
-        """Whether the operator shares it, so that it may change the meaning of any policy."""
-        return any(policy_id in ids for ids in self._shared.values())
+    def namespaces_of(self, policy_id: str) -> list[str]:
+        """Patterns of the namespaces whose policies have this one in common."""
+        return [pattern for pattern, ids in self._shared.items() if policy_id in ids]
 
 
 def _has_references(document: Document) -> bool:

@@ -1,35 +1,33 @@
 """All things and policies there are now: a command goes in, its result comes out once it is on the disk.
 
-For one thread, the server's loop. Rules are in `things` and `policies`, permissions in `enforcement`, states that wait
-for the disk in `line`; what a start begins with is in `state`. Read next: docs/ditto.md.
+For one thread, the server's loop. Rules are in `things` and `policies`, permissions in `enforcement`, what there is and
+how it comes back after a start in `lines`, the way to the disk in `commits`. Read next: docs/ditto.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from penstock.twins import policies, things
 from penstock.twins.access import NO_RIGHTS, Access, Permission, ResourceKind, Rights, Subjects, readable
 from penstock.twins.command import Caller, RetrieveThings, TwinCommand
+from penstock.twins.commits import Answer, Commits, Listener, PendingChanges
 from penstock.twins.decision import Decision, Effect, Result
 from penstock.twins.effective import Effective, EffectivePolicies
 from penstock.twins.enforcement import enforce, has_history, not_found
 from penstock.twins.expiry import DEFAULT_GRANULARITY, expiring
-from penstock.twins.imports import check_imports, imported_labels
+from penstock.twins.imports import check_imports, imported_labels, matches_namespace
 from penstock.twins.integration import TokenIntegration, integrated
-from penstock.twins.line import ChangeLine, ChangeStep
+from penstock.twins.lines import TwinLines
 from penstock.twins.migration import migration_patch
-from penstock.twins.milestone import milestone_in, with_milestone
 from penstock.twins.names import EntityKey, TwinNames, policy_key, thing_key
 from penstock.twins.policies import PolicyLimits
-from penstock.twins.ports import ChangeLog, NewRecord
+from penstock.twins.ports import ChangeLog
 from penstock.twins.preconditions import NO_CONDITIONS, NOTHING, allowed_patch, check_condition, check_tags, current
 from penstock.twins.reasons import (
     AlreadyThere,
     NamespaceReserved,
-    NotDurable,
     NotModifiable,
     PolicyExists,
     PolicyNotUsable,
@@ -39,26 +37,16 @@ from penstock.twins.record import Record
 from penstock.twins.retrieval import retrieve
 from penstock.twins.state import TwinsState
 from penstock.twins.things import PolicySource
-from penstock.twins.told import Told
-from penstock.twins.twin import METADATA_HEADER, Change, Document, Twin, after, change_of
+from penstock.twins.twin import Change, Document, Twin
 from penstock.twins.wot.validation import ModelRules
-from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json, text_of
+from penstock.wire.ditto.document import MAX_ENTITY_BYTES, Json
 from penstock.wire.ditto.ids import EntityId
 from penstock.wire.ditto.kinds import Action, EntityGroup
 from penstock.wire.ditto.pointer import MISSING, get
 from penstock.wire.ditto.resource import Part, Resource
 
-# Records that wait to be folded at a start: a later milestone makes that unnecessary.
-MAX_WAITING_RECORDS = 16_384
-
-# Called once, perhaps immediately: with the result of a command, or with the reason for refusing it.
-Answer = Callable[[Result | TwinRefusal], None]
-Listener = Callable[[Told], None]
-
 # Who makes changes that nobody asks for.
 SYSTEM = Caller(("penstock:expiry",))
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +65,6 @@ class RegistrySettings:
     models: ModelRules = field(default_factory=ModelRules)
 
 
-@dataclass(slots=True)
-class _Batch:
-    """The changes of one command given to the journal, and all that wait until they are on the disk."""
-
-    sequence: int
-    steps: list[tuple[EntityKey, ChangeLine, ChangeStep]]
-    correlation: Json
-    origin: object
-    waiting: list[tuple[Answer, Result | TwinRefusal, EntityKey]] = field(default_factory=list)
-
-
 class Twins:
     """`now` gives microseconds since 1970.
 
@@ -104,20 +81,11 @@ class Twins:
     ) -> None:
         self._change_log = change_log
         self._now = now
-        self._fault = fault
         self._settings = settings or RegistrySettings()
-        self._lines: dict[EntityKey, ChangeLine] = {}
+        names = self._settings.names
+        self.lines = TwinLines(names)
         self._effective = EffectivePolicies(self._settings.shared_policies)
-        self._listeners: list[Listener] = []
-        # Those that wait for the disk, by the entities in them; of several the newest.
-        self._newest: dict[EntityKey, _Batch] = {}
-        self._waiting = 0
-        # The last record of ours that is on the disk and in the state.
-        self._applied = 0
-        # Counters for the monitor.
-        self.committed_changes = 0
-        self.failed_changes = 0
-        self.skipped_records = 0
+        self.commits = Commits(change_log, names, self.lines, self._effective, now, fault)
 
     # -- what doors ask --------------------------------------------------------------------------------------------
 
@@ -126,7 +94,7 @@ class Twins:
 
         Not for a command about the past (`history.Moment`): the answer would be about the present.
         """
-        batch: _Batch | None = None
+        batch: PendingChanges | None = None
         result: Result | TwinRefusal
         looked_at: list[EntityKey] = []
         try:
@@ -140,8 +108,7 @@ class Twins:
         except TwinRefusal as refusal:
             result = refusal
         if batch is None:
-            batches = [self._newest[key] for key in looked_at if key in self._newest]
-            batch = max(batches, key=lambda each: each.sequence, default=None)
+            batch = self.commits.newest(looked_at)
         if batch is None:
             answer(result)
         else:
@@ -149,7 +116,7 @@ class Twins:
 
     def expire(self, policy_id: str, answer: Answer) -> None:
         """Delete those subjects of a policy whose time has come. Does nothing if there are none."""
-        twin = self._head_policy(policy_id)
+        twin = self.lines.head_policy(policy_id)
         gone = [] if twin is None else [each for each in expiring(twin.document) if each.expiry <= self._now()]
         if gone:
             changes = [Change(Action.DELETED, each.pointer) for each in gone]
@@ -158,7 +125,7 @@ class Twins:
     def integrate(self, wish: TokenIntegration, caller: Caller, answer: Answer) -> None:
         """Add the subjects of a token to entries of a policy, or remove them."""
         try:
-            twin = self._head_policy(wish.policy_id)
+            twin = self.lines.head_policy(wish.policy_id)
             rights = self._policy_rights(twin, wish.policy_id, caller, [])
             changes = integrated(wish, None if twin is None else twin.document, rights, caller, self._policy_limits())
         except TwinRefusal as refusal:
@@ -177,7 +144,7 @@ class Twins:
         command = TwinCommand(Action.MODIFY, EntityGroup.POLICIES, EntityId(namespace, name), whole, "/")
         try:
             decisions = [(key, Decision(change, None, Effect.CHANGED)) for change in changes]
-            result, batch = self._carry_out(command, caller, decisions, NO_RIGHTS)
+            result, batch = self.commits.append(command, caller, decisions, NO_RIGHTS)
         except TwinRefusal as refusal:
             answer(refusal)
         else:
@@ -185,23 +152,23 @@ class Twins:
 
     def thing(self, id: str) -> Twin | None:
         """The thing as it is on the disk."""
-        return self._committed(thing_key(id))
+        return self.lines.committed(thing_key(id))
 
     def policy(self, id: str) -> Twin | None:
-        return self._committed(policy_key(id))
+        return self.lines.committed(policy_key(id))
 
     @property
     def count(self) -> int:
         """How many things and policies there are, with those that are about to be."""
-        return len(self._lines)
+        return self.lines.count
 
     def things(self) -> Iterator[str]:
         """The identifiers of all things on the disk."""
-        return (key.id for key, line in self._lines.items() if key.group is EntityGroup.THINGS and line.committed)
+        return self.lines.ids(EntityGroup.THINGS)
 
     def policies(self) -> Iterator[str]:
         """The identifiers of all policies on the disk."""
-        return (key.id for key, line in self._lines.items() if key.group is EntityGroup.POLICIES and line.committed)
+        return self.lines.ids(EntityGroup.POLICIES)
 
     def readers(self, policy_id: str) -> Subjects:
         """Who may read some of the things with a policy; nobody if there is none."""
@@ -214,13 +181,16 @@ class Twins:
 
     def dependents(self, policy_id: str) -> set[str]:
         """Other policies whose meaning a change of this one may change."""
-        if self._effective.is_shared(policy_id):
-            return set(self.policies())
-        return self._effective.dependents(policy_id)
+        found = self._effective.dependents(policy_id)
+        patterns = self._effective.namespaces_of(policy_id)
+        if patterns:
+            found.update([id for id in self.policies() if matches_namespace(_namespace(id), patterns)])
+            found.discard(policy_id)
+        return found
 
     def rights(self, key: EntityKey, subjects: Subjects) -> Rights:
         """What these subjects may do to a thing or a policy, by what is on the disk; nothing where there is none."""
-        twin = self._committed(key)
+        twin = self.lines.committed(key)
         if twin is None:
             return NO_RIGHTS
         policy = twin if key.group is EntityGroup.POLICIES else self.policy(twin.document["policyId"])
@@ -235,79 +205,35 @@ class Twins:
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call back with every change once it is on the disk, in order. Returns a function that ends it."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        self.commits.listeners.append(listener)
+        return lambda: self.commits.listeners.remove(listener)
 
     # -- coming back after a start ---------------------------------------------------------------------------------
 
     def restore(self, state: TwinsState, records: Iterable[Record]) -> None:
         """Begin with a saved state and all records after it, as `state.records_after` reads them."""
-        names = self._settings.names
-        # Called a second time if the records turned out to be missing.
-        self._lines.clear()
-        for entity, twin in state.twins.items():
-            key = names.key(entity)
-            if key is not None:
-                self._lines[key] = ChangeLine(twin)
-        self._applied = state.sequence
-        # Looked up once for each: there may be a million records.
-        keys: dict[str, EntityKey | None] = {}
-        waiting: dict[EntityKey, list[Record]] = {}
-        count = 0
-        for record in records:
-            if record.entity not in keys:
-                keys[record.entity] = names.key(record.entity)
-            key = keys[record.entity]
-            if key is None:
-                self.skipped_records += 1
-                continue
-            some = waiting.setdefault(key, [])
-            some.append(record)
-            count += 1
-            known = milestone_in(record.headers)
-            # Not one from before the state, because then some records between the two are missing.
-            if known is not None and some[0].revision <= known.revision + 1:
-                self._line(key).committed = known
-                count -= len(some)
-                some[:] = [each for each in some if each.revision > known.revision]
-                count += len(some)
-            if count >= MAX_WAITING_RECORDS:
-                self._fold(waiting)
-                waiting, count = {}, 0
-        self._fold(waiting)
+        self.lines.restore(state, records)
         for id in self.policies():
             self._effective.note(id, self.policy(id))
 
-    def _fold(self, waiting: dict[EntityKey, list[Record]]) -> None:
-        for key, records in waiting.items():
-            line = self._line(key)
-            for record in records:
-                change = change_of(key.group, record)
-                if change is None:
-                    self.skipped_records += 1
-                    continue
-                line.committed = after(line.committed, change, record.revision, record.timestamp)
-                self._applied = max(self._applied, record.sequence)
-            self._tidy(key, line)
-
     def capture(self) -> TwinsState:
         """All that is on the disk, to be saved: cheap to take, and any thread may write it."""
-        entity = self._settings.names.entity
-        twins = {entity(key): line.committed for key, line in self._lines.items() if line.committed is not None}
+        applied = self.lines.applied
         # If nothing is waiting, records of others since then need not be read again either.
-        sequence = self._applied if self._waiting else max(self._applied, self._change_log.committed)
-        return TwinsState(sequence, twins)
+        return self.lines.captured(applied if self.commits.waiting else max(applied, self._change_log.committed))
 
     # -- things ----------------------------------------------------------------------------------------------------
 
-    def _thing(self, command: TwinCommand, caller: Caller, looked_at: list[EntityKey]) -> tuple[Result, _Batch | None]:
+    def _thing(
+        self, command: TwinCommand, caller: Caller, looked_at: list[EntityKey]
+    ) -> tuple[Result, PendingChanges | None]:
         key = command.key
         twin = self._look(key, looked_at)
         command = things.expanded(command, {} if twin is None else twin.document)
         if twin is None:
             command = self._without_failed_parts(command, None, NO_RIGHTS)
             decisions, rights = self._decide_new_thing(command, caller, key, looked_at, is_hidden=False)
-            return self._carry_out(command, caller, decisions, rights)
+            return self.commits.append(command, caller, decisions, rights)
         rights = self._look_rights(twin, caller, looked_at)
         if not readable(key.group, rights).touches(()) and things.may_create(command):
             # Errors of a new thing are raised first: only a caller who could create it learns that it exists.
@@ -328,7 +254,7 @@ class Twins:
         if decision.document is not None:
             self._settings.models.check(twin.document, decision.document, command.models)
         if command.migration is None:
-            return self._carry_out(command, caller, [(key, decision)], rights)
+            return self.commits.append(command, caller, [(key, decision)], rights)
         told = {
             "thingId": key.id,
             "patch": command.value,
@@ -336,7 +262,9 @@ class Twins:
         }
         if command.is_dry_run:
             return Result(Effect.TRIED, told), None
-        return self._carry_out(command, caller, [(key, replace(decision, effect=Effect.MIGRATED, value=told))], rights)
+        return self.commits.append(
+            command, caller, [(key, replace(decision, effect=Effect.MIGRATED, value=told))], rights
+        )
 
     def _filled(self, command: TwinCommand, thing: Document) -> TwinCommand:
         """A new feature with what its model adds."""
@@ -424,7 +352,9 @@ class Twins:
 
     # -- policies --------------------------------------------------------------------------------------------------
 
-    def _policy(self, command: TwinCommand, caller: Caller, looked_at: list[EntityKey]) -> tuple[Result, _Batch]:
+    def _policy(
+        self, command: TwinCommand, caller: Caller, looked_at: list[EntityKey]
+    ) -> tuple[Result, PendingChanges]:
         key = command.key
         twin = self._look(key, looked_at)
         rights = self._policy_rights(twin, key.id, caller, looked_at)
@@ -433,7 +363,7 @@ class Twins:
             check_tags(key.group, command.conditions, NOTHING, reading=False)
             decision, new_rights = self._decide_new_policy(key.id, command.value, caller, looked_at)
             if twin is None:
-                return self._carry_out(command, caller, [(key, decision)], new_rights)
+                return self.commits.append(command, caller, [(key, decision)], new_rights)
         if twin is None:
             raise not_found(key.group, key.id)
         if command.action is Action.CREATE:
@@ -442,7 +372,7 @@ class Twins:
         self._check_tags(command, twin, rights)
         decision = policies.decide(command, twin.document, self._policy_limits())
         self._check_imports(decision.document, twin.document, caller, looked_at)
-        return self._carry_out(command, caller, [(key, decision)], rights)
+        return self.commits.append(command, caller, [(key, decision)], rights)
 
     def _decide_new_policy(
         self, policy_id: str, value: Json, caller: Caller, looked_at: list[EntityKey]
@@ -451,7 +381,7 @@ class Twins:
         decision = policies.decide_new(policy_id, value, self._policy_limits())
         assert decision.document is not None
         self._check_imports(decision.document, None, caller, looked_at)
-        effective = self._effective.evaluated(decision.document, self._head_policy)
+        effective = self._effective.evaluated(decision.document, self.lines.head_policy)
         rights = effective.access(_namespace(policy_id)).rights(caller.subjects)
         if not rights.scope(ResourceKind.POLICY, Permission.WRITE).covers_all(()):
             raise TwinRefusal(NotModifiable(policy_id, Resource(Part.POLICY, ())))
@@ -474,7 +404,7 @@ class Twins:
             check_imports(after, before, may_import, self._document_of)
 
     def _document_of(self, policy_id: str) -> Document | None:
-        policy = self._head_policy(policy_id)
+        policy = self.lines.head_policy(policy_id)
         return None if policy is None else policy.document
 
     # -- reading ---------------------------------------------------------------------------------------------------
@@ -487,14 +417,14 @@ class Twins:
         if key.group is EntityGroup.POLICIES:
             rights = self._policy_rights(twin, key.id, caller, looked_at)
             if command.is_resolved and not command.resource.pointer:
-                document = self._effective.of(twin, self._head_policy).document
+                document = self._effective.of(twin, self.lines.head_policy).document
                 found = retrieve(
                     replace(command, conditions=NO_CONDITIONS), replace(twin, document=document), rights, None
                 )
                 return replace(found, tag=None)
             return retrieve(command, twin, rights, None)
         rights = self._look_rights(twin, caller, looked_at)
-        policy = self._head(policy_key(twin.document["policyId"]))
+        policy = self.lines.head(policy_key(twin.document["policyId"]))
         enforce(command, rights)
         check_condition(command.conditions.condition, twin, readable(key.group, rights), self._now())
         return retrieve(command, twin, rights, None if policy is None else policy.document)
@@ -513,13 +443,9 @@ class Twins:
 
     # -- states ----------------------------------------------------------------------------------------------------
 
-    def _head(self, key: EntityKey) -> Twin | None:
-        line = self._lines.get(key)
-        return None if line is None else line.head
-
     def _look(self, key: EntityKey, looked_at: list[EntityKey]) -> Twin | None:
         looked_at.append(key)
-        return self._head(key)
+        return self.lines.head(key)
 
     def _look_rights(self, thing: Twin, caller: Caller, looked_at: list[EntityKey]) -> Rights:
         policy = self._look(policy_key(thing.document["policyId"]), looked_at)
@@ -529,16 +455,9 @@ class Twins:
         """What a caller may do to the entity with this ID, by a policy as it is about to be."""
         if policy is None:
             return NO_RIGHTS
-        effective = self._effective.of(policy, self._head_policy)
+        effective = self._effective.of(policy, self.lines.head_policy)
         looked_at += [policy_key(other) for other in effective.used]
         return effective.access(_namespace(id)).rights(caller.subjects)
-
-    def _head_policy(self, policy_id: str) -> Twin | None:
-        return self._head(policy_key(policy_id))
-
-    def _committed(self, key: EntityKey) -> Twin | None:
-        line = self._lines.get(key)
-        return None if line is None else line.committed
 
     def _check_tags(self, command: TwinCommand, twin: Twin, rights: Rights) -> None:
         if not command.conditions.has_tags:
@@ -547,109 +466,6 @@ class Twins:
         # Nothing is there to be deleted: that is the better answer.
         if met.exists or command.action is not Action.DELETE:
             check_tags(command.group, command.conditions, met, reading=False)
-
-    def _line(self, key: EntityKey) -> ChangeLine:
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = ChangeLine()
-        return line
-
-    def _tidy(self, key: EntityKey, line: ChangeLine) -> None:
-        """Forget an entity that is not there; the journal remembers its revisions."""
-        if line.is_idle and line.committed is None:
-            self._lines.pop(key, None)
-
-    # -- to the disk and back --------------------------------------------------------------------------------------
-
-    def _carry_out(
-        self, command: TwinCommand, caller: Caller, decisions: list[tuple[EntityKey, Decision]], rights: Rights
-    ) -> tuple[Result, _Batch]:
-        """Make the changes of a command durable, all or none; the last of them is the command's own."""
-        now = self._now()
-        records = []
-        for key, decision in decisions:
-            change = decision.change
-            entity = self._settings.names.entity(key)
-            kept = {**command.kept, METADATA_HEADER: change.metadata} if change.metadata else command.kept
-            headers = with_milestone(kept, self._change_log.revision(entity) + 1, self._committed(key))
-            told = text_of(headers) if headers else None
-            records.append(NewRecord(entity, now, change.kind.value, change.path, change.text, told))
-        batch = _Batch(0, [], command.correlation, caller.origin)
-        appended = self._change_log.append(
-            [*records, *caller.marks], lambda is_durable: self._settle(batch, is_durable)
-        )
-        if appended is None:
-            raise TwinRefusal(NotDurable(decisions[-1][0]))
-        batch.sequence = appended.first
-        for (key, decision), revision in zip(decisions, appended.revisions[: len(decisions)], strict=True):
-            line = self._line(key)
-            batch.steps.append((key, line, line.push(decision.change, revision, now)))
-            self._newest[key] = batch
-        self._waiting += 1
-        decision, twin = decisions[-1][1], batch.steps[-1][2].after
-        tag = None
-        if twin is not None:
-            tag = current(command.group, twin, rights, command.resource.pointer).tag
-        return Result(decision.effect, decision.value, tag), batch
-
-    def _settle(self, batch: _Batch, is_durable: bool) -> None:
-        """Called in the order of sequences when it is known whether the changes of a command are durable."""
-        self._waiting -= 1
-        for key, line, step in batch.steps:
-            if is_durable:
-                line.commit(step)
-            else:
-                line.drop(step)
-            if self._newest.get(key) is batch:
-                del self._newest[key]
-        if is_durable:
-            self._applied = batch.sequence + len(batch.steps) - 1
-            self.committed_changes += len(batch.steps)
-            for key, line, _ in batch.steps:
-                if key.is_policy:
-                    self._effective.note(key.id, line.committed)
-            for key, _, step in batch.steps:
-                self._tell(key, step, batch)
-        else:
-            self.failed_changes += len(batch.steps)
-        for answer, result, key in batch.waiting:
-            self._hand_over(answer, result if is_durable else TwinRefusal(NotDurable(key)), key)
-        for key, line, _ in batch.steps:
-            self._tidy(key, line)
-
-    def _tell(self, key: EntityKey, step: ChangeStep, batch: _Batch) -> None:
-        if not self._listeners:
-            return
-        told = self._told(key, step, batch)
-        for listener in tuple(self._listeners):
-            self._hand_over(listener, told, key)
-
-    def _hand_over(self, receiver: Callable[[_T], None], what: _T, key: EntityKey) -> None:
-        """A callback that raises does not affect the others."""
-        try:
-            receiver(what)
-        except Exception:
-            self._fault(key)
-
-    def _told(self, key: EntityKey, step: ChangeStep, batch: _Batch) -> Told:
-        return Told(
-            key,
-            step.change,
-            step.revision,
-            step.timestamp,
-            batch.correlation,
-            step.before,
-            step.after,
-            self._access_to(key, step),
-            batch.origin,
-        )
-
-    def _access_to(self, key: EntityKey, step: ChangeStep) -> Access | None:
-        twin = step.after or step.before
-        if twin is None:
-            return None
-        policy = twin if key.group is EntityGroup.POLICIES else self.policy(twin.document["policyId"])
-        return None if policy is None else self.effective(policy).access(_namespace(key.id))
 
 
 def _namespace(id: str) -> str:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx
@@ -408,6 +408,51 @@ def test_a_message_by_http_is_answered_with_what_the_device_answers(site: Site, 
         answer = alice.post(f"{lamp}/features/f/outbox/messages/ask", params={"timeout": "10ms"}, content=b"x")
         assert (answer.status_code, answer.json()["error"]) == (408, "command.timeout")
         assert alice.post(f"{lamp}/inbox/claim?timeout=0").status_code == 202
+
+
+@pytest.mark.conformance("ditto.message.sse")
+def test_messages_are_streamed_as_server_sent_events(site: Site, alice: httpx.Client, lamp: str) -> None:
+    bob = site.of("bob")
+    places = {"inbox/messages": alice, "features/f/outbox/messages/ring": alice, "inbox/messages/ask": bob}
+    with ExitStack() as stack:
+        found = {}
+        for place, client in places.items():
+            events = {"accept": "text/event-stream"}
+            stream = stack.enter_context(client.stream("GET", f"{lamp}/{place}", headers=events))
+            assert (stream.status_code, stream.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+            found[place] = stream.iter_lines()
+            assert next(found[place]) == "data:"
+        sent = (
+            ("inbox/messages/ask", "text/plain", b"two\nlines"),
+            ("features/f/outbox/messages/ring", "application/json", b'{"loud":true}'),
+            ("features/f/outbox/messages/other", "application/json", b"1"),
+            ("outbox/messages/ask", "application/json", b"2"),
+            ("inbox/messages/a/b", "application/json", b'"quoted"'),
+            ("inbox/messages/bytes", "application/x-y", b"\x00\xff"),
+            ("features/f/outbox/messages/ring", "application/json", b"3"),
+        )
+        for path, kind, body in sent:
+            answer = alice.post(f"{lamp}/{path}?timeout=0", content=body, headers={"content-type": kind})
+            assert answer.status_code == 202, answer.text
+
+        def said(place: str, count: int) -> list[str]:
+            lines = (line for line in found[place] if line not in ("", "data:"))
+            return [next(lines) for _ in range(count)]
+
+        assert said("inbox/messages", 7) == [
+            *("event:ask", "data:two", "data:lines"),
+            *("event:a/b", 'data:"quoted"'),
+            *("event:bytes", "data:AP8="),
+        ]
+        assert said("features/f/outbox/messages/ring", 4) == [
+            *("event:ring", 'data:{"loud":true}'),
+            *("event:ring", "data:3"),
+        ]
+        # Who may receive none gets none, and is not told why.
+        assert [next(found["inbox/messages/ask"]) for _ in range(3)] == ["", "data:", ""]
+    refused = alice.get(f"{lamp}/inbox/messages", params={"filter": "x"}, headers={"accept": "text/event-stream"})
+    assert (refused.status_code, refused.json()["error"]) == (400, "header.notsupported")
+    assert alice.get(f"{lamp}/inbox/messages/ask").status_code == 400
 
 
 @pytest.mark.conformance("ditto.live.http")

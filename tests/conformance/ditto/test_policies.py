@@ -154,3 +154,17 @@ def test_a_proxy_names_its_user_and_nobody_else_does(site: Site, tmp_path: Path)
         assert "proxies" in answer.json()["message"]
         both = direct.client(("alice", password_of("alice")), **{"x-ditto-pre-authenticated": "nginx:dora"})
         assert both.get("/whoami").status_code == 401
+
+
+@pytest.mark.conformance("ditto.policy.placeholder")
+def test_a_policy_says_who_sends_it_without_a_name(alice: httpx.Client) -> None:
+    everything = {f"{kind}:/": {"grant": ["READ", "WRITE"], "revoke": []} for kind in ("thing", "policy", "message")}
+    owner = {"subjects": {"{{ request:subjectId }}": {"type": "me"}}, "resources": everything}
+    thing = {"_policy": {"entries": {"OWNER": owner}}}
+    assert alice.put("/things/ns:mine", json=thing).status_code == 201
+    assert alice.get("/policies/ns:mine/entries/OWNER/subjects").json() == {"nginx:alice": {"type": "me"}}
+    path = "/policies/ns:mine/entries/OWNER/subjects/%7B%7B%20request:subjectId%20%7D%7D"
+    assert alice.put(path, json={"type": "changed"}).status_code == 204
+    assert alice.get("/policies/ns:mine/entries/OWNER/subjects/nginx:alice").json() == {"type": "changed"}
+    refused = alice.put("/policies/ns:mine/entries/OWNER/subjects/%7B%7B%20thing:id%20%7D%7D", json={})
+    assert (refused.status_code, refused.json()["error"]) == (400, "placeholder:placeholder.notresolvable")

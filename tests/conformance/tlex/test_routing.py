@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.wire.tlex.datagrams import IdentifiedPayload, Payload
 from penstock.wire.tlex.monitor import decode_monitor_payload
 from tests.doors.tlex.site import NOON, Peer, Site, named, plain
+from tests.doors.tlex.tls import trusting
 
 
 def nothing_came(*peers: Peer) -> bool:
@@ -169,3 +172,32 @@ def test_the_payloads_of_a_publisher_stay_in_order(site: Site) -> None:
     for each in sent:
         tlc.send(each)
     assert [broker.payload() for _ in sent] == sent
+
+
+@pytest.mark.conformance("tlex.mode.VLOG")
+def test_lines_of_v_log_reach_brokers_and_monitors(site: Site) -> None:
+    site.register("VLOG0003", type="VLOG")
+    broker, monitor = site.join("Broker", "VLOG0003"), site.join("Monitor", "VLOG0003")
+    session = site.session("TLC", "VLOG0003", protocol="VLOG")
+    controller = site.dial(session["details"]["listener"]["port"])
+    controller.send_bytes(f"{session['token']}\r\n0600610201\r\n".encode())
+    received = broker.payload()
+    assert isinstance(received, IdentifiedPayload)
+    assert (received.identifier, received.type, received.data) == ("VLOG0003", 0x56, b"0600610201")
+    assert decode_monitor_payload(monitor.payload().data).data == b"0600610201"
+    broker.send(named("VLOG0003", "nothing for it"))
+    broker.synchronize()
+    assert controller.version() == b"\x01"
+    controller.socket.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        controller.socket.recv(1)
+
+
+@pytest.mark.conformance("tlex.mode.VLOG.TLS")
+def test_lines_of_v_log_can_be_sent_with_tls(site: Site, certificates: Path) -> None:
+    site.register("VLOG0004", type="VLOG")
+    broker = site.join("Broker", "VLOG0004")
+    session = site.session("TLC", "VLOG0004", protocol="VLOG", security="TLSv1.2")
+    controller = site.dial(session["details"]["listener"]["port"], trusting(certificates))
+    controller.send_bytes(f"{session['token']}\r0E00310102\r".encode())
+    assert broker.payload().data == b"0E00310102"

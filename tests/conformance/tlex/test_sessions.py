@@ -145,11 +145,23 @@ def test_a_controllers_session_has_at_most_a_hundred_identifiers(site: Site) -> 
     assert (answer.status_code, "101 identifiers, allowed: 1 to 100" in answer.text) == (400, True)
 
 
-@pytest.mark.conformance("tlex.POST.sessions.tlcIdentifiers.VLOG")
-def test_a_controller_of_another_type_has_no_sessions(site: Site) -> None:
+@pytest.mark.conformance("tlex.POST.sessions.tlcIdentifiers.type")
+def test_a_controllers_own_session_has_the_protocol_of_its_type(site: Site) -> None:
+    (a,) = site.tlcs(1)
     site.register("VLOG0001", type="VLOG")
-    answer = site.post("Broker", "VLOG0001")
-    assert (answer.status_code, "is of type VLOG" in answer.text) == (400, True)
+    for identifier, protocol in (("VLOG0001", SINGLEPLEX), ("VLOG0001", "TCPStreaming_Multiplex"), (a, "VLOG")):
+        answer = site.post("TLC", identifier, protocol=protocol)
+        assert (answer.status_code, f"'{identifier}' is of type" in answer.text) == (400, True)
+
+
+@pytest.mark.conformance("tlex.POST.sessions.protocol.VLOG")
+def test_a_session_of_v_log_has_one_identifier_and_is_a_controllers_own(site: Site) -> None:
+    site.register("VLOG0002", type="VLOG")
+    session = site.session("TLC", "VLOG0002", protocol="VLOG")
+    assert (session["protocol"], session["details"]["tlcIdentifier"]) == ("VLOG", "VLOG0002")
+    assert site.post("Broker", "VLOG0002", protocol="VLOG").status_code == 400
+    changed = site.ask("PUT", f"/sessions/{session['token']}", Role.TLC_ADMIN, session["details"])
+    assert changed.status_code == 400
 
 
 @pytest.mark.conformance("tlex.POST.sessions.role")

@@ -101,12 +101,12 @@ def test_a_start_reads_only_what_came_after_the_state() -> None:
     before = world.twins.thing(THING)
     world.restart()
     assert world.twins.thing(THING) == before
-    assert world.twins.skipped_records == 0
+    assert world.twins.lines.skipped_records == 0
     world.disk.remove(NAME)
     world.restart()
     assert world.twins.thing(THING) == before
     assert world.twins.thing("ns:odd") is None
-    assert world.twins.skipped_records == 4
+    assert world.twins.lines.skipped_records == 4
     world.close()
 
 

@@ -167,3 +167,46 @@ def test_a_database_that_cannot_be_opened_is_tried_again(tmp_path: Path, monkeyp
         assert writer.failures == 2
 
     run(tmp_path, lambda world: world.make("ns:a"), test, opening)
+
+
+def test_a_policy_that_very_many_share_is_followed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Because what each of them means is found out on the event loop."""
+    monkeypatch.setattr(search_writer, "AT_ONCE", 3)
+    names = {f"ns:t{number}" for number in range(10)}
+    written: list[int] = []
+
+    class Counting(SearchIndex):
+        def apply(self, things: Any, policies: Any = ()) -> None:
+            written.append(len(policies))
+            super().apply(things, policies)
+
+    async def test(world: World, writer: SearchWriter) -> None:
+        index = await ready(writer)
+        monkeypatch.setattr(world.twins, "dependents", lambda id: names)
+        written.clear()
+        await grant(world, "ns:t0", "nginx:reader")
+        await writer.settled()
+        assert sum(written) == len(names)
+        assert max(written) <= 3
+        assert index.readers()["ns:t0"] == {"nginx:owner", "nginx:reader"}
+
+    def prepare(world: World) -> None:
+        for name in names:
+            world.make(name)
+
+    run(tmp_path, prepare, test, lambda: Counting.open("", tmp_path))
+
+
+async def grant(world: World, policy_id: str, subject: str) -> None:
+    from penstock.doors.ditto.service import ask
+    from penstock.twins.command import Caller, TwinCommand
+    from penstock.wire.ditto.ids import parse_policy_id
+    from penstock.wire.ditto.kinds import Action, EntityGroup
+    from penstock.wire.ditto.resource import known_resource
+
+    path = "/entries/GUEST"
+    resource = known_resource(EntityGroup.POLICIES, path)
+    assert resource is not None
+    entry = {"subjects": {subject: {}}, "resources": {"thing:/": {"grant": ["READ"]}}}
+    command = TwinCommand(Action.MODIFY, EntityGroup.POLICIES, parse_policy_id(policy_id), resource, path, entry)
+    await ask(world.twins, command, Caller(("nginx:owner",), None))

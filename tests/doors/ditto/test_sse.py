@@ -254,7 +254,7 @@ def test_a_filter_of_live_events_may_ask_for_action_and_path(alice: httpx.Client
 
 def test_a_slow_reader_is_told_how_much_was_lost() -> None:
     async def slow() -> bytes:
-        queue = sse._Queue(WaitingEvents(Losses(), "nginx:slow"))
+        queue = sse.StreamQueue(WaitingEvents(Losses(), "nginx:slow"))
         for number in range(MAX_WAITING_EVENTS + 3):
             queue.put(b"data:%d\n\n" % number)
         return await queue.take()

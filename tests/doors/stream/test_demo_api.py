@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+from pathlib import Path
 
 import pytest
 
+from tests.support.background import BackgroundServer
 from tests.support.process import ServerProcess
 
 
@@ -23,7 +25,7 @@ def ask(host: str, port: int, method: str, path: str, **headers: str) -> tuple[h
 def test_pages_of_the_demo_know_the_api_port_and_may_use_it(process: ServerProcess) -> None:
     response, body = ask("localhost", process.port, "GET", "/demo.json")
     assert response.status == 200
-    facts = {"api_port": process.api_port, "api_tls_port": None, "dashboard": False, "docs": False}
+    facts = {"api_port": process.api_port, "api_tls_port": None, "dashboard": False, "docs": True}
     assert json.loads(body) == facts
 
     response, _ = ask("localhost", process.port, "GET", "/twins/")
@@ -71,6 +73,18 @@ def test_without_the_demo_nothing_is_told(process: ServerProcess) -> None:
     assert response.getheader("Access-Control-Allow-Origin") is None
     response, _ = ask("localhost", process.port, "GET", "/")
     assert str(process.api_port) not in (response.getheader("Content-Security-Policy") or "")
+
+
+@pytest.mark.config({"demo.enabled": True})
+def test_documentation_that_is_not_built_says_how_to_build_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr("penstock.doors.stream.door.SITE", tmp_path)
+    server: BackgroundServer = request.getfixturevalue("server")
+    for path in ("/docs", "/docs/", "/docs/demo/"):
+        response, body = ask("localhost", server.port, "GET", path)
+        assert response.status == 404
+        assert body == b"The documentation is not built. Run `make docs` in the source tree and restart the server.\n"
 
 
 def test_an_address_without_its_slash_leads_to_the_page(process: ServerProcess) -> None:

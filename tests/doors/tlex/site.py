@@ -182,7 +182,7 @@ def request(
 ) -> dict[str, Any]:
     """The body of POST /sessions."""
     details: dict[str, Any] = {"securityMode": security}
-    if protocol == "TCPStreaming_Singleplex":
+    if protocol != "TCPStreaming_Multiplex":
         details["tlcIdentifier"] = identifiers[0]
     else:
         details["tlcIdentifiers"] = list(identifiers)

@@ -95,6 +95,29 @@ def test_the_example_works_as_it_is_written(typist: Typist) -> None:
     assert re.sub(r"\d{13}", "TIME", printed) == re.sub(r"\d{13}", "TIME", shown[1])
 
 
+def test_v_log_is_passed_on_as_the_page_says(typist: Typist) -> None:
+    add, receive = block("sh vlog").strip().splitlines()
+    adding = typist.start(add)
+    _, err = adding.communicate(timeout=PATIENCE)
+    assert (adding.returncode, err) == (0, "")
+    receiving = typist.start(f"{receive} --api {typist.api}")
+    assert receiving.stderr is not None
+    while (line := receiving.stderr.readline()) != "penstock: connected\n":
+        # The server notices what the command has changed within two seconds.
+        assert "is not registered" in line
+        receiving.communicate(timeout=PATIENCE)
+        receiving = typist.start(f"{receive} --api {typist.api}")
+        assert receiving.stderr is not None
+    with_noise = block("sh lines").strip().replace("0E00", r"noise\n0E00")
+    sending = typist.start(f"{with_noise} --api {typist.api}")
+    printed, complaints = sending.communicate(timeout=PATIENCE)
+    assert printed == "penstock: 2 sent\n"
+    assert complaints.startswith("penstock: 'noise' is no V-Log message")
+    printed, _ = receiving.communicate(timeout=PATIENCE)
+    shown = [re.sub(r"\d{13}", "TIME", line) for line in printed.splitlines()]
+    assert shown == ["VLOG0001 56 TIME 0600610201", "VLOG0001 56 TIME 0E00310102"]
+
+
 def test_an_administrator_grants_as_the_page_says(typist: Typist) -> None:
     granting = typist.start(block("sh grant").replace("http://127.0.0.1:8081", typist.api))
     assert granting.communicate(timeout=PATIENCE) == ("", "")

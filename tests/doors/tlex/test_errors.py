@@ -23,7 +23,7 @@ TRANSLATIONS: list[tuple[HubRefusal, int, str]] = [
     (HubRefusal(HubReason.NOT_AUTHORIZED, "no", 0), 403, f"HTTP 403 Forbidden: {FIELD}[0]: no"),
     (HubRefusal(HubReason.TOO_MANY, "no"), 400, f"HTTP 400 Bad Request: {FIELD}: no"),
     (HubRefusal(HubReason.NOT_REGISTERED, "no", 7), 400, f"HTTP 400 Bad Request: {FIELD}[7]: no"),
-    (HubRefusal(HubReason.NOT_STREAMING, "no"), 400, f"HTTP 400 Bad Request: {FIELD}: no"),
+    (HubRefusal(HubReason.TLC_TYPE, "no"), 400, f"HTTP 400 Bad Request: {FIELD}: no"),
     (HubRefusal(HubReason.IN_USE, "no", 0), 400, f"HTTP 400 Bad Request: {FIELD}[0]: no"),
     (HubRefusal(HubReason.SINGLEPLEX, "no"), 400, "HTTP 400 Bad Request: no"),
     (HubRefusal(HubReason.LEAVING, "no"), 400, "HTTP 400 Bad Request: no"),

@@ -65,6 +65,8 @@ def test_complaints_and_comparisons_have_an_end() -> None:
         ({"type": "boolean"}, False),
         ({}, None),
         (1, None),
+        ({"enum": [], "type": "integer"}, 0),
+        ({"enum": 2, "type": "string"}, ""),
     ],
 )
 def test_a_property_has_an_initial_value(schema: Any, value: Any) -> None:

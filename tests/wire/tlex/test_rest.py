@@ -194,7 +194,7 @@ def test_only_controllers_have_singleplex_sessions(type_: str, allowed: bool) ->
 
 
 ALLOWED_TYPES = "allowed: TLC, Broker, Monitor"
-ALLOWED_PROTOCOLS = "allowed: TCPStreaming_Singleplex, TCPStreaming_Multiplex"
+ALLOWED_PROTOCOLS = "allowed: TCPStreaming_Singleplex, TCPStreaming_Multiplex, VLOG"
 ALLOWED_MODES = "allowed: NONE, TLSv1.2"
 
 BAD: list[tuple[bytes, str]] = [
@@ -214,7 +214,12 @@ BAD: list[tuple[bytes, str]] = [
     (body(type="broker"), f"type: Invalid enum value 'broker', {ALLOWED_TYPES}"),
     (body(type="x" * 1_000), f"type: Invalid enum value '{'x' * 99}"),
     (body(protocol=None), "protocol: missing"),
-    (body(protocol="VLOG"), f"protocol: Invalid enum value 'VLOG', {ALLOWED_PROTOCOLS}"),
+    (body(protocol="vlog"), f"protocol: Invalid enum value 'vlog', {ALLOWED_PROTOCOLS}"),
+    (body(protocol="VLOG"), "protocol: 'VLOG' is only for type 'TLC'; type 'Broker' must have"),
+    (
+        body(type="TLC", protocol="VLOG"),
+        "details.tlcIdentifiers: not allowed with protocol 'VLOG', which has details.tlcIdentifier",
+    ),
     (body(details=None), "details: missing"),
     (body(details=[]), "details: Expected `object`, got `array`"),
     (body(details__securityMode=None), "details.securityMode: missing"),

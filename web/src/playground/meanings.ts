@@ -19,7 +19,7 @@ const MEANINGS: Readonly<Record<string, Say>> = {
   SUBOK: ([id, items, fields]) => `Subscription ${id}: ${items} items with ${fields} fields each`,
   SUBCMD: ([id, items, fields]) => `Subscription ${id}: ${items} items with ${fields} fields each, in COMMAND mode`,
   UNSUB: ([id]) => `Subscription ${id} has ended`,
-  CONF: ([id, frequency]) => `Subscription ${id}: ${frequency === "unlimited" ? "no limit" : frequency} updates a second`,
+  CONF: ([id, frequency]) => `Subscription ${id}: ${frequency === "unlimited" ? "as many updates as there are" : `at most ${frequency} updates a second of each item`}`,
   EOS: ([id, item]) => `Subscription ${id}, item ${item}: the snapshot is complete`,
   CS: ([id, item]) => `Subscription ${id}, item ${item}: everything is cleared`,
   OV: ([id, item, lost]) => `Subscription ${id}, item ${item}: ${lost} updates were lost`,

@@ -97,7 +97,7 @@ class Explorer {
     }
     this.things = new Things(api);
     const path = `${api}/api/2/things/${LAMP}${SWITCH}`;
-    copyable(element("lamp-curl", HTMLElement), element("lamp-copy", HTMLButtonElement), `curl -u ${USER}:${PASSWORD} -X PUT --json true '${path}'`);
+    copyable(element("lamp-curl", HTMLElement), element("lamp-copy", HTMLButtonElement), `curl -u ${USER}:${PASSWORD} -X PUT -H content-type:application/json -d true '${path}'`);
     await this.find();
   }
 

@@ -20,8 +20,13 @@ class LakeSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     url: Annotated[
         str,
         Meta(
-            pattern=r"^((s3|s3a|gs|abfss)://[^\s?#@]+(@[^\s?#@]+)?|file:///[^\s]*)?\Z",
-            extra={"allowed": 'a URL such as "s3://bucket/lake", of s3, gs, abfss or file, or empty'},
+            # Of abfss the account is needed as well, which the environment does not say.
+            pattern=r"^((s3|s3a|gs)://[^\s?#@/]+(/[^\s?#@]*)?"
+            r"|abfss://[^\s?#@/]+@[^\s?#@/.]+\.[^\s?#@/]+(/[^\s?#@]*)?|file:///[^\s]*)?\Z",
+            extra={
+                "allowed": 'a URL such as "s3://bucket/lake", "gs://bucket/lake", '
+                '"abfss://container@account.dfs.core.windows.net/lake" or "file:///lake", or empty'
+            },
         ),
         about("Where it is, for the server and the pipeline; empty = `data_dir/lake`."),
     ] = ""

@@ -1,4 +1,4 @@
-"""The TLEX door and the limits of its sessions: `[tlex]`, `[tlex.tlc]`, `[tlex.broker]`, `[tlex.monitor]`.
+"""The TLEX door and the limits of its sessions: `[tlex]`, `[tlex.tlc]` and so on.
 
 Not here: the API port that its REST part is on (ports.py).
 Read next: docs/tlex.md.
@@ -68,6 +68,25 @@ class TlexBrokerSection(TlexLimitsSection, frozen=True, kw_only=True, forbid_unk
 
 class TlexMonitorSection(TlexLimitsSection, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of sessions of type `Monitor`, which may not send payloads at all."""
+
+
+class TlexVlogSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sessions of controllers that send V-Log; one that exceeds a limit is ended."""
+
+    payload_type: Annotated[
+        int, Meta(ge=0, le=0xEF), about("The payload type as which brokers and monitors get V-Log messages.")
+    ] = 0x56
+    keep_alive_millis: Annotated[
+        Positive, about("A session from which nothing is received for this long, plus 10 %, is ended.")
+    ] = 360_000
+    payloads_per_second: Annotated[
+        Positive, about("Messages received per second, on average over the time of the next key.")
+    ] = 100
+    payloads_seconds: Annotated[Positive, about("The time over which messages are averaged.")] = 5
+    kilobytes_per_second: Annotated[
+        Positive, about("KB (1024 bytes) of messages received per second, on average over the time of the next key.")
+    ] = 60
+    kilobytes_seconds: Annotated[Positive, about("The time over which KB are averaged.")] = 5
 
 
 class TlexSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,3 +166,4 @@ class TlexSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     tlc: TlexTlcSection = TlexTlcSection()
     broker: TlexBrokerSection = TlexBrokerSection()
     monitor: TlexMonitorSection = TlexMonitorSection()
+    vlog: TlexVlogSection = TlexVlogSection()

@@ -21,6 +21,7 @@ from penstock.wire.ditto.migration import parse_migration
 from penstock.wire.ditto.pointer import Pointer, parse_pointer
 from penstock.wire.ditto.ranges import parse_revision, parse_timestamp
 from penstock.wire.ditto.rql import Query, parse_rql
+from penstock.wire.ditto.sender_placeholder import with_sender
 from penstock.wire.ditto.twin import Command, RetrieveSeveral
 from penstock.wire.ditto.unsupported import PATCH_CONDITIONS
 
@@ -35,6 +36,9 @@ DRY_RUN = "dry-run"
 # Conditions for parts of one patch.
 MAX_PARTS = 100
 
+# Commands with a document that may have placeholders.
+_BRINGS = frozenset((Action.CREATE, Action.MODIFY, Action.MERGE))
+
 _WEAK = "W/"
 _IF_EQUAL = {
     "update": IfEqual.UPDATE,
@@ -46,13 +50,16 @@ _CONDITIONS = frozenset(("if-match", "if-none-match", "if-equal", "condition", P
 
 def twin_command(command: Command, caller: Caller, kept: Collection[str] = ()) -> TwinCommand:
     """`kept` are the names of the headers that are journaled with its changes."""
+    resource, value = command.resource, command.value
+    if command.action in _BRINGS:
+        resource, value = with_sender(resource, value, caller.names[0])
     return TwinCommand(
         command.action,
         command.topic.group,
         command.entity,
-        command.resource,
+        resource,
         command.path,
-        command.value,
+        value,
         command.fields,
         conditions_of(command.headers),
         to_keep(command.headers, caller, kept),

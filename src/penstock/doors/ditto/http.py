@@ -1,7 +1,7 @@
 """Things and policies over HTTP, on the API port: `/api/2/things…`, `/api/2/policies…`, and no connections.
 
-What a request asks for is in `http_request`, server-sent events in `sse`, what is documented in `openapi`. Upstream
-documentation: "HTTP API".
+What a request asks for is in `http_request`, how all are answered in `routes`, server-sent events in `sse`, what is
+documented in `openapi`. Upstream documentation: "HTTP API".
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ from functools import partial
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
-from fastapi.routing import APIRoute
 from msgspec import UnsetType
-from starlette.convertors import PathConvertor, register_url_convertor
-from starlette.requests import ClientDisconnect
-from starlette.routing import Match, Route
-from starlette.types import Receive, Scope, Send
 
 from penstock.doors.ditto.answers import CREATED, DittoAnswer
 from penstock.doors.ditto.http_request import (
@@ -41,8 +36,10 @@ from penstock.doors.ditto.http_request import (
 from penstock.doors.ditto.identity import Login
 from penstock.doors.ditto.live_wait import twin_wish, wish_of
 from penstock.doors.ditto.openapi.document import PLACE, MoreRoutes, document
+from penstock.doors.ditto.routes import DittoRoute, add_route, answer_elsewhere
 from penstock.doors.ditto.service import TwinService, as_answer
 from penstock.doors.ditto.sse import EVENT_STREAM, live_stream, past_stream
+from penstock.doors.ditto.sse_messages import asks_for_messages, message_stream
 from penstock.doors.ditto.token_integrations import TokenIntegrations
 from penstock.twins.integration import ACTIVATE, DEACTIVATE
 from penstock.wire.ditto.acks import Gathering
@@ -53,8 +50,6 @@ from penstock.wire.ditto.errors import (
     CONNECTION_NOT_FOUND,
     CONNECTION_REVISION_NOT_FOUND,
     CONNECTION_TIMESTAMP_NOT_FOUND,
-    METHOD_NOT_ALLOWED,
-    ROUTE_UNKNOWN,
     DittoError,
 )
 from penstock.wire.ditto.kinds import Action, EntityGroup
@@ -64,9 +59,6 @@ from penstock.wire.ditto.permission_check import permission_checks
 from penstock.wire.ditto.resource import Part
 from penstock.wire.ditto.topic import TopicChannel
 from penstock.wire.ditto.twin import HISTORICAL_HEADERS, Command, RetrieveSeveral
-
-# How clients may authenticate.
-CHALLENGES = ('Basic realm="Penstock"', "Bearer")
 
 Handler = Callable[[Request, Login], Awaitable[Response]]
 
@@ -84,15 +76,6 @@ _ABOUT = {
 }
 
 
-class _Anything(PathConvertor):
-    """The rest of a path with all characters; `path` of Starlette ends at a line break, and nothing would answer."""
-
-    regex = "(?s:.*)"
-
-
-register_url_convertor("anything", _Anything())
-
-
 def ditto_routes(
     service: TwinService, default_namespace: str, integrations: TokenIntegrations, more: MoreRoutes | None = None
 ) -> APIRouter:
@@ -101,15 +84,7 @@ def ditto_routes(
     door = _Door(service, default_namespace, integrations)
 
     def add(path: str, method: str, handler: Handler, summary: str) -> None:
-        async def endpoint(request: Request) -> Response:
-            return await door.answer(request, handler)
-
-        router.add_api_route(
-            path, endpoint, methods=[method], summary=summary, operation_id=f"ditto {method} {path}".replace(" ", "_")
-        )
-        if method == "GET":
-            # The same without the body; the description does not mention it.
-            router.add_api_route(path, endpoint, methods=["HEAD"], include_in_schema=False)
+        add_route(router, DittoRoute(path, method, partial(door.identified, handler), summary))
 
     add("/things", "POST", door.create_thing, "Create a thing with a generated ID")
     add("/things", "GET", door.several, "Read several things, or get their live events")
@@ -157,51 +132,16 @@ def ditto_routes(
         add("/connections", "GET", door.connection, "There are no connections here")
         add("/connections", "POST", door.connection, "There are no connections here")
     else:
-        # One by one: as a router they would not be among those whose methods are known.
-        for each in more.router.routes:
-            assert isinstance(each, APIRoute)
-            router.add_api_route(
-                each.path,
-                each.endpoint,
-                methods=sorted(each.methods or ()),
-                summary=each.summary,
-                operation_id=each.operation_id,
-                tags=each.tags,
-                include_in_schema=each.include_in_schema,
-            )
+        for each in more.routes:
+            add_route(router, each)
     described = encode(document(more))
 
     async def openapi() -> Response:
         return Response(described, media_type=JSON_TYPE)
 
     router.add_api_route(PLACE, openapi, methods=["GET", "HEAD"], include_in_schema=False)
-    known = [route for route in router.routes if isinstance(route, Route)]
-    for path in (ROOT, f"{ROOT}/{{path:anything}}"):
-        router.routes.append(Route(path, _Elsewhere(known), include_in_schema=False))
+    answer_elsewhere(router)
     return router
-
-
-class _Elsewhere:
-    """Answers unknown paths, and known ones with a wrong method. An application, because that gets every method."""
-
-    def __init__(self, known: list[Route]) -> None:
-        self._known = known
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        allowed: set[str] = set()
-        for route in self._known:
-            if route.matches(scope)[0] is not Match.NONE:
-                allowed |= route.methods or set()
-        if not allowed:
-            error = ROUTE_UNKNOWN.of(request.url.path)
-        else:
-            told = f"Allowed: {', '.join(sorted(allowed))}"
-            error = METHOD_NOT_ALLOWED.of(request.method, request.url.path, description=told)
-        response = _finished(_refusal(error), request)
-        if allowed:
-            response.headers["allow"] = ", ".join(sorted(allowed))
-        await response(scope, receive, send)
 
 
 class _Door:
@@ -212,17 +152,10 @@ class _Door:
         # Commands whose answer nobody waits for.
         self._unanswered: set[asyncio.Task[None]] = set()
 
-    async def answer(self, request: Request, handler: Handler) -> Response:
-        """The response to a client, whatever happens."""
-        try:
-            client = client_of(request)
-            login = await self._service.authenticate(client.headers, client)
-            return _finished(await handler(request, login), request)
-        except ClientDisconnect:
-            # The client is gone.
-            return Response(status_code=400)
-        except Exception as error:
-            return _finished(_refusal(as_answer(error, f"{request.method} {request.url.path}")), request)
+    async def identified(self, handler: Handler, request: Request) -> Response:
+        """Once it is known who has sent the request."""
+        client = client_of(request)
+        return await handler(request, await self._service.authenticate(client.headers, client))
 
     async def _submit(self, command: Command | RetrieveSeveral, login: Login) -> DittoAnswer | None:
         """The result of a command; None if its sender does not want an answer."""
@@ -252,6 +185,8 @@ class _Door:
 
     async def thing(self, request: Request, login: Login) -> Response:
         if request.method == "GET" and _wants_events(request):
+            if asks_for_messages(request):
+                return message_stream(self._service, request, login)
             return await past_stream(self._service, request, login)
         if request.method in ("GET", "HEAD") and _wants(request, DESCRIPTION_TYPE):
             return await self._description(request, login)
@@ -454,20 +389,3 @@ def _location(command: Command) -> str:
     """The address of what was created: an entity by a create command, a part by others."""
     path = "" if command.action is Action.CREATE or command.path == "/" else command.path.replace("~1", "%2F")
     return f"{ROOT}/{command.topic.group.value}/{quote(str(command.entity), safe=':')}{quote(path, safe='/:%')}"
-
-
-def _finished(response: Response, request: Request) -> Response:
-    """With the correlation ID of the request, and for HEAD without the body but with its length and type."""
-    if "correlation-id" in request.headers and "correlation-id" not in response.headers:
-        response.headers["correlation-id"] = request.headers["correlation-id"]
-    if request.method == "HEAD":
-        response.body = b""
-    return response
-
-
-def _refusal(error: DittoError) -> Response:
-    response = Response(encode(error.as_value()), error.status, media_type=JSON_TYPE)
-    if error.status == 401:
-        for challenge in CHALLENGES:
-            response.headers.append("www-authenticate", challenge)
-    return response

@@ -29,7 +29,7 @@ log = get(__name__)
 GATHERING = 0.01
 
 # Things in one transaction: when it follows the changes, and when the index is filled, neighbours together, because
-# they go to the same pages of the file.
+# they go to the same pages of the file. Policies in one turn of the event loop, because what they mean takes a while.
 AT_ONCE = 500
 FILLED_AT_ONCE = 5000
 
@@ -155,7 +155,9 @@ class SearchWriter:
                     self._changes[id] = _Change(None, False, since)
             for id in marks:
                 self._changes[id] = _Change(None, False, since)
-            for id in list(self._twins.policies()):
+            for number, id in enumerate(list(self._twins.policies())):
+                if number % AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 if self._twins.readers(id) != readers.pop(id, frozenset()):
                     self._policies.add(id)
             self._policies.update(readers)
@@ -176,10 +178,11 @@ class SearchWriter:
         for id in taken:
             del self._changes[id]
         self._writing = taken
-        policies, self._policies = self._policies, set()
+        policies = set(islice(self._policies, AT_ONCE))
+        self._policies -= policies
         now = [(id, change, self._twins.thing(id)) for id, change in taken.items()]
         readers = [(id, self._twins.readers(id)) for id in policies]
-        if self._changes:
+        if self._changes or self._policies:
             made = self._done
             self._work.set()
         try:

@@ -118,7 +118,7 @@ async def past_stream(service: TwinService, request: Request, login: Login) -> S
         query, id = query_of(request), str(entity)
         return _live(service, login, shape, query, {entity.namespace}, lambda heard: heard.event.topic.entity == id)
     past = await service.history_of(topic_of(EntityGroup.THINGS, entity, Action.RETRIEVE), selection, login)
-    return _stream(_past_events(service, past, shape))
+    return event_stream(_past_events(service, past, shape))
 
 
 async def _past_events(service: TwinService, past: PastEvents | ItemPast, shape: Shape) -> AsyncIterator[bytes]:
@@ -185,7 +185,7 @@ def _live(
     namespaces: Collection[str],
     is_wanted: Callable[[HeardEvent], bool],
 ) -> StreamingResponse:
-    queue = _Queue(WaitingEvents(service.losses, login.caller.names[0]))
+    queue = StreamQueue(WaitingEvents(service.losses, login.caller.names[0]))
 
     def hear(heard: HeardEvent) -> None:
         if heard.event.topic.group is not EntityGroup.THINGS or not is_wanted(heard):
@@ -196,10 +196,10 @@ def _live(
         if line is not None:
             queue.put(line)
 
-    return _stream(_live_events(service, login, queue, lambda: service.listen(login, hear, namespaces, queue.miss)))
+    return event_stream(live_events(service, login, queue, lambda: service.listen(login, hear, namespaces, queue.miss)))
 
 
-class _Queue:
+class StreamQueue:
     """What waits for a client."""
 
     def __init__(self, waiting: WaitingEvents) -> None:
@@ -232,8 +232,8 @@ class _Queue:
         self._waiting.take()
 
 
-async def _live_events(
-    service: TwinService, login: Login, queue: _Queue, listen: Callable[[], Callable[[], None]]
+async def live_events(
+    service: TwinService, login: Login, queue: StreamQueue, listen: Callable[[], Callable[[], None]]
 ) -> AsyncIterator[bytes]:
     """Until the client goes, its token expires or the server stops."""
     loop = asyncio.get_running_loop()
@@ -254,5 +254,5 @@ async def _live_events(
         queue.close()
 
 
-def _stream(events: AsyncIterator[bytes]) -> StreamingResponse:
+def event_stream(events: AsyncIterator[bytes]) -> StreamingResponse:
     return StreamingResponse(events, media_type=EVENT_STREAM, headers={"cache-control": "no-cache"})

@@ -77,8 +77,8 @@ class StreamDoor(HttpPort):
         self.pages = Pages(without=DASHBOARD)
         self.folder = Folder(config.pages) if config.pages.directory else None
         # The documentation, beside the demo's pages.
-        has_docs = config.demo.enabled and (SITE / "index.html").is_file()
-        self.docs = Folder(PagesSection(directory=str(SITE), path=DOCS_PATH)) if has_docs else None
+        self.docs = Folder(PagesSection(directory=str(SITE), path=DOCS_PATH)) if config.demo.enabled else None
+        self.has_docs = (SITE / "index.html").is_file()
         # For files of that folder, so that a slow disk keeps nobody else waiting.
         self._disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="pages")
         # Files and the dashboard: each may outlive the connection that it is asked for over.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from penstock.doors.gate import DRAINING
-from penstock.doors.stream.pages import DEMO_FACTS, NOT_BUILT, ApiPlace
+from penstock.doors.stream.pages import DEMO_FACTS, DOCS_NOT_BUILT, NOT_BUILT, ApiPlace
 from penstock.doors.stream.response import HttpResponse
 from penstock.doors.stream.websocket import WebSocketConnection
 from penstock.kernel.headers import KeptHeaders
@@ -141,7 +141,10 @@ class StreamConnection(HttpConnection):
             self.send_complete(request, 200, JSON, (api or ApiPlace(None)).facts(self.door.docs is not None))
             return
         if self.door.docs is not None and self.door.docs.covers(path):
-            self.door.answer_file(self, request, self.door.docs)
+            if self.door.has_docs:
+                self.door.answer_file(self, request, self.door.docs)
+            else:
+                self.send_complete(request, 404, TEXT, DOCS_NOT_BUILT)
             return
         page = self.door.pages.find(path)
         if page is None:

@@ -20,6 +20,7 @@ PAGES = Path(__file__).parents[2] / "pages"
 SITE = Path(__file__).parents[2] / "site"
 DOCS_PATH = "/docs"
 NOT_BUILT = b"The pages are not built. Run `make page` in the source tree and restart the server.\n"
+DOCS_NOT_BUILT = b"The documentation is not built. Run `make docs` in the source tree and restart the server.\n"
 
 # Types worth compressing; images already are.
 _TEXTUAL = ("text/", "application/javascript", "application/json", "image/svg+xml")
@@ -43,7 +44,7 @@ class ApiPlace:
     dashboard: bool = False
 
     def facts(self, docs: bool) -> bytes:
-        """As JSON, with whether there are pages of documentation."""
+        """As JSON, with whether the documentation has a place; there it may say that it is not built."""
         found = {"api_port": self.port, "api_tls_port": self.tls_port, "dashboard": self.dashboard, "docs": docs}
         return json.dumps(found).encode()
 

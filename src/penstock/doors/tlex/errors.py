@@ -23,7 +23,7 @@ STATUSES: dict[HubReason, HTTPStatus] = {
     HubReason.OWN: HTTPStatus.BAD_REQUEST,
     HubReason.TOO_MANY: HTTPStatus.BAD_REQUEST,
     HubReason.NOT_REGISTERED: HTTPStatus.BAD_REQUEST,
-    HubReason.NOT_STREAMING: HTTPStatus.BAD_REQUEST,
+    HubReason.TLC_TYPE: HTTPStatus.BAD_REQUEST,
     HubReason.IN_USE: HTTPStatus.BAD_REQUEST,
     HubReason.SINGLEPLEX: HTTPStatus.BAD_REQUEST,
     HubReason.LEAVING: HTTPStatus.BAD_REQUEST,
@@ -48,7 +48,7 @@ _OF_IDENTIFIERS = {
     HubReason.NOT_AUTHORIZED,
     HubReason.TOO_MANY,
     HubReason.NOT_REGISTERED,
-    HubReason.NOT_STREAMING,
+    HubReason.TLC_TYPE,
     HubReason.IN_USE,
 }
 

@@ -1,7 +1,7 @@
 """What the bytes of a peer mean: frames become datagrams, and each datagram a verb of the hub's `Conversation`.
 
 The meanings are a table, `_MEANINGS`; before a valid token all others are refused. No sockets (`listener`), and no
-rules: what follows is decided in `exchange`. Specification: 6.2, 6.3.4.
+rules: what follows is decided in `exchange`. Lines of V-Log are in `vlog`. Specification: 6.2, 6.3.4.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from penstock.doors.tlex.vlog import VlogInterpreter
 from penstock.wire.tlex.datagrams import (
     DatagramKind,
     TimestampsRequest,
@@ -20,12 +21,15 @@ from penstock.wire.tlex.datagrams import (
 from penstock.wire.tlex.errors import BadDatagram
 from penstock.wire.tlex.frames import MAX_SIZE, PREAMBLE, TlexFrameReader
 from penstock.wire.tlex.payloads import KIND_AT
+from penstock.wire.tlex.vlog import STARTS
+from penstock.wire.tlex.vocabulary import Protocol as SessionProtocol
 
 if TYPE_CHECKING:
     from penstock.exchange.conversation import Conversation
     from penstock.exchange.instant import Instant
     from penstock.exchange.ports import PeerChannel
     from penstock.exchange.session import PeerSession
+    from penstock.exchange.settings import HubSettings
     from penstock.wire.tlex.vocabulary import SecurityMode
 
 # The payload datagram of sessions that must not send any.
@@ -34,6 +38,8 @@ _NO_KIND = -1
 
 class TlexReception(Protocol):
     """Who peers are received by: the hub, or the part of it that is at this node."""
+
+    settings: HubSettings
 
     def accept(self, channel: PeerChannel, security: SecurityMode, now: Instant) -> Conversation: ...
 
@@ -44,7 +50,7 @@ class Interpreter:
     While that is awaiting its session, what follows the token is kept: call `resume` when it is there.
     """
 
-    __slots__ = ("_head", "_kept", "_kind", "_reader", "conversation")
+    __slots__ = ("_head", "_kept", "_kind", "_reader", "_vlog", "_vlog_type", "conversation")
 
     def __init__(
         self, hub: TlexReception, channel: PeerChannel, security: SecurityMode, now: Instant, max_frame: int = MAX_SIZE
@@ -57,6 +63,9 @@ class Interpreter:
         self._head = 0
         # Frames that came after a token that nobody has decided about yet.
         self._kept: list[bytes] = []
+        # Of a peer that does not begin with the version of the protocol, but with the line of its token.
+        self._vlog: VlogInterpreter | None = None
+        self._vlog_type = hub.settings.vlog_payload_type
         # Sent at once, because clients wait for it before they send their token.
         channel.write(PREAMBLE)
 
@@ -66,6 +75,11 @@ class Interpreter:
         if not conversation.open:
             return
         conversation.last_heard = now
+        if self._reader.version is None and self._vlog is None and data and data[0] in STARTS:
+            self._vlog = VlogInterpreter(conversation, self._vlog_type)
+        if self._vlog is not None:
+            self._vlog.received(data, now)
+            return
         frames = self._reader.feed(data)
         if conversation.awaiting:
             self._kept += frames
@@ -74,9 +88,13 @@ class Interpreter:
 
     def resume(self, now: Instant) -> None:
         """The session is there: what the peer has sent since it showed its token is understood now."""
+        if self._vlog is not None:
+            self._vlog.resume(now)
+            return
         frames, self._kept = self._kept, []
-        self._begin()
-        self._interpret(frames, now)
+        self._begin(now)
+        if self.conversation.open:
+            self._interpret(frames, now)
 
     def _interpret(self, frames: list[bytes], now: Instant) -> None:
         conversation = self.conversation
@@ -125,12 +143,14 @@ class Interpreter:
         datagram = decode(frame)
         assert isinstance(datagram, Token)
         self.conversation.show(datagram.token, now)
-        self._begin()
+        self._begin(now)
 
-    def _begin(self) -> None:
+    def _begin(self, now: Instant) -> None:
         """What the session may send, if there is one."""
         session = self.conversation.session
-        if session is not None and session.may_publish:
+        if session is not None and session.protocol is SessionProtocol.VLOG:
+            self.conversation.violate(f"this session has {session.protocol.value}, which has no frames", now)
+        elif session is not None and session.may_publish:
             self._kind = int(DatagramKind.PAYLOAD if session.is_singleplex else DatagramKind.IDENTIFIED_PAYLOAD)
             self._head = session.layout.head
 

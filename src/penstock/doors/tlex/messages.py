@@ -1,4 +1,4 @@
-"""What the hub sends to a peer, as datagrams: keep-alive, Reconnect, timestamps, and Bye with its reason as text.
+"""What the hub sends to a peer, as datagrams or lines: keep-alive, Reconnect, timestamps, Bye with its reason.
 
 When it says what is decided in `exchange`. The specification (6.3.4.3) leaves the reasons of Bye free.
 """
@@ -6,6 +6,7 @@ When it says what is decided in `exchange`. The specification (6.3.4.3) leaves t
 from __future__ import annotations
 
 from penstock.exchange.farewells import Farewell
+from penstock.exchange.ports import HubMessages
 from penstock.wire.tlex.datagrams import (
     KEEP_ALIVE_FRAME,
     RECONNECT_FRAME,
@@ -13,6 +14,8 @@ from penstock.wire.tlex.datagrams import (
     TimestampsRequest,
     TimestampsResponse,
 )
+from penstock.wire.tlex.vlog import LINE_END
+from penstock.wire.tlex.vocabulary import Protocol
 
 # The most bytes of a reason with its details; nobody would read more.
 MAX_REASON = 200
@@ -39,14 +42,43 @@ class TlexMessages:
     keep_alive = KEEP_ALIVE_FRAME
     reconnect = RECONNECT_FRAME
 
+    def of(self, protocol: Protocol) -> HubMessages:
+        return VLOG_MESSAGES if protocol is Protocol.VLOG else self
+
     def bye(self, farewell: Farewell, details: str) -> bytes:
-        """Details that cannot be sent are replaced or truncated."""
-        text = BYES[farewell]
-        reason = f"{text}: {details}" if details else text
-        return Bye(reason[:MAX_REASON].encode("ascii", "replace").decode()).encode()
+        return Bye(_reason(farewell, details)).encode()
 
     def ask(self, sent: int) -> bytes:
         return TimestampsRequest(sent).encode()
 
     def answer(self, asked: int, came: int, sent: int) -> bytes:
         return TimestampsResponse(asked, came, sent).encode()
+
+
+class VlogMessages:
+    """Lines for whoever sends V-Log. Controllers do not read them."""
+
+    keep_alive = LINE_END
+    reconnect = b"RECONNECT" + LINE_END
+
+    def of(self, protocol: Protocol) -> HubMessages:
+        return self
+
+    def bye(self, farewell: Farewell, details: str) -> bytes:
+        return f"BYE {_reason(farewell, details)}".encode() + LINE_END
+
+    def ask(self, sent: int) -> bytes:
+        return b""
+
+    def answer(self, asked: int, came: int, sent: int) -> bytes:
+        return b""
+
+
+VLOG_MESSAGES = VlogMessages()
+
+
+def _reason(farewell: Farewell, details: str) -> str:
+    """Details that cannot be sent are replaced or truncated."""
+    text = BYES[farewell]
+    reason = f"{text}: {details}" if details else text
+    return reason[:MAX_REASON].encode("ascii", "replace").decode()

@@ -94,9 +94,9 @@ SESSION_EXAMPLES = {
         domain="test",
         type=type_,
         protocol=protocol,
-        details=RequestDetails(security_mode=SecurityMode.NONE, tlc_identifier=_IDENTIFIERS[0])
-        if protocol is Protocol.SINGLEPLEX
-        else RequestDetails(security_mode=SecurityMode.NONE, tlc_identifiers=_IDENTIFIERS),
+        details=RequestDetails(security_mode=SecurityMode.NONE, tlc_identifiers=_IDENTIFIERS)
+        if protocol is Protocol.MULTIPLEX
+        else RequestDetails(security_mode=SecurityMode.NONE, tlc_identifier=_IDENTIFIERS[0]),
     )
     for type_ in SessionType
     for protocol in Protocol
@@ -357,6 +357,7 @@ ALTERNATIVES = {
     RequestDetails.__name__: [{"required": ["tlcIdentifier"]}, {"required": ["tlcIdentifiers"]}],
     SessionRequest.__name__: [
         _asks_for("tlcIdentifier", type=SessionType.TLC.value, protocol=Protocol.SINGLEPLEX.value),
+        _asks_for("tlcIdentifier", type=SessionType.TLC.value, protocol=Protocol.VLOG.value),
         _asks_for("tlcIdentifiers", protocol=Protocol.MULTIPLEX.value),
     ],
 }

@@ -69,7 +69,8 @@ class Rest:
         self.administration = Administration(door)
         self.domains = Domains(door)
         self.templates = Templates(door)
-        self._most = max([limits.max_identifiers for limits in map(door.hub.settings.limits, SessionType)])
+        settings = door.hub.settings
+        self._most = max([each.max_identifiers for each in (settings.tlc, settings.broker, settings.monitor)])
         self._document = JSON.encode(document())
         by_path: dict[str, dict[str, Handler]] = {}
         for (method, path), handler in ROUTES.items():
@@ -129,7 +130,7 @@ class Rest:
         order = SessionOrder(
             wanted.domain, wanted.type, wanted.protocol, wanted.details.security_mode, wanted.details.identifiers
         )
-        field = "details.tlcIdentifier" if wanted.protocol is Protocol.SINGLEPLEX else "details.tlcIdentifiers"
+        field = "details.tlcIdentifiers" if wanted.protocol is Protocol.MULTIPLEX else "details.tlcIdentifier"
         with identifiers_in(field):
             session = self._hub.create(authorization, order, instant(), place)
         log.info("tlex session created", session=session.id, type=session.type.value, domain=session.domain)

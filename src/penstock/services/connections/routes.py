@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
-from penstock.log import get, incident
+from penstock.doors.ditto.routes import DittoRoute
 from penstock.services.admin.logins import AdminRole, Logins
 from penstock.services.admin.problems import AdminProblem
 from penstock.services.connections.registry import MAX_DOCUMENT, ConnectionRegistry
@@ -16,13 +17,10 @@ from penstock.wire.ditto.errors import (
     AUTHENTICATION_FAILED,
     CONNECTION_REVISION_NOT_FOUND,
     CONNECTION_TIMESTAMP_NOT_FOUND,
-    INTERNAL,
     JSON_INVALID,
     DittoError,
     ErrorEntry,
 )
-
-log = get(__name__)
 
 ROOT = "/connections"
 
@@ -34,20 +32,15 @@ TOO_LARGE = ErrorEntry(413, "gateway:payload.too.large", "The body has more than
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def connection_routes(registry: Callable[[], ConnectionRegistry], logins: Callable[[], Logins]) -> APIRouter:
+def connection_routes(
+    registry: Callable[[], ConnectionRegistry], logins: Callable[[], Logins]
+) -> tuple[DittoRoute, ...]:
     """Below the root of the Ditto API."""
-    router = APIRouter(tags=["Connections"])
     desk = _Desk(registry, logins)
+    found: list[DittoRoute] = []
 
     def add(path: str, method: str, handler: Handler, summary: str) -> None:
-        async def endpoint(request: Request) -> Response:
-            return await desk.answer(request, handler)
-
-        router.add_api_route(
-            f"{ROOT}{path}", endpoint, methods=[method], summary=summary, operation_id=f"connections_{method}_{path}"
-        )
-        if method == "GET":
-            router.add_api_route(f"{ROOT}{path}", endpoint, methods=["HEAD"], include_in_schema=False)
+        found.append(DittoRoute(f"{ROOT}{path}", method, partial(desk.permitted, handler), summary))
 
     add("", "GET", desk.list, "List all connections, without their secrets")
     add("", "POST", desk.create, "Create a connection; with dry-run=true only try whether it can be made")
@@ -58,7 +51,7 @@ def connection_routes(registry: Callable[[], ConnectionRegistry], logins: Callab
     add("/{id}/status", "GET", desk.status, "Read whether a connection is open, and why not")
     add("/{id}/metrics", "GET", desk.metrics, "Read what a connection has counted")
     add("/{id}/logs", "GET", desk.logs, "Read the last entries of a connection's log")
-    return router
+    return tuple(found)
 
 
 class _Desk:
@@ -66,16 +59,9 @@ class _Desk:
         self._registry = registry
         self._logins = logins
 
-    async def answer(self, request: Request, handler: Handler) -> Response:
-        try:
-            await self._check(request)
-            return await handler(request)
-        except DittoError as error:
-            return _error(error)
-        except Exception as error:
-            number = incident()
-            log.raised("request for a connection failed", error, incident=number)
-            return _error(INTERNAL.of())
+    async def permitted(self, handler: Handler, request: Request) -> Response:
+        await self._check(request)
+        return await handler(request)
 
     async def _check(self, request: Request) -> None:
         client = request.client.host if request.client is not None else ""
@@ -170,8 +156,3 @@ async def _document(request: Request) -> Any:
 
 def _json(value: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(msgspec.json.encode(value), status, headers, "application/json")
-
-
-def _error(error: DittoError) -> Response:
-    headers = {"WWW-Authenticate": 'Basic realm="Penstock"'} if error.status == 401 else None
-    return _json(error.as_value(), error.status, headers)

@@ -327,7 +327,12 @@ class TargetTraffic(_Traffic):
             lost.dropped += 1
             return
         count = _counting(self._tally, address)
-        for message in self._rules.messages(envelope, self._service.now()):
+        messages = self._rules.messages(envelope, self._service.now())
+        told = None if messages else self._rules.acknowledgement(envelope, 200)
+        if told is not None:
+            # It is not sent on purpose: nobody has to wait for that.
+            self.conversation.received(encode(told).decode())
+        for message in messages:
 
             def done(status: int, reason: str, envelope: Envelope = envelope) -> None:
                 count(status, reason)

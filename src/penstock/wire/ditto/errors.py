@@ -632,6 +632,12 @@ IMPORT_REFERENCED: Final = ErrorEntry(
     "The import '{0}' of Policy '{1}' cannot be removed because a reference from entry '{2}' still points to it.",
     "Remove the references to the import first.",
 )
+PLACEHOLDER_UNKNOWN: Final = ErrorEntry(
+    400,
+    "placeholder:placeholder.notresolvable",
+    "The placeholder '{0}' is unknown.",
+    "Please use one of the supported placeholders: 'request:subjectId'.",
+)
 SUBJECT_EXPIRY_INVALID: Final = ErrorEntry(
     400,
     "policies:subjectexpiry.invalid",

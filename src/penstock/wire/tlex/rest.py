@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class RequestDetails(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What is asked for: one identifier in a singleplex session, a list of them in a multiplex one."""
+    """What is asked for: a list of identifiers in a multiplex session, one in all others."""
 
     security_mode: SecurityMode
     tlc_identifier: Identifier | UnsetType = UNSET
@@ -130,7 +130,7 @@ def parse_session_request(body: bytes, max_identifiers: int = MAX_IDENTIFIERS) -
     """The body of POST /sessions; unknown fields are ignored. Raises BadRequest, naming the field."""
     request = parse(_REQUEST, body)
     request = replace(request, domain=request.domain.lower())
-    if request.protocol is Protocol.SINGLEPLEX and request.type is not SessionType.TLC:
+    if request.protocol is not Protocol.MULTIPLEX and request.type is not SessionType.TLC:
         raise BadRequest(
             f"protocol: {request.protocol.value!r} is only for type {SessionType.TLC.value!r}; "
             f"type {request.type.value!r} must have {Protocol.MULTIPLEX.value!r}"
@@ -154,7 +154,7 @@ def parse_tlc_request(body: bytes) -> TlcRequest:
 
 def _check_identifiers(details: RequestDetails, protocol: Protocol, path: str, most: int) -> None:
     one, several = f"{path}tlcIdentifier", f"{path}tlcIdentifiers"
-    wanted, other = (one, several) if protocol is Protocol.SINGLEPLEX else (several, one)
+    wanted, other = (several, one) if protocol is Protocol.MULTIPLEX else (one, several)
     given = {one: details.tlc_identifier is not UNSET, several: details.tlc_identifiers is not UNSET}
     if given[other]:
         raise BadRequest(f"{other}: not allowed with protocol {protocol.value!r}, which has {wanted}")

@@ -20,10 +20,12 @@ class SessionType(Enum):
 
 
 class Protocol(Enum):
-    """Whether a session is of one controller or of several."""
+    """Whether a session is of one controller or of several, and what its connection carries."""
 
     SINGLEPLEX = "TCPStreaming_Singleplex"
     MULTIPLEX = "TCPStreaming_Multiplex"
+    # One controller of this type, which sends lines.
+    VLOG = "VLOG"
 
 
 class SecurityMode(Enum):

@@ -74,7 +74,7 @@ def test_every_part_of_things_and_policies_is_in_the_document() -> None:
     parts: set[Part] = set()
     for one in OPERATIONS:
         group, _, rest = one.path.removeprefix("/").partition("/")
-        if one.method == "get" and group in ("things", "policies") and rest:
+        if one.method == "get" and group in ("things", "policies") and rest and one.tag != "Messages":
             parts.add(parse_resource(EntityGroup(group), "/" + filled(rest).partition("/")[2]).part)
     assert parts == set(Part)
 

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastapi import APIRouter
-
 from penstock import __version__
 from penstock.doors.ditto.http_request import ROOT
 from penstock.doors.ditto.openapi import policies, questions, things
 from penstock.doors.ditto.openapi.operation import REFUSALS, DittoOperation, Schema, json_of, ref
 from penstock.doors.ditto.openapi.parameters import parameters
 from penstock.doors.ditto.openapi.schemas import SCHEMAS
+from penstock.doors.ditto.routes import DittoRoute
 
 # Where it is served, below the root.
 PLACE = "/openapi.json"
@@ -25,7 +24,7 @@ OPERATIONS = (*things.OPERATIONS, *policies.OPERATIONS, *questions.OPERATIONS)
 class MoreRoutes:
     """Routes of others below the same root, and what the document says of them."""
 
-    router: APIRouter
+    routes: tuple[DittoRoute, ...]
     operations: tuple[DittoOperation, ...] = ()
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     # Their parameters as OpenAPI has them.

@@ -95,6 +95,21 @@ def _messages() -> Iterator[DittoOperation]:
         )
 
 
+def _message_streams() -> Iterator[DittoOperation]:
+    for place in (ROOT, FEATURE):
+        for mailbox in ("inbox", "outbox"):
+            for subject in ("", "/{subject}"):
+                yield DittoOperation(
+                    "get",
+                    f"{place}/{mailbox}/messages{subject}",
+                    "Get the messages from now on as a stream; only with Accept: text/event-stream",
+                    {200: EVENTS},
+                    (*ALWAYS, 404),
+                    parameters=("correlation-id",),
+                    tag="Messages",
+                )
+
+
 def _several() -> Iterator[DittoOperation]:
     yield DittoOperation(
         "get",
@@ -125,4 +140,4 @@ def _several() -> Iterator[DittoOperation]:
     )
 
 
-OPERATIONS = (*_several(), *[each for part in PARTS for each in _of(part)], *_messages())
+OPERATIONS = (*_several(), *[each for part in PARTS for each in _of(part)], *_messages(), *_message_streams())
