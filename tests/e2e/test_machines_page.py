@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command import run
 from tests.support.forge import Forked
 from tests.support.nats_server import NatsServer
-from tests.support.waiting import PATIENCE
+from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -54,14 +55,51 @@ class Process:
         return code
 
 
-def test_the_commands_of_the_page_make_a_cluster(files: Path) -> None:
+def add_administrator(files: Path) -> str:
+    """The one of the page; its password."""
+    found = re.search(r"^printf '(.*)\\n' \| penstock (user add .*)$", PAGE, re.MULTILINE)
+    assert found is not None
+    done = run(files, *shlex.split(found[2]), given=f"{found[1]}\n")
+    assert done.returncode == 0, done.stderr
+    return found[1]
+
+
+def api_port_of(hub: Process) -> str:
+    found = re.match(r"penstock: ready  api=http://127\.0\.0\.1:(\d+)\n", hub.line())
+    assert found is not None
+    return found[1]
+
+
+def expect_status(files: Path, api_port: str) -> None:
+    """What `penstock cluster status` prints is like that on the page, as soon as the hub knows all its edges."""
+    block = re.search(r"^(name .*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    titles, *nodes, epoch = block[1].splitlines()
+
+    def is_like_the_page() -> bool:
+        done = run(files, "cluster", "--api", f"http://127.0.0.1:{api_port}", "status")
+        assert done.returncode == 0, done.stderr
+        heading, *shown, last = done.stdout.splitlines()
+        assert heading.split() == titles.split()
+        assert re.fullmatch(r"epoch \d+", last)
+        rows, expected = [[row.split() for row in lines] for lines in (shown, nodes)]
+        kinds = [(row[1:3], row[-1]) for row in rows]
+        sessions = sum(int(row[3]) for row in rows)
+        return kinds == [(row[1:3], row[-1]) for row in expected] and sessions == 1
+
+    assert re.fullmatch(r"epoch \d+", epoch)
+    wait_until(is_like_the_page, "all nodes in the status")
+
+
+def test_the_commands_of_the_page_make_a_cluster(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_ADMIN_PASSWORD", add_administrator(files))
     hub, *edges = commands("serve")
     assert [each[-2] for each in edges] == ["--port", "--port"]
     running = Process([*hub, "--api-port", "0"], files)
     others = []
     ports = {}
     try:
-        assert running.line().startswith("penstock: ready  api=")
+        api_port = api_port_of(running)
         for edge in edges:
             others.append(Process([*edge[:-1], "0"], files))
             found = re.match(r"penstock: ready  stream=http://127\.0\.0\.1:(\d+)\n", others[-1].line())
@@ -72,9 +110,11 @@ def test_the_commands_of_the_page_make_a_cluster(files: Path) -> None:
         client = Process(watch, files)
         others.append(client)
         assert "item1" in client.line()
+        expect_status(files, api_port)
         assert running.end(signal.SIGINT) == 0
         running = Process([*hub, "--api-port", "0"], files)
-        assert running.line().startswith("penstock: ready  api=")
+        api_port = api_port_of(running)
+        expect_status(files, api_port)
         # What the old hub had sent comes first: so many lines that they cannot all be of that one.
         assert all(client.line() for _ in range(50))
     finally:

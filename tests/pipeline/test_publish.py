@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +23,7 @@ from penstock.pipeline.target import Target
 from tests.pipeline.real_server import RealServer
 from tests.pipeline.sink_server import TOKEN, SinkServer
 from tests.pipeline.world import make_journal, some
+from tests.support.worker_processes import until, workers_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,6 +136,38 @@ def test_a_stream_is_published_by_a_real_server_in_order_and_once(spark: SparkSe
         run()
         assert commits[-1].exists()
         assert server.published() == published
+
+
+@pytest.mark.timeout(180)
+def test_a_server_with_workers_publishes_a_stream_once_though_its_hub_is_killed_meanwhile(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    journal = make_journal(tmp_path / "journal", some(100))
+    with RealServer(tmp_path / "server", {"server.workers": 2}) as server:
+        hub = workers_of(server.pid)["hub"]
+
+        def kill() -> None:
+            until(lambda: len(server.published()) >= 20, "20 events are published")
+            os.kill(hub, signal.SIGKILL)
+
+        killing = threading.Thread(target=kill)
+        killing.start()
+        events = spark.readStream.format("penstock").option("maxEventsPerTrigger", "5").load(str(journal))
+        publish_stream(
+            events.select("entity", "value", "sequence"),
+            place=Place(tmp_path, server.api, TOKEN),
+            adapter_set="SET",
+            adapter="OUT",
+            item_template="m.{entity}",
+            fields=["value"],
+            order_by=["sequence"],
+            checkpoint=tmp_path / "check",
+            output_mode="append",
+            trigger="once",
+        ).awaitTermination()
+        killing.join()
+        assert workers_of(server.pid)["hub"] != hub
+        assert [fields["value"] for _, fields in server.published()] == [str(number) for number in range(1, 101)]
 
 
 def test_wrong_columns_are_named_before_the_query_starts(spark: SparkSession, tmp_path: Path) -> None:

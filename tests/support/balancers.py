@@ -9,18 +9,18 @@ import itertools
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tests.support.administration import ask, write_users
+from tests.support.broker_process import free_ports
 from tests.support.forge import Forked
 from tests.support.process import READY
 from tests.support.raw import CID, PROTOCOL, params
@@ -113,14 +113,6 @@ def program(name: str) -> str:
     return found
 
 
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in taken:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in taken]
-
-
 class Cluster:
     """Used as a context manager. Nodes are called `a` and `b`."""
 
@@ -134,7 +126,7 @@ class Cluster:
         self.directory = directory
         self.balancer = balancer
         self._tls = tls
-        self._ports: dict[int, int] = dict(zip(PORTS, _free_ports(len(PORTS)), strict=True))
+        self._ports: dict[int, int] = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self._nodes: dict[str, Forked] = {}
         self._balancing: subprocess.Popen[bytes] | None = None
         (directory / "beats.py").write_text(BEATS)

@@ -73,7 +73,9 @@ class Command:
         return self._process.returncode, output
 
 
-def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command that ends by itself."""
+def run(directory: Path, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command that ends by itself; `given` is what it can read from standard input."""
     command = [str(PENSTOCK), *arguments]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run(
+        command, cwd=directory, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
