@@ -126,6 +126,17 @@ def test_rows_are_published_once_or_as_they_change(tmp_path: Path) -> None:
                 os.killpg(live.pid, signal.SIGKILL)
 
 
+def test_a_token_that_is_missing_is_told_before_spark_starts(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text(CONFIG)
+    with closing(World(tmp_path / "data")) as world, SinkServer() as sink:
+        append(world, ("a", "1.5"))
+        done = penstock(tmp_path, "sql", "SELECT 1", "--to", "SET/OUT", "--item", "r", "--api", sink.url)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "answered 401: " in done.stderr
+    missing = tmp_path / "data" / "pipeline" / "token"
+    assert done.stderr.endswith(f"; there is no token in {missing}: set pipeline.token or pipeline.token_file\n")
+
+
 def test_sql_that_is_wrong_is_one_line_and_an_exit_code(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_text(CONFIG)
     with closing(World(tmp_path / "data")) as world:

@@ -272,6 +272,19 @@ def test_a_server_that_is_away_is_told_once_and_when_it_is_back(
     ]
 
 
+def test_a_server_without_the_adapter_is_told_with_what_helps(
+    server: SetServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = Place(tmp_path, f"http://{server.host}:{server.api_port}", TOKEN)
+    publisher = StatusPublisher(place, "WELCOME", "NOBODY")
+    publisher.publish([QueryStatus(name="movers")])
+    publisher.close()
+    (record,) = [record for record in caplog.records if record.message == REFUSED]
+    assert record.fields["reason"] == (  # type: ignore[attr-defined]
+        '404 There is no ingest adapter NOBODY in set WELCOME; pipeline.status names an adapter, or is "" for none'
+    )
+
+
 def test_whoever_publishes_never_waits_for_the_server(tmp_path: Path) -> None:
     import socket
 

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,6 +37,9 @@ RATE_SECONDS = 10.0
 
 # Seconds that the server has to take in figures; nobody waits for them, but the next ones come every second.
 PUBLISH_TIMEOUT = 2.0
+
+# Bytes of an answer that are read.
+_MAX_ANSWER = 1_000
 
 # Events of the log.
 UNREACHED = "server not reached; queries that publish to it wait"
@@ -209,7 +213,7 @@ class StatusPublisher:
                 return None, None
         except urllib.error.HTTPError as error:
             with error:
-                return REFUSED, f"{error.code} {error.read(300).decode('utf-8', 'replace').strip()}"
+                return REFUSED, _reason(error.code, error.read(_MAX_ANSWER))
         except urllib.error.URLError as error:
             return UNREACHED, str(error.reason)
         except Exception as error:
@@ -223,6 +227,16 @@ class StatusPublisher:
         elif event is None and self._told is not None:
             log.info("server accepts figures again", api=self._place.api)
         self._told = event
+
+
+def _reason(status: int, answer: bytes) -> str:
+    """What the server says, and what helps where there is nobody to take figures."""
+    try:
+        said = str(json.loads(answer)["errors"][0]["error"])
+    except (ValueError, TypeError, LookupError):
+        said = answer.decode("utf-8", "replace").strip()
+    hint = '; pipeline.status names an adapter, or is "" for none' if status == HTTPStatus.NOT_FOUND else ""
+    return f"{status} {said}{hint}"
 
 
 def lines(statuses: Iterable[QueryStatus]) -> bytes:

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from penstock.history.catalog import Catalog
     from penstock.pipeline.engine import Spark
+    from penstock.pipeline.target import Target
 
 # Rows that are printed, unless more are asked for: who forgets a LIMIT should not wait for millions.
 ROWS = 1_000
@@ -168,8 +170,7 @@ def _answer(
     if wish.to:
         adapter_set, adapter = wish.to.split("/")
         target = Target.at(place, adapter_set, adapter, item_template=wish.item, mode=wish.mode, key=wish.key or None)
-        with target.outlet() as outlet:
-            outlet.check()
+        _check_target(target, place)
     engine.open()
     try:
         spark = engine.here()
@@ -198,6 +199,21 @@ def _answer(
                 yield f"… and more; --limit {wish.limit * 10} shows up to {wish.limit * 10:,} rows"
     finally:
         engine.close()
+
+
+def _check_target(target: Target, place: Place) -> None:
+    """Whether its adapter is there and lets us publish, before Spark starts. Raises PipelineError."""
+    from penstock.pipeline.outlet import BatchRefused
+
+    with target.outlet() as outlet:
+        try:
+            outlet.check()
+        except BatchRefused as refused:
+            if refused.status != HTTPStatus.UNAUTHORIZED or place.token is not None:
+                raise
+            raise PipelineError(
+                f"{refused}; there is no token in {place.token_file}: set pipeline.token or pipeline.token_file"
+            ) from None
 
 
 def _follow(df: DataFrame, place: Place, wish: _Wish, checkpoint: Path, streams: Streams) -> None:
