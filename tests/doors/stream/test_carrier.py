@@ -145,7 +145,14 @@ def test_a_process_that_is_forked_sends_by_itself(native: ModuleType) -> None:
 
 
 def test_what_is_wrong_with_the_arguments_is_told(native: ModuleType) -> None:
-    for wrong in [([b"a"],), ([b"a"], []), (["a"], [[]]), ([b"a"], [()]), (b"a", [[]])]:
+    wrong_arguments: list[tuple[Any, ...]] = [
+        ([b"a"],),
+        ([b"a"], []),
+        (["a"], [[]]),
+        ([b"a"], [()]),
+        (b"a", [[]]),
+    ]
+    for wrong in wrong_arguments:
         with pytest.raises(TypeError):
             native.send_frames(*wrong)
     with pytest.raises(AttributeError):
@@ -158,7 +165,8 @@ def test_what_a_socket_does_not_take_goes_to_its_channel(monkeypatch: pytest.Mon
     monkeypatch.setattr(carrier, "send_frames", send)
     with readers([OPEN, FULL, SHUT]) as (free, full, shut):
         batch = Batch(0.0, [b"U,1,1,a\r\n"])
-        SocketCarrier(1_000).carry([batch], [[free, full, shut]])
+        channels: list[Any] = [free, full, shut]
+        SocketCarrier(1_000).carry([batch], [channels])
         assert free.arrived() == b"\x81\x09U,1,1,a\r\n"
         assert full.rest == [b"\x81\x09U,1,1,a\r\n"]
         assert shut.batches == [batch]
