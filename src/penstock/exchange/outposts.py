@@ -34,7 +34,7 @@ from penstock.wire.fabric.tlex import (
 from penstock.wire.tlex.vocabulary import EndReason
 
 
-class Post:
+class NodeRun:
     """One run of a node: a `NodeWay` to it."""
 
     def __init__(self, name: str, run: str, wake: Callable[[], None]) -> None:
@@ -72,7 +72,7 @@ class Outposts:
     """`wake` is called when there is something to take. Nothing here raises because of what a node says."""
 
     def __init__(self, hub: Hub, places: Places, wake: Callable[[], None]) -> None:
-        self.posts: dict[str, Post] = {}
+        self.posts: dict[str, NodeRun] = {}
         # Those that are lost, until what they are to be told is taken.
         self._gone: set[str] = set()
         self._hub = hub
@@ -88,7 +88,7 @@ class Outposts:
         known = self.posts.get(node)
         if known is None or known.run != run:
             self.lost(node, now)
-            self.posts[node] = Post(node, run, self._call)
+            self.posts[node] = NodeRun(node, run, self._call)
         self._gone.discard(node)
 
     def lost(self, node: str, now: Instant) -> None:
@@ -162,7 +162,7 @@ class Outposts:
         if before is not None and not self._places.is_offered(before):
             self._hub.abandon(before, now)
 
-    def _session(self, post: Post, id: str) -> HubSession | None:
+    def _session(self, post: NodeRun, id: str) -> HubSession | None:
         """One of the node's that goes on; it is told of others that they do not."""
         session = post.sessions.get(id)
         if session is None or session.ended is not None:
@@ -171,7 +171,7 @@ class Outposts:
             return None
         return session
 
-    def _show(self, post: Post, word: TlexShown, now: Instant) -> None:
+    def _show(self, post: NodeRun, word: TlexShown, now: Instant) -> None:
         accepted_at = now.elapsed - max(0.0, word.seconds)
         session = self._hub.admit_remote(post, word.token, word.security, accepted_at, now)
         if session is None:
@@ -181,20 +181,20 @@ class Outposts:
         limits = convert(session.limits, TlexLimits, from_attributes=True)
         post.say(TlexAdmitted(word.ticket, session.id, session.type, session.protocol, limits))
 
-    def _measure(self, post: Post, word: TlexMeasured) -> None:
+    def _measure(self, post: NodeRun, word: TlexMeasured) -> None:
         for id, figures in word.figures.items():
             session = self._session(post, id)
             if session is not None:
                 _conversation(session).measured(figures)
 
-    def _leave(self, post: Post, word: TlexLeft, now: Instant) -> None:
+    def _leave(self, post: NodeRun, word: TlexLeft, now: Instant) -> None:
         session = post.sessions.get(word.session)
         if session is not None:
             if word.figures is not None and session.ended is None:
                 _conversation(session).measured(word.figures)
             self._end(post, session, word.end, now)
 
-    def _end(self, post: Post, session: HubSession, end: EndReason, now: Instant) -> None:
+    def _end(self, post: NodeRun, session: HubSession, end: EndReason, now: Instant) -> None:
         del post.sessions[session.id]
         # The hub may have ended it, and told the node so, which did not know it yet.
         if session.ended is None:

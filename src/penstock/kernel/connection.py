@@ -105,6 +105,14 @@ class Connection:
             count += 1
         return count
 
+    def posted(self, batch: Batch) -> Channel | None:
+        """The channel, if this batch may be posted to it: one that goes on afterwards, whatever is sent."""
+        if not self._websocket or self.binding.polling or self._is_limited:
+            return None
+        self._fresh = False
+        self.last_write = batch.time
+        return self.channel
+
     def send(self, batch: Batch) -> None:
         """Send a batch that is known to fit. The channel may become congested, and report it at once."""
         channel = self.channel

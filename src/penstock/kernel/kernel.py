@@ -16,6 +16,7 @@ from penstock.kernel.identity import SessionIds, same
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.outbox import Outbox
+from penstock.kernel.post import OneByOne, Post
 from penstock.kernel.recovery import Batch, RecoveryLog
 from penstock.kernel.session import Session
 from penstock.kernel.sharing import Sharing
@@ -25,6 +26,7 @@ from penstock.kernel.timers import Beats, Timed, Timers
 if TYPE_CHECKING:
     from penstock.kernel.ports import (
         AttendedSession,
+        Carrier,
         Clock,
         Codec,
         DataSource,
@@ -72,6 +74,7 @@ class Kernel:
         ids: SessionIds,
         limits: SessionLimits,
         observer: SessionObserver | None = None,
+        carrier: Carrier | None = None,
     ) -> None:
         self.clock = clock
         self.limits = limits
@@ -79,6 +82,7 @@ class Kernel:
         self.ledger = Ledger(limits.max_waiting_bytes)
         self.tally = Tally()
         self.observer = observer
+        self.post = Post(carrier or OneByOne(), clock)
         self.feeds: dict[tuple[str, str], Feed] = {}
         # Those who follow items without a session, or for clients elsewhere.
         self.feed_observers: list[FeedObserver] = []
@@ -245,6 +249,18 @@ class Kernel:
         """Expire what is due, then flush every stream that has something to send."""
         self._turn_time = self.clock()
         try:
+            self._expire_and_flush()
+            if self.sharing.due:
+                self.sharing.gather()
+            if self.ledger.is_full():
+                self.ledger.relieve(list(self.sessions.values()), self._logs())
+        finally:
+            self._turn_time = 0.0
+
+    def _expire_and_flush(self) -> None:
+        post = self.post
+        post.holds = True
+        try:
             self._timers.run(self._turn_time)
             dirty = self._dirty
             self._dirty = []
@@ -252,12 +268,9 @@ class Kernel:
                 stream = outbox.stream
                 if outbox.dirty and stream is not None:
                     stream.flush()
-            if self.sharing.due:
-                self.sharing.gather()
-            if self.ledger.is_full():
-                self.ledger.relieve(list(self.sessions.values()), self._logs())
         finally:
-            self._turn_time = 0.0
+            post.holds = False
+            post.send()
 
     def tidy(self) -> None:
         """Release what is too old to be of use, also in sessions where nothing happens any more."""

@@ -123,6 +123,13 @@ class Channel(Protocol):
         """Abort the connection: the peer is considered dead."""
 
 
+class Carrier(Protocol):
+    """Carries what streams have written in a turn to their channels. Must not raise."""
+
+    def carry(self, batches: Sequence[Batch], channels: Sequence[Sequence[Channel]]) -> None:
+        """Each batch to its channels, all of them WebSockets, in this order."""
+
+
 class DataSource(Protocol):
     """A data adapter, seen from the kernel: told on demand which items are wanted. Must not raise."""
 

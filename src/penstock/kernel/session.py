@@ -187,6 +187,7 @@ class Session(Timed):
 
         Raises a Refusal, and changes nothing, when `recovery_from` cannot be honoured.
         """
+        self.kernel.post.send()
         own, connection = self.own(), self._connection
         if recovery_from is not None:
             own.rewind(recovery_from)
@@ -233,6 +234,7 @@ class Session(Timed):
 
         LOOP, and release the connection. `delay_millis` is when it intends to come back.
         """
+        self.kernel.post.send()
         own, connection = self.own(), self._connection
         binding = connection.binding
         most = self.limits.max_polling_millis
@@ -271,7 +273,12 @@ class Session(Timed):
         if connection.channel is None:
             return
         if connection.fits(len(line)):
-            connection.channel.send(self.kernel.said(line))
+            batch = self.kernel.said(line)
+            channel = connection.posted(batch)
+            if channel is not None:
+                self.kernel.post.add_word(batch, connection, channel)
+            else:
+                connection.channel.send(batch)
             # Read after the write, which may have taken long.
             connection.last_write = self.kernel.clock()
         else:
@@ -485,6 +492,7 @@ class Session(Timed):
         """End the session for good; a bound connection gets END. Without a code nothing is sent: the client is gone."""
         if self.closed:
             return
+        self.kernel.post.send()
         self.closed = True
         if self.used:
             self.kernel.tally.used_sessions -= 1

@@ -21,6 +21,7 @@ from penstock.kernel.recovery import Batch, RecoveryLog
 
 if TYPE_CHECKING:
     from penstock.kernel.connection import Connection
+    from penstock.kernel.ports import Channel
     from penstock.kernel.session import Session
     from penstock.kernel.sharing import Sharing
 
@@ -187,6 +188,9 @@ class OwnStream(Stream):
         if lines:
             batch = outbox.pack(lines)
             self.log.append(batch)
+            if connection.posted(batch) is not None:
+                outbox.kernel.post.add(batch, [channel])
+                return
             connection.send(batch)
             batch.sent()
         if outbox.lines or (connection.binding.polling and connection.channel is channel):
@@ -414,12 +418,19 @@ class SharedStream(Stream):
             return
         batch = outbox.pack(outbox.lines)
         self.log.append(batch)
+        posted: list[Channel] = []
         # A copy: from here on channels may become congested, and their sessions leave.
         shares = self._shares.copy()
         for connection in shares:
-            if not connection.carry(batch):
+            channel = connection.posted(batch)
+            if channel is not None:
+                posted.append(channel)
+            elif not connection.carry(batch):
                 shares[connection].client.own().take_back(batch)
-        batch.sent()
+        if posted:
+            outbox.kernel.post.add(batch, posted)
+        else:
+            batch.sent()
 
     def part(self, share: Share) -> OwnStream:
         """Take a client out, with a clone of everything; if nobody else reads it, with the stream itself."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 from penstock.config import Config
+from penstock.doors.stream.carrier import SocketCarrier
 from penstock.doors.stream.turns import Turns
 from penstock.kernel.identity import SessionIds
 from penstock.kernel.kernel import Kernel
@@ -28,7 +29,8 @@ class KernelService(Service):
     def __init__(self, config: Config) -> None:
         self.turns = Turns(asyncio.get_running_loop())
         ids = SessionIds(config.server.node, os.urandom)
-        self.kernel = Kernel(time.monotonic, self.turns, ids, session_limits(config))
+        carrier = SocketCarrier(config.stream.max_outbound_frame_size)
+        self.kernel = Kernel(time.monotonic, self.turns, ids, session_limits(config), carrier=carrier)
         self.turns.run_kernel(self.kernel)
 
     async def drain(self) -> None:

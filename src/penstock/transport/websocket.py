@@ -60,11 +60,11 @@ class WebSocket(asyncio.Protocol):
     __slots__ = (
         "_closing",
         "_heard",
-        "_outlet",
         "_patience",
         "_paused",
         "_reader",
         "_reads",
+        "_socket",
         "_timer",
         "_unread",
         "_vouched_principal",
@@ -73,6 +73,7 @@ class WebSocket(asyncio.Protocol):
         "entrance",
         "http_port",
         "lost",
+        "outlet",
         "transport",
     )
 
@@ -103,7 +104,9 @@ class WebSocket(asyncio.Protocol):
         self._closing = False
         # The socket's descriptor, as long as it is open, without TLS, and `pause_writing` is called at the first byte
         # that waits; else -1.
-        self._outlet = -1 if self.high_water else plain_socket(self.transport)
+        self._socket = -1 if self.high_water else plain_socket(self.transport)
+        # The same as long as whole frames may be written to it at any time, by whoever has many sockets to write to.
+        self.outlet = self._socket
         self._timer: asyncio.TimerHandle | None = None
         self._patience: Patience | None = None
 
@@ -172,7 +175,7 @@ class WebSocket(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost = True
-        self._outlet = -1
+        self._socket = self.outlet = -1
         self._stop_watching()
         if self._patience is not None:
             self._patience.cancel()
@@ -190,12 +193,14 @@ class WebSocket(asyncio.Protocol):
         port = self.http_port
         seconds = port.config.limits.write_timeout_millis / 1000
         self._patience = Patience(self.transport, seconds, port.ledger, port.slow)
+        self.outlet = -1
         self.congested_now()
 
     def resume_writing(self) -> None:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
+        self.open_outlet()
         self.listen()
         self.relieved()
 
@@ -252,6 +257,7 @@ class WebSocket(asyncio.Protocol):
             self.write_frames(answer)
         if not self._reader.is_open and not self._closing:
             self._closing = True
+            self.outlet = -1
             self._unread = b""
             self._stop_watching()
             self._timer = close_gently(self.transport, self.http_port.config.limits.write_timeout_millis / 1000)
@@ -300,19 +306,33 @@ class WebSocket(asyncio.Protocol):
         """Whether messages can still be sent."""
         return not self.lost and self._reader.is_open
 
+    @property
+    def may_open_outlet(self) -> bool:
+        """Whether nothing else has to be written before the next frames."""
+        return self._patience is None and not self._closing
+
+    def open_outlet(self) -> None:
+        """Nothing else has to be written any more."""
+        if self.may_open_outlet:
+            self.outlet = self._socket
+
     def write_frames(self, frames: bytes) -> None:
         """Write whole frames, while the socket is open. Never raises."""
         # Not while the transport has something to write.
-        if self._outlet >= 0 and self._patience is None:
+        if self._socket >= 0 and self._patience is None:
             try:
                 # The transport would make the same call, and costs far more: docs/decisions.md, "Limits of what waits".
-                sent = write(self._outlet, frames)
+                sent = write(self._socket, frames)
             except OSError:
                 # The transport will notice it itself, and handle it.
                 sent = 0
             if sent == len(frames):
                 return
             frames = frames[sent:]
+        self.write_rest(frames)
+
+    def write_rest(self, frames: bytes) -> None:
+        """Have the transport write what the socket has not taken. Never raises."""
         try:
             if not self.transport.is_closing():
                 self.transport.write(frames)
@@ -336,13 +356,13 @@ class WebSocket(asyncio.Protocol):
         return await depart(self, worker, parcel, frames + self._reader.unfinished() + self._unread)
 
     def let_go(self) -> None:
-        self._outlet = -1
+        self._socket = self.outlet = -1
         self._reader.eof()
 
     def hand_over(self, protocol: asyncio.Protocol) -> bytes:
         """Release the socket to another protocol, which ends its place in the census; nothing is left to be read."""
         self.lost = True  # For this object; the socket lives on.
-        self._outlet = -1
+        self._socket = self.outlet = -1
         self._stop_watching()
         if self._patience is not None:
             self._patience.cancel()
@@ -367,5 +387,5 @@ class WebSocket(asyncio.Protocol):
     def cut(self) -> None:
         """Abort the connection; its loss is reported in the usual way."""
         # The descriptor may be reused for another connection as soon as the socket is closed.
-        self._outlet = -1
+        self._socket = self.outlet = -1
         self.transport.abort()

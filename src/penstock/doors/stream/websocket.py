@@ -169,6 +169,7 @@ class WebSocketConnection(WebSocket):
     def _flush_later(self) -> None:
         if not self._queued:
             self._queued = True
+            self.outlet = -1
             self.http_port.turns.flush_later(self)
 
     def flush(self) -> None:
@@ -180,3 +181,9 @@ class WebSocketConnection(WebSocket):
             self.write_frames(text_frames(b"".join(lines), self.http_port.config.stream.max_outbound_frame_size))
         if self._closes is not None:
             super().close(*self._closes)
+        else:
+            self.open_outlet()
+
+    @property
+    def may_open_outlet(self) -> bool:
+        return not self._queued and super().may_open_outlet
