@@ -8,6 +8,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -579,9 +580,11 @@ outlet_of(PyObject *channel, PyObject *name)
     PyObject *found = PyObject_GetAttr(channel, name);
     if (found == NULL)
         return -2;
-    int outlet = _PyLong_AsInt(found);
+    long outlet = PyLong_AsLong(found);
     Py_DECREF(found);
-    return outlet < 0 ? PyErr_Occurred() ? -2 : -1 : outlet;
+    if (outlet == -1 && PyErr_Occurred())
+        return -2;
+    return outlet < 0 || outlet > INT_MAX ? -1 : (int)outlet;
 }
 
 /* Which descriptors have been met: a bit for each. */
