@@ -31,13 +31,13 @@ class Timed(metaclass=ABCMeta):
 
 
 class Timers:
-    """A heap of (when, order of arrival, target); those that may expire early are there in batches."""
+    """A heap of (when, order of arrival, target); those that may expire early are there in bunches."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timed]] = []
         self._count = 0
         # By lead, and which span of that length they are in.
-        self._batches: dict[tuple[float, int], Batch] = {}
+        self._bunches: dict[tuple[float, int], Bunch] = {}
 
     def set(self, target: Timed, when: float) -> None:
         """Move the target's only deadline to `when`."""
@@ -52,17 +52,17 @@ class Timers:
 
     def _join(self, target: Timed, lead: float, when: float) -> None:
         span = lead, int(when / lead)
-        batch = self._batches.get(span)
-        if batch is None:
-            batch = self._batches[span] = Batch(self, span)
-        batch.targets.append(target)
-        if not batch.alarm or when < batch.alarm:
-            batch.alarm = when
-            self._push(batch, when)
+        bunch = self._bunches.get(span)
+        if bunch is None:
+            bunch = self._bunches[span] = Bunch(self, span)
+        bunch.targets.append(target)
+        if not bunch.alarm or when < bunch.alarm:
+            bunch.alarm = when
+            self._push(bunch, when)
 
-    def disband(self, batch: Batch) -> None:
+    def disband(self, bunch: Bunch) -> None:
         """Its time has come."""
-        del self._batches[batch.span]
+        del self._bunches[bunch.span]
 
     def _push(self, target: Timed, when: float) -> None:
         self._count += 1
@@ -85,7 +85,7 @@ class Timers:
                 target.expire(max(now, when))
 
 
-class Batch(Timed):
+class Bunch(Timed):
     """Targets with deadlines in the same span of time, which is as long as they may expire early: all of them expire
     with the first of them. A heap with an entry for each of thousands of keep-alives costs more CPU time and memory.
     """
