@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 
 import pytest
@@ -43,6 +44,20 @@ def test_every_update_of_every_session_is_counted(server: BackgroundServer) -> N
     assert 0 < rate * 3 <= 5 * sent + 1
     for title in ("opening a session, ms", "answer to a request, ms", "age of an update, ms"):
         assert title in stdout
+
+
+def test_ctrl_c_shows_what_was_measured_until_then(server: BackgroundServer) -> None:
+    process = Forked(["bench", "TEST", "a", *FIELDS, "--sessions", "2", "--seconds", "600", "--url", server.url])
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "measuring" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=PATIENCE)
+    assert process.wait(PATIENCE) == 0
+    assert "Traceback" not in stderr
+    rows = dict(line.rsplit(maxsplit=1) for line in stdout.splitlines()[:7])
+    assert (rows["sessions"], rows["sessions lost"], rows["updates/s"]) == ("2", "0", "0.0")
 
 
 def test_scripts_get_json(server: BackgroundServer) -> None:

@@ -35,7 +35,9 @@ def bench(
     adapter: Annotated[str | None, typer.Option("--adapter", metavar="NAME", help="The data adapter.")] = None,
     mode: Annotated[str, typer.Option("--mode", metavar="MODE", help=f"{', '.join(MODES)}.")] = "MERGE",
     sessions: Annotated[int, typer.Option("--sessions", metavar="N", help="Number of sessions.")] = 100,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="N", help="How long to measure.")] = 10.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="N", help="How long to measure; Ctrl-C ends it sooner.")
+    ] = 10.0,
     max_frequency: Annotated[
         float | None,
         typer.Option("--max-frequency", metavar="N", help="Maximum number of updates per second of each item."),
@@ -98,10 +100,10 @@ def bench(
         try:
             if not as_json:
                 typer.echo(f"penstock: measuring for {seconds:g} s", err=True)
-            core = await measure(opened, figures, seconds)
+            measured, core = await measure(opened, figures, seconds)
         finally:
             await close_all(opened)
-        result = _result(figures, sessions, len(wanted), seconds, core)
+        result = _result(figures, sessions, len(wanted), measured, core)
         typer.echo(json.dumps(result) if as_json else _table(result))
         if core > BUSY:
             typer.echo(
@@ -118,7 +120,7 @@ def _result(figures: LoadFigures, sessions: int, items: int, seconds: float, cor
         "sessions": sessions,
         "sessions_lost": figures.ended,
         "subscribed_items": sessions * items,
-        "seconds": seconds,
+        "seconds": round(seconds, 3),
         "updates": figures.updates,
         "updates_per_second": round(figures.updates / seconds, 1),
         "updates_lost": figures.lost,

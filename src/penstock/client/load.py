@@ -216,18 +216,24 @@ async def open_all(wishes: LoadWishes, figures: LoadFigures, count: int) -> list
     return sessions
 
 
-async def measure(sessions: list[LoadSession], figures: LoadFigures, seconds: float) -> float:
-    """Let them run for so many seconds; what part of a core this process took for it."""
+async def measure(sessions: list[LoadSession], figures: LoadFigures, seconds: float) -> tuple[float, float]:
+    """Let them run for so many seconds, or until Ctrl-C; how long it was, and what part of a core this process took."""
     running = [asyncio.create_task(session.run()) for session in sessions]
     figures.begin()
     began, cpu = time.monotonic(), time.process_time()
     try:
         await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        # What was measured until then is told, because whoever wants nothing closes the terminal.
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
     finally:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
-    return (time.process_time() - cpu) / (time.monotonic() - began)
+    took = time.monotonic() - began
+    return took, (time.process_time() - cpu) / took
 
 
 async def close_all(sessions: list[LoadSession]) -> None:
