@@ -50,7 +50,9 @@ class FileWatch:
 
 def _trace(certificate: Certificate) -> Trace:
     files = certificate.files
-    return tuple(_file_trace(name) for name in (files.certificate, files.private_key, files.authorities) if name)
+    # A list first: whoever walks over all objects of the process can see a tuple half-made by a generator, and Python
+    # refuses to finish it then.
+    return tuple([_file_trace(name) for name in (files.certificate, files.private_key, files.authorities) if name])
 
 
 def _file_trace(name: str) -> tuple[int, int, int] | None:
