@@ -179,7 +179,7 @@ def test_what_is_appended_meanwhile_comes_after_it_and_is_numbered_at_once() -> 
     assert verify(disk).is_good
 
 
-@pytest.mark.parametrize("wrong", ["raises", "too few", "another entity"])
+@pytest.mark.parametrize("wrong", ["raises", "fails", "too few", "another entity"])
 def test_pieces_that_cannot_be_read_are_refused_and_the_journal_goes_on(wrong: str) -> None:
     disk = FakeDisk()
     journal = Journal(disk, JournalSettings(retry_millis=1))
@@ -188,11 +188,13 @@ def test_pieces_that_cannot_be_read_are_refused_and_the_journal_goes_on(wrong: s
         yield arrays(columns(3, "a"))
         if wrong == "raises":
             raise ValueError("the file is damaged")
+        if wrong == "fails":
+            raise OSError(errno.EIO, "Input/output error")
         if wrong == "another entity":
             yield arrays(columns(3, "unheard of"))
 
     receipt = journal.append_long(LongAppend({"a": 6}, broken))
-    with pytest.raises(DiskFailed, match="a long append"):
+    with pytest.raises(DiskFailed, match="Input/output error" if wrong == "fails" else "a long append"):
         receipt.done.result(30)
     journal.room().result(30)
     done = journal.append(columns(1, "a"), Policy.ACK).done

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
+from penstock.journal.disk import DirectoryDisk
 from penstock.journal.index import load_index
 from penstock.journal.recovery import bases
 from penstock.testing.disk import FakeDisk, Operation
@@ -82,3 +84,13 @@ def test_a_disk_that_refuses_during_rotation_costs_only_what_was_not_committed(f
     scribe.close()
     assert Scribe(disk).recovery.damages == []
     assert rows(disk) == (expected, [])
+
+
+def test_a_writer_that_is_closed_has_no_file_open(tmp_path: Path) -> None:
+    scribe = Scribe(DirectoryDisk(tmp_path), segment_bytes=1)
+    scribe.append(columns(2))
+    scribe.append(columns(2))
+    scribe.close()
+    # Of Linux; elsewhere there is nothing to look at.
+    opened = [entry.resolve() for entry in Path("/proc/self/fd").glob("*")]
+    assert [path for path in opened if path.is_relative_to(tmp_path)] == []

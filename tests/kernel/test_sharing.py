@@ -115,6 +115,19 @@ def test_a_session_that_has_only_just_begun_goes_alone_until_it_has_been_calm_fo
     assert channel.take() == company.channels[0].take()[-1:]
 
 
+def test_one_that_came_later_goes_alone_while_others_begin_to_share() -> None:
+    company = Company(2)
+    for wait in (CALM * 0.6, CALM * 0.6):
+        session, _ = company.harness.open(QUIET)
+        company.harness.subscribe(session, 1, "a b", "x y", snapshot=False)
+        company.publish("a")
+        company.publish("b")
+        company.harness.advance(wait)
+    assert company.listening == 2
+    company.harness.advance(CALM)
+    assert company.listening == 1
+
+
 def test_sessions_that_have_had_other_values_go_apart() -> None:
     company = Company(2)
     session, channel = company.harness.open(QUIET)

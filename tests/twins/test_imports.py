@@ -249,12 +249,21 @@ def test_only_what_may_be_read_can_be_imported(world: World) -> None:
     )
 
 
+def test_a_policy_that_does_not_import_another_any_more_does_not_depend_on_it(world: World) -> None:
+    put(world, TEMPLATE, {})
+    put(world, USER, {}, {TEMPLATE: {}})
+    put(world, USER, {})
+    assert world.twins.dependents(TEMPLATE) == set()
+
+
 def test_there_is_a_limit_to_imports(world: World) -> None:
     for number in range(MAX_IMPORTS + 1):
         put(world, f"ns:p{number}", {})
     imports: dict[str, Any] = {f"ns:p{number}": {} for number in range(MAX_IMPORTS + 1)}
     value = {"entries": {"ADMIN": ADMIN}, "imports": imports}
     assert refused(world, policy_command("create", value=value, id=USER))[:2] == (400, "policies:imports.toolarge")
+    del imports[f"ns:p{MAX_IMPORTS}"]
+    put(world, USER, {}, imports)
 
 
 @pytest.mark.parametrize("label", ["imported-x", "nsimported-y"])
