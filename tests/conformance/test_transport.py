@@ -243,8 +243,8 @@ def test_http_and_websocket_are_served_over_tls(server: BackgroundServer, versio
 
 
 async def _session_over_websocket(url: str, context: ssl.SSLContext) -> None:
-    """By the client for asyncio, because the other one reads and writes in two threads: with TLS 1.3 and on busy machines
-    it waited for ever now and then, and thousands of connections of a client with one thread never did.
+    """By the client for asyncio, because the other one reads and writes in two threads: with TLS 1.3 and on busy
+    machines it waited for ever now and then. Of thousands of connections by one thread, none did.
     """
     subprotocols = [Subprotocol("TLCP-2.4.0.lightstreamer.com")]
     async with connect(url, ssl=context, subprotocols=subprotocols, compression=None, proxy=None) as socket:
