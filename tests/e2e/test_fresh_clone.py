@@ -32,7 +32,10 @@ def test_prices_are_there_within_two_minutes_and_candles_within_three(tmp_path: 
     for name in ("PENSTOCK_BUILD", "VIRTUAL_ENV", "MAKEFLAGS"):
         environment.pop(name, None)
     command = ["make", "--no-print-directory", "demo", "ARGS=--port 0 --api-port 0"]
-    with subprocess.Popen(command, cwd=clone, env=environment, stdout=subprocess.PIPE, text=True) as demo:
+    # A group of its own, to which Ctrl-C goes as a whole: make passes no signal on.
+    with subprocess.Popen(
+        command, cwd=clone, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as demo:
         assert demo.stdout is not None
         try:
             ready = next(found for line in demo.stdout if (found := READY.match(line)))
@@ -44,10 +47,11 @@ def test_prices_are_there_within_two_minutes_and_candles_within_three(tmp_path: 
                 expect(page.locator("#chart svg[data-candles]")).to_be_visible(timeout=600_000)
                 candles = time.monotonic() - begun
         finally:
-            demo.send_signal(signal.SIGINT)
+            os.killpg(demo.pid, signal.SIGINT)
             for _ in demo.stdout:
                 pass
     print(f"prices after {prices:.0f} s, candles after {candles:.0f} s")
-    assert demo.returncode == 0
+    # That of make, which says that its command was interrupted.
+    assert demo.returncode in (0, 2, -signal.SIGINT)
     assert prices < PRICES
     assert candles < CANDLES
