@@ -589,6 +589,32 @@ def test_a_derived_item_that_is_not_known_is_waited_for_and_then_refused(plant: 
     assert edge.refusals == [("m", "The hub does not know what the subscription chooses")]
 
 
+def test_what_was_asked_by_the_process_before_is_not_taken_for_an_answer(plant: Plant, peer: Peer) -> None:
+    """Both have the same name, and count what they ask for from one on."""
+
+    def picture() -> list[Parcel]:
+        """Let everything arrive before one is under way."""
+        plant.turn()
+        while not (found := [each for each in plant.fabric.parcels if isinstance(decode(each.payload), Picture)]):
+            plant.deliver()
+            plant.turn()
+        return found
+
+    peer.subscribe("m", "x", Mode.RAW)
+    late = picture()
+    plant.fabric.parcels.clear()
+    edge = plant.add_edge("e1")
+    plant.settle()
+    after = edge.client()
+    after.subscribe("d", "x", Mode.RAW)
+    plant.fabric.parcels = late + picture()
+    plant.settle()
+    plant.publish("m", {"x": "still of m"})
+    plant.publish("d", {"x": "of d"})
+    plant.settle()
+    assert [line for line in told(after) if line.startswith("U,")] == ["U,1,1,of d"]
+
+
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
@@ -601,8 +627,8 @@ def test_messages_that_make_no_sense_are_dropped(plant: Plant, edge: EdgeNode, p
     owner.received("e1", Interest("run1", 10, 1, "NO", "HAND", "m", "MERGE"))
     owner.received("e1", Alive(plant.hub.epoch + 1, "run1", {}, 0, 0))
     owner.received("e1", Alive(plant.hub.epoch, "run1", {77: 1}, 0, 0))
-    reader.received(Picture(reader.epoch, 55, 1, 1, 1, "MERGE", (), False, {}))
-    reader.received(NoItem(reader.epoch, 55, 1, "MODE", ""))
+    reader.received(Picture(reader.epoch, "run1", 55, 1, 1, 1, "MERGE", (), False, {}))
+    reader.received(NoItem(reader.epoch, "run1", 55, 1, "MODE", ""))
     reader.received(HubBeat(reader.epoch, {}))
     peer.subscribe("m", "x", snapshot=True)
     reader.received(Happened(reader.epoch, 500, 1, [Happening(999, 1, 0, {"x": "stray"})]))

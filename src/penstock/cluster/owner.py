@@ -374,7 +374,7 @@ class ItemOwner:
         return tap
 
     def _refuse(self, edge: _Edge, interest: Interest, reason: Reason, text: str) -> None:
-        refusal = NoItem(self.epoch, interest.ticket, interest.question, reason.name, text)
+        refusal = NoItem(self.epoch, edge.run, interest.ticket, interest.question, reason.name, text)
         self._send(edge.name, encode(refusal))
 
     def _drop(self, edge: _Edge, ticket: int) -> None:
@@ -438,13 +438,15 @@ class ItemOwner:
         self._flush_streams()
         asked, self._asked = self._asked, {}
         for name, ticket in asked:
-            wanted = self._edges[name].wanted[ticket]
+            edge = self._edges[name]
+            wanted = edge.wanted[ticket]
             tap = wanted.tap
             assert tap is not None
             events, in_snapshot, orders = tap.item.picture(wanted.mode)
             self.pictures += 1
             picture = Picture(
                 self.epoch,
+                edge.run,
                 ticket,
                 wanted.question,
                 tap.handle,

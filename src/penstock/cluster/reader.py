@@ -305,6 +305,10 @@ class Reader:
         """Happened, HubBeat, Picture or NoItem; others are none of its business."""
         if not isinstance(message, Happened | HubBeat | Picture | NoItem):
             return
+        if isinstance(message, Picture | NoItem) and message.run != self._run:
+            # For the process before this one, which had the same name and may have wanted another item by this ticket.
+            self.dropped += 1
+            return
         if message.epoch != self.epoch:
             if message.epoch < self.epoch:
                 self.dropped += 1

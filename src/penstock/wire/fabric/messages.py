@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 # Nodes that speak another version of this protocol do not talk to each other: each says so in its log.
-VERSION = 1
+VERSION = 2
 
 # What happens to an item, in `Happening`.
 UPDATE = 0
@@ -114,11 +114,13 @@ class Stranger(Struct, tag="stranger", array_like=True, frozen=True):
 class Picture(Struct, tag="picture", array_like=True, frozen=True):
     """What an item is: all that the mode keeps of it, up to and with the happening of this number.
 
-    `handle` names the item in `Happened` as long as the epoch lasts. `in_snapshot`: the data adapter has not sent all
-    of its snapshot yet. `orders` are difference formats by field.
+    `run` is that of the edge which has asked: the process after it counts its tickets anew, and may want another item
+    by the same. `handle` names the item in `Happened` as long as the epoch lasts. `in_snapshot`: the data adapter has
+    not sent all of its snapshot yet. `orders` are difference formats by field.
     """
 
     epoch: int
+    run: str
     ticket: int
     question: int
     handle: int
@@ -130,9 +132,12 @@ class Picture(Struct, tag="picture", array_like=True, frozen=True):
 
 
 class NoItem(Struct, tag="no-item", array_like=True, frozen=True):
-    """The interest is refused: another mode is in use, or there is no such adapter; `reason` is a name of `Reason`."""
+    """The interest of this run of an edge is refused: another mode is in use, or there is no such adapter; `reason` is a
+    name of `Reason`.
+    """
 
     epoch: int
+    run: str
     ticket: int
     question: int
     reason: str
