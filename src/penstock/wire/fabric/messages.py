@@ -132,8 +132,9 @@ class Picture(Struct, tag="picture", array_like=True, frozen=True):
 
 
 class NoItem(Struct, tag="no-item", array_like=True, frozen=True):
-    """The interest of this run of an edge is refused: another mode is in use, or there is no such adapter; `reason` is a
-    name of `Reason`.
+    """The interest of this run of an edge is refused: another mode is in use, or there is no such adapter.
+
+    `reason` is a name of `Reason`.
     """
 
     epoch: int
