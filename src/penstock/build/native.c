@@ -1,9 +1,10 @@
-/* The loops that remain hot when kernel and wire are compiled: checking what adapters publish, merging rows, and encoding
+/* The loops that remain hot when kernel and wire are compiled: checking what adapters publish, merging rows, encoding
  * values and frames, and writing to many sockets. All but the last are functions of their arguments: no state, no I/O.
  *
  * Each function has a twin in Python that does the same, and is the reference: `kernel/rows.py`, `kernel/feed.py`,
- * `wire/tlcp/values.py`, `wire/frames.py`, `doors/stream/carrier.py`. `tests/build/test_native.py` compares them. A function that cannot do its
- * work in a simple way returns None, and the twin does it.
+ * `wire/tlcp/values.py`, `wire/frames.py`, `doors/stream/carrier.py`. `tests/build/test_native.py` compares them, and
+ * `tests/doors/stream/test_carrier.py` the last. A function that cannot do its work in a simple way returns None, and the
+ * twin does it.
  */
 
 #define PY_SSIZE_T_CLEAN
