@@ -81,8 +81,8 @@ class Fabric:
 
     def cpu(self) -> tuple[float, float, float]:
         """Seconds of the hub, of all edges, of NATS."""
-        hub, *edges = [meter.exact_cpu_seconds(node.process_id) for node in (self.hub, *self.edges)]
-        nats = 0.0 if self.between is None else meter.exact_cpu_seconds(self.between.process_id)
+        hub, *edges = [meter.cpu_seconds(node.process_id) for node in (self.hub, *self.edges)]
+        nats = 0.0 if self.between is None else meter.cpu_seconds(self.between.process_id)
         return hub, sum(edges), nats
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -21,10 +22,16 @@ def memory(process: int) -> int:
 
 
 def descendants(process: int) -> list[int]:
-    """Its children, and theirs."""
+    """Its children, and theirs; also those that threads have started, and those that have ended and were not asked."""
     found = []
-    for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
-        found += [int(child), *descendants(int(child))]
+    for tasks in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            children = tasks.read_text().split()
+        except OSError:
+            # A thread that has ended meanwhile.
+            continue
+        for child in children:
+            found += [int(child), *descendants(int(child))]
     return found
 
 
@@ -33,18 +40,12 @@ def command(process: int) -> list[str]:
 
 
 def cpu_seconds(process: int) -> float:
-    """Processor time of all threads since the start, in user space and in the kernel."""
-    # The second field is the command in parentheses and may itself hold spaces and parentheses.
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+    """Processor time since the start, in user space and in the kernel, of all threads, also of those that have ended.
 
-
-def exact_cpu_seconds(process: int) -> float:
-    """The same of the threads that are there now, to the microsecond: for little work in a short time."""
-    found = 0
-    for task in Path(f"/proc/{process}/task").iterdir():
-        found += int((task / "schedstat").read_text().split()[0])
-    return found / 1e9
+    To the nanosecond: opening a session takes less than the ticks of /proc/PID/stat.
+    """
+    # This is how Linux numbers the clocks of processes, which are read with one call: clock_getcpuclockid(3).
+    return time.clock_gettime(~process << 3 | 2)
 
 
 def writes(process: int) -> int:
@@ -53,3 +54,16 @@ def writes(process: int) -> int:
         if line.startswith("syscw:"):
             return int(line.split()[1])
     raise ValueError(f"/proc/{process}/io has no line syscw")
+
+
+def tree_seconds(process: int) -> float:
+    """Processor time of a process and of all that it has started, whether they run, or have ended."""
+    found = 0.0
+    for each in (process, *descendants(process)):
+        try:
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            # It has ended, and its parent has what it used.
+            continue
+        found += sum(map(int, fields[11:15])) / _TICKS_PER_SECOND
+    return found
