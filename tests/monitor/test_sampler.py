@@ -10,7 +10,7 @@ import pytest
 from penstock.monitor.figures import Family, Kind, counter, durations, gauge, labelled
 from penstock.monitor.histogram import Histogram
 from penstock.monitor.sampler import MAX_POINTS, SAMPLES_PER_POINT, Sampler
-from penstock.monitor.statistics import Statistics
+from penstock.monitor.statistics import ServerStatistics
 
 
 class Source:
@@ -25,7 +25,7 @@ class Source:
     def figures(self) -> Iterable[Family]:
         return [*[counter(name, "", value) for name, value in self.values.items()], *self.others]
 
-    def sample(self, seconds: float = 1.0, **values: float) -> Statistics:
+    def sample(self, seconds: float = 1.0, **values: float) -> ServerStatistics:
         self.now += seconds
         self.values |= values
         return self.sampler.sample()
@@ -37,7 +37,7 @@ def source() -> Source:
 
 
 def test_before_the_first_sample_everything_is_zero(source: Source) -> None:
-    assert source.sampler.latest == Statistics()
+    assert source.sampler.latest == ServerStatistics()
     assert not source.sampler.history
 
 
@@ -118,7 +118,7 @@ def test_the_history_is_an_hour_of_points_five_seconds_apart(source: Source) -> 
 
 
 def test_those_who_listen_hear_every_sample_until_they_stop(source: Source) -> None:
-    heard: list[Statistics] = []
+    heard: list[ServerStatistics] = []
     stop = source.sampler.listen(heard.append)
     found = source.sample()
     stop()
@@ -128,10 +128,10 @@ def test_those_who_listen_hear_every_sample_until_they_stop(source: Source) -> N
 
 
 def test_a_listener_that_fails_does_not_keep_others_from_hearing(source: Source) -> None:
-    def fails(found: Statistics) -> None:
+    def fails(found: ServerStatistics) -> None:
         raise ValueError("as tests do")
 
-    heard: list[Statistics] = []
+    heard: list[ServerStatistics] = []
     source.sampler.listen(fails)
     source.sampler.listen(heard.append)
     source.sample()

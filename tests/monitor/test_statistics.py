@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from penstock.monitor.statistics import FIELDS, MEANINGS, Statistics
+from penstock.monitor.statistics import FIELDS, MEANINGS, ServerStatistics
 
 # General Concepts 4.2.1, in its order.
 SPECIFIED = [
@@ -98,7 +98,7 @@ def test_every_field_of_the_specification_comes_first_and_in_its_order() -> None
 
 
 def test_attributes_are_named_as_their_fields() -> None:
-    assert [each.name for each in fields(Statistics)] == [name.lower().replace(".", "_") for name in FIELDS]
+    assert [each.name for each in fields(ServerStatistics)] == [name.lower().replace(".", "_") for name in FIELDS]
 
 
 def test_every_field_says_what_it_means() -> None:
@@ -107,4 +107,4 @@ def test_every_field_says_what_it_means() -> None:
 
 def test_statistics_are_of_one_moment_and_do_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
-        Statistics().threads = 1  # type: ignore[misc]
+        ServerStatistics().threads = 1  # type: ignore[misc]

@@ -15,7 +15,7 @@ from penstock.push.format import Format
 from penstock.push.refusals import PushRefusal
 from penstock.push.trigger.members import FUNCTIONS, MATCHES, MAX_STEPS, METHODS
 from penstock.push.trigger.parser import MAX_DEPTH, MAX_PARTS, MAX_PATTERNS
-from penstock.push.trigger.pattern import Pattern
+from penstock.push.trigger.pattern import RegularExpression
 from penstock.push.trigger.strings import MAX_LENGTH as MAX_STRING
 from penstock.push.trigger.trigger import MAX_LENGTH, Trigger
 
@@ -72,10 +72,10 @@ def test_the_limits_are_those_of_the_code() -> None:
 
 def test_the_accept_pattern_accepts_what_the_page_says() -> None:
     (text,) = re.findall(r"```\n(.*?)\n```", section("Accept patterns"))
-    accepted = Trigger.compile("Double.parseDouble($[1]) > 500.0", 1, [Pattern(text)])
+    accepted = Trigger.compile("Double.parseDouble($[1]) > 500.0", 1, [RegularExpression(text)])
     assert accepted.threshold is not None
     with pytest.raises(PushRefusal):
-        Trigger.compile("System.exit(0)", 1, [Pattern(text)])
+        Trigger.compile("System.exit(0)", 1, [RegularExpression(text)])
 
 
 def test_the_arguments_of_the_page_are_arguments() -> None:

@@ -23,10 +23,10 @@ from penstock.push.records import (
     SaveSubscription,
     SubscriptionStatus,
 )
-from penstock.push.registry import Registry
+from penstock.push.registry import DeviceRegistry
 from penstock.push.requests import Activation
 from penstock.push.settings import ApplicationSettings
-from penstock.push.thresholds import Comparison, Reading, Threshold
+from penstock.push.thresholds import Reading, Relation, Threshold
 from penstock.push.trigger.trigger import Trigger
 from tests.push.world import FLOW, FORMAT, KEY, SETTINGS, TRIGGER, activation, counted, registry
 
@@ -36,7 +36,7 @@ BADGE = '{"aps":{"alert":"$[2]","badge":"AUTO"}}'
 class World:
     """A registry and its flows, with everything persisted at once."""
 
-    def __init__(self, rules: Registry | None = None) -> None:
+    def __init__(self, rules: DeviceRegistry | None = None) -> None:
         self.rules = rules or registry()
         self.book = FlowBook(self.rules, counted("n-"))
 
@@ -244,7 +244,7 @@ def test_what_is_known_of_the_usual_form_is_what_compiling_it_gives(text: str, f
 
 
 def test_the_usual_form_is_known_and_others_are_not() -> None:
-    assert plain_threshold(TRIGGER, 2) == Threshold(1, Reading.DOUBLE, Comparison.GREATER, 17.0)
+    assert plain_threshold(TRIGGER, 2) == Threshold(1, Reading.DOUBLE, Relation.GREATER, 17.0)
     others = ["Double.parseDouble($[3]) > 17.0", "Double.parseDouble($[0]) > 17.0", TRIGGER + " ", "true", "1.0 > 0.5"]
     assert [plain_threshold(each, 2) for each in others] == [None] * 5
 

@@ -35,7 +35,7 @@ from penstock.push.records import (
     SubscriptionStatus,
 )
 from penstock.push.refusals import PushReason, PushRefusal
-from penstock.push.registry import Registry
+from penstock.push.registry import DeviceRegistry
 from penstock.push.requests import Activation, Keep, Reconfiguration
 from penstock.push.sending import Outcome, Sender
 from penstock.push.settings import ApplicationSettings, PushSettings
@@ -144,7 +144,7 @@ class PushMachine(RuleBasedStateMachine):
         return f"id{next(self.numbers)}"
 
     def start(self) -> None:
-        self.registry = Registry(SETTINGS, self.new_id)
+        self.registry = DeviceRegistry(SETTINGS, self.new_id)
         self.book = FlowBook(self.registry, self.new_id)
         self.sender = Sender(self.registry)
         self.fired: list[Fired] = []

@@ -21,7 +21,7 @@ from penstock.push.records import (
     SubscriptionStatus,
 )
 from penstock.push.refusals import PushReason, PushRefusal
-from penstock.push.registry import Registry
+from penstock.push.registry import DeviceRegistry
 from penstock.push.requests import Keep, Reconfiguration
 from tests.push.world import (
     APP,
@@ -65,7 +65,7 @@ def reconfiguration(
     )
 
 
-def trigger_it(rules: Registry, id: str, now: int) -> None:
+def trigger_it(rules: DeviceRegistry, id: str, now: int) -> None:
     subscription = rules.subscription(id)
     assert subscription is not None
     rules.apply([SaveSubscription(replace(subscription, status=SubscriptionStatus.TRIGGERED, status_millis=now))])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from penstock.push.thresholds import Comparison, Reading, Threshold, Thresholds
+from penstock.push.thresholds import Reading, Relation, Threshold, Thresholds
 from penstock.push.trigger.strings import MAX_LENGTH
 from penstock.push.trigger.trigger import Trigger
 
@@ -55,10 +55,10 @@ def compiled(text: str) -> Trigger:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Double.parseDouble($[2]) > 500.0", Threshold(1, Reading.DOUBLE, Comparison.GREATER, 500.0)),
-        ("500 >= (java.lang.Double.parseDouble(($[1])))", Threshold(0, Reading.DOUBLE, Comparison.AT_MOST, 500.0)),
-        ("Integer.parseInt($[1]) == -(2 + 3)", Threshold(0, Reading.INT, Comparison.EQUAL, -5)),
-        ("7 < Long.valueOf($[1])", Threshold(0, Reading.LONG, Comparison.GREATER, 7)),
+        ("Double.parseDouble($[2]) > 500.0", Threshold(1, Reading.DOUBLE, Relation.GREATER, 500.0)),
+        ("500 >= (java.lang.Double.parseDouble(($[1])))", Threshold(0, Reading.DOUBLE, Relation.AT_MOST, 500.0)),
+        ("Integer.parseInt($[1]) == -(2 + 3)", Threshold(0, Reading.INT, Relation.EQUAL, -5)),
+        ("7 < Long.valueOf($[1])", Threshold(0, Reading.LONG, Relation.GREATER, 7)),
     ],
 )
 def test_a_comparison_of_one_field_with_a_constant_is_a_threshold(text: str, expected: Threshold) -> None:
@@ -157,7 +157,7 @@ def test_a_hundred_thousand_that_wait_and_one_constant_for_all_of_them_cost_noth
     index = Thresholds()
     for number in range(100_000):
         constant = 17.0 if number % 2 else float(-number)
-        index.add(str(number), Threshold(0, Reading.DOUBLE, Comparison.LESS, constant))
+        index.add(str(number), Threshold(0, Reading.DOUBLE, Relation.LESS, constant))
     assert index.fired(("18",)) == []
     assert len(index.fired(("16",))) == 50_000
     for number in range(100_000):
@@ -168,8 +168,8 @@ def test_a_hundred_thousand_that_wait_and_one_constant_for_all_of_them_cost_noth
 
 def test_a_field_that_is_no_number_fires_nothing_and_disturbs_no_other_field() -> None:
     index = Thresholds()
-    index.add("a", Threshold(0, Reading.DOUBLE, Comparison.GREATER, -math.inf))
-    index.add("b", Threshold(1, Reading.INT, Comparison.GREATER, 1))
+    index.add("a", Threshold(0, Reading.DOUBLE, Relation.GREATER, -math.inf))
+    index.add("b", Threshold(1, Reading.INT, Relation.GREATER, 1))
     assert index.fired(("x", "2")) == ["b"]
     assert index.fired(("1", "2.0")) == ["a"]
     assert index.fired((None, None)) == []

@@ -8,7 +8,7 @@ from itertools import count
 from typing import TypeVar
 
 from penstock.push.records import Device, DeviceKey, Flow, Platform, PushSubscription
-from penstock.push.registry import Decision, Registry
+from penstock.push.registry import DeviceRegistry, PushDecision
 from penstock.push.requests import Activation
 from penstock.push.settings import ApplicationSettings, PushSettings
 
@@ -29,16 +29,16 @@ def counted(prefix: str) -> Callable[[], str]:
     return lambda: f"{prefix}{next(numbers)}"
 
 
-def registry(settings: PushSettings = SETTINGS) -> Registry:
-    return Registry(settings, counted("id-"))
+def registry(settings: PushSettings = SETTINGS) -> DeviceRegistry:
+    return DeviceRegistry(settings, counted("id-"))
 
 
-def carry_out(registry: Registry, decision: Decision[T]) -> T:
+def carry_out(registry: DeviceRegistry, decision: PushDecision[T]) -> T:
     registry.apply(decision.changes)
     return decision.result
 
 
-def registered(registry: Registry, token: str = KEY.token, now: int = 1_000) -> Device:
+def registered(registry: DeviceRegistry, token: str = KEY.token, now: int = 1_000) -> Device:
     return carry_out(registry, registry.register(replace(KEY, token=token), None, now))
 
 
@@ -54,5 +54,5 @@ def activation(
     return Activation(flow, format, trigger, buffer_size, max_frequency, subscription, coalescing)
 
 
-def activated(registry: Registry, device: Device, request: Activation, now: int = 1_000) -> PushSubscription:
+def activated(registry: DeviceRegistry, device: Device, request: Activation, now: int = 1_000) -> PushSubscription:
     return carry_out(registry, registry.activate(device.id, request, now))

@@ -23,7 +23,7 @@ from penstock.config.toml import written
 from penstock.extras import has_journal, lack_of
 from penstock.log import LevelError, check_level
 from penstock.push.trigger.failure import Wrong
-from penstock.push.trigger.pattern import Pattern
+from penstock.push.trigger.pattern import RegularExpression
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -365,7 +365,7 @@ def _check_application(path: tuple[str, ...], section: Application, places: Plac
                 ) from None
     for number, pattern in enumerate(section.triggers, 1):
         try:
-            Pattern(pattern)
+            RegularExpression(pattern)
         except Wrong as wrong:
             name = dotted((*path, "triggers"))
             reason = f"character {wrong.place + 1}: {wrong.text}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from penstock.exchange.authorization import Authorization
 from penstock.exchange.refusals import HubReason, HubRefusal
-from penstock.exchange.registry import Controller, Registry
+from penstock.exchange.registry import Controller, ControllerRegistry
 from penstock.exchange.rights import require_identifier
 from penstock.exchange.session import HubSession
 from penstock.wire.tlex.vocabulary import Protocol, SessionType, TlcType
@@ -21,7 +21,7 @@ _TYPES = {
 
 
 def find(
-    registry: Registry, authorization: Authorization, session: HubSession, identifiers: tuple[str, ...]
+    registry: ControllerRegistry, authorization: Authorization, session: HubSession, identifiers: tuple[str, ...]
 ) -> list[Controller]:
     """The controllers that a session, new or not, asks for; raises HubRefusal unless it can have all."""
     most = session.limits.max_identifiers

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from penstock.exchange.farewells import Farewell
     from penstock.exchange.instant import Instant
-    from penstock.exchange.registry import Registry
+    from penstock.exchange.registry import ControllerRegistry
     from penstock.exchange.session import HubSession
     from penstock.wire.tlex.vocabulary import Protocol as SessionProtocol
 
@@ -147,5 +147,5 @@ class Watcher(Protocol):
 class Display(Watcher, PayloadRecorder, Protocol):
     """Shows the hub live to people."""
 
-    def refresh(self, registry: Registry) -> None:
+    def refresh(self, registry: ControllerRegistry) -> None:
         """About once a second: figures may have changed. Must not raise."""

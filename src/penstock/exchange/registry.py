@@ -85,7 +85,7 @@ class Controller:
         return tuple([each.receiver for each in self.live.values() if each.type is type and each.receiver is not None])
 
 
-class Registry:
+class ControllerRegistry:
     """All of them."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from penstock.log import get
 from penstock.monitor.figures import Family, merged
 from penstock.monitor.histogram import Span
 from penstock.monitor.readings import Readings
-from penstock.monitor.statistics import Statistics
+from penstock.monitor.statistics import ServerStatistics
 
 log = get(__name__)
 
@@ -23,7 +23,7 @@ MAX_POINTS = 720
 # Decimals of rates and times: more would be noise.
 DECIMALS = 3
 
-Listener = Callable[[Statistics], None]
+Listener = Callable[[ServerStatistics], None]
 
 
 class Sampler:
@@ -47,9 +47,9 @@ class Sampler:
         self._spans: dict[str, Span] = {}
         self._most: dict[str, float] = {}
         # All zero until the first sample.
-        self.latest = Statistics()
+        self.latest = ServerStatistics()
         # The oldest first.
-        self.history: deque[Statistics] = deque(maxlen=MAX_POINTS)
+        self.history: deque[ServerStatistics] = deque(maxlen=MAX_POINTS)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Have it called with every sample from now on; returns what ends that."""
@@ -61,7 +61,7 @@ class Sampler:
 
         return stop
 
-    def sample(self) -> Statistics:
+    def sample(self) -> ServerStatistics:
         """Take a sample, keep it, and tell those who listen."""
         now = self._clock()
         self._seconds, self._sampled_at = now - self._sampled_at, now
@@ -124,7 +124,7 @@ class Sampler:
     def _span(self, name: str) -> Span:
         return self._spans.get(name) or Span()
 
-    def _statistics(self) -> Statistics:
+    def _statistics(self) -> ServerStatistics:
         """Of all processes together, as far as they can be added up: what the hub has and others copy counts once."""
         whole, total, own, value, rate = self._whole, self._total, self._own, self._value, self._rate
         rss = whole("penstock_process_resident_memory_bytes")
@@ -142,7 +142,7 @@ class Sampler:
         connections, slow = whole("penstock_connections"), whole("penstock_unsent_connections")
         lag, age = self._span("penstock_loop_lag_seconds"), self._span("penstock_update_age_seconds")
         sync, handed = self._span("penstock_journal_sync_seconds"), self._span("penstock_loop_turn_seconds")
-        return Statistics(
+        return ServerStatistics(
             memory_total=rss + free,
             memory_free=free,
             threads=whole("penstock_process_threads"),

@@ -15,7 +15,7 @@ def _shown(name: str, meaning: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
+class ServerStatistics:
     """Times in milliseconds, sizes in bytes, bandwidths in kbit/s; rates a second, of the time since the last sample.
 
     An attribute is named as its field, in lower case and with `_` in place of a dot.
@@ -129,5 +129,5 @@ class Statistics:
 
 
 # Fields of monitor_statistics, in the order in which they are shown, and the attributes that they show.
-FIELDS: dict[str, str] = {each.metadata["field"]: each.name for each in fields(Statistics)}
-MEANINGS: dict[str, str] = {each.metadata["field"]: each.metadata["meaning"] for each in fields(Statistics)}
+FIELDS: dict[str, str] = {each.metadata["field"]: each.name for each in fields(ServerStatistics)}
+MEANINGS: dict[str, str] = {each.metadata["field"]: each.metadata["meaning"] for each in fields(ServerStatistics)}

@@ -31,8 +31,8 @@ from penstock.push.records import (
     SubscriptionStatus,
 )
 from penstock.push.refusals import PushRefusal
-from penstock.push.registry import Registry
-from penstock.push.thresholds import Comparison, Reading, Threshold, Thresholds
+from penstock.push.registry import DeviceRegistry
+from penstock.push.thresholds import Reading, Relation, Threshold, Thresholds
 from penstock.push.trigger.trigger import Trigger
 
 # Formats that are kept ready to be filled in. Most subscriptions of an application have the same one.
@@ -90,7 +90,7 @@ class FlowBook:
 
     __slots__ = ("_flows", "_held", "_new_id", "_numbers", "_registry", "dropped", "fired")
 
-    def __init__(self, registry: Registry, new_id: Callable[[], str]) -> None:
+    def __init__(self, registry: DeviceRegistry, new_id: Callable[[], str]) -> None:
         self._registry = registry
         self._new_id = new_id
         self._flows: dict[Flow, _Followed] = {}
@@ -298,7 +298,7 @@ def plain_threshold(text: str, field_count: int) -> Threshold | None:
     plain = _PLAIN.fullmatch(text)
     if plain is None or not 1 <= int(plain[1]) <= field_count:
         return None
-    return Threshold(int(plain[1]) - 1, Reading.DOUBLE, Comparison(plain[2]), float(plain[3]))
+    return Threshold(int(plain[1]) - 1, Reading.DOUBLE, Relation(plain[2]), float(plain[3]))
 
 
 @lru_cache(READY_FORMATS)

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[T]):
+class PushDecision(Generic[T]):
     """What to persist, then apply; and what the one who asked is told once that is done."""
 
     changes: tuple[Change, ...]
@@ -50,7 +50,7 @@ def no_notifications(device: str) -> tuple[Notification, ...]:
     return ()
 
 
-class Registry:
+class DeviceRegistry:
     """The devices that this node serves, with their subscriptions."""
 
     __slots__ = (
@@ -136,7 +136,7 @@ class Registry:
         new_token: str | None,
         now: int,
         waiting: Callable[[str], Iterable[Notification]] = no_notifications,
-    ) -> Decision[Device]:
+    ) -> PushDecision[Device]:
         """A device, new or known, by its token; with a new token it keeps its id and subscriptions.
 
         If another device has the new token already, both are the same device in truth: they become one, with the id
@@ -163,7 +163,7 @@ class Registry:
             for each in waiting(other.id)
             if each.lasting and each.subscription in self._subscriptions
         ]
-        return Decision((*moved, DropDevice(other.id), *saved.changes, *kept), saved.result)
+        return PushDecision((*moved, DropDevice(other.id), *saved.changes, *kept), saved.result)
 
     def _check_key(self, key: DeviceKey) -> None:
         check_length("application", key.application, self.settings.max_name_length)
@@ -175,7 +175,7 @@ class Registry:
             raise PushRefusal(PushReason.TOKEN, "the device's token is empty; expected the one issued by its platform")
         check_length("device's token", key.token, self.settings.max_token_length)
 
-    def _registered(self, device: Device | None, key: DeviceKey, now: int) -> Decision[Device]:
+    def _registered(self, device: Device | None, key: DeviceKey, now: int) -> PushDecision[Device]:
         if device is None:
             most = self.settings.max_devices
             if len(self._devices) >= most:
@@ -190,23 +190,23 @@ class Registry:
                 status_millis=changed,
                 used_millis=max(now, device.used_millis),
             )
-        return Decision((SaveDevice(device),), device)
+        return PushDecision((SaveDevice(device),), device)
 
-    def reset_badge(self, device_id: str, now: int) -> Decision[Device]:
+    def reset_badge(self, device_id: str, now: int) -> PushDecision[Device]:
         device = replace(self._used(self.known_device(device_id), now), badge=0)
-        return Decision((SaveDevice(device),), device)
+        return PushDecision((SaveDevice(device),), device)
 
-    def suspend(self, device_id: str, token: str, now: int) -> Decision[Device | None]:
+    def suspend(self, device_id: str, token: str, now: int) -> PushDecision[Device | None]:
         """The platform says that there is no device with this token; nothing happens if it has another one by now."""
         device = self._devices.get(device_id)
         if device is None or device.key.token != token or device.status is DeviceStatus.SUSPENDED:
-            return Decision((), device)
+            return PushDecision((), device)
         device = replace(device, status=DeviceStatus.SUSPENDED, status_millis=now)
-        return Decision((SaveDevice(device),), device)
+        return PushDecision((SaveDevice(device),), device)
 
     def collect(
         self, now: int, in_use: Container[str] = (), among: Iterable[str] | None = None
-    ) -> Decision[tuple[str, ...]]:
+    ) -> PushDecision[tuple[str, ...]]:
         """Delete devices that have been suspended, or without active subscriptions, for too long.
 
         Those `in_use` by a session stay. `among` is for callers that look at a million devices in several steps.
@@ -217,7 +217,7 @@ class Registry:
             for id in (self._devices if among is None else among)
             if id in self._devices and self._useless_since(id, now) <= latest and id not in in_use
         ]
-        return Decision(tuple(DropDevice(id) for id in gone), tuple(gone))
+        return PushDecision(tuple(DropDevice(id) for id in gone), tuple(gone))
 
     def _useless_since(self, device_id: str, now: int) -> int:
         """Now, if it is not useless."""
@@ -234,7 +234,7 @@ class Registry:
 
     # -- subscriptions --------------------------------------------------------------------------------------------
 
-    def activate(self, device_id: str, request: Activation, now: int) -> Decision[PushSubscription]:
+    def activate(self, device_id: str, request: Activation, now: int) -> PushDecision[PushSubscription]:
         """A new subscription; or a change of the one that is named, or that has the same base parameters.
 
         A change replaces all parameters, and one that has triggered becomes active again.
@@ -270,9 +270,9 @@ class Registry:
             SubscriptionStatus.ACTIVE,
             now if existing is None else _active_since(existing, now),
         )
-        return Decision((SaveDevice(self._used(device, now)), SaveSubscription(subscription)), subscription)
+        return PushDecision((SaveDevice(self._used(device, now)), SaveSubscription(subscription)), subscription)
 
-    def reconfigure(self, device_id: str, request: Reconfiguration, now: int) -> Decision[PushSubscription]:
+    def reconfigure(self, device_id: str, request: Reconfiguration, now: int) -> PushDecision[PushSubscription]:
         """Other notification parameters for the same flow; one that has triggered becomes active again, always."""
         device = self._ready_device(device_id)
         existing = self.own_subscription(device_id, request.subscription)
@@ -298,11 +298,11 @@ class Registry:
             status=SubscriptionStatus.ACTIVE,
             status_millis=_active_since(existing, now),
         )
-        return Decision((SaveDevice(self._used(device, now)), SaveSubscription(subscription)), subscription)
+        return PushDecision((SaveDevice(self._used(device, now)), SaveSubscription(subscription)), subscription)
 
     def deactivate(
         self, device_id: str, subscription_id: str | None, status: SubscriptionStatus | None, now: int
-    ) -> Decision[tuple[str, ...]]:
+    ) -> PushDecision[tuple[str, ...]]:
         """Delete one subscription, or those with a status, or all; the result are their ids."""
         device = self.known_device(device_id)
         if subscription_id is not None and status is not None:
@@ -313,7 +313,7 @@ class Registry:
             ids: tuple[str, ...] = (self.own_subscription(device_id, subscription_id).id,)
         else:
             ids = tuple(each.id for each in self.subscriptions(device_id) if status in (None, each.status))
-        return Decision((SaveDevice(self._used(device, now)), *(DropSubscription(id) for id in ids)), ids)
+        return PushDecision((SaveDevice(self._used(device, now)), *(DropSubscription(id) for id in ids)), ids)
 
     def _ready_device(self, id: str) -> Device:
         device = self.known_device(id)

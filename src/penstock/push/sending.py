@@ -28,7 +28,7 @@ from penstock.push.records import (
     SaveDevice,
     SaveNotification,
 )
-from penstock.push.registry import Registry
+from penstock.push.registry import DeviceRegistry
 
 # Retries of many devices are spread by up to this part of the wait, because they have failed together.
 SPREAD = 4
@@ -56,7 +56,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The provider says that a device does not exist: `Registry.suspend` is to be called with these."""
+    """The provider says that a device does not exist: `DeviceRegistry.suspend` is to be called with these."""
 
     device: str
     token: str
@@ -151,7 +151,7 @@ class Sender:
         "waiting_count",
     )
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: DeviceRegistry) -> None:
         self._registry = registry
         self._lines: dict[str, _Line] = {}
         # Lines by when they are looked at; an entry counts if it says the same time as its line.

@@ -24,7 +24,7 @@ class Reading(Enum):
     LONG = "Long.parseLong"
 
 
-class Comparison(Enum):
+class Relation(Enum):
     """The field is on the left side."""
 
     GREATER = ">"
@@ -39,7 +39,7 @@ class Threshold:
     # Position in the update's values, from 0.
     field: int
     reading: Reading
-    comparison: Comparison
+    comparison: Relation
     # Never NaN: no comparison with it is true.
     constant: float
 
@@ -55,7 +55,7 @@ class _Ladder:
 
     __slots__ = ("_buckets", "_comparison", "_constants", "_new")
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Relation) -> None:
         self._comparison = comparison
         # Each constant once, sorted, but for the new ones: many that come at once are sorted at once.
         self._constants: list[float] = []
@@ -91,15 +91,15 @@ class _Ladder:
         self._sort()
         constants = self._constants
         match self._comparison:
-            case Comparison.GREATER:
+            case Relation.GREATER:
                 reached = constants[: bisect_left(constants, value)]
-            case Comparison.AT_LEAST:
+            case Relation.AT_LEAST:
                 reached = constants[: bisect_right(constants, value)]
-            case Comparison.LESS:
+            case Relation.LESS:
                 reached = constants[bisect_right(constants, value) :]
-            case Comparison.AT_MOST:
+            case Relation.AT_MOST:
                 reached = constants[bisect_left(constants, value) :]
-            case Comparison.EQUAL:
+            case Relation.EQUAL:
                 reached = [value] if value in self._buckets else []
         for constant in reached:
             there = self._buckets[constant]
@@ -125,7 +125,7 @@ class Thresholds:
 
     def __init__(self) -> None:
         self._of: dict[str, Threshold] = {}
-        self._ladders: dict[tuple[int, Reading], dict[Comparison, _Ladder]] = {}
+        self._ladders: dict[tuple[int, Reading], dict[Relation, _Ladder]] = {}
 
     def __len__(self) -> int:
         return len(self._of)

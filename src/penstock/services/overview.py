@@ -14,7 +14,7 @@ from penstock import __version__
 from penstock.adapters.monitor import MonitorAdapter
 from penstock.config.checks import EVERY_INTERFACE
 from penstock.log import Line, tap
-from penstock.monitor.statistics import FIELDS, Statistics
+from penstock.monitor.statistics import FIELDS, ServerStatistics
 
 if TYPE_CHECKING:
     from penstock.adapters.api import DataAdapter
@@ -85,7 +85,7 @@ class ServerOverview:
         history = self._sampler.history
         last = history[-1] if history else None
 
-        def look(sample: Statistics) -> None:
+        def look(sample: ServerStatistics) -> None:
             nonlocal last
             if history and history[-1] is not last:
                 last = history[-1]
@@ -160,5 +160,5 @@ def _address_of(host: str) -> str | None:
         return None
 
 
-def _row(sample: Statistics) -> Row:
+def _row(sample: ServerStatistics) -> Row:
     return {name: str(getattr(sample, attribute)) for name, attribute in FIELDS.items()}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.push.trigger.failure import Wrong
-from penstock.push.trigger.pattern import MAX_DEPTH, MAX_LENGTH, MAX_SIZE, Pattern
+from penstock.push.trigger.pattern import MAX_DEPTH, MAX_LENGTH, MAX_SIZE, RegularExpression
 
 _ATOMS = st.sampled_from(
     ["a", "b", "c", ".", "[ab]", "[^a]", "[a-c]", "\\d", "\\w", "\\.", "(?:)", "[\\d.-]", "^", "é"]
@@ -32,14 +32,14 @@ _PATTERNS = st.recursive(_ATOMS, _larger, max_leaves=8).filter(lambda text: not 
 
 @given(_PATTERNS, st.lists(st.text("abc1._é", max_size=8), min_size=1, max_size=5))
 def test_a_pattern_matches_what_the_engine_of_python_matches(pattern: str, texts: list[str]) -> None:
-    made = Pattern(pattern)
+    made = RegularExpression(pattern)
     assert [made.matches(text) for text in texts] == [
         re.fullmatch(pattern, text, re.ASCII) is not None for text in texts
     ]
 
 
 def test_the_pattern_of_the_specification_lets_pass_what_it_says() -> None:
-    pattern = Pattern(r"Double\.parseDouble\(\$\[\d+\]\) [<>] [+-]?(\d*\.)?\d+")
+    pattern = RegularExpression(r"Double\.parseDouble\(\$\[\d+\]\) [<>] [+-]?(\d*\.)?\d+")
     assert pattern.matches("Double.parseDouble($[1]) > 500.0")
     assert pattern.matches("Double.parseDouble($[12]) < -.5")
     assert not pattern.matches("System.exit(0)")
@@ -52,12 +52,12 @@ def test_the_pattern_of_the_specification_lets_pass_what_it_says() -> None:
 )
 def test_what_takes_forever_with_backtracking_takes_no_time(pattern: str) -> None:
     """A minute is the limit of a test; backtracking would need years."""
-    assert not Pattern(pattern).matches("a" * 10_000)
-    assert Pattern(pattern).matches("a" * 60 + "b")
+    assert not RegularExpression(pattern).matches("a" * 10_000)
+    assert RegularExpression(pattern).matches("a" * 60 + "b")
 
 
 def test_an_automaton_that_grows_without_end_is_begun_anew() -> None:
-    pattern = Pattern("(?:a|b)*a(?:a|b){14}")
+    pattern = RegularExpression("(?:a|b)*a(?:a|b){14}")
     text = "".join("ab"[(number * number >> 3) & 1] for number in range(20_000))
     assert pattern.matches(text + "a" + "b" * 14)
     assert not pattern.matches(text + "b" + "b" * 14)
@@ -108,7 +108,7 @@ def test_an_automaton_that_grows_without_end_is_begun_anew() -> None:
 )
 def test_every_refusal_says_what_is_wrong_and_where(pattern: str, place: int, said: str) -> None:
     with pytest.raises(Wrong) as wrong:
-        Pattern(pattern)
+        RegularExpression(pattern)
     assert (wrong.value.place, wrong.value.text) == (place, said)
 
 
@@ -116,7 +116,7 @@ def test_every_refusal_says_what_is_wrong_and_where(pattern: str, place: int, sa
 def test_any_text_is_a_pattern_or_wrong_at_a_place_inside_it(pattern: str, text: str) -> None:
     place = 0
     try:
-        assert Pattern(pattern).matches(text) in (True, False)
+        assert RegularExpression(pattern).matches(text) in (True, False)
     except Wrong as wrong:
         place = wrong.place
     assert 0 <= place <= len(pattern)

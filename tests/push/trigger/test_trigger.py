@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.push.refusals import PushReason, PushRefusal
 from penstock.push.trigger.parser import MAX_DEPTH, MAX_PARTS
-from penstock.push.trigger.pattern import Pattern
+from penstock.push.trigger.pattern import RegularExpression
 from penstock.push.trigger.strings import MAX_LENGTH as MAX_STRING
 from penstock.push.trigger.trigger import MAX_LENGTH, Trigger
 from tests.push.trigger.expressions import FIELD_COUNT, Maker
@@ -31,8 +31,8 @@ def refusal(text: str) -> PushRefusal:
 # -- what is accepted -------------------------------------------------------------------------------------------------
 
 ACCEPTED = [
-    Pattern(r"Double\.parseDouble\(\$\[\d+\]\) [<>] [+-]?(\d*\.)?\d+"),
-    Pattern(r"\$\[\d+\]\.equals\(.*\)"),
+    RegularExpression(r"Double\.parseDouble\(\$\[\d+\]\) [<>] [+-]?(\d*\.)?\d+"),
+    RegularExpression(r"\$\[\d+\]\.equals\(.*\)"),
 ]
 
 
@@ -54,7 +54,7 @@ def test_without_accept_patterns_no_trigger_is_accepted() -> None:
 
 def test_what_is_accepted_must_still_be_an_expression() -> None:
     with pytest.raises(PushRefusal, match=r"System\.exit is not known; allowed are Boolean\.parseBoolean, "):
-        Trigger.compile("System.exit(0)", 1, [Pattern(".*")])
+        Trigger.compile("System.exit(0)", 1, [RegularExpression(".*")])
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -194,8 +194,8 @@ def test_an_empty_trigger_is_refused(text: str) -> None:
     assert refusal(text).text == "the trigger is empty; it must be an expression that is a boolean"
 
 
-@pytest.mark.parametrize("accept", [None, [Pattern(".*")]])
-def test_a_trigger_of_100_kb_is_refused_before_anybody_looks_at_it(accept: list[Pattern] | None) -> None:
+@pytest.mark.parametrize("accept", [None, [RegularExpression(".*")]])
+def test_a_trigger_of_100_kb_is_refused_before_anybody_looks_at_it(accept: list[RegularExpression] | None) -> None:
     with pytest.raises(PushRefusal) as refused:
         Trigger.compile("(" * 100_000, 1, accept)
     assert refused.value.reason is PushReason.TOO_LONG

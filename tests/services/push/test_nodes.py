@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.push.registry import Decision
+from penstock.push.registry import PushDecision
 from penstock.store.push import FoundDevice, PushStore
 from tests.services.push.stage import PushServer
 
@@ -52,7 +52,7 @@ def test_a_client_that_comes_back_while_its_device_is_given_up_does_not_keep_it(
         decide = engine.decide
         asked: list[FoundDevice | None] = []
 
-        async def hesitate(subjects: Iterable[Hashable], decision: Callable[[], Decision[Any]]) -> Any:
+        async def hesitate(subjects: Iterable[Hashable], decision: Callable[[], PushDecision[Any]]) -> Any:
             decided = await decide(subjects, decision)
             # Forgotten, and the database has not been told.
             if decided == [device]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from penstock.adapters.api import DataAdapter
 from penstock.adapters.tlex.adapter import TlexAdapter
 from penstock.exchange.ports import PayloadBatch
-from penstock.exchange.registry import Controller, Registry
+from penstock.exchange.registry import Controller, ControllerRegistry
 from penstock.exchange.session import HubSession
 from penstock.log import get
 
@@ -39,7 +39,7 @@ class Board:
         self.is_on = is_on
         # By their public ids.
         self.sessions: dict[str, HubSession] = {}
-        self._registry: Registry | None = None
+        self._registry: ControllerRegistry | None = None
         self._adapters: list[TlexAdapter] = []
         self._last: dict[tuple[str, str], deque[Kept]] = {}
 
@@ -97,7 +97,7 @@ class Board:
                     self._tell(partial(_publish, batch=batch))
                     break
 
-    def refresh(self, registry: Registry) -> None:
+    def refresh(self, registry: ControllerRegistry) -> None:
         self._registry = registry
         for place in [each for each in self._last if registry.find(*each) is None]:
             del self._last[place]

@@ -13,7 +13,7 @@ from penstock.push.thresholds import Reading
 from penstock.push.trigger import numbers, strings
 from penstock.push.trigger.failure import NoResult, Wrong
 from penstock.push.trigger.operand import NUMBERS, Operand, Run, Type, folded, widened
-from penstock.push.trigger.pattern import Pattern
+from penstock.push.trigger.pattern import RegularExpression
 
 # Steps that one `matches` may take: places of the pattern times characters of the text.
 MAX_STEPS = 200_000
@@ -125,7 +125,7 @@ def matches_call(text: Operand, arguments: list[Operand], place: int) -> Operand
         raise Wrong(place, "matches() takes one argument, which must be a constant String")
     expression = strings.in_characters(arguments[0].run(()))
     try:
-        pattern = Pattern(expression)
+        pattern = RegularExpression(expression)
     except Wrong as wrong:
         raise Wrong(arguments[0].place, f"the regular expression, character {wrong.place + 1}: {wrong.text}") from None
     run = _not_null("matches() of a null", text.run)

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from penstock.push.thresholds import Comparison, Reading, Threshold
+from penstock.push.thresholds import Reading, Relation, Threshold
 from penstock.push.trigger.failure import Wrong
 from penstock.push.trigger.numbers import (
     divide,
@@ -162,7 +162,7 @@ def _threshold(sign: str, field: Operand, fixed: Operand, type_: Type) -> Thresh
     number = widened(fixed, type_)(())
     if number != number:
         return None
-    return Threshold(position, reading, Comparison(sign), number)
+    return Threshold(position, reading, Relation(sign), number)
 
 
 def _arithmetic(sign: str, left: Operand, right: Operand) -> Operand:

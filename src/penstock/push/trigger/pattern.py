@@ -456,7 +456,7 @@ class _State:
         self.following: dict[str, _State] = {}
 
 
-class Pattern:
+class RegularExpression:
     """A regular expression; `Wrong` says what is not supported, and where."""
 
     def __init__(self, text: str) -> None:

@@ -13,7 +13,7 @@ from penstock.push.thresholds import Threshold
 from penstock.push.trigger.failure import NoResult, Wrong
 from penstock.push.trigger.operand import Operand, Values
 from penstock.push.trigger.parser import parse
-from penstock.push.trigger.pattern import Pattern
+from penstock.push.trigger.pattern import RegularExpression
 
 # Characters of a trigger.
 MAX_LENGTH = 10_000
@@ -34,7 +34,7 @@ class Trigger:
         self.last_failure: str | None = None
 
     @classmethod
-    def compile(cls, text: str, field_count: int, accept: Sequence[Pattern] | None) -> Trigger:
+    def compile(cls, text: str, field_count: int, accept: Sequence[RegularExpression] | None) -> Trigger:
         """Raise PushRefusal for what is not a trigger, or is not accepted.
 
         `accept` are the patterns of the application, of which one must match the whole text; if there are none, no
@@ -63,7 +63,7 @@ class Trigger:
         return result
 
 
-def _check_accepted(text: str, accept: Sequence[Pattern]) -> None:
+def _check_accepted(text: str, accept: Sequence[RegularExpression]) -> None:
     if not accept:
         raise PushRefusal(PushReason.TRIGGER, "the application accepts no triggers: none are configured for it")
     if not any(pattern.matches(text) for pattern in accept):

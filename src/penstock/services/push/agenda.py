@@ -15,7 +15,7 @@ from penstock.log import get
 from penstock.push.flows import Fired, FlowBook
 from penstock.push.records import Change
 from penstock.push.refusals import PushRefusal
-from penstock.push.registry import Decision, Registry
+from penstock.push.registry import DeviceRegistry, PushDecision
 
 log = get(__name__)
 
@@ -29,7 +29,7 @@ class PushJob:
     """A decision that waits for its turn: no two about the same subject are made at the same time."""
 
     subjects: frozenset[Hashable]
-    decide: Callable[[], Decision[Any]]
+    decide: Callable[[], PushDecision[Any]]
     done: asyncio.Future[Any]
 
     def refuse(self, refusal: Exception) -> None:
@@ -58,7 +58,7 @@ class Agenda:
     def __bool__(self) -> bool:
         return bool(self._jobs or self._fired)
 
-    def ask(self, subjects: Iterable[Hashable], decide: Callable[[], Decision[Any]]) -> asyncio.Future[Any]:
+    def ask(self, subjects: Iterable[Hashable], decide: Callable[[], PushDecision[Any]]) -> asyncio.Future[Any]:
         """A decision that is to be made; its result when it is persisted and applied, or why it is not."""
         job = PushJob(frozenset(subjects), decide, asyncio.get_running_loop().create_future())
         self._jobs.append(job)
@@ -81,7 +81,7 @@ class Agenda:
         """Devices with a trigger that has fired, which the database does not know yet."""
         return {each.subscription.device for each in self._fired if each.subscription.trigger is not None}
 
-    def renew(self, registry: Registry) -> None:
+    def renew(self, registry: DeviceRegistry) -> None:
         """Subscriptions that have been read again are those that have fired, if they are as they were."""
         self._fired = deque(_renewed(each, registry) for each in self._fired)
 
@@ -132,6 +132,6 @@ def _decided(job: PushJob) -> PushPart | None:
     return None
 
 
-def _renewed(fired: Fired, registry: Registry) -> Fired:
+def _renewed(fired: Fired, registry: DeviceRegistry) -> Fired:
     current = registry.subscription(fired.subscription.id)
     return replace(fired, subscription=current) if current == fired.subscription else fired

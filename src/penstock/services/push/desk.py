@@ -25,7 +25,7 @@ from penstock.push.refusals import PushReason, PushRefusal
 from penstock.push.registry import check_length, check_mode
 from penstock.push.requests import Activation, Keep, Reconfiguration
 from penstock.push.sending import Application
-from penstock.push.trigger.pattern import Pattern
+from penstock.push.trigger.pattern import RegularExpression
 from penstock.push.trigger.trigger import Trigger
 from penstock.services.push.engine import PushEngine
 from penstock.wire.tlcp.push import (
@@ -40,7 +40,7 @@ from penstock.wire.tlcp.push import (
 MAX_NAMES = 100
 
 Number = TypeVar("Number", int, float)
-Patterns = Mapping[Application, Sequence[Pattern]]
+Patterns = Mapping[Application, Sequence[RegularExpression]]
 
 
 class Desk:

@@ -18,7 +18,7 @@ from penstock.push.flows import Fired
 from penstock.push.ports import Handover, Provider, Verdict
 from penstock.push.records import Change, Device, DropDevice, Flow, Notification
 from penstock.push.refusals import PushRefusal
-from penstock.push.registry import Decision
+from penstock.push.registry import PushDecision
 from penstock.push.sending import Application, Gone, Outcome
 from penstock.push.settings import PushSettings
 from penstock.services.push.agenda import Agenda, PushPart
@@ -122,7 +122,7 @@ class PushEngine:
         """Until all that has been decided and fired so far is persisted, or cannot be now."""
         while self._agenda or self._drops:
             with suppress(PushRefusal):
-                await self.decide((), lambda: Decision((), None))
+                await self.decide((), lambda: PushDecision((), None))
             if self.away:
                 return
 
@@ -160,7 +160,7 @@ class PushEngine:
 
     # -- what others ask for --------------------------------------------------------------------------------------
 
-    async def decide(self, subjects: Iterable[Hashable], decide: Callable[[], Decision[T]]) -> T:
+    async def decide(self, subjects: Iterable[Hashable], decide: Callable[[], PushDecision[T]]) -> T:
         """Decide, persist and apply; raises PushRefusal, and has changed nothing then.
 
         `subjects` are the devices and tokens that it is about: no other decision about them is made meanwhile.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from penstock.log import get
 from penstock.push.records import DeviceKey
 from penstock.push.refusals import PushRefusal
-from penstock.push.registry import Decision
+from penstock.push.registry import PushDecision
 from penstock.services.push.away import AWAY, unavailable
 from penstock.store.errors import Deposed, NoSuchRecord, NotOwner, StoreError
 from penstock.store.push import ADOPT_LIMIT, PushStore
@@ -123,9 +123,9 @@ class PushLease:
                 return
             await asyncio.sleep(RELEASE_PAUSE)
 
-    def _let_go(self, devices: Collection[str]) -> Decision[list[str]]:
+    def _let_go(self, devices: Collection[str]) -> PushDecision[list[str]]:
         """Forget those about which everything is known, and is persisted with this decision."""
         free = sorted(set(devices) - self._engine.busy())
         self._engine.forget(free)
         self._leaving.update(free)
-        return Decision((), free)
+        return PushDecision((), free)

@@ -16,7 +16,7 @@ from penstock.push.records import (
     SaveNotification,
     SaveSubscription,
 )
-from penstock.push.registry import Registry
+from penstock.push.registry import DeviceRegistry
 from penstock.push.sending import Outcome, Sender
 from penstock.push.settings import PushSettings
 from penstock.store.push import LoadedDevices
@@ -26,7 +26,7 @@ class PushMemory:
     """Devices and subscriptions, what is armed, and what is to be sent."""
 
     def __init__(self, settings: PushSettings, new_id: Callable[[], str]) -> None:
-        self.registry = Registry(settings, new_id)
+        self.registry = DeviceRegistry(settings, new_id)
         self.book = FlowBook(self.registry, new_id)
         self.sender = Sender(self.registry)
 

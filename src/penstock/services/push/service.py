@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from penstock.adapters.authority import SetAuthority
     from penstock.providers.ports import ReloadableProvider
-    from penstock.push.registry import Decision
+    from penstock.push.registry import PushDecision
     from penstock.push.sending import Application
     from penstock.services.push.desk import Desk
     from penstock.services.push.engine import PushEngine
@@ -313,7 +313,7 @@ class PushService(Service):
 
 def _collected(
     engine: PushEngine, desk: Desk, clock: Callable[[], int], found: tuple[str, ...]
-) -> Decision[tuple[str, ...]]:
+) -> PushDecision[tuple[str, ...]]:
     """Those of the found that still nobody uses."""
     return engine.memory.registry.collect(clock(), desk.devices_in_use(), found)
 

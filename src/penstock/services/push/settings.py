@@ -9,7 +9,7 @@ from penstock.providers.catalogue import platform_of
 from penstock.push.ports import Provider
 from penstock.push.sending import Application
 from penstock.push.settings import ApplicationSettings, PushSettings
-from penstock.push.trigger.pattern import Pattern
+from penstock.push.trigger.pattern import RegularExpression
 
 MILLIS = 1_000
 MINUTE = 60 * MILLIS
@@ -36,9 +36,9 @@ def settings_of(section: PushSection, providers: Mapping[Application, Provider])
     )
 
 
-def triggers_of(section: PushSection) -> dict[Application, Sequence[Pattern]]:
+def triggers_of(section: PushSection) -> dict[Application, Sequence[RegularExpression]]:
     """The triggers that each application accepts; the configuration has checked them."""
     return {
-        (platform_of(table), name): [Pattern(text) for text in application.triggers]
+        (platform_of(table), name): [RegularExpression(text) for text in application.triggers]
         for table, name, application in section.applications()
     }
