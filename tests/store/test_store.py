@@ -290,3 +290,33 @@ def test_of_many_who_want_the_same_name_one_has_it(store: Store) -> None:
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(add, range(16))).count(True) == 1
+
+
+def test_the_version_of_a_database_tells_whether_anybody_has_written(store: Store, url: str) -> None:
+    if store.version() is None:
+        assert store.engine.dialect.name == "postgresql"
+        return
+    seen = {store.version()}
+    assert {store.version(), store.version()} == seen
+
+    account = store.add_account("ours")
+    assert store.version() not in seen
+    seen.add(store.version())
+
+    other = Store.open(url)
+    tlc = other.add_tlc("test", "NLZH0001", TlcType.VLOG, account.uuid)
+    assert store.version() not in seen
+    seen.add(store.version())
+    assert store.tlcs() == [tlc]
+    assert store.version() in seen
+
+    other.remove_tlc(tlc.uuid)
+    other.close()
+    assert store.version() not in seen
+
+
+def test_the_version_is_another_one_on_another_connection_to_the_database(store: Store) -> None:
+    before = store.version()
+    if before is not None:
+        store.engine.dispose()
+        assert store.version() != before

@@ -20,7 +20,7 @@ from penstock.exchange.places import TlexPlace
 from penstock.exchange.ports import Chance, Forms, HubMessages, PayloadReceiver, PayloadRecorder, PeerChannel, Watcher
 from penstock.exchange.receiver import Turn
 from penstock.exchange.refusals import HubReason, HubRefusal, going_down, unknown
-from penstock.exchange.registry import Controller, Registry
+from penstock.exchange.registry import Controller, ControllerRegistry
 from penstock.exchange.relay import relay
 from penstock.exchange.remote import NodeWay, RemoteConversation, RemoteReceiver
 from penstock.exchange.rights import Right, covers, may_see, require, require_domain, require_type, sees_account
@@ -59,9 +59,11 @@ class Hub:
         # What waits for slow receivers, together with what waits for clients of other doors.
         self.ledger = Ledger() if ledger is None else ledger
         self.turn = Turn(wake, recorders)
-        self.registry = Registry()
+        self.registry = ControllerRegistry()
         # By token; all that have not ended.
         self.sessions: dict[str, HubSession] = {}
+        # How many there have been.
+        self.created = 0
         # Peers that were disconnected without a valid token.
         self.turned_away = 0
         # Of sessions that have ended, all together.
@@ -102,6 +104,7 @@ class Hub:
             place,
         )
         claims.take(session, claims.find(self.registry, authorization, session, order.identifiers))
+        self.created += 1
         self.sessions[session.token] = session
         self._pending[session.token] = session
         for watcher in self._watchers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import count
 from secrets import token_bytes, token_urlsafe
 from typing import Any, Protocol
 from uuid import uuid4
@@ -34,6 +35,12 @@ BUSY_SECONDS = 10
 # PostgreSQL ends a transaction in which nothing was said for so long, because what it has locked keeps others waiting:
 # that of a server whose machine was frozen or cut off in its middle.
 IDLE_SECONDS = 10
+
+# Which connection has answered, the commits of others that it has noticed, and rows that it has changed itself.
+Version = tuple[int, int, int]
+
+# Connections are told apart by them.
+_NUMBERS = count()
 
 
 class StoreFence(Protocol):
@@ -88,6 +95,23 @@ class Store:
 
     def close(self) -> None:
         self.engine.dispose()
+
+    def version(self) -> Version | None:
+        """Another one after anything was written, by whomever; None if this kind of database does not tell.
+
+        SQLite counts for each connection what others have written, and apart from that what it has written itself.
+        """
+        if self.engine.dialect.name != "sqlite":
+            return None
+        # Not as a transaction, which would cost several times as much: servers ask once a second.
+        connection = self.engine.raw_connection()
+        try:
+            number = connection.info.setdefault("number", next(_NUMBERS))
+            row = connection.cursor().execute("PRAGMA data_version").fetchone()
+            driver: Any = connection.driver_connection
+            return number, row[0], driver.total_changes
+        finally:
+            connection.close()
 
     # -- accounts -------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,6 +49,37 @@ def test_sessions_end_when_their_authorization_token_is_revoked(site: Site) -> N
             site.store.revoke(token.uuid, 1)
     assert theirs.bye() == "authorization token revoked"
     ours.synchronize()
+
+
+def look(site: Site) -> None:
+    asyncio.run_coroutine_threadsafe(site.door.look(), site.background._loop).result(10)
+
+
+@pytest.mark.config({"tlex.poll_millis": 3_600_000})
+def test_a_database_that_nobody_has_changed_is_not_read_again(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = site.tlcs(2)
+    site.join("Broker", a)
+    look(site)
+    store, reads = site.door.store.store, list[str]()
+
+    def noted(name: str, method: Callable[..., object]) -> Callable[..., object]:
+        def read(*arguments: object) -> object:
+            reads.append(name)
+            return method(*arguments)
+
+        return read
+
+    monkeypatch.setattr(store, "tlcs", noted("tlcs", store.tlcs))
+    monkeypatch.setattr(store, "good_tokens", noted("good_tokens", store.good_tokens))
+    look(site)
+    assert reads == []
+    site.store.add_tlc("test", "COMMAND2", TlcType.TCP_STREAMING, site.account("ours"))
+    look(site)
+    assert reads == ["tlcs", "good_tokens"]
+    # Its token may have been revoked after it was found to be good and before the session was there.
+    site.session("Broker", b, account="others")
+    look(site)
+    assert reads.count("good_tokens") == 2
 
 
 @pytest.mark.config({"tlex.session_log_days": 1})

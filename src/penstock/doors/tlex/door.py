@@ -31,7 +31,7 @@ from penstock.kernel.ledger import Ledger
 from penstock.log import get
 from penstock.store.errors import CannotOpen
 from penstock.store.opening import UNANSWERED, open_store, reason
-from penstock.store.store import TOKEN_BYTES, StoreFence
+from penstock.store.store import TOKEN_BYTES, StoreFence, Version
 from penstock.store.thread import StoreThread
 from penstock.transport.listener import ListenError
 from penstock.wire.tlex.forms import PayloadForms
@@ -98,6 +98,9 @@ class TlexDoor:
         self._ticks: asyncio.TimerHandle | None = None
         self._refreshed_at = 0.0
         self._trouble = False
+        # At the last look that has read controllers and tokens: the version of the database, and how many sessions
+        # there had been.
+        self._read: tuple[Version | None, int] | None = None
 
     @property
     def listeners(self) -> Listeners:
@@ -198,12 +201,18 @@ class TlexDoor:
                 self._trouble = False
 
     async def look(self) -> None:
-        """Read controllers and valid tokens from the database; write sessions that have ended."""
-        await self.synchronize()
-        known = self.hub.credentials()
-        if known:
-            current = await self.store.call(self.store.store.good_tokens, known)
-            self.hub.recheck(known, current, instant())
+        """Read controllers and good tokens from the database if it may have changed; write sessions that have ended."""
+        version = await self.store.call(self.store.store.version)
+        # A session that has come since then may have been asked for with a token that was revoked meanwhile.
+        read = version, self.hub.created
+        if version is None or read != self._read:
+            self._read = None
+            await self.synchronize()
+            known = self.hub.credentials()
+            if known:
+                current = await self.store.call(self.store.store.good_tokens, known)
+                self.hub.recheck(known, current, instant())
+            self._read = read
         await self.session_log.write()
 
     async def synchronize(self) -> None:
