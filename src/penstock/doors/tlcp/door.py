@@ -1,9 +1,10 @@
 """The TLCP door: every request of chapters 2 and 4, over HTTP and WebSocket alike, against the kernel and the adapter
 sets.
 
-A request is parsed in `wire.tlcp`, decided here and in the kernel, answered on its own link. One that has to wait for
-the metadata adapter gets a task and others go on concurrently: which may not is in `order`, how many a WebSocket may
-have in `intake`. Nothing raises: what is unexpected becomes error 68 with a number that is also in the log.
+A request is parsed in `wire.tlcp`, decided here and in the kernel, answered on its own link. How sessions are opened
+and bound is in `sessions`. A request that has to wait for the metadata adapter gets a task and others go on
+concurrently: which may not is in `order`, how many a WebSocket may have in `intake`. Nothing raises: what is unexpected
+becomes error 68 with a number that is also in the log.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,20 +28,18 @@ from penstock.doors.tlcp.intake import SocketIntake
 from penstock.doors.tlcp.order import Order, Subject, is_awaited, subject
 from penstock.doors.tlcp.push import PushCounter, PushDesk, push_error
 from penstock.doors.tlcp.refusals import control_error, session_error
-from penstock.kernel.errors import Reason, Refusal
+from penstock.doors.tlcp.sessions import Later, TlcpSessions
+from penstock.kernel.errors import Refusal
 from penstock.kernel.identity import node_of
-from penstock.kernel.kernel import EndedSession
 from penstock.kernel.messages import Message
-from penstock.kernel.session import Binding, Session
+from penstock.kernel.session import Session
 from penstock.log import RequestNumber, get
 from penstock.push.refusals import PushRefusal
 from penstock.transport.body import BadBody, body_text
 from penstock.wire.form import FormError, parse_line, shown_name, split_lines
 from penstock.wire.http1 import HttpError, HttpRequest
 from penstock.wire.tlcp import lines
-from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.control import Control, Request
-from penstock.wire.tlcp.differences import FORMATS
 from penstock.wire.tlcp.errors import ControlCode, RequestError, SessionCode, combo, form_error, malformed
 from penstock.wire.tlcp.push import PushControl
 from penstock.wire.tlcp.requests import (
@@ -53,7 +51,6 @@ from penstock.wire.tlcp.requests import (
     Heartbeat,
     Reconfigure,
     SendMessage,
-    StreamOptions,
     Subscribe,
     Unsubscribe,
     WebSocketCheck,
@@ -61,7 +58,6 @@ from penstock.wire.tlcp.requests import (
 )
 from penstock.wire.tlcp.version import (
     SUPPORTED_TEXT,
-    Version,
     parse_version,
     subprotocol_version,
 )
@@ -76,9 +72,6 @@ SESSION_REQUESTS = ("create_session", "bind_session")
 
 # The name of this protocol among the doors of a listener.
 TLCP = "tlcp"
-
-# The rest of a request that has to wait.
-Later = Callable[[], Awaitable[None]]
 
 
 class Unfinished(NamedTuple):
@@ -101,7 +94,7 @@ class TlcpDoor:
         self.push = PushCounter(desk)
         self._config = reception.config
         self._kernel = reception.kernel
-        self._codecs: dict[tuple[Version, str], TlcpCodec] = {}
+        self._sessions = TlcpSessions(reception, self._combo_control)
         self._order = Order()
 
     # -- transports -----------------------------------------------------------------------------------------------
@@ -348,175 +341,15 @@ class TlcpDoor:
         version = asked.version
         assert version is not None
         if isinstance(request, CreateSession):
-            _check_not_streaming(link)
-            link.last_session = None
-            later = self._create_at_once(link, request, version)
+            later = self._sessions.create(link, request, version)
             return None if later is None else Unfinished(later, None)
         if isinstance(request, BindSession):
-            self._bind_session(link, request, version)
+            self._sessions.bind(link, request, version)
         elif isinstance(request, Heartbeat):
             self._heartbeat(link, request)
         else:
             raise malformed("Unknown request")
         return None
-
-    # -- sessions -------------------------------------------------------------------------------------------------
-
-    def _create_at_once(self, link: StreamLink, request: CreateSession, version: Version) -> Later | None:
-        """Open a session and bind it; what is left to do if something has to be waited for."""
-        try:
-            arguments = (
-                self.reception.find_set(request.adapter_set),
-                self._codec(version, request.supported_diffs),
-                request.user,
-                request.password,
-                request.max_bandwidth,
-                link,
-                request.client_id,
-            )
-            if request.controls:
-                # Each of them may have to wait.
-                return partial(self._create_session, link, request, partial(self.reception.admit, *arguments))
-            found = self.reception.admit_at_once(*arguments)
-        except Refusal as refusal:
-            raise session_error(refusal) from None
-        if not isinstance(found, Session):
-            return partial(self._create_session, link, request, found)
-        found.tells_constraints = not request.stream.reduce_head
-        try:
-            self._bind_new(link, found, request.stream)
-        finally:
-            _close_unbound(link, found)
-        return None
-
-    async def _create_session(
-        self, link: StreamLink, request: CreateSession, answer: Callable[[], Awaitable[Session | None]]
-    ) -> None:
-        """With the client's timeout, if it gives one."""
-        millis = request.ttl_millis
-        try:
-            async with asyncio.timeout(None if millis is None else millis / 1000):
-                await self._open_session(link, request, answer)
-        except TimeoutError:
-            raise RequestError(int(SessionCode.OVERLOADED), f"No answer within LS_ttl_millis={millis}") from None
-
-    async def _open_session(
-        self, link: StreamLink, request: CreateSession, answer: Callable[[], Awaitable[Session | None]]
-    ) -> None:
-        try:
-            session = await answer()
-        except Refusal as refusal:
-            raise session_error(refusal) from None
-        if session is None:
-            return
-        session.tells_constraints = not request.stream.reduce_head
-        try:
-            for control in request.controls:
-                await self._combo_control(session, control)
-            if not link.lost:
-                self._bind_new(link, session, request.stream)
-        finally:
-            _close_unbound(link, session)
-
-    def _bind_new(self, link: StreamLink, session: Session, options: StreamOptions) -> None:
-        self._bind(link, session, options, None, is_new=True)
-        link.last_session = session.id
-
-    def _codec(self, version: Version, accepted: Sequence[str] | None) -> TlcpCodec:
-        """The codec for a client; those that accept the same differences share one. None: all of its version."""
-        if not version.has_differences:
-            formats = ""
-        else:
-            formats = FORMATS if accepted is None else "".join(name for name in FORMATS if name in accepted)
-        codec = self._codecs.get((version, formats))
-        if codec is None:
-            codec = TlcpCodec(version, formats, self._config.session.jsonpatch_min_length)
-            self._codecs[version, formats] = codec
-        return codec
-
-    async def _combo_control(self, session: Session, control: Control) -> None:
-        try:
-            if isinstance(control, PushControl):
-                await self._serve_push(session, control, _nothing)
-            elif (later := self._execute(session, control)) is not None:
-                await later()
-        except Refusal as refusal:
-            raise combo(control_error(refusal, control.request_id)) from None
-        except RequestError as error:
-            raise combo(error) from None
-        if session.closed:
-            raise RequestError(int(SessionCode.COMBO), "The control request has destroyed the session")
-
-    def _bind_session(self, link: StreamLink, request: BindSession, version: Version) -> None:
-        _check_not_streaming(link)
-        session_id = request.session or (link.last_session if link.websocket else None)
-        if not session_id:
-            raise RequestError(int(SessionCode.SYNTAX), "LS_session is missing")
-        try:
-            session = self._find(session_id, version)
-        except EndedSession as ended:
-            link.write([lines.end(ended.cause, ended.message)])
-            return
-        except Refusal as refusal:
-            raise session_error(refusal) from None
-        self._bind(link, session, request.stream, request.recovery_from, is_new=False)
-        link.last_session = session.id
-
-    def _find(self, session_id: str, version: Version) -> Session:
-        session = self.reception.find(session_id)
-        codec = session.codec
-        if not isinstance(codec, TlcpCodec) or not codec.version.reads_alike(version):
-            raise Refusal(
-                Reason.PROTOCOL_MISMATCH,
-                f"The session was opened with another protocol version than {version}",
-            )
-        return session
-
-    def _bind(
-        self, link: StreamLink, session: Session, options: StreamOptions, recovery_from: int | None, is_new: bool
-    ) -> None:
-        binding = Binding(
-            polling=options.polling,
-            polling_millis=options.polling_millis,
-            idle_millis=options.idle_millis,
-            keepalive_millis=options.keepalive_millis,
-            inactivity_millis=options.inactivity_millis,
-            send_sync=options.send_sync,
-        )
-        announced = session.announced_address, session.announced_name
-        head = self._head(link, session, options, binding, is_new)
-        if is_new and not options.reduce_head and binding.idle_millis:
-            # A poll waits if there is nothing to send, and a new session is sent at least its constraints. Clients of
-            # version 2.1 give up on a creation that waits.
-            binding = replace(binding, idle_millis=0)
-        length = self.reception.stream_length(options.content_length)
-        filling = self.reception.filling(link, binding, length)
-        if filling:
-            assert isinstance(session.codec, TlcpCodec)
-            head.append(session.codec.padding(filling))
-        try:
-            self.reception.bind(link, session, binding, head, length, recovery_from)
-        except Refusal as refusal:
-            session.announced_address, session.announced_name = announced
-            raise session_error(refusal) from None
-
-    def _head(
-        self, link: StreamLink, session: Session, options: StreamOptions, binding: Binding, is_new: bool
-    ) -> list[bytes]:
-        """CONOK and the lines after it; on a rebind only what has changed."""
-        head: list[bytes] = []
-        if is_new or not options.reduce_head:
-            limit = self._config.limits.request_limit
-            head.append(lines.conok(session.id, limit, session.keepalive_millis(binding), link.entrance.control_link))
-        if not options.reduce_head:
-            # Each listener may have a name of its own.
-            if link.entrance.server_name != session.announced_name:
-                session.announced_name = link.entrance.server_name
-                head.append(lines.line("SERVNAME", link.entrance.server_name))
-            if link.address != session.announced_address:
-                session.announced_address = link.address
-                head.append(lines.line("CLIENTIP", link.address))
-        return head
 
     # -- control --------------------------------------------------------------------------------------------------
 
@@ -538,7 +371,7 @@ class TlcpDoor:
             raise RequestError(int(ControlCode.UNKNOWN_SESSION), "LS_session is missing", request.request_id)
         assert asked.version is not None
         try:
-            session = self._find(session_id, asked.version)
+            session = self._sessions.find(session_id, asked.version)
             session.touch()
             about = subject(session, request)
             before = self._order.last(about)
@@ -580,6 +413,19 @@ class TlcpDoor:
             await self.push.serve(session, request, acknowledge)
         except PushRefusal as refusal:
             raise push_error(refusal, request) from None
+
+    async def _combo_control(self, session: Session, control: Control) -> None:
+        try:
+            if isinstance(control, PushControl):
+                await self._serve_push(session, control, _nothing)
+            elif (later := self._execute(session, control)) is not None:
+                await later()
+        except Refusal as refusal:
+            raise combo(control_error(refusal, control.request_id)) from None
+        except RequestError as error:
+            raise combo(error) from None
+        if session.closed:
+            raise RequestError(int(SessionCode.COMBO), "The control request has destroyed the session")
 
     async def _acknowledge_after(self, link: StreamLink, request: Control, later: Later) -> None:
         try:
@@ -631,17 +477,6 @@ def _check_served(link: StreamLink, asked: Asked) -> None:
         raise RequestError(int(ControlCode.SYNTAX), "LS_protocol: TLCP is not served at this port", asked.request_id)
     if isinstance(asked.request, CreateSession) and not entrance.new_sessions:
         raise RequestError(int(SessionCode.NOT_AT_THIS_PORT), "Sessions cannot be opened at this port")
-
-
-def _check_not_streaming(link: StreamLink) -> None:
-    if link.websocket and link.session is not None:
-        raise RequestError(int(SessionCode.ALREADY_STREAMING), "A session is already bound to this WebSocket")
-
-
-def _close_unbound(link: StreamLink, session: Session) -> None:
-    """A new session whose client has not been told of it is of no use."""
-    if session.channel is None and link.last_session != session.id:
-        session.close(None, "")
 
 
 def _nothing() -> None:
