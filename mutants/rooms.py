@@ -24,7 +24,12 @@ NEAREST = {
     "wire/text6": ("tests/wire/text6", "tests/conformance/text6"),
     "wire/tlcp": ("tests/wire/tlcp", "tests/conformance"),
     "wire/tlex": ("tests/wire/tlex", "tests/conformance/tlex"),
-    "twins": ("tests/twins", "tests/conformance/ditto"),
+    "twins": (
+        "tests/twins",
+        "tests/doors/ditto/test_saved_state.py",
+        "tests/doors/ditto/test_models.py",
+        "tests/conformance/ditto",
+    ),
     "exchange": ("tests/exchange", "tests/doors/tlex", "tests/conformance/tlex"),
     "journal": ("tests/journal", "tests/history"),
 }

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.exchange.clockwatch import MAX_UNANSWERED, ClockWatch, clock_difference, latency
+from penstock.exchange.clockwatch import ClockWatch, clock_difference, latency
 from penstock.exchange.instant import Instant
 
 NOON = 1_700_000_000_000
@@ -84,16 +84,30 @@ def test_an_answer_to_no_request_is_ignored_and_so_is_the_second_one_to_the_same
 
 def test_requests_of_the_same_time_can_be_told_apart() -> None:
     clock = ClockWatch(60.0)
-    assert ask(clock) != ask(clock)
+    assert [ask(clock), ask(clock), ask(clock, utc=NOON + 1)] == [NOON, NOON + 1, NOON + 2]
 
 
 def test_who_never_answers_is_not_remembered_for_ever() -> None:
     clock = ClockWatch(60.0)
     first = ask(clock)
-    for number in range(1, MAX_UNANSWERED + 1):
+    for number in range(1, 9):
         ask(clock, number * 15.0, NOON + number * 15_000)
     clock.answered(first, 0, 0, Instant(200.0, NOON + 200_000))
     assert clock.average is None
+
+
+def test_the_oldest_of_eight_requests_can_still_be_answered() -> None:
+    clock = ClockWatch(60.0)
+    first = ask(clock)
+    for number in range(1, 8):
+        ask(clock, number * 1.0, NOON + number * 1_000)
+    clock.answered(first, NOON, NOON, Instant(8.0, NOON + 8_000))
+    assert clock.average is not None
+
+
+@pytest.mark.parametrize(("utc", "sent"), [(-1, 0), (0, 0), (1, 1), (2**64 - 1, 2**64 - 1), (2**64, 2**64 - 1)])
+def test_a_request_has_a_time_that_can_be_sent_whatever_our_clock_says(utc: int, sent: int) -> None:
+    assert ask(ClockWatch(60.0), utc=utc) == sent
 
 
 def test_the_average_is_that_of_absolute_values_within_the_window() -> None:

@@ -12,6 +12,7 @@ from penstock.wire.tlex.datagrams import (
     Reconnect,
     TimestampsRequest,
     TimestampsResponse,
+    Token,
 )
 from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.vocabulary import EndReason
@@ -31,6 +32,15 @@ def test_a_connection_that_is_lost_ends_its_session(world: World, broken: bool, 
     peer.conversation.lost(broken, world.now)
     assert peer.session.end_reason is end
     assert not world.hub.sessions
+
+
+def test_a_peer_without_a_session_that_does_what_is_wrong_is_closed_without_a_word(world: World) -> None:
+    garbles, violates = world.accept(), world.accept()
+    garbles.conversation.garble(world.now)
+    violates.conversation.violate("why", world.now)
+    for peer in (garbles, violates):
+        assert (peer.writes, peer.closed) == ([PREAMBLE], True)
+    assert world.hub.turned_away == 2
 
 
 # -- keep-alive -------------------------------------------------------------------------------------------------------
@@ -85,6 +95,18 @@ def test_nothing_gathers_for_a_peer_that_does_not_read(world: World) -> None:
     peer.free()
     world.wait(2.5, peer)
     assert peer.take() == [KeepAlive()]
+
+
+def test_a_peer_that_does_not_read_before_it_shows_its_token_gets_all_when_it_does(world: World) -> None:
+    controller, session = world.join(TLC, A), world.open(BROKER, A)
+    peer = world.accept()
+    peer.conversation.set_writable(False)
+    peer.send_bytes(PREAMBLE + Token(session.token).encode())
+    assert peer.session is session
+    controller.send(named(A, "x"))
+    assert peer.writes == [PREAMBLE]
+    peer.free()
+    assert peer.take() == [named(A, "x")]
 
 
 # -- timestamps -------------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.exchange.settings import KILOBYTE, HubLimits, HubSettings
@@ -192,6 +194,26 @@ def test_every_type_has_its_own_limits() -> None:
     assert closed == [[True, False, False], [True, True, False], [True, True, True], [True, True, True]]
 
 
+def test_where_nothing_else_is_said_limits_are_these() -> None:
+    settings = HubSettings()
+    wide = HubLimits(
+        keep_alive_seconds=5.0,
+        clock_difference_millis=3_000,
+        clock_difference_window_seconds=60.0,
+        payloads_per_second=1_200,
+        payloads_window_seconds=5.0,
+        kilobytes_per_second=120,
+        kilobytes_window_seconds=5.0,
+        max_identifiers=10_000,
+    )
+    assert settings.broker == settings.monitor == wide
+    assert settings.tlc == replace(wide, payloads_per_second=12, kilobytes_per_second=60, max_identifiers=100)
+    vlog = replace(wide, keep_alive_seconds=360.0, payloads_per_second=100, kilobytes_per_second=60)
+    assert settings.vlog == vlog
+    assert settings.vlog_payload_type == ord("V")
+    assert (settings.queue_frames, settings.queue_bytes) == (10_000, 1_048_576)
+
+
 @pytest.mark.parametrize("name", ["keep_alive_seconds", "payloads_per_second", "kilobytes_window_seconds"])
 def test_limits_are_greater_than_zero(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is 0; it must be greater than 0"):
@@ -203,3 +225,4 @@ def test_a_queue_must_have_room_for_a_frame() -> None:
         World(HubSettings(queue_bytes=65_538))
     with pytest.raises(ValueError, match="queue_frames is 0"):
         HubSettings(queue_frames=0)
+    World(HubSettings(queue_bytes=65_539, queue_frames=1))

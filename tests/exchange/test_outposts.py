@@ -5,12 +5,24 @@ from __future__ import annotations
 import pytest
 
 from penstock.doors.tlex.annex import HUB_SILENCE
-from penstock.exchange.places import TlexPlace
+from penstock.doors.tlex.messages import TlexMessages
+from penstock.exchange.outpost import Outpost
+from penstock.exchange.outposts import Outposts
+from penstock.exchange.places import Places, TlexPlace
 from penstock.exchange.refusals import HubReason, HubRefusal
 from penstock.exchange.session import SessionState
 from penstock.exchange.settings import HubLimits, HubSettings
-from penstock.wire.fabric.tlex import TlexDelivered, TlexPublished
-from penstock.wire.tlex.datagrams import Bye, Reconnect, TimestampsRequest, Token
+from penstock.wire.fabric.tlex import (
+    TlexDelivered,
+    TlexDismissed,
+    TlexLeft,
+    TlexMeasured,
+    TlexOffered,
+    TlexPublished,
+    TlexWithdrawn,
+)
+from penstock.wire.tlex.datagrams import Bye, KeepAlive, Reconnect, TimestampsRequest, Token
+from penstock.wire.tlex.forms import PayloadForms
 from penstock.wire.tlex.frames import PREAMBLE
 from penstock.wire.tlex.monitor import decode_monitor_payload
 from penstock.wire.tlex.vocabulary import EndReason, SecurityMode
@@ -40,6 +52,9 @@ def test_sessions_at_different_nodes_exchange_payloads_in_order(world: NodesWorl
     assert len(monitor.payloads()) == 4
     assert world.session_of(brokers[1]).counters.unrouted == 1
     assert world.session_of(controller).counters.received == 3
+    assert world.session_of(controller).counters.received_bytes == len("up 0" * 3)
+    assert world.session_of(brokers[1]).counters.received == 2
+    assert world.session_of(brokers[1]).counters.received_bytes == len("down" + "for nobody")
 
 
 def test_payloads_cross_once_to_a_node_whatever_the_number_of_its_sessions(world: NodesWorld) -> None:
@@ -62,6 +77,8 @@ def test_a_token_is_good_at_any_node_and_only_once(world: NodesWorld) -> None:
     assert again.closed
     # It is not told why.
     assert again.take() == []
+    assert [node.outpost.turned_away for node in world.nodes.values()] == [1, 1]
+    assert [node.outpost.sessions for node in world.nodes.values()] == [1, 0]
 
 
 def test_a_controller_has_one_session_whichever_node_it_is_at(world: NodesWorld) -> None:
@@ -377,3 +394,117 @@ def test_a_hub_that_goes_down_asks_the_peers_of_nodes_to_reconnect(world: NodesW
     world.hub.shut(world.now)
     world.settle()
     assert controller.bye() == "normal shutdown"
+
+
+def test_a_node_asks_to_be_emptied_once_until_its_words_are_taken() -> None:
+    woken: list[bool] = []
+    outpost = Outpost(HubSettings(), PayloadForms(), TlexMessages(), lambda: woken.append(True))
+    outpost.offer(TlexPlace("x", 1))
+    outpost.welcome()
+    assert len(woken) == 1
+    assert outpost.take() == [TlexOffered("x", 1, None)] * 2
+    assert outpost.take() == []
+    outpost.welcome()
+    assert len(woken) == 2
+
+
+def test_a_node_that_goes_down_offers_no_place_when_it_is_greeted_again(world: NodesWorld) -> None:
+    outpost = world.nodes["x"].outpost
+    outpost.go_down(world.now)
+    outpost.welcome()
+    assert outpost.take() == [TlexWithdrawn()]
+
+
+def test_the_hub_asks_to_be_emptied_once_until_the_words_for_all_nodes_are_taken(world: NodesWorld) -> None:
+    woken: list[bool] = []
+    outposts = Outposts(world.hub, Places(), lambda: woken.append(True))
+    for node in "xy":
+        outposts.came(node, "run 1", world.now)
+    assert not woken
+    unknown = [TlexPublished("nobody", [])]
+    cut_off = TlexDismissed("nobody", "CUT_OFF", "")
+    outposts.hear("x", unknown, world.now)
+    outposts.hear("y", unknown, world.now)
+    outposts.hear("y", unknown, world.now)
+    assert len(woken) == 1
+    assert outposts.take() == [("x", [cut_off]), ("y", [cut_off, cut_off])]
+    assert outposts.take() == []
+    outposts.hear("y", unknown, world.now)
+    assert len(woken) == 2
+
+
+def test_a_node_that_is_lost_and_there_again_before_the_turn_is_still_known(world: NodesWorld) -> None:
+    woken: list[bool] = []
+    outposts = Outposts(world.hub, Places(), lambda: woken.append(True))
+    outposts.lost("x", world.now)
+    assert not woken
+    outposts.came("x", "run 1", world.now)
+    outposts.lost("x", world.now)
+    assert len(woken) == 1
+    outposts.came("x", "run 1", world.now)
+    outposts.take()
+    assert list(outposts.posts) == ["x"]
+    outposts.lost("x", world.now)
+    outposts.take()
+    assert not outposts.posts
+    # What it says then is not heard.
+    outposts.hear("x", [TlexPublished("nobody", [])], world.now)
+    assert outposts.take() == []
+
+
+def test_a_node_tells_once_a_second_what_it_has_counted_of_those_for_whom_something_is_new(world: NodesWorld) -> None:
+    world.join_at("x", TLC, A)
+    broker = world.join_at("x", BROKER, A)
+    node = world.nodes["x"]
+    node.outpost.tick(world.now)
+    assert len(node.outpost.take()) == 1
+    world.move(0.75)
+    broker.interpreter.received(KeepAlive().encode(), world.now)
+    node.outpost.tick(world.now)
+    assert node.outpost.take() == []
+    world.move(0.25)
+    node.outpost.tick(world.now)
+    (told,) = node.outpost.take()
+    assert isinstance(told, TlexMeasured)
+    assert list(told.figures) == [world.session_of(broker).id]
+    world.move(1.0)
+    node.outpost.tick(world.now)
+    assert node.outpost.take() == []
+
+
+def test_a_node_tells_what_it_has_counted_of_a_session_that_ends(world: NodesWorld) -> None:
+    controller, broker = world.join_at("x", TLC, A), world.join_at("y", BROKER, A)
+    session = world.session_of(broker)
+    controller.send(named(A, "x"))
+    world.settle()
+    broker.conversation.leave(world.now)
+    world.settle()
+    assert session.ended is not None
+    assert (session.counters.routed, session.counters.sent, session.counters.discarded) == (1, 1, 0)
+    # What still comes for it from the node, which is not told the same again, changes nothing.
+    world.outposts.hear("y", [TlexLeft(session.id, EndReason.CONNECTION_ERROR, None)], world.now)
+    assert session.end_reason is EndReason.CLIENT_DISCONNECT
+    assert world.outposts.take() == []
+
+
+def test_what_a_node_has_not_told_of_a_session_when_it_dies_is_discarded(world: NodesWorld) -> None:
+    controller, broker = world.join_at("x", TLC, A), world.join_at("y", BROKER, A)
+    session = world.session_of(broker)
+    controller.send(named(A, "1"))
+    world.wait(1.25)
+    controller.send(named(A, "2"), named(A, "3"))
+    world.settle()
+    world.kill("y")
+    assert (session.counters.routed, session.counters.sent, session.counters.discarded) == (3, 1, 2)
+
+
+def test_a_payload_that_is_too_long_for_the_form_of_a_peer_at_a_node_is_counted(world: NodesWorld) -> None:
+    controller, broker = world.join_at("x", TLC, A, protocol=SINGLEPLEX), world.join_at("y", BROKER, A)
+    controller.send(plain("x" * 65_518), plain("next"))
+    world.settle()
+    assert broker.texts() == ["next"]
+    session = world.session_of(broker)
+    assert (session.counters.routed, session.counters.oversized) == (2, 1)
+    broker.conversation.leave(world.now)
+    world.settle()
+    assert (session.counters.sent, session.counters.discarded) == (1, 0)

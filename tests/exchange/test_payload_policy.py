@@ -58,8 +58,9 @@ def test_what_may_not_be_received_is_withheld_and_counted(singleplex: bool) -> N
     broker = world.join(BROKER, A)
     broker.send(named(A, "yes", 1), named(A, "no", 2))
     broker.send(named(A, "no", 2))
-    assert controller.texts() == ["yes"]
-    assert (controller.session.counters.withheld, controller.session.counters.routed) == (2, 1)
+    broker.send(named(A, "all", 1))
+    assert controller.texts() == ["yes", "all"]
+    assert (controller.session.counters.withheld, controller.session.counters.routed) == (2, 2)
 
 
 def test_the_policy_of_a_monitor_is_about_original_types() -> None:
@@ -69,3 +70,14 @@ def test_the_policy_of_a_monitor_is_about_original_types() -> None:
     world.join(TLC, A).send(named(A, "yes", 1), named(A, "no", 2))
     (only,) = monitor.payloads()
     assert only.data.endswith(b"\x01yes")
+
+
+def test_a_payload_that_is_too_long_is_counted_whatever_may_be_received() -> None:
+    world = World()
+    world.register(A)
+    broker = joined(world, "Broker", PayloadPolicy(receive=ONE))
+    controller = world.join(TLC, A, protocol=SINGLEPLEX)
+    controller.send(plain("x" * 65_518, 1), plain("no", 2), plain("no", 3), plain("yes", 1))
+    assert broker.texts() == ["yes"]
+    counters = broker.session.counters
+    assert (counters.oversized, counters.withheld, counters.routed) == (1, 2, 2)

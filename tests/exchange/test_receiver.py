@@ -5,7 +5,8 @@ import pytest
 from penstock.doors.tlex.messages import TlexMessages
 from penstock.exchange.counters import Counters
 from penstock.exchange.instant import Instant
-from penstock.exchange.receiver import MAX_ANSWERS, Receiver, Turn
+from penstock.exchange.receiver import Receiver, Turn
+from penstock.kernel.ledger import Ledger
 from penstock.wire.tlex.datagrams import KEEP_ALIVE_FRAME, IdentifiedPayload, TimestampsResponse, decode
 from penstock.wire.tlex.forms import PayloadForms, for_monitor
 from penstock.wire.tlex.frames import PREAMBLE, TlexFrameReader
@@ -40,6 +41,7 @@ class Bench:
         self.woken = 0
         self.turn = Turn(self._wake)
         self.counters = Counters()
+        self.ledger = Ledger()
         self.receiver = Receiver(
             self.pipe,
             PayloadForms(),
@@ -49,6 +51,7 @@ class Bench:
             max_frames,
             max_bytes,
             is_monitor=is_monitor,
+            ledger=self.ledger,
         )
 
     def _wake(self) -> None:
@@ -85,6 +88,18 @@ def test_the_turn_is_asked_for_once(bench: Bench) -> None:
     bench.turn.run(NOW)
     bench.put(b"3")
     assert bench.woken == 2
+
+
+def test_a_receiver_is_for_a_broker_unless_something_else_is_said(bench: Bench) -> None:
+    receiver = Receiver(Pipe(), PayloadForms(), TlexMessages(), bench.turn, Counters(), 1, 1)
+    assert (receiver.is_singleplex, receiver.is_monitor) == (False, False)
+
+
+def test_the_turn_is_asked_for_once_by_all_receivers_together(bench: Bench) -> None:
+    other = Receiver(Pipe(), PayloadForms(), TlexMessages(), bench.turn, Counters(), 1, 1)
+    bench.put(b"1")
+    other.send(KEEP_ALIVE_FRAME)
+    assert bench.woken == 1
 
 
 def test_a_turn_in_which_nothing_came_writes_nothing(bench: Bench) -> None:
@@ -134,6 +149,14 @@ def test_beyond_its_bytes_the_oldest_are_dropped_and_counted() -> None:
     assert bench.receiver.waiting_bytes == 0
 
 
+def test_what_is_too_long_for_its_form_is_routed_to_it_and_counted(bench: Bench) -> None:
+    bench.receiver.refuse(2)
+    bench.put(b"1")
+    bench.receiver.refuse(1)
+    assert (bench.counters.routed, bench.counters.oversized) == (4, 3)
+    bench.check()
+
+
 def test_a_burst_is_not_dropped_as_long_as_the_peer_takes_it_but_written_before_the_turn_ends() -> None:
     bench = Bench(max_frames=3)
     for text in (b"1", b"2", b"3", b"4", b"5"):
@@ -143,6 +166,26 @@ def test_a_burst_is_not_dropped_as_long_as_the_peer_takes_it_but_written_before_
     assert bench.pipe.writes == [b"1234", b"5"]
     assert bench.counters.dropped == 0
     bench.check()
+
+
+def test_a_turn_of_as_much_as_may_wait_is_still_one_write() -> None:
+    for bench in (Bench(max_bytes=3), Bench(max_frames=3)):
+        bench.put(b"1")
+        bench.put(b"2")
+        bench.put(b"3")
+        assert bench.pipe.writes == []
+        bench.turn.run(NOW)
+        assert bench.pipe.writes == [b"123"]
+
+
+def test_as_much_as_may_wait_is_kept_for_a_slow_peer_to_the_last_byte() -> None:
+    for bench in (Bench(max_bytes=3), Bench(max_frames=3)):
+        bench.receiver.set_writable(False)
+        bench.put(b"0", b"1", b"2", b"3")
+        assert bench.counters.dropped == 1
+        bench.receiver.set_writable(True)
+        bench.turn.run(NOW)
+        assert bench.pipe.writes == [b"123"]
 
 
 def test_a_peer_that_is_full_in_the_middle_of_a_burst_has_the_rest_bounded() -> None:
@@ -190,7 +233,17 @@ def test_a_flood_of_requests_by_a_peer_that_does_not_read_is_bounded(bench: Benc
         bench.receiver.answer(number, NOW)
     bench.receiver.set_writable(True)
     bench.turn.run(NOW)
-    assert [each.request_sent for each in answers(bench)] == list(range(1_000 - MAX_ANSWERS, 1_000))
+    # The last 64.
+    assert [each.request_sent for each in answers(bench)] == list(range(936, 1_000))
+
+
+def test_as_many_requests_as_may_be_unanswered_are_answered_in_one_write(bench: Bench) -> None:
+    for number in range(64):
+        bench.receiver.answer(number, NOW)
+    assert bench.pipe.writes == []
+    bench.turn.run(NOW)
+    assert len(bench.pipe.writes) == 1
+    assert [each.request_sent for each in answers(bench)] == list(range(64))
 
 
 def monitored(bench: Bench) -> list[int]:
@@ -218,6 +271,15 @@ def test_a_monitor_is_told_when_a_payload_that_has_waited_was_really_sent() -> N
     assert monitored(bench) == [NOON]
 
 
+def test_a_payload_that_has_waited_for_its_turn_only_keeps_the_time_that_it_has() -> None:
+    bench = Bench(is_monitor=True)
+    frame = for_monitor(IdentifiedPayload("NLZH0001", 2, 5, b"x").encode(), b"NLZH0001", b"token", NOON, NOON)
+    assert frame is not None
+    bench.put(frame)
+    bench.turn.run(LATER)
+    assert monitored(bench) == [NOON]
+
+
 def test_at_the_end_what_can_be_written_is_and_then_the_last_datagram(bench: Bench) -> None:
     bench.put(b"1")
     bench.receiver.end(b"bye", NOW)
@@ -240,3 +302,49 @@ def test_a_turn_after_the_end_writes_nothing(bench: Bench) -> None:
     bench.receiver.end(b"", NOW)
     bench.turn.run(NOW)
     assert bench.pipe.writes == [b"1"]
+
+
+def test_what_a_slow_peer_has_not_taken_at_the_end_is_not_written_when_it_reads_again(bench: Bench) -> None:
+    bench.receiver.set_writable(False)
+    bench.put(b"1")
+    bench.receiver.send(KEEP_ALIVE_FRAME)
+    bench.receiver.answer(7, NOW)
+    bench.receiver.end(b"bye", NOW)
+    bench.receiver.set_writable(True)
+    bench.turn.run(LATER)
+    assert bench.pipe.writes == [b"bye"]
+    assert bench.receiver.waiting_bytes == 0
+
+
+def test_what_waits_for_longer_than_a_turn_is_in_the_ledger_until_it_is_written(bench: Bench) -> None:
+    bench.put(b"123")
+    assert bench.ledger.total == 0
+    bench.receiver.set_writable(False)
+    bench.put(b"45")
+    assert bench.ledger.total == 5
+    bench.put(b"6")
+    assert bench.ledger.total == 6
+    bench.receiver.set_writable(True)
+    bench.turn.run(NOW)
+    assert bench.ledger.total == 0
+
+
+def test_what_waits_is_in_the_ledger_until_the_end(bench: Bench) -> None:
+    bench.receiver.set_writable(False)
+    bench.put(b"123")
+    bench.receiver.end(b"", NOW)
+    assert bench.ledger.total == 0
+
+
+def test_what_is_cut_because_too_much_waits_for_all_together_is_dropped_and_counted(bench: Bench) -> None:
+    bench.receiver.set_writable(False)
+    bench.put(b"1", b"23")
+    bench.ledger.limit = 2
+    bench.ledger.relieve([], [])
+    assert (bench.counters.dropped, bench.receiver.waiting, bench.receiver.waiting_bytes) == (2, 0, 0)
+    assert bench.ledger.total == 0
+    bench.check()
+    bench.put(b"4")
+    bench.receiver.set_writable(True)
+    bench.turn.run(NOW)
+    assert bench.pipe.writes == [b"4"]

@@ -280,6 +280,7 @@ def test_the_traffic_of_a_controller_is_counted_in_both_directions(world: World)
     world.wait(1)
     # Measured once a second: the last time shortly after all four had come.
     assert (controller.up.rate, controller.up.throughput) == (4.0, 400.0)
+    assert (controller.down.rate, controller.down.throughput) == (1.0, 3.0)
     world.wait(1)
     assert controller.up.rate == 0.0
     single.conversation.lost(False, world.now)
@@ -310,5 +311,9 @@ def test_every_accepted_payload_is_recorded_once_a_turn_as_it_came_whether_or_no
 def test_payloads_that_are_only_recorded_ask_for_a_turn(world: World) -> None:
     controller = world.join(TLC, A)
     before = world.woken
+    for _ in range(2):
+        controller.interpreter.received(named(A, "x").encode(), world.now)
+        assert world.woken == before + 1
+    world.turn()
     controller.interpreter.received(named(A, "x").encode(), world.now)
-    assert world.woken == before + 1
+    assert world.woken == before + 2

@@ -145,6 +145,7 @@ def test_a_controller_is_free_again_when_its_session_ends(world: World) -> None:
 
 def test_a_session_that_nobody_comes_for_expires_after_five_seconds(world: World) -> None:
     session = world.open(TLC, A)
+    assert session.expires == NOON + 5_000
     world.move(4.999)
     assert world.hub.get(world.authorization(TLC), session.token, world.now) is session
     world.move(0.001)
@@ -162,6 +163,27 @@ def test_expiry_frees_the_controllers(world: World, how: str) -> None:
         world.hub.tick(world.now)
         assert not world.hub.sessions
     world.open(TLC, A)
+
+
+def test_a_session_that_has_expired_is_not_listed_nor_found_even_before_the_tick(world: World) -> None:
+    listed, found = world.open(TLC, A), world.open(BROKER, A)
+    assert world.hub.visible(world.authorization(TLC), world.now) == [listed, found]
+    assert world.hub.find(found.id, world.now) is found
+    world.move(5.0)
+    assert world.hub.visible(world.authorization(TLC), world.now) == []
+    assert listed.state is SessionState.ENDED
+    other = world.open(BROKER, A)
+    world.move(5.0)
+    assert world.hub.find(other.id, world.now) is None
+
+
+def test_who_shows_no_token_is_turned_away_after_five_seconds(world: World) -> None:
+    peer = world.accept()
+    world.wait(4.75)
+    early = peer.closed
+    world.wait(0.25)
+    assert (early, peer.closed) == (False, True)
+    assert (world.hub.turned_away, world.hub.created) == (1, 0)
 
 
 def test_who_is_connected_in_time_may_show_the_token_a_little_later(world: World) -> None:
@@ -339,6 +361,17 @@ def test_a_session_of_others_cannot_be_changed(world: World) -> None:
     with pytest.raises(HubRefusal) as refused:
         world.hub.update(world.authorization(BROKER), session.token, SecurityMode.NONE, (B,), world.now)
     assert reason(refused) is HubReason.UNKNOWN
+    assert session.identifiers == (A,)
+
+
+@pytest.mark.parametrize("role", [Role.DOMAIN_ADMIN, Role.PLATFORM_ADMIN])
+def test_who_may_only_see_and_end_sessions_cannot_change_them(world: World, role: Role) -> None:
+    session = world.open(BROKER, A)
+    overseer = replace(world.authorization(BROKER, "theirs"), role=role)
+    assert world.hub.get(overseer, session.token, world.now) is session
+    with pytest.raises(HubRefusal, match=f"Not allowed for role {role.value}") as refused:
+        world.hub.update(overseer, session.token, SecurityMode.NONE, (B,), world.now)
+    assert reason(refused) is HubReason.ROLE
     assert session.identifiers == (A,)
 
 

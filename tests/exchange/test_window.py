@@ -49,6 +49,15 @@ def test_a_window_has_few_pieces_however_often_something_is_counted() -> None:
     assert len(window._pieces) <= PIECES + 1
 
 
+def test_what_comes_within_a_five_hundredth_of_the_window_leaves_it_together() -> None:
+    window = Window(10, 500.0)
+    for now in (0.0, 0.999, 1.0, 1.999):
+        window.add(now, 1)
+    assert window.room(499.999) == 6
+    assert window.room(500.0) == 8
+    assert window.room(501.0) == 10
+
+
 def test_an_average_is_that_of_the_values_in_the_window() -> None:
     average = Average(60.0)
     assert average.add(0.0, 10.0) == 10.0

@@ -15,11 +15,13 @@ from penstock.journal.disk import DirectoryDisk, Disk, ReadableFile
 from penstock.journal.index import index_name
 from penstock.journal.indexes import Indexes
 from penstock.journal.journal import Journal, JournalSettings, Policy
+from penstock.journal.mark import read_mark
 from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
-from penstock.journal.segment import SEGMENT_SUFFIX
+from penstock.journal.recovery import read_header
+from penstock.journal.segment import SEGMENT_SUFFIX, segment_name
 from penstock.journal.selection import EVERYTHING, EventSelection
-from penstock.testing.disk import FakeDisk, Operation, PowerCut
+from penstock.testing.disk import FakeDisk, FakeFile, Operation, PowerCut
 from tests.journal.world import NOON, Row, Scribe, columns, rows_of, some_columns
 
 LONG = os.environ.get("PENSTOCK_PROFILE") == "long"
@@ -65,9 +67,28 @@ class _CountingFile:
         self._file.close()
 
 
+class _WatchedDisk(FakeDisk):
+    """Which files were looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.viewed: list[str] = []
+
+    def view(self, name: str) -> FakeFile:
+        self.viewed.append(name)
+        return super().view(name)
+
+
 def written(directory: Path, *, closed: bool) -> Journal:
     """Many records of many entities, 10 MB in one segment, and two of one that is seldom."""
     journal = Journal(directory, JournalSettings(group_bytes=200_000))
+    write(journal)
+    if closed:
+        journal.close()
+    return journal
+
+
+def write(journal: Journal) -> None:
     for number in range(50):
         given = Columns()
         if number in (3, 30):
@@ -77,9 +98,6 @@ def written(directory: Path, *, closed: bool) -> Journal:
         receipt = journal.append(given, Policy.ACK)
         assert receipt.done is not None
         receipt.done.result(30)
-    if closed:
-        journal.close()
-    return journal
 
 
 def cost(directory: Path) -> tuple[list[Row], int]:
@@ -121,6 +139,18 @@ def test_who_looks_again_reads_only_what_is_new(tmp_path: Path) -> None:
     before = disk.read_bytes
     assert rows_of(JournalReader(disk, indexes=indexes).read(selection=selection)) == first
     assert disk.read_bytes - before < before / 4
+    journal.close()
+
+
+def test_who_looks_again_takes_what_has_been_saved_since(tmp_path: Path) -> None:
+    journal = written(tmp_path / "journal", closed=False)
+    disk, indexes = CountingDisk(tmp_path / "journal"), Indexes()
+    selection = EventSelection(entities=("seldom",))
+    assert len(rows_of(JournalReader(disk, indexes=indexes).read(selection=selection))) == 2
+    write(journal)
+    before = disk.read_bytes
+    assert len(rows_of(JournalReader(disk, indexes=indexes).read(selection=selection))) == 4
+    assert disk.read_bytes - before < 10_000_000 / 2
     journal.close()
 
 
@@ -264,3 +294,44 @@ def test_a_segment_that_was_given_up_has_an_index() -> None:
     assert index_name(1) in disk.names()
     assert blocks_name(1) not in disk.names()
     assert len(rows_of(JournalReader(disk).read(selection=EventSelection(entities=("item",))))) == 60
+
+
+def test_a_block_that_grows_is_left_out_as_long_as_nothing_wanted_is_in_it() -> None:
+    disk, indexes = FakeDisk(), Indexes()
+    scribe = Scribe(disk)
+
+    def blocks(entity: str) -> list[tuple[int, int]]:
+        mark, (header, _) = read_mark(disk), read_header(disk.view(segment_name(1)), segment_name(1))
+        assert mark is not None
+        assert header is not None
+        found = indexes.active(disk, header, mark.position, mark.sequence, EventSelection(entities=(entity,)))
+        return [(block.first, block.last) for block in found]
+
+    for number in range(1, 6):
+        scribe.append(columns(1, "item"))
+        assert (blocks("item"), blocks("seldom")) == ([(1, number)], [])
+    scribe.append(columns(1, "seldom"))
+    assert (blocks("item"), blocks("seldom")) == ([(1, 6)], [(1, 6)])
+
+
+def test_of_many_indexes_the_one_that_was_not_used_for_the_longest_time_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("penstock.journal.indexes.CACHED_INDEXES", 2)
+    disk, indexes = _WatchedDisk(), Indexes()
+    scribe = Scribe(disk, segment_bytes=1)
+    for _ in range(4):
+        scribe.append(columns(3))
+    disk.viewed.clear()
+
+    def read(base: int) -> bool:
+        """Whether its file was needed."""
+        before = len(disk.viewed)
+        index = indexes.sealed(disk, base)
+        assert index is not None
+        assert index.blocks[0].first == base
+        return len(disk.viewed) > before
+
+    assert [read(base) for base in (1, 4, 1, 4)] == [True, True, False, False]
+    assert read(1) is False
+    assert [read(base) for base in (7, 1, 7, 4, 7, 1)] == [True, False, False, True, False, True]

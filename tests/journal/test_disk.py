@@ -74,6 +74,17 @@ def test_a_read_that_comes_in_pieces_is_read_to_its_end(tmp_path: Path, monkeypa
     view.close()
 
 
+def test_a_write_that_takes_a_part_is_gone_on_with_behind_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, at_once = os.pwrite, os.pwritev
+    monkeypatch.setattr("os.pwritev", lambda file, parts, position: at_once(file, [b"".join(parts)[:5]], position))
+    monkeypatch.setattr("os.pwrite", lambda file, data, position: whole(file, data[:2], position))
+    file = DirectoryDisk(tmp_path, make=True).create("a")
+    file.write(0, [b"head"])
+    file.write(4, [b"0123", b"456", b"789"])
+    file.close()
+    assert (tmp_path / "a").read_bytes() == b"head0123456789"
+
+
 def test_files_are_cut_emptied_renamed_and_removed(disk: Disk) -> None:
     put(disk, "a", b"12345678")
     file = disk.open("a")

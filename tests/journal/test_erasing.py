@@ -263,3 +263,17 @@ def test_places_where_it_may_be_killed_are_told() -> None:
     told: list[str] = []
     erase(disk, {"anna"}, partial(list.append, told))
     assert told == ["segment", "index"] * 2 + ["revisions"] * 2
+
+
+def test_a_segment_is_replaced_on_the_disk_before_its_index_is() -> None:
+    disk = FakeDisk()
+    scribe = Scribe(disk)
+    scribe.append(columns(3, entity="anna"))
+    scribe.close()
+    before = len(disk.operations)
+    erase(disk, {"anna"}, nowhere)
+    done = [(operation.kind, operation.name) for operation in disk.operations[before:]]
+    at = done.index(("rename", segment_name(1)))
+    assert done[at - 1] == ("sync", segment_name(1) + ".tmp")
+    assert done[at + 1] == ("sync directory", "")
+    assert done[at + 2] == ("create", index_name(1) + ".tmp")

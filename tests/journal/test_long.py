@@ -171,6 +171,7 @@ def test_what_is_appended_meanwhile_comes_after_it_and_is_numbered_at_once() -> 
     assert after.done is not None
     after.done.result(30)
     assert receipt.done.done()
+    assert (journal.appended_records, journal.committed_groups, journal.queued_bytes) == (93, 3, 0)
     journal.close()
     found, damages = rows(disk)
     assert damages == []

@@ -18,7 +18,7 @@ from penstock.journal.record import Columns
 from penstock.journal.segment import DATA_START, segment_name
 from penstock.journal.selection import EVERYTHING, EventSelection
 from penstock.testing.disk import FakeDisk
-from tests.journal.world import NOON, SECOND, Row, Scribe, columns, rows_of, some_columns
+from tests.journal.world import NOON, SECOND, Row, Scribe, columns, rows, rows_of, some_columns
 
 
 def numbers(batches: Iterable[Any]) -> list[int]:
@@ -280,3 +280,14 @@ def test_the_reader_brings_nothing_of_the_server_along() -> None:
     # Which build there is, the package itself finds out; `durable` is what all files have in common.
     assert outside == ["penstock", "penstock.build", "penstock.build.choice", "penstock.durable"]
     assert "penstock.journal.journal" not in loaded
+
+
+def test_the_segment_being_written_is_told_when_it_is_missing() -> None:
+    disk = FakeDisk()
+    scribe = Scribe(disk, segment_bytes=1)
+    for _ in range(3):
+        scribe.append(columns(2))
+    disk.remove(segment_name(5))
+    found, damages = rows(disk)
+    assert [row[0] for row in found] == [1, 2, 3, 4]
+    assert damages == [Damage(segment_name(5), 0, 0, 5, 6, "the file is missing")]

@@ -40,6 +40,10 @@ def test_rows_become_typed_columns() -> None:
     ]
 
 
+def test_only_a_value_and_headers_may_be_missing() -> None:
+    assert [each.name for each in SCHEMA if each.nullable] == ["value", "headers"]
+
+
 @pytest.mark.parametrize("text", ["", "\0", "ß€😀", "a\r\nb", "x" * 100_000])
 def test_any_text_comes_back_as_it_was(text: str) -> None:
     given = Columns([text or "e"], [0], [text], [text], [text], [text])

@@ -9,6 +9,7 @@ from penstock.journal.errors import UnknownVersion
 from penstock.journal.index import index_name
 from penstock.journal.mark import MARK_NAME
 from penstock.journal.recovery import bases, recover
+from penstock.journal.revisions import revisions_name, saved
 from penstock.journal.segment import DATA_START, HEADER_BLOCK, SegmentHeader, segment_name
 from penstock.testing.disk import FakeDisk
 from tests.journal.world import Scribe, columns, rows
@@ -78,7 +79,9 @@ def test_a_tail_that_was_committed_and_is_gone_is_damage_and_its_numbers_are_not
     disk.cut(segment_name(1), kept + 10)
     scribe = Scribe(disk)
     assert scribe.next == 11
-    assert [(damage.first, damage.last) for damage in scribe.recovery.damages] == [(6, None), (6, 10)]
+    hole, missing = scribe.recovery.damages
+    assert (hole.file, hole.position, hole.length, hole.first, hole.last) == (segment_name(1), kept, 10, 6, None)
+    assert missing == Damage(MARK_NAME, 0, 0, 6, 10, "committed records are no longer there")
     scribe.append(columns(1))
     found, damages = rows(disk)
     assert [row[0] for row in found] == [1, 2, 3, 4, 5, 11]
@@ -109,11 +112,58 @@ def test_a_segment_without_a_readable_header_is_told_and_left_behind(disk: FakeD
         disk.flip(segment_name(1), copy * 8 + 3)
     scribe = Scribe(disk)
     assert scribe.next == 6
-    assert "the header cannot be read" in str(scribe.recovery.damages[0])
+    what = "the header cannot be read"
+    assert scribe.recovery.damages[0] == Damage(segment_name(1), 0, disk.size(segment_name(1)), 1, None, what)
     scribe.append(columns(1, "after"))
     found, damages = rows(disk)
     assert [row[0] for row in found] == [6]
-    assert [(damage.first, damage.last, damage.what) for damage in damages] == [(1, 5, "the header cannot be read")]
+    assert damages == [Damage(segment_name(1), 0, disk.size(segment_name(1)), 1, 5, what)]
+
+
+@pytest.mark.parametrize("copy", [0, HEADER_BLOCK])
+def test_one_damaged_copy_of_a_header_is_told_and_costs_nothing(disk: FakeDisk, copy: int) -> None:
+    scribe = Scribe(disk)
+    scribe.append(columns(5))
+    disk.flip(segment_name(1), copy * 8 + 3)
+    damage = Damage(segment_name(1), 0, DATA_START, 1, 0, "one copy of the header is damaged")
+    assert str(damage).endswith("no record missing")
+    assert rows(disk) == (scribe.tried, [damage])
+    found = recover(disk)
+    assert (found.next, found.previous, found.damages) == (6, 5, [damage])
+
+
+def test_a_damaged_mark_is_told_and_costs_nothing(disk: FakeDisk) -> None:
+    scribe = Scribe(disk)
+    scribe.append(columns(5))
+    disk.flip(MARK_NAME, 100)
+    damage = Damage(MARK_NAME, 0, disk.size(MARK_NAME), 0, -1, "the mark cannot be read")
+    assert str(damage).endswith("no record missing")
+    assert rows(disk) == (scribe.tried, [damage])
+    found = recover(disk)
+    assert (found.next, found.damages) == (6, [damage])
+
+
+def test_revisions_that_cannot_be_read_are_told_by_their_names_and_counted_again(disk: FakeDisk) -> None:
+    scribe = Scribe(disk, segment_bytes=1)
+    for _ in range(4):
+        scribe.append(columns(3))
+    scribe.close()
+    newest = revisions_name(saved(disk)[-1])
+    disk.flip(newest, 999)
+    found = recover(disk)
+    assert found.damages == [Damage(newest, 0, 0, 0, -1, "saved revisions cannot be read")]
+    assert (found.next, found.revisions, found.segments_read, found.records_read) == (13, {"item": 12}, 1, 3)
+
+
+def test_without_saved_revisions_all_segments_are_counted(disk: FakeDisk) -> None:
+    scribe = Scribe(disk, segment_bytes=1)
+    for _ in range(4):
+        scribe.append(columns(3))
+    for base in saved(disk):
+        disk.remove(revisions_name(base))
+    found = recover(disk)
+    assert (found.next, found.revisions, found.segments_read, found.records_read) == (13, {"item": 12}, 4, 12)
+    assert saved(disk) == [10]
 
 
 def test_a_journal_of_a_newer_program_is_not_touched(disk: FakeDisk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +184,8 @@ def test_a_damaged_index_is_made_again(disk: FakeDisk) -> None:
     whole = disk.content(index_name(1))
     disk.flip(index_name(1), 300)
     found = recover(disk)
-    assert [damage.file for damage in found.damages] == [index_name(1)]
+    assert found.damages == [Damage(index_name(1), 0, 0, 0, -1, "the index cannot be read")]
+    assert str(found.damages[0]).endswith("no record missing")
     assert (found.next, found.records_read) == (6, 5)
     assert disk.content(index_name(1)) == whole
 

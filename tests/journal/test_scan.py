@@ -110,3 +110,29 @@ def test_frames_that_are_not_wanted_are_passed_over_without_a_look_at_their_payl
     unwanted = bytearray(frame(1, kind="other"))
     unwanted[-1] ^= 1
     assert walk(bytes(unwanted) + frame(3) + frame(5, kind="other"), kind="update") == [(3, 4)]
+
+
+@pytest.mark.parametrize("chunk", [8, 72, 74, 96, 104, 200])
+def test_wherever_the_next_frame_is_behind_damage_it_is_found(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is read at once, and though the damage is full of beginnings of frames."""
+    monkeypatch.setattr("penstock.journal.scan.CHUNK", chunk)
+    for length in range(8, 240, 8):
+        for damage in (bytes(length), (b"\xf7PJF" * length)[:length], (b"x\xf7PJF" * length)[:length]):
+            assert walk(damage + frame(3) + frame(5)) == [hole(0, length, 1, 2), (3, 4), (5, 6)]
+            assert walk(frame(1) + damage, last=4) == [(1, 2), hole(len(frame(1)), length, 3, 4)]
+
+
+def test_a_file_that_is_shorter_than_it_was_is_damaged_up_to_where_it_was() -> None:
+    disk = FakeDisk()
+    file = disk.create("s")
+    file.write(0, [frame(1) + frame(3)[:-8]])
+    end = len(frame(1) + frame(3)) + 200
+    found = list(scan(file, "s", SALT, 0, end, 1, 4))
+    assert found[1:] == [hole(len(frame(1)), end - len(frame(1)), 3, 4)]
+
+
+def test_the_last_committed_record_may_have_a_frame_of_its_own() -> None:
+    end = len(frame(1))
+    assert walk(frame(1) + frame(3, 1) + frame(4), last=3) == [(1, 2), (3, 3)]
+    assert walk(frame(1), last=3) == [(1, 2), Damage("s", end, 0, 3, 3, "the file is truncated")]
+    assert walk(frame(1) + frame(5), last=4) == [(1, 2), Damage("s", end, 0, 3, 4, "frames were taken out")]

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.journal.damage import Damage
 from penstock.journal.disk import DirectoryDisk
 from penstock.journal.journal import Journal, JournalSettings, Policy
 from penstock.journal.segment import DATA_START, FRAME_HEADER, FrameHeader, decode_payload
@@ -107,7 +108,7 @@ def test_the_segment_that_is_being_written_is_told_when_it_is_missing(whole: Pat
     last = files(whole, ".segment")[-1]
     last.unlink()
     (damage, *_) = look(whole).damages
-    assert (damage.file, damage.what) == (last.name, "the segment is missing")
+    assert damage == Damage(last.name, 0, 0, int(last.stem), 800, "the segment is missing")
 
 
 def test_records_that_are_not_numbered_as_their_frame_says_are_told(
@@ -137,7 +138,7 @@ def test_an_index_of_another_segment_is_told(whole: Path) -> None:
     first, second, *_ = files(whole, ".index")
     first.write_bytes(second.read_bytes())
     (damage,) = look(whole).damages
-    assert damage.file == first.name
+    assert (damage.file, damage.position, damage.length, damage.first, damage.last) == (first.name, 0, 0, 0, -1)
     assert "does not agree with its segment" in damage.what
 
 
@@ -150,13 +151,25 @@ def test_revisions_that_are_behind_are_told(whole: Path) -> None:
     older, newer = files(whole, ".revisions")
     newer.write_bytes(older.read_bytes())
     (damage,) = look(whole).damages
-    assert damage.file == newer.name
+    assert (damage.file, damage.position, damage.length, damage.first, damage.last) == (newer.name, 0, 0, 0, -1)
     assert "behind" in damage.what
+
+
+def test_sidecars_that_cannot_be_read_are_told_and_no_record_is_missing(whole: Path) -> None:
+    index, revisions = files(whole, ".index")[0], files(whole, ".revisions")[0]
+    for path in (index, revisions):
+        flip(path, path.stat().st_size // 2)
+    assert sorted(look(whole).damages, key=lambda damage: damage.file) == [
+        Damage(index.name, 0, 0, 0, -1, "the index cannot be read"),
+        Damage(revisions.name, 0, 0, 0, -1, "saved revisions cannot be read"),
+    ]
 
 
 def test_a_missing_mark_is_told(whole: Path) -> None:
     (whole / "mark").unlink()
-    assert [damage.what for damage in look(whole).damages] == ["there are segments, but no mark"]
+    (damage,) = look(whole).damages
+    assert damage == Damage("mark", 0, 0, 0, -1, "there are segments, but no mark")
+    assert str(damage) == "mark at byte 0, 0 bytes: there are segments, but no mark; no record missing"
 
 
 def test_a_journal_is_good_while_it_is_written(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.twins.access import MAX_REMEMBERED, Access, Permission, ResourceKind, Scope
+from penstock.twins.access import Access, Permission, ResourceKind, Scope
 from penstock.wire.ditto.pointer import MISSING, Absent, Pointer, parse_pointer
 
 ME = frozenset(["me"])
@@ -86,8 +86,11 @@ def test_rights_are_remembered_for_a_limited_number_of_subjects() -> None:
     access = Access(policy(({"me"}, {"thing:/": (["READ"], [])})))
     first = access.rights(ME)
     assert access.rights(ME) is first
-    for number in range(MAX_REMEMBERED):
+    for number in range(255):
         access.rights(frozenset([str(number)]))
+    assert access.rights(ME) is first
+    # One more than are remembered.
+    access.rights(frozenset(["last"]))
     again = access.rights(ME)
     assert again is not first
     assert again.scope(ResourceKind.THING, Permission.READ).covers(())

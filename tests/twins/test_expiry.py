@@ -9,7 +9,7 @@ import pytest
 
 from penstock.doors.ditto.answers import DittoAnswer
 from penstock.twins.command import Caller
-from penstock.twins.expiry import deleted_with_notice, expiring, rounded_up
+from penstock.twins.expiry import DEFAULT_GRANULARITY, deleted_with_notice, expiring, rounded_up
 from penstock.twins.integration import TokenIntegration
 from penstock.twins.registry import RegistrySettings
 from penstock.wire.ditto.errors import DittoError
@@ -52,10 +52,18 @@ def guest(**more: Any) -> dict[str, Any]:
         ("2023-01-01T10:00:00Z", 3600, "2023-01-01T10:00:00Z"),
         ("2023-01-01T10:00:01+02:00", 3600, "2023-01-01T09:00:00Z"),
         ("2023-01-01T10:00:01Z", 86400, "2023-01-02T00:00:00Z"),
+        ("1970-01-01T00:00:00Z", 3600, "1970-01-01T00:00:00Z"),
     ],
 )
 def test_an_expiry_is_rounded_up(text: str, granularity: int, expected: str) -> None:
-    assert rounded_up(text, granularity * SECOND)[0] == expected
+    found, micros = rounded_up(text, granularity * SECOND)
+    assert found == expected
+    assert rounded_up(found, granularity * SECOND) == (found, micros)
+    assert micros % (granularity * SECOND) == 0
+
+
+def test_an_expiry_is_rounded_up_to_an_hour_unless_it_is_said_otherwise() -> None:
+    assert rounded_up("2023-01-01T10:00:01Z", DEFAULT_GRANULARITY)[0] == "2023-01-01T11:00:00Z"
 
 
 def test_a_subject_is_deleted_when_its_time_has_come(world: World) -> None:
@@ -117,6 +125,11 @@ def test_an_announcement_must_be_understood(announcement: Any) -> None:
 def test_who_is_told_and_when() -> None:
     policy = {"entries": {"GUEST": guest(announcement={"beforeExpiry": "5m", "whenDeleted": True}), "ADMIN": ADMIN}}
     (found,) = expiring(policy)
+    # Whoever does not expire is not in the way of others.
+    assert list(expiring({"entries": {"ADMIN": ADMIN, **policy["entries"]}})) == [found]
+    assert found.when_deleted
+    (silent,) = expiring({"entries": {"GUEST": guest()}})
+    assert (silent.announce_at, silent.when_deleted) == (None, False)
     assert found.announce_at == found.expiry - 300 * SECOND
     assert deleted_with_notice(policy, {"entries": {"ADMIN": ADMIN}}) == {"nginx:reader"}
     assert deleted_with_notice(policy, policy) == set()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.twins.imports import MAX_IMPORTS, matches_namespace
+from penstock.twins.imports import MAX_IMPORTS, Resolver, imported_labels, matches_namespace
 from penstock.twins.registry import RegistrySettings
-from tests.twins.world import ALL, OUTSIDER, OWNER, READ, READER, World, command, entry, policy_command
+from tests.twins.world import ALL, OUTSIDER, OWNER, READ, READER, World, command, entry, event_for, policy_command
 
 ADMIN = entry("nginx:owner", **{"thing:/": ALL, "policy:/": ALL})
 TEMPLATE = "ns:template"
@@ -101,6 +101,38 @@ def test_imports_are_one_level_deep_unless_they_are_opened(world: World) -> None
     assert world.twins.dependents("ns:base") == {TEMPLATE, USER}
 
 
+def test_imports_are_opened_for_ten_levels() -> None:
+    def reaches(depth: int) -> bool:
+        """Whether the first of a chain of policies has the entry of the one at this depth."""
+        known: dict[str, Any] = {}
+        for number in range(depth):
+            wish = {"transitiveImports": [f"ns:{number + 2}"]}
+            known[f"ns:{number}"] = {"policyId": f"ns:{number}", "entries": {}, "imports": {f"ns:{number + 1}": wish}}
+        known[f"ns:{depth}"] = {"policyId": f"ns:{depth}", "entries": {"READERS": READERS}}
+        resolver = Resolver(known.get)
+        return bool(resolver.resolve(known["ns:0"])["entries"])
+
+    assert [reaches(depth) for depth in (1, 2, 10, 11)] == [True, True, True, False]
+
+
+def test_only_the_imports_that_are_named_are_opened_wherever_they_stand() -> None:
+    known: dict[str, Any] = {
+        "ns:a": {"policyId": "ns:a", "entries": {}, "imports": {"ns:b": {"transitiveImports": ["ns:d"]}}},
+        "ns:b": {"policyId": "ns:b", "entries": {}, "imports": {"ns:c": {}, "ns:d": {}}},
+        "ns:c": {"policyId": "ns:c", "entries": {"C": READERS}},
+        "ns:d": {"policyId": "ns:d", "entries": {"D": READERS}},
+    }
+    assert list(Resolver(known.get).resolve(known["ns:a"])["entries"]) == ["imported-ns:b-imported-ns:d-D"]
+
+
+def test_an_import_takes_what_is_implicit_and_what_is_explicit_if_it_is_listed() -> None:
+    entries = {kind: {**READERS, "importable": kind} for kind in ("implicit", "explicit", "never")}
+    policy = {"policyId": TEMPLATE, "entries": {"default": READERS, **entries}}
+    assert imported_labels(policy, {}) == ["default", "implicit"]
+    assert imported_labels(policy, {"entries": ["explicit", "never"]}) == ["default", "implicit", "explicit"]
+    assert imported_labels(policy, {"entries": ["implicit"]}) == ["default", "implicit"]
+
+
 def test_the_documented_fleet_has_the_rights_of_its_template(world: World) -> None:
     """Upstream's example: roles in a template, drivers in a region, one more driver of a truck."""
     driver = {"subjects": {}, "resources": {"thing:/attributes": READ}, "allowedAdditions": ["subjects"]}
@@ -155,6 +187,15 @@ def test_an_entry_may_be_limited_to_namespaces(world: World) -> None:
     ):
         make_thing(world, id=id)
         assert may_read(world, thing=id) is is_granted, id
+
+
+def test_changes_are_told_by_the_namespace_of_what_has_changed(world: World) -> None:
+    put(world, USER, {"READERS": {**READERS, "namespaces": ["com.acme"]}})
+    make_thing(world, id="com.acme:t")
+    make_thing(world, id="ns:t")
+    told = {each.key.id: event_for(each, READER) for each in world.told if not each.key.is_policy}
+    assert told["com.acme:t"] is not None
+    assert told["ns:t"] is None
 
 
 @pytest.mark.parametrize(
@@ -257,6 +298,7 @@ def test_a_policy_that_does_not_import_another_any_more_does_not_depend_on_it(wo
 
 
 def test_there_is_a_limit_to_imports(world: World) -> None:
+    assert MAX_IMPORTS == 10
     for number in range(MAX_IMPORTS + 1):
         put(world, f"ns:p{number}", {})
     imports: dict[str, Any] = {f"ns:p{number}": {} for number in range(MAX_IMPORTS + 1)}

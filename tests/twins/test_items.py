@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from penstock.doors.ditto.item_events import event_of_item
 from penstock.twins.history import PastMoment
-from penstock.twins.items import base_of, change_of_item, changes_of_item
+from penstock.twins.items import base_of, change_of_item, changes_of_item, fields_in, fields_told
 from penstock.twins.record import Record
 from penstock.wire.ditto.document import decode
 from penstock.wire.ditto.items import ItemName, thing_of_item
+from penstock.wire.ditto.pointer import print_pointer
 from penstock.wire.ditto.topic import Criterion, thing_topic
 from tests.twins.world import NOON, SECOND
 
@@ -72,6 +73,33 @@ def test_a_record_of_an_item_is_an_event_of_its_thing(
     partial = event.partial()
     assert partial["thingId"] == ID
     assert partial["_revision"] == revision
+
+
+@pytest.mark.parametrize(
+    ("revision", "fields", "told"),
+    [
+        # Only what is not null is in a thing that is new.
+        (1, {"a": "1", "b": None}, {"a"}),
+        (2, {"a": "1", "b": None}, {"a", "b"}),
+        (1, {"key": "k", "command": "ADD", "p": "1"}, {"key", "command", "p"}),
+        (2, {"key": "k", "command": "ADD", "p": "1"}, {"key", "command", "p"}),
+        (2, {"key": "k", "command": "DELETE"}, {"key", "command"}),
+        (2, {}, set()),
+    ],
+)
+def test_the_event_of_a_thing_tells_which_fields_of_its_item_it_is_about(
+    revision: int, fields: dict[str, str | None], told: set[str]
+) -> None:
+    given = record(revision, "update", fields)
+    change = change_of_item(ID, given)
+    assert change is not None
+    assert set(fields_told(print_pointer(change.pointer), json.dumps(change.value))) == told
+    assert fields_in(given) == list(fields)
+
+
+def test_an_event_without_a_value_tells_no_fields() -> None:
+    assert fields_told("/attributes", None) == []
+    assert fields_in(record(3, "clear", None)) == []
 
 
 def fold(records: list[Record], moment: PastMoment) -> dict[str, Any] | None:

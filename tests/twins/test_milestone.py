@@ -67,6 +67,7 @@ def test_only_some_records_carry_one(every: int) -> None:
     assert list(places(3)) == []
     assert list(places(4)) == [4]
     assert list(places(47)) == [44, 40, 32, 16]
+    assert list(places(28)) == [28, 24, 16]
 
 
 BROKEN = [f'"{HEADER}"', f'{{"{HEADER}":{{"revision":1}}}}', f'{{"{HEADER}']

@@ -6,11 +6,24 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from penstock.twins.preconditions import Conditions, Current, Tags, changes_nothing, check_tags, minimal, value_tag
-from penstock.twins.reasons import TagMismatch, TwinRefusal
+from penstock.twins.access import Scope
+from penstock.twins.preconditions import (
+    Conditions,
+    Current,
+    Tags,
+    allowed_patch,
+    changes_nothing,
+    check_tags,
+    minimal,
+    value_tag,
+)
+from penstock.twins.reasons import ConditionFailed, ConditionHidden, TagMismatch, TwinRefusal
+from penstock.twins.twin import Twin
 from penstock.wire.ditto.document import same
 from penstock.wire.ditto.kinds import EntityGroup
 from penstock.wire.ditto.merge import merge
+from penstock.wire.ditto.pointer import keys_of
+from penstock.wire.ditto.rql import parse_rql
 from tests.twins.world import ALL, OWNER, POLICY, POLICY_DOCUMENT, READ, READER, World, command, entry, policy_command
 from tests.wire.ditto.values import VALUES
 
@@ -119,6 +132,8 @@ def test_a_tag_tells_nothing_of_what_its_holder_may_not_read(world: World) -> No
 def test_the_order_of_keys_is_of_no_account() -> None:
     assert value_tag({"a": 1, "b": {"c": 2, "d": 3}}) == value_tag({"b": {"d": 3, "c": 2}, "a": 1})
     assert value_tag(1) != value_tag("1")
+    # Those that clients have kept are still good after an update of the server.
+    assert value_tag({"b": 1, "a": [None]}) == '"hash:014b0861ae86ca97"'
     other = Conditions(if_match=Tags(value_tag(2), (value_tag(2),)))
     with pytest.raises(TwinRefusal) as raised:
         check_tags(EntityGroup.THINGS, other, Current(True, value_tag(1)), reading=False)
@@ -207,3 +222,44 @@ def test_a_condition_may_ask_only_what_may_be_read(world: World) -> None:
     ):
         asked = command("modify", "/attributes/b/c", 2, headers={"condition": condition})
         assert world.result(asked, READER)[0] == expected
+
+
+# -- conditions of parts -----------------------------------------------------------------------------------------------
+
+TWIN = Twin({"thingId": "ns:t", "attributes": {"a": 1, "b": 2}}, 3, 0, 0)
+PATCH: Any = {"attributes": {"a": 5, "b": 6}}
+
+
+def scope(*paths: str) -> Scope:
+    found = Scope()
+    for path in paths:
+        found.add(keys_of(path), True)
+    return found
+
+
+def part(condition: str, pointer: tuple[str, ...] = ("attributes", "a")) -> Conditions:
+    return Conditions(parts=((pointer, parse_rql(condition)),))
+
+
+def test_a_part_of_a_patch_is_left_out_if_its_condition_is_not_true() -> None:
+    everything = scope("/")
+    for condition in ("eq(attributes/b,2)", "eq(_revision,3)", 'eq(thingId,"ns:t")'):
+        assert allowed_patch(part(condition), PATCH, TWIN, everything, 0) == PATCH
+    assert allowed_patch(part("eq(attributes/b,7)"), PATCH, TWIN, everything, 0) == {"attributes": {"b": 6}}
+    with pytest.raises(TwinRefusal) as refused:
+        allowed_patch(part("eq(attributes/b,7)", ()), PATCH, TWIN, everything, 0)
+    assert refused.value.reason == ConditionFailed()
+
+
+def test_a_part_of_a_new_thing_may_have_a_condition_that_anybody_may_ask() -> None:
+    left = {"attributes": {"b": 6}}
+    assert allowed_patch(part("exists(attributes/a)"), PATCH, None, scope(), 0) == left
+    assert allowed_patch(part("not(exists(attributes/a))"), PATCH, None, scope(), 0) == PATCH
+
+
+def test_the_condition_of_a_part_may_ask_only_what_may_be_read() -> None:
+    readable = scope("/attributes/a")
+    assert allowed_patch(part("eq(attributes/a,1)"), PATCH, TWIN, readable, 0) == PATCH
+    with pytest.raises(TwinRefusal) as refused:
+        allowed_patch(part("and(eq(attributes/a,1),eq(attributes/b,2))"), PATCH, TWIN, readable, 0)
+    assert refused.value.reason == ConditionHidden()

@@ -274,7 +274,21 @@ def test_a_caller_has_a_subject() -> None:
 def test_the_registry_of_an_empty_disk_is_empty() -> None:
     world = World(FakeDisk())
     assert list(world.twins.things()) == []
+    assert world.twins.count == 0
     assert world.twins.capture().twins == {}
     rights = world.twins.rights(thing_key(THING), OWNER.subjects)
     assert not rights.scope(ResourceKind.THING, Permission.READ).touches(())
+    world.close()
+
+
+def test_things_and_policies_are_counted_with_those_that_are_about_to_be() -> None:
+    world = World()
+    # A thing, and the policy that it gets.
+    answer = world.begin(command("create", value={}))
+    assert (world.twins.count, list(world.twins.things())) == (2, [])
+    while answer.status is None:
+        world.turn()
+    assert (world.twins.count, list(world.twins.things())) == (2, [THING])
+    world.ask(command("delete"))
+    assert world.twins.count == 1
     world.close()

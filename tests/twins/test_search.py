@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from penstock.twins.access import Access, Rights, Subjects
 from penstock.twins.search import Search, SortOrder, indexed
 from penstock.twins.twin import Twin
@@ -65,6 +67,44 @@ def test_values_are_ordered_by_kind_and_then_by_value() -> None:
     assert [row[0] for row in sorted(rows, key=DOWN.key)] == ordered[::-1]
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (1, 2, -1),
+        (2, 1.5, 1),
+        (2, 2.0, 0),
+        ("a", "b", -1),
+        ("b", "a", 1),
+        (False, True, -1),
+        (None, None, 0),
+        (None, 0, -1),
+        (5, "5", -1),
+        ("z", {}, -1),
+        ({}, False, -1),
+        (True, {}, 1),
+        # What cannot be compared is equal.
+        ({"o": 1}, {"o": 2}, 0),
+        ([1], {"o": 2}, 0),
+    ],
+)
+def test_two_values_are_compared_by_kind_and_then_by_value(one: Json, other: Json, expected: int) -> None:
+    assert BY_X.compare((one, "ns:t"), (other, "ns:t")) == expected
+    assert BY_X.compare((other, "ns:t"), (one, "ns:t")) == -expected
+    assert DOWN.compare((one, "ns:t"), (other, "ns:t")) == -expected
+    assert BY_X.compare((one, "ns:a"), (other, "ns:b")) == (expected or -1)
+
+
+def test_values_of_another_order_are_a_mistake_of_the_program() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        BY_X.compare((1, "ns:t"), (1, "ns:t", "more"))
+
+
+def test_things_are_sorted_by_id_alone_or_by_more() -> None:
+    assert SortOrder((("/thingId", False),)).is_by_id is True
+    assert SortOrder((("/thingId", True),)).is_by_id is False
+    assert BY_X.is_by_id is False
+
+
 def test_the_id_decides_between_equals() -> None:
     rows = [("a", "ns:2"), ("a", "ns:1")]
     assert sorted(rows, key=BY_X.key) == sorted(rows, key=DOWN.key) == [("a", "ns:1"), ("a", "ns:2")]
@@ -73,6 +113,9 @@ def test_the_id_decides_between_equals() -> None:
 def test_an_array_is_sorted_by_its_smallest_or_its_largest() -> None:
     assert BY_X.values(twin(x=[3, 1, 2]).document) == (1, "ns:t")
     assert DOWN.values(twin(x=[3, 1, 2]).document) == (3, "ns:t")
+    assert BY_X.values(twin(x=[3, 1]).document) == (1, "ns:t")
+    assert DOWN.values(twin(x=[1, 3]).document) == (3, "ns:t")
+    assert BY_X.values(twin(x=[]).document) == BY_X.values(twin().document) == (None, "ns:t")
 
 
 def test_readers_are_all_who_were_granted_anything_of_a_thing() -> None:

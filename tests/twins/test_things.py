@@ -309,6 +309,12 @@ def test_a_thing_does_not_get_deeper_than_a_message_may_be(world: World) -> None
     assert world.result(command("merge", path, deep(28))) == (400, "json.invalid")
     assert world.result(command("modify", path, deep(27))) == (201, None)
     assert world.result(command("modify", path + "/y", 1)) == (201, None)
+    # Arrays are levels as well.
+    value: Any = 1
+    for _ in range(28):
+        value = [value]
+    assert world.result(command("modify", path, value)) == (400, "json.invalid")
+    assert world.result(command("modify", path, value[0])) == (204, None)
     before = world.twins.thing(THING)
     world.restart(save=True)
     assert world.twins.thing(THING) == before

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 import pytest
 
@@ -202,7 +203,7 @@ BAD = [
     Case("a repeated header that is too long", head(*["X: y"] * (HEADER_LIMIT // 4)), status=431),
     Case(
         "a WebSocket with a body",
-        head("Connection: Upgrade", "Upgrade: websocket", "Content-Length: 2") + b"ab",
+        head("Connection: Upgrade", "Upgrade: websocket", "Content-Length: 1") + b"a",
         status=400,
     ),
     Case(
@@ -301,6 +302,7 @@ def test_nothing_is_read_after_what_is_no_request(case: Case) -> None:
     assert parser.error is not None
     assert parser.feed(head()) == []
     assert parser.error.status == case.status
+    assert str(parser.error) == parser.error.message
 
 
 # -- limits ------------------------------------------------------------------------------------------------------------
@@ -386,6 +388,12 @@ def test_what_follows_a_request_for_a_websocket_is_left_over_untouched(rest: byt
         assert reading.status is None
 
 
+def test_a_request_for_a_websocket_may_say_that_it_has_no_body() -> None:
+    reading = read_http(head("Connection: Upgrade", "Upgrade: websocket", "Content-Length: 0") + b"ab")
+    assert [request.upgrade for request in reading.requests] == [True]
+    assert (reading.leftover, reading.status) == (b"ab", None)
+
+
 def test_requests_before_one_for_a_websocket_come_first() -> None:
     data = head(start="GET /first HTTP/1.1") + SOCKET + b"frames"
     for sizes in ([], one_by_one(data)):
@@ -437,6 +445,45 @@ def test_the_target_is_split_into_path_and_query(target: str, path: str, query: 
     assert (request.path, request.query) == (path, query)
 
 
+# -- requests that are handed out early --------------------------------------------------------------------------------
+
+
+def test_a_request_can_be_had_before_its_body_which_is_taken_as_it_comes() -> None:
+    parser = RequestParser(HEADER_LIMIT, BODY_LIMIT, hands_out_early=True)
+    (request,) = parser.feed(head("Content-Length: 6", start=POST) + b"a")
+    assert (request.method, request.body, request.is_complete, parser.untaken) == ("POST", b"a", False, 1)
+    assert parser.feed(b"bc") == []
+    assert (request.body, request.is_complete, parser.untaken) == (b"abc", False, 3)
+    assert parser.take_body(request) == b"abc"
+    assert (request.body, parser.untaken) == (b"", 0)
+    begun = parser.in_request
+    (following,) = parser.feed(b"def" + head())
+    assert (request.body, request.is_complete, parser.untaken) == (b"def", True, 3)
+    assert (following.body, following.is_complete) == (b"", True)
+    assert (begun, parser.in_request) == (True, False)
+    assert parser.take_body(request) == b"def"
+    assert parser.take_body(request) == b""
+    assert parser.untaken == 0
+
+
+def test_a_request_in_chunks_that_is_had_early_has_its_body_however_it_is_cut() -> None:
+    data = CHUNKED + b"1\r\na\r\n2\r\nbc\r\n0\r\n\r\n"
+    for size in (1, 7, len(data)):
+        parser = RequestParser(HEADER_LIMIT, BODY_LIMIT, hands_out_early=True)
+        pieces = [data[start : start + size] for start in range(0, len(data), size)]
+        (request,) = [each for piece in pieces for each in parser.feed(piece)]
+        assert (request.body, request.is_complete, parser.untaken) == (b"abc", True, 3)
+
+
+def test_a_body_that_becomes_too_long_after_its_request_was_had_is_an_error() -> None:
+    parser = RequestParser(HEADER_LIMIT, BODY_LIMIT, hands_out_early=True)
+    (request,) = parser.feed(CHUNKED)
+    parser.feed(b"%x\r\n" % (BODY_LIMIT + 1) + b"x" * (BODY_LIMIT + 1))
+    assert parser.error is not None
+    assert parser.error.status == 413
+    assert not request.is_complete
+
+
 # -- responses ---------------------------------------------------------------------------------------------------------
 
 
@@ -444,6 +491,23 @@ def test_the_target_is_split_into_path_and_query(target: str, path: str, query: 
 def test_a_response_head_is_status_line_headers_and_an_empty_line(status: int) -> None:
     expected = f"HTTP/1.1 {status} {REASONS[status]}\r\nA: 1\r\nB: 2\r\n\r\n"
     assert response_head(status, [("A", "1"), ("B", "2")]) == expected.encode()
+
+
+# HTTP itself has other names for these than older releases of Python: RFC 9110, section 15.5.
+RENAMED = {413: "Content Too Large", 414: "URI Too Long", 416: "Range Not Satisfiable", 422: "Unprocessable Content"}
+
+
+def test_each_status_has_the_reason_of_the_specification() -> None:
+    statuses = [100, 101, 200, 201, 202, 204, 206, 301, 302, 303, 304, 307, 308, *range(400, 407), *range(408, 417)]
+    statuses += [422, 424, 426, 428, 429, 431, 500, 501, 502, 503, 504, 507]
+    statuses.remove(402)
+    assert {status: RENAMED.get(status, HTTPStatus(status).phrase) for status in statuses} == REASONS
+    assert response_head(299, []) == b"HTTP/1.1 299 \r\n\r\n"
+
+
+def test_a_name_that_is_no_name_of_a_header_is_refused() -> None:
+    with pytest.raises(ValueError, match="'a: b' is not a header name"):
+        response_head(200, [("a: b", "c")])
 
 
 def test_a_header_value_cannot_add_a_header_or_end_the_head() -> None:

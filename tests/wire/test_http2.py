@@ -322,6 +322,15 @@ def test_a_ping_is_answered() -> None:
     assert client.take() == frame(PING, ACK, 0, b"12345678")
 
 
+def test_as_many_pings_and_settings_are_answered_as_may_wait_each_time_that_the_answers_are_taken() -> None:
+    client = Http2Client()
+    client.receive(GREETING + frame(PING, 0, 0, bytes(8)) * (MAX_ANSWERS - 1))
+    assert client.take().endswith(frame(SETTINGS, ACK) + frame(PING, ACK, 0, bytes(8)) * (MAX_ANSWERS - 1))
+    client.receive(frame(PING, 0, 0, bytes(8)) * MAX_ANSWERS)
+    assert client.take() == frame(PING, ACK, 0, bytes(8)) * MAX_ANSWERS
+    assert client.error is None
+
+
 def test_the_peer_may_go_on_when_it_has_sent_much() -> None:
     client = ready(requests=1)
     half = http2.RECEIVE_WINDOW // 2
@@ -392,6 +401,33 @@ WRONG = {
     + frame(SETTINGS, payload=setting(INITIAL_WINDOW_SIZE, FIRST_WINDOW + 1)),
 }
 
+# Which errors the peer is told; of the protocol unless it is here.
+CODES = {
+    http2.FRAME_SIZE_ERROR: {
+        "another protocol",
+        "settings that are cut off",
+        "an acknowledgement with something in it",
+        "a frame that is too long",
+        "a reset that is cut off",
+        "a window that is cut off",
+        "a window of all that is cut off",
+        "a ping that is cut off",
+        "a goodbye that is cut off",
+        "a priority that is cut off",
+        "a priority in headers that is cut off",
+    },
+    http2.FLOW_CONTROL_ERROR: {
+        "a window that is too large",
+        "a window of all that is too large",
+        "windows of streams that grow by settings beyond what is possible",
+    },
+    http2.ENHANCE_YOUR_CALM: {
+        "headers without end",
+        "very long headers",
+        "pings that nobody could answer",
+    },
+}
+
 
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.parametrize("is_whole", [True, False])
@@ -407,9 +443,56 @@ def test_what_no_server_may_send_is_an_error(name: str, is_whole: bool) -> None:
     for piece in pieces(data[head:], 1_000_000_000 if is_whole else 16_384):
         client.receive(piece)
     assert client.error is not None
-    assert client.error.text
-    assert client.error.code
+    assert str(client.error) == client.error.text != ""
+    expected = [code for code, names in CODES.items() if name in names]
+    assert client.error.code == (expected or [http2.PROTOCOL_ERROR])[0]
     assert client.receive(GREETING) == []
+
+
+ALLOWED = {
+    "an acknowledgement": GREETING + frame(SETTINGS, ACK),
+    "the largest window": frame(SETTINGS, payload=setting(INITIAL_WINDOW_SIZE, LARGEST_WINDOW)),
+    "the shortest frames": frame(SETTINGS, payload=setting(MAX_FRAME_SIZE, SHORTEST_MAX_FRAME)),
+    "the longest frames": frame(SETTINGS, payload=setting(MAX_FRAME_SIZE, (1 << 24) - 1)),
+    "a server that is not pushed to": frame(SETTINGS, payload=setting(http2.ENABLE_PUSH, 0)),
+    "the largest window of a stream": GREETING
+    + frame(WINDOW_UPDATE, 0, 1, (LARGEST_WINDOW - FIRST_WINDOW).to_bytes(4, "big")),
+    "the largest window of all": GREETING
+    + frame(WINDOW_UPDATE, 0, 0, (LARGEST_WINDOW - FIRST_WINDOW).to_bytes(4, "big")),
+    "windows of streams that grow by settings to what is possible": GREETING
+    + frame(WINDOW_UPDATE, 0, 1, (LARGEST_WINDOW - FIRST_WINDOW - 1).to_bytes(4, "big"))
+    + frame(SETTINGS, payload=setting(INITIAL_WINDOW_SIZE, FIRST_WINDOW + 1)),
+    "a window that grows by one": GREETING + frame(WINDOW_UPDATE, 0, 1, (1).to_bytes(4, "big")),
+    "a priority of a stream that has not begun": GREETING + frame(PRIORITY, 0, 9, bytes(5)),
+}
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_what_a_server_may_just_send_is_no_error_and_nothing_to_tell(name: str) -> None:
+    client = Http2Client()
+    (event,) = client.receive(GREETING)
+    assert isinstance(event, Ready)
+    client.begin(REQUEST, b"")
+    assert client.receive(ALLOWED[name]) == []
+    assert client.error is None
+
+
+def test_an_answer_may_be_padding_and_priority_only() -> None:
+    client = ready(requests=1)
+    events = client.receive(
+        frame(HEADERS, HAS_PRIORITY | END_HEADERS, 1, bytes(5)) + frame(DATA, PADDED | END_STREAM, 1, b"\3pad")
+    )
+    assert described(events) == [("AnswerHead", 1, b"", False), ("AnswerBody", 1, b"", True)]
+
+
+def test_headers_may_be_so_long_and_each_frame_but_the_first_counts_as_a_byte() -> None:
+    client = ready(requests=1)
+    first, last = frame(HEADERS, 0, 1, b"a"), frame(CONTINUATION, END_HEADERS, 1)
+    events = client.receive(first + frame(CONTINUATION, 0, 1) * (MAX_BLOCK - 2) + last)
+    assert described(events) == [("AnswerHead", 1, b"a", False)]
+    assert client.error is None
+    client.receive(first + frame(CONTINUATION, 0, 1) * (MAX_BLOCK - 1) + last)
+    assert client.error is not None
 
 
 def test_what_came_before_an_error_is_told() -> None:

@@ -20,3 +20,9 @@ def test_a_reader_gets_what_was_written_whatever_it_would_remember(
         block = (b"" if number else NO_TABLE) + packed(first) + packed(second)
         assert [(str(name), str(value)) for name, value in decoder.decode(block)] == first + second
         assert decoder.header_table_size == 0
+
+
+def test_a_text_of_any_length_is_read_whole() -> None:
+    for length in (0, 126, 127, 128, 254, 255, 256, 127 + 128 * 128 - 1, 127 + 128 * 128):
+        [(_, value)] = hpack.Decoder().decode(packed([("a", "x" * length)]))
+        assert str(value) == "x" * length

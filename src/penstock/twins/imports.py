@@ -37,11 +37,10 @@ def matches_namespace(namespace: str, patterns: Iterable[str]) -> bool:
 
 
 class Resolver:
-    """Resolves one policy; `used` are the IDs of all policies that were looked at, whether they exist or not."""
+    """Resolves one policy."""
 
     def __init__(self, find: FindPolicy) -> None:
         self._find = find
-        self.used: set[str] = set()
         # The way back to the first policy, if there is one.
         self.loop: tuple[str, ...] = ()
 
@@ -50,17 +49,13 @@ class Resolver:
         id = policy["policyId"]
         entries = self._with_imports(policy, policy.get("imports", {}), (id,))
         for root in shared:
-            found = None if root == id else self._look(root)
+            found = None if root == id else self._find(root)
             if found is None:
                 continue
             for label, entry in found["entries"].items():
                 if _importable(entry) == "implicit":
                     entries[_SHARED.format(root, label)] = _own(entry)
         return {**policy, "entries": entries}
-
-    def _look(self, id: str) -> Document | None:
-        self.used.add(id)
-        return self._find(id)
 
     def _with_imports(self, policy: Document, imports: Document, way: tuple[str, ...]) -> Document:
         """The entries of a policy, with what it imports, and with its references resolved."""
@@ -78,7 +73,7 @@ class Resolver:
 
     def _imported(self, id: str, wish: Json, way: tuple[str, ...]) -> Document:
         """All entries of another policy that may be imported."""
-        found = self._look(id)
+        found = self._find(id)
         if found is None:
             return {}
         followed: Document = {}

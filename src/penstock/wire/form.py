@@ -134,11 +134,11 @@ class Parameters:
             raise syntax(f"{name} is missing" if value is None else f"{name} is empty")
         return value
 
-    def integer(self, name: str, minimum: int, default: int | None = None) -> int | None:
-        """A whole number not below `minimum`, `default` if absent."""
+    def integer(self, name: str, minimum: int) -> int | None:
+        """A whole number not below `minimum`, None if absent."""
         value = self.text(name)
         if value is None:
-            return default
+            return None
         if _INTEGER.fullmatch(value) is None or len(value) > MAX_DIGITS or int(value) < minimum:
             raise syntax(f"{shown(name, value)}: expected a whole number from {minimum}")
         return int(value)

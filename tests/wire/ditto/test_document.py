@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,6 +35,14 @@ def test_a_text_that_is_no_json_is_error_400(text: str | bytes) -> None:
         decode(text)
     assert (caught.value.status, caught.value.code) == (400, "json.invalid")
     assert caught.value.message.startswith("Failed to parse JSON string '")
+
+
+@pytest.mark.parametrize("form", [str, str.encode])
+def test_an_error_quotes_the_first_sixty_characters(form: Callable[[str], str | bytes]) -> None:
+    for length, quoted in ((60, "x" * 60), (61, "x" * 60 + "…")):
+        with pytest.raises(DittoError) as caught:
+            decode(form("x" * length))
+        assert caught.value.message.startswith(f"Failed to parse JSON string '{quoted}'!")
 
 
 def test_as_many_levels_as_allowed_are_read_and_one_more_is_not() -> None:

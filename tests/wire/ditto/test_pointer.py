@@ -53,8 +53,9 @@ def test_a_pointer_with_consecutive_slashes_or_too_many_is_invalid(text: str) ->
     with pytest.raises(DittoError) as caught:
         parse_pointer(text)
     assert (caught.value.status, caught.value.code) == (400, "json.pointer.invalid")
-    with pytest.raises(BadPointer):
+    with pytest.raises(BadPointer) as bad:
         keys_of(text)
+    assert str(bad.value) == text
 
 
 @given(VALUES, POINTERS, VALUES)

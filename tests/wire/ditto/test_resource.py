@@ -173,3 +173,17 @@ def test_values_that_do_not_fit_are_error_400(group: EntityGroup, path: str, val
     with pytest.raises(DittoError) as caught:
         check_value(parse_resource(group, path), value)
     assert (caught.value.status, caught.value.code) == (400, code)
+
+
+@pytest.mark.parametrize(
+    ("path", "inner"),
+    [
+        ("/attributes/a/b", ("a", "b")),
+        ("/features/f/properties/p/q", ("p", "q")),
+        ("/features/f/desiredProperties/p", ("p",)),
+        ("/features/f", ()),
+        ("/policyId", ()),
+    ],
+)
+def test_errors_name_a_place_below_the_attributes_or_properties(path: str, inner: tuple[str, ...]) -> None:
+    assert parse_resource(EntityGroup.THINGS, path).inner == inner

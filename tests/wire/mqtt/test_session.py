@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from penstock.wire.mqtt.errors import MqttError
 from penstock.wire.mqtt.packets import (
     PUBACK,
     PUBCOMP,
@@ -88,9 +91,46 @@ def test_identifiers_in_use_are_not_given_again() -> None:
     assert session.next_id() == 2
 
 
+def test_there_are_as_many_identifiers_as_two_bytes_have_and_none_is_0() -> None:
+    session = MqttSession(is_new=False)
+    assert {session.next_id() for _ in range(65_535)} == set(range(1, 65_536))
+    for _ in range(65_535):
+        session.give(message(0, 1))
+    assert session.unacknowledged == 65_535
+    with pytest.raises(MqttError, match="all packet identifiers are in use"):
+        session.give(message(0, 1))
+    session.answered(MqttAnswer(PUBACK, 7))
+    assert session.next_id() == 7
+
+
+def test_an_answer_to_what_was_sent_before_this_connection_means_nothing_but_is_brought_to_its_end() -> None:
+    session = MqttSession(is_new=True)
+    assert session.answered(MqttAnswer(PUBACK, 7)) is None
+    assert taken(session) == b""
+    assert session.answered(MqttAnswer(PUBREC, 7)) is None
+    assert taken(session) == acknowledge(PUBREL, 7)
+
+
+def test_codes_from_128_on_refuse_a_message() -> None:
+    session = MqttSession(is_new=True)
+    for code, end in ((0x7F, None), (0x80, (2, 0x80))):
+        session.give(message(0, 2))
+        assert session.answered(MqttAnswer(PUBREC, session.unacknowledged, (code,))) == end
+
+
 def test_what_was_under_way_is_forgotten_with_the_connection() -> None:
     session = MqttSession(is_new=True)
     session.received(message(9, 1))
+    waits = message(8, 1)
+    session.received(waits)
+    session.settle(waits)
+    settled = message(5, 2)
     session.give(message(0, 1))
     assert session.lost() == [1]
     assert (session.unsettled, session.unacknowledged, taken(session)) == (0, 0, b"")
+    session.received(settled)
+    session.settle(settled)
+    session.lost()
+    assert taken(session) == b""
+    # The identifier may be that of another message now.
+    assert session.received(message(5, 2))

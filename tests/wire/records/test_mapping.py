@@ -45,6 +45,30 @@ def test_a_record_without_a_key_has_no_item_that_is_named_by_it() -> None:
         mapping("quote.{key}").item(record({}, key=None))
 
 
+def test_a_key_that_is_not_text_names_an_item_as_its_format_says() -> None:
+    def item(template: str, key: bytes) -> str:
+        made = RecordMapping(template, {"*": "{value}"}, "MERGE", "{key}", decode_json, decode_json)
+        return made.item(record({}, key=key))
+
+    assert item("quote.{key}", b'"acme"') == "quote.acme"
+    assert item("{key.id}.x", b'{"id": 5}') == "5.x"
+    # Text has no members.
+    with pytest.raises(PoisonRecord, match=r"it has no key\.id"):
+        mapping("{key.id}").item(record({}))
+    assert mapping("{key}-{key}").item(record({})) == "acme-acme"
+
+
+def test_only_a_command_or_no_value_can_delete_a_row() -> None:
+    named = mapping("positions", {"command": "{value.op}"}, "COMMAND")
+    plain = mapping("positions", mode="COMMAND")
+    assert [each.may_delete(record({"op": "UPDATE"})) for each in (named, plain)] == [True, False]
+    assert [each.may_delete(record(None)) for each in (named, plain)] == [True, True]
+
+
+def test_a_value_that_is_not_there_has_no_members_and_is_no_error() -> None:
+    assert mapping(fields={"*": "{value.missing}", "who": "{key}"}).event(record({})) == {"who": "acme"}
+
+
 def test_a_value_that_is_not_an_object_has_no_members() -> None:
     with pytest.raises(PoisonRecord, match="value is not an object"):
         mapping().event(record([1]))

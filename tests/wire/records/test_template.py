@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.wire.records.formats import decode_json, decode_text
+from penstock.wire.records.formats import decode_json, decode_text, decoder
 from penstock.wire.records.mapping import RecordView
 from penstock.wire.records.record import BrokerRecord, DeliveredRecord, PoisonRecord
 from penstock.wire.records.template import Template, TemplateError, text_of
@@ -100,6 +100,54 @@ def test_bytes_that_are_not_text_or_json_are_poison() -> None:
         Template("{key}").value(view(record))
     with pytest.raises(PoisonRecord, match="not UTF-8"):
         Template("{headers.bad}").value(view())
+
+
+class Registry:
+    """A registry that gives back what it is asked for."""
+
+    def decode_avro(self, data: bytes) -> object:
+        return ["avro", data]
+
+    def decode_protobuf(self, data: bytes) -> object:
+        return ["protobuf", data]
+
+
+def test_a_format_is_known_by_its_name_and_some_need_a_registry() -> None:
+    assert decoder("text", None)(b"1") == "1"
+    assert decoder("json", None)(b"1") == 1
+    for name in ("avro", "protobuf"):
+        assert decoder(name, Registry())(b"1") == [name, b"1"]
+        with pytest.raises(ValueError, match=f"{name} needs the address of a schema registry"):
+            decoder(name, None)
+    with pytest.raises(ValueError, match="expected text, json, avro or protobuf"):
+        decoder("xml", Registry())
+
+
+def test_a_time_is_part_of_a_record_only_if_the_broker_has_it() -> None:
+    for millis, text in ((None, None), (0, "0"), (5, "5")):
+        assert Template("{timestamp}").value(view(DeliveredRecord("t", b"1", millis=millis))) == text
+
+
+def test_levels_of_a_topic_are_what_the_broker_divides() -> None:
+    record = DeliveredRecord("a/b.c", b"1")
+    found = RecordView(record, decode_text, decode_json, "/")
+    assert [found.level(number) for number in range(3)] == ["a", "b.c", None]
+    assert [view(record).level(number) for number in range(3)] == ["a/b", "c", None]
+
+
+def test_key_and_value_are_decoded_once_and_only_if_they_are_looked_at() -> None:
+    decoded: list[bytes] = []
+
+    def decode(data: bytes) -> object:
+        decoded.append(data)
+        return data.decode()
+
+    found = RecordView(DeliveredRecord("t", b"value", key=b"key"), decode, decode)
+    assert found.part("topic") == "t"
+    assert not decoded
+    for _ in range(2):
+        assert (found.part("key"), found.part("value")) == ("key", "value")
+    assert decoded == [b"key", b"value"]
 
 
 def test_values_of_other_formats_have_a_text() -> None:

@@ -84,6 +84,7 @@ def accepted(kind: str, line: str) -> Any:
 def refused(kind: str, line: str) -> RequestError:
     found = parse(kind, line)
     assert isinstance(found, RequestError), found
+    assert str(found) == found.message
     return found
 
 

@@ -163,15 +163,21 @@ def _on_top(base: dict[str, Json], own: dict[str, Json]) -> dict[str, Json]:
     if optional:
         result["tm:optional"] = list(dict.fromkeys([each for each in optional if type(each) is str]))
     links = _list(own, "links")
-    named = {link.get("instanceName") for link in links if type(link) is dict}
+    named = {_instance_name(link) for link in links if type(link) is dict}
     inherited = [
         link
         for link in _list(base, "links")
-        if type(link) is dict and link.get("rel") == "tm:submodel" and link.get("instanceName") not in named
+        if type(link) is dict and link.get("rel") == "tm:submodel" and _instance_name(link) not in named
     ]
     if links or inherited:
         result["links"] = [*links, *inherited]
     return result
+
+
+def _instance_name(link: dict[str, Json]) -> Json:
+    """To compare it with others: what is no text is refused later, and until then as good as what it is written as."""
+    name = link.get("instanceName")
+    return repr(name) if isinstance(name, list | dict) else name
 
 
 def _merged(base: dict[str, Json], own: dict[str, Json]) -> dict[str, Json]:

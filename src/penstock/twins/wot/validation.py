@@ -232,9 +232,9 @@ def _filled(skeleton: Document, given: Document) -> Document:
 
 
 def _first(feature: Json) -> Json:
-    """The definition of a feature that names its model; the others are those that it extends."""
+    """The definition of a feature that names its model: the first of a list, which has at least one."""
     definition = feature.get("definition") if type(feature) is dict else None
-    return definition[0] if type(definition) is list and definition else None
+    return definition[0] if type(definition) is list else None
 
 
 def _object(value: Json, name: str) -> Document:

@@ -34,6 +34,8 @@ REASONS = {
     0x8E: "session taken over",
     0x8F: "topic filter invalid",
     0x90: "topic name invalid",
+    0x91: "packet identifier in use",
+    0x92: "packet identifier not found",
     0x93: "receive maximum exceeded",
     0x94: "topic alias invalid",
     0x95: "packet too large",
@@ -47,6 +49,7 @@ REASONS = {
     0x9D: "server moved",
     0x9E: "shared subscriptions not supported",
     0x9F: "connection rate exceeded",
+    0xA0: "maximum connect time",
     0xA1: "subscription identifiers not supported",
     0xA2: "wildcard subscriptions not supported",
 }
