@@ -62,6 +62,10 @@ class Span:
         for histogram, labels in histograms:
             counts, total, peak = histogram.counts.copy(), histogram.sum, histogram.take_peak()
             before, sum_before = self._before.get(labels, (NOTHING, 0.0) if is_first else (counts, total))
+            if counts == before:
+                # Nothing is new, and the sum is what it was.
+                self._before[labels] = counts, total
+                continue
             self._before[labels] = counts, total
             if any(count < last for count, last in zip(counts, before, strict=True)):
                 before, sum_before = NOTHING, 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.monitor.figures import HUB, WORKER, Family
+from penstock.monitor.figures import HUB, WORKER, Family, Sample
 from penstock.monitor.histogram import Labels
 
 
@@ -16,7 +16,9 @@ class Readings:
     """Of samples; histograms are looked at by `Span`. Names that nobody has said are 0."""
 
     def __init__(self) -> None:
+        self._families: dict[str, tuple[Sample, ...]] = {}
         self._samples: dict[str, dict[Labels, float]] = {}
+        # Without those of which nothing has changed.
         self._grown: dict[str, dict[Labels, float]] = {}
         # The last of each, also of processes that are gone; and what those had that were replaced.
         self._last: dict[str, dict[Labels, float]] = {}
@@ -26,9 +28,16 @@ class Readings:
     def take(self, families: Iterable[Family]) -> None:
         """The next moment; families of one name are one."""
         is_first, known = not self._known, self._known.copy()
+        families_before, samples_before = self._families, self._samples
+        self._families = {}
         self._samples = {}
         self._grown = {}
         for name, _, _, samples, _ in families:
+            self._families[name] = samples
+            if samples == families_before.get(name):
+                # Most of them, most of the time.
+                self._samples[name] = samples_before[name]
+                continue
             last = self._last.setdefault(name, {})
             now = self._samples[name] = {}
             grown = self._grown[name] = {}
@@ -41,7 +50,6 @@ class Readings:
                     # A process that is met later may have counted for long: it counts from now on.
                     before = 0.0 if is_first or worker in known else value
                 elif before == value:
-                    # Most of them, most of the time.
                     grown[labels] = 0.0
                     continue
                 if value < before:

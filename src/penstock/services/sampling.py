@@ -22,10 +22,15 @@ from penstock.services.service import Service
 
 log = get(__name__)
 
-# Seconds between two samples, and between two looks at how late the event loop's timers are. Each look wakes a process
-# that may have nothing else to do, so there are few of them. What monitoring costs: docs/performance.md.
+# Seconds between two samples, and between two looks at how late the event loop's timers are: on a loop that has work,
+# and on one that has had none since the last look, which each look would wake for nothing. What monitoring costs:
+# docs/performance.md.
 SAMPLE_PAUSE = 1.0
 LAG_PAUSE = 0.1
+IDLE_LAG_PAUSE = 0.25
+
+# The share of a core from which on a loop has work: looks and samples themselves take less.
+BUSY_SHARE = 0.01
 
 # Sessions counted at a time; then the event loop does other work, so that clients do not wait.
 SLICE = 1_000
@@ -80,9 +85,12 @@ class SamplingService(Service):
         self._lags = Histogram()
         self._turns = Histogram()
         self._task: asyncio.Task[None] | None = None
-        # The one whose lateness is measured, and when it should come.
+        # The one whose lateness is measured, when it should come, and how long that is from when it was set.
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
+        self._pause = LAG_PAUSE
+        # CPU-seconds of the loop's thread at the last look.
+        self._worked = 0.0
 
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -123,16 +131,18 @@ class SamplingService(Service):
             due = max(due + SAMPLE_PAUSE, loop.time())
             await asyncio.sleep(due - loop.time())
 
-    # Plain callbacks, and no task that sleeps: this happens ten times a second, on an idle server as well.
+    # Plain callbacks, and no task that sleeps: this happens several times a second, on an idle server as well.
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._due = time.perf_counter() + LAG_PAUSE
-        self._timer = loop.call_later(LAG_PAUSE, self._measure_lag, loop)
+        self._due = time.perf_counter() + self._pause
+        self._timer = loop.call_later(self._pause, self._measure_lag, loop)
 
     def _measure_lag(self, loop: asyncio.AbstractEventLoop) -> None:
-        now = time.perf_counter()
+        now, worked = time.perf_counter(), time.thread_time()
         self._lags.add(max(0.0, now - self._due))
         loop.call_soon(self._measure_turn, now)
+        is_busy = worked - self._worked >= self._pause * BUSY_SHARE
+        self._pause, self._worked = LAG_PAUSE if is_busy else IDLE_LAG_PAUSE, worked
         self._set_timer(loop)
 
     def _measure_turn(self, asked: float) -> None:
