@@ -98,3 +98,11 @@ def root_logger() -> Iterator[logging.Logger]:
     root.setLevel(level)
     for name in list(root.manager.loggerDict):
         logging.getLogger(name).setLevel(levels.get(name, logging.NOTSET))
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """What is logged, from warnings on: whatever a server that ran in this process before has set."""
+    logging.getLogger().setLevel(logging.WARNING)
+    logging.getLogger("penstock").setLevel(logging.NOTSET)
+    return caplog

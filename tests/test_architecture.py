@@ -20,13 +20,10 @@ PAGE = ROOT / "docs" / "architecture.md"
 # Words that two protocols have for the same thing, or its two ends: requests and notifications of TLCP, of the older
 # text protocol and of remote adapters; what client and server make of a subscription. Every job of the pipeline has its
 # `Settings`, and the documents of TLEX's REST API are named as in its description, which clients are made from.
-# Patterns are what a configuration has for texts of clients, comparisons are parts of queries and of triggers.
 SAME_MEANING = {
     "BindSession",
-    "Comparison",
     "Constrain",
     "CreateSession",
-    "Decision",
     "Destroy",
     "EndOfSnapshot",
     "ForceRebind",
@@ -34,10 +31,8 @@ SAME_MEANING = {
     "MessageDone",
     "MessageFailed",
     "Overflow",
-    "Pattern",
     "Probe",
     "Reconfigure",
-    "Registry",
     "Request",
     "RequestError",
     "SendMessage",

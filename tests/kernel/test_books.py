@@ -313,6 +313,18 @@ def test_a_newcomer_does_not_keep_others_from_a_change_that_the_selector_withhel
     assert data(channel) == ["U,1,1,2"]
 
 
+def test_what_the_selector_withheld_reaches_one_that_waits_for_its_interval_too(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "a", "x", selector=is_loud, max_frequency=1.0)
+    harness.publish("a", x="1", loud="1")
+    harness.publish("a", x="2", loud="0")
+    harness.subscribe(session, 2, "a", "x", snapshot=True, selector=is_loud)
+    assert data(channel) == ["U,1,1,1", "U,2,1,2"]
+    harness.publish("a", x="2", loud="1")
+    harness.advance(1.0)
+    assert data(channel) == ["U,1,1,2"]
+
+
 # -- the prefilter ----------------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from penstock.kernel.item import Mode
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.session import Binding
 from penstock.kernel.subscription import Subscription
+from penstock.kernel.timers import Timed
 from penstock.testing import Harness, MemoryChannel, Peer
 
 QUIET = Binding(send_sync=False, keepalive_millis=30_000)
@@ -34,6 +35,12 @@ PATIENT = SessionLimits(session_timeout_millis=10**9, session_recovery_millis=10
 def data(channel: MemoryChannel) -> list[str]:
     """The updates since the last time."""
     return [line for line in channel.take() if line.startswith("U,")]
+
+
+class Pacemaker(Timed):
+    """Something paced that does nothing when its time has come."""
+
+    def expire(self, now: float) -> None: ...
 
 
 class Watcher:
@@ -351,6 +358,27 @@ def test_after_a_change_of_rate_the_gaps_keep_to_the_lower_of_both(
         assert later + ROUNDING >= earlier + 1 / max(between)
 
 
+def test_one_that_has_nothing_new_after_its_interval_keeps_no_other_waiting(harness: Harness) -> None:
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "a b", "x", max_frequency=1.0)
+    for item, value in (("a", "1"), ("b", "1"), ("a", "2"), ("a", "1"), ("b", "2")):
+        harness.publish(item, x=value)
+    channel.take()
+    harness.clock.move_to(harness.clock.now + 1.0)
+    harness.kernel.turn()
+    assert data(channel) == ["U,1,2,2"]
+
+
+def test_only_what_is_due_first_of_all_asks_for_a_turn_when_it_is_paced(harness: Harness) -> None:
+    harness.open(QUIET)
+    # Until only its keep-alive is to come.
+    harness.advance(5.0)
+    for interval, asks in ((300.0, False), (1.0, True), (2.0, False)):
+        harness.kernel.pace(Pacemaker(), interval, 0)
+        assert harness.waker.asked is asks
+        harness.turn()
+
+
 def test_what_did_not_fit_a_connection_begins_its_interval_when_it_goes(harness: Harness) -> None:
     session, channel = harness.open(QUIET, limit=700)
     harness.subscribe(session, 1, "a b", "x", max_frequency=1.0)
@@ -381,6 +409,20 @@ def test_rows_that_did_not_fit_a_connection_begin_their_interval_when_they_go(ha
     assert data(channel) == []
     harness.advance(0.02)
     assert data(channel) == ["U,1,1,||2"]
+
+
+def test_rows_without_a_limit_any_more_go_with_those_that_did_not_fit_a_connection(harness: Harness) -> None:
+    session, channel = harness.open(QUIET, limit=700)
+    subscription = harness.subscribe(session, 1, "t", "key command x", Mode.COMMAND, max_frequency=1.0)
+    harness.publish("t", key="k", command="ADD", x="b" * 300)
+    harness.publish("t", key="k", command="UPDATE", x="1" * 300)
+    assert channel.finished
+    harness.advance(2.0)
+    harness.publish("t", key="k", command="UPDATE", x="2")
+    subscription.reconfigure(None)
+    harness.publish("t", key="l", command="ADD", x="3")
+    channel = harness.bind(session, QUIET, limit=10_000)
+    assert data(channel) == ["U,1,1,|UPDATE|" + "1" * 300, "U,1,1,||2", "U,1,1,l|ADD|3"]
 
 
 def test_what_the_bandwidth_held_back_begins_its_interval_when_it_goes(harness: Harness) -> None:

@@ -365,6 +365,21 @@ def test_who_follows_raw_events_is_told_of_clears_and_repairs() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        (Mode.MERGE, [{"x": "1", "y": "1"}, {"x": "2", "y": None}]),
+        (Mode.DISTINCT, [{"x": "1", "y": "1"}, {"x": "2"}]),
+        (Mode.RAW, [{"x": "1", "y": "1"}, {"x": "2"}]),
+    ],
+)
+def test_who_follows_raw_events_is_told_what_an_item_shows_that_follows_another(mode: Mode, told: list[Event]) -> None:
+    item, tap = tapped(Harness(snapshots=False), mode)
+    item.show(CheckedEvent({"x": "1", "y": "1"}), False)
+    item.show(CheckedEvent({"x": "2"}), False)
+    assert tap.told == told
+
+
 def test_a_repair_is_not_told_as_long_as_no_mode_is_known() -> None:
     harness = Harness(snapshots=False)
     item, tap = tapped(harness, Mode.RAW)
@@ -426,3 +441,26 @@ def test_a_source_is_told_when_an_item_known_in_raw_mode_is_wanted_in_another() 
     harness.subscribe(session, 4, "a", "x", Mode.MERGE)
     assert harness.source.calls == [("subscribe", "a")]
     assert harness.source.bound == [("a", Mode.MERGE)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        (Mode.MERGE, ["U,2,1,l|ADD|#"]),
+        (Mode.DISTINCT, ["U,2,1,l|ADD|#", "EOS,2,1"]),
+        (Mode.COMMAND, ["U,2,1,l|ADD|#", "EOS,2,1"]),
+    ],
+)
+def test_what_was_known_is_forgotten_before_a_whole_snapshot_comes(mode: Mode, expected: list[str]) -> None:
+    harness = Harness()
+    session, channel = harness.open(QUIET)
+    harness.subscribe(session, 1, "a", "key command x", Mode.RAW)
+    item = harness.feed.items["a"]
+    item.end_of_snapshot()
+    harness.publish("a", key="k", command="ADD", x="1")
+    item.forget()
+    item.update(CheckedEvent({"key": "l", "command": "ADD"}), True)
+    item.end_of_snapshot()
+    channel.take()
+    harness.subscribe(session, 2, "a", "key command x", mode, snapshot=True)
+    assert data(channel.take()) == expected

@@ -46,6 +46,17 @@ def test_a_data_adapter_that_is_not_there_is_refused_by_name_with_those_that_are
     assert caught.value.reason is Reason.DATA_ADAPTER
 
 
+def test_it_is_dirty_from_the_first_update_that_a_stream_has_to_send_until_the_turn(harness: Harness) -> None:
+    session, _ = harness.open()
+    harness.subscribe(session, 1, "a", "x")
+    seen: list[object] = [harness.kernel.is_dirty]
+    harness.feed.update("a", {"x": "1"})
+    seen.append(harness.kernel.is_dirty)
+    harness.turn()
+    seen.append(harness.kernel.is_dirty)
+    assert seen == [False, True, False]
+
+
 def test_a_session_closed_while_nobody_was_bound_tells_its_cause_until_the_time_out() -> None:
     harness = Harness(SessionLimits(session_timeout_millis=4_000))
     session, channel = harness.open()

@@ -183,6 +183,7 @@ def test_a_repair_is_recorded_as_the_snapshot_it_is(harness: Harness) -> None:
     harness.feed.repair(item, [], complete=True)
     assert records(harness) == [("a", "snapshot", rows[0]), ("a", "snapshot", rows[1]), ("a", "clear", None)]
     assert harness.feed.bad_events == 1
+    assert [item for item, _ in harness.source.complaints] == ["a"]
 
 
 def test_every_event_is_recorded_whatever_the_prefilter_lets_through(harness: Harness) -> None:

@@ -312,6 +312,22 @@ def test_frequency_limits_hold_for_those_who_part_as_for_the_others() -> None:
     assert company.take() == [[f"U,1,1,{company.number}|"]] * 3
 
 
+def test_those_with_the_same_limit_share_whenever_they_have_begun() -> None:
+    harness = Harness()
+    sessions: list[Session] = []
+    for number in range(12 * 20):
+        if number % 4 == 0 and len(sessions) < 5:
+            session, _ = harness.open(QUIET)
+            harness.subscribe(session, 1, "a b", "x y", max_frequency=1.0)
+            sessions.append(session)
+        harness.publish("a", x=str(number), y="y")
+        harness.publish("b", x=str(number), y="y")
+        harness.advance(0.05)
+    assert all(session.shares for session in sessions)
+    streams = harness.kernel.sharing._streams.values()
+    assert [len(points) for points in streams] == [1]
+
+
 # -- at random ----------------------------------------------------------------------------------------------------
 
 WHO = st.integers(0, 2)

@@ -98,6 +98,14 @@ def test_the_first_client_brings_its_grant_to_an_item_that_is_only_watched(harne
     assert [line for line in channel.take() if line.startswith("U")] == ["U,1,1,3", "U,1,1,4"]
 
 
+def test_the_source_is_told_when_an_item_known_in_raw_mode_is_watched_in_another(harness: Harness) -> None:
+    session, _ = harness.open()
+    harness.subscribe(session, 1, "i", "x", Mode.RAW)
+    assert harness.source.bound == []
+    watched(harness, "i", "x")
+    assert harness.source.bound == [("i", Mode.MERGE)]
+
+
 def test_a_pinned_item_takes_any_mode_when_its_watch_has_gone(harness: Harness) -> None:
     harness.feed.pin("i")
     watch, _ = watched(harness, "i", "x")

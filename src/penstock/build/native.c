@@ -387,9 +387,13 @@ text_frame(PyObject *module, PyObject *payload)
 
 /* -- to sockets ----------------------------------------------------------------------------------------------------- */
 
+/* Bytes that are sealed for channels with TLS before they are written: what is sealed is different for each. */
+#define MOST_SEALED 262144
+
 /* One frame on its way to one socket. */
 typedef struct {
     PyObject *channel;
+    /* As the socket is to get it: NULL when it has got all of it. */
     PyObject *frame;
     Py_ssize_t place;
     /* Negative if something else has to be written to the channel first. */
@@ -574,11 +578,14 @@ release_ring(int has_ring)
 #endif
 }
 
+/* The names of the attributes of channels. */
+static PyObject *outlet_name, *seal_name;
+
 /* The descriptor that a channel has for frames, or a negative one; -2 if there was an error. */
 static int
-outlet_of(PyObject *channel, PyObject *name)
+outlet_of(PyObject *channel)
 {
-    PyObject *found = PyObject_GetAttr(channel, name);
+    PyObject *found = PyObject_GetAttr(channel, outlet_name);
     if (found == NULL)
         return -2;
     long outlet = PyLong_AsLong(found);
@@ -614,13 +621,51 @@ meet(Met *met, int outlet)
     return before != 0;
 }
 
+/* Make the frame ready for the channel's socket: by what the channel has for that, if it has anything. How many bytes that
+ * has made; -1 if there was an error. */
+static Py_ssize_t
+seal(Sending *one)
+{
+    PyObject *by = PyObject_GetAttr(one->channel, seal_name);
+    if (by == NULL)
+        return -1;
+    PyObject *sealed = by == Py_None ? NULL : PyObject_CallOneArg(by, one->frame);
+    int is_plain = by == Py_None;
+    Py_DECREF(by);
+    if (is_plain)
+        return 0;
+    if (sealed == NULL)
+        return -1;
+    if (!PyBytes_CheckExact(sealed)) {
+        PyErr_Format(PyExc_TypeError, "seal of a channel returns bytes, not %R", sealed);
+        Py_DECREF(sealed);
+        return -1;
+    }
+    Py_SETREF(one->frame, sealed);
+    return PyBytes_GET_SIZE(sealed);
+}
+
+/* Write some of them, and let go of what is whole. */
+static void
+send_some(Sending *sendings, Py_ssize_t count)
+{
+    int has_ring = count >= 2 && take_ring();
+    Py_BEGIN_ALLOW_THREADS
+    send_all(sendings, count, has_ring);
+    Py_END_ALLOW_THREADS
+    release_ring(has_ring);
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (sendings[i].sent == PyBytes_GET_SIZE(sendings[i].frame))
+            Py_CLEAR(sendings[i].frame);
+}
+
 PyDoc_STRVAR(send_frames_doc, "send_frames(frames, channels): write each of the frames to the outlets of its channels; returns what is left.");
 
 static PyObject *
 send_frames(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    static PyObject *name;
-    if (name == NULL && (name = PyUnicode_InternFromString("outlet")) == NULL)
+    if ((outlet_name == NULL && (outlet_name = PyUnicode_InternFromString("outlet")) == NULL)
+        || (seal_name == NULL && (seal_name = PyUnicode_InternFromString("seal")) == NULL))
         return NULL;
     if (count != 2 || !PyList_CheckExact(args[0]) || !PyList_CheckExact(args[1])
         || PyList_GET_SIZE(args[0]) != PyList_GET_SIZE(args[1]))
@@ -628,7 +673,7 @@ send_frames(PyObject *module, PyObject *const *args, Py_ssize_t count)
     PyObject *frames = args[0], *channels = args[1], *left = NULL;
     Sending *sendings = NULL;
     Met met = {NULL, 0};
-    Py_ssize_t total = 0, room = 0;
+    Py_ssize_t total = 0, room = 0, written = 0, sealed = 0;
     for (Py_ssize_t place = 0; place < PyList_GET_SIZE(frames); place++) {
         PyObject *readers = PyList_GET_ITEM(channels, place);
         if (!PyBytes_CheckExact(PyList_GET_ITEM(frames, place)) || !PyList_CheckExact(readers))
@@ -646,7 +691,7 @@ send_frames(PyObject *module, PyObject *const *args, Py_ssize_t count)
             one->frame = Py_NewRef(PyList_GET_ITEM(frames, place));
             one->place = place;
             one->sent = WAITS;
-            one->outlet = outlet_of(one->channel, name);
+            one->outlet = outlet_of(one->channel);
             if (one->outlet == -2)
                 goto end;
             if (one->outlet >= 0) {
@@ -655,23 +700,35 @@ send_frames(PyObject *module, PyObject *const *args, Py_ssize_t count)
                     PyErr_NoMemory();
                     goto end;
                 }
-                if (before)
+                if (before) {
                     /* Not before all of the first has been written. */
                     one->outlet = -1;
+                } else {
+                    Py_ssize_t size = seal(one);
+                    if (size < 0)
+                        goto end;
+                    sealed += size;
+                }
+            }
+            if (sealed >= MOST_SEALED) {
+                send_some(sendings + written, total - written);
+                written = total;
+                sealed = 0;
             }
         }
     }
-    int has_ring = total >= 2 && take_ring();
-    Py_BEGIN_ALLOW_THREADS
-    send_all(sendings, total, has_ring);
-    Py_END_ALLOW_THREADS
-    release_ring(has_ring);
+    send_some(sendings + written, total - written);
     left = PyList_New(0);
     for (Py_ssize_t i = 0; left != NULL && i < total; i++) {
         Sending *one = &sendings[i];
-        if (one->sent == PyBytes_GET_SIZE(one->frame))
+        if (one->frame == NULL)
             continue;
-        PyObject *found = Py_BuildValue("(Onn)", one->channel, one->place, one->sent);
+        PyObject *found;
+        if (one->sent == WAITS)
+            found = Py_BuildValue("(OnO)", one->channel, one->place, Py_None);
+        else
+            found = Py_BuildValue("(Ony#)", one->channel, one->place, PyBytes_AS_STRING(one->frame) + one->sent,
+                                  PyBytes_GET_SIZE(one->frame) - one->sent);
         if (found == NULL || PyList_Append(left, found) < 0)
             Py_CLEAR(left);
         Py_XDECREF(found);
@@ -679,7 +736,7 @@ send_frames(PyObject *module, PyObject *const *args, Py_ssize_t count)
 end:
     for (Py_ssize_t i = 0; i < total; i++) {
         Py_DECREF(sendings[i].channel);
-        Py_DECREF(sendings[i].frame);
+        Py_XDECREF(sendings[i].frame);
     }
     PyMem_Free(sendings);
     PyMem_Free(met.bits);

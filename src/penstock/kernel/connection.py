@@ -42,7 +42,7 @@ HTTP_POLLING: Final = "http-polling"
 class Connection:
     """Each session has one for its whole life; the channels behind it come and go."""
 
-    __slots__ = ("_fresh", "_is_limited", "_websocket", "binding", "channel", "congested", "last_write")
+    __slots__ = ("_fresh", "_is_limited", "_spent", "binding", "channel", "congested", "is_websocket", "last_write")
 
     def __init__(self) -> None:
         self.channel: Channel | None = None
@@ -53,8 +53,10 @@ class Connection:
         # Whether nothing has been sent on the present channel yet, and whether that has a limited length.
         self._fresh = False
         self._is_limited = False
+        # Bytes of batches that it has been sent, or that are posted to it: counted if its length is limited.
+        self._spent = 0
         # Of the present channel, or the last one.
-        self._websocket = False
+        self.is_websocket = False
 
     def begin(self, channel: Channel, binding: Binding, now: float) -> None:
         self.channel = channel
@@ -63,7 +65,8 @@ class Connection:
         self.last_write = now
         self._fresh = True
         self._is_limited = channel.room() is not None
-        self._websocket = channel.websocket
+        self._spent = 0
+        self.is_websocket = channel.websocket
 
     def end(self, last_line: bytes, close_socket: bool) -> None:
         """Release the channel after a last line."""
@@ -76,10 +79,10 @@ class Connection:
     def transport(self) -> str:
         """By what its client is connected. One that polls is connected between two polls as well."""
         if self.binding.polling:
-            return WEBSOCKET_POLLING if self._websocket else HTTP_POLLING
+            return WEBSOCKET_POLLING if self.is_websocket else HTTP_POLLING
         if self.channel is None:
             return NO_TRANSPORT
-        return WEBSOCKET if self._websocket else HTTP_STREAMING
+        return WEBSOCKET if self.is_websocket else HTTP_STREAMING
 
     @property
     def is_limited(self) -> bool:
@@ -91,12 +94,12 @@ class Connection:
         if not self._is_limited or self.channel is None:
             return True
         room = self.channel.room()
-        return room is None or size <= room - TAIL_RESERVE
+        return room is None or size <= room - self._spent - TAIL_RESERVE
 
     def fitting(self, lines: list[bytes]) -> int:
         """How many of the lines fit. A line longer than a whole connection goes alone on a fresh one."""
         assert self.channel is not None
-        room = (self.channel.room() or 0) - TAIL_RESERVE
+        room = (self.channel.room() or 0) - self._spent - TAIL_RESERVE
         count = 0
         for line in lines:
             room -= len(line)
@@ -106,9 +109,14 @@ class Connection:
         return count
 
     def posted(self, batch: Batch) -> Channel | None:
-        """The channel, if this batch may be posted to it: one that goes on afterwards, whatever is sent."""
-        if not self._websocket or self.binding.polling or self._is_limited:
+        """The channel, if this batch may be posted to it: it goes on afterwards, and has room for this."""
+        if self.binding.polling:
             return None
+        if self._is_limited:
+            size = len(batch.payload)
+            if not self.fits(size):
+                return None
+            self._spent += size
         self._fresh = False
         self.last_write = batch.time
         return self.channel
@@ -118,6 +126,7 @@ class Connection:
         channel = self.channel
         assert channel is not None
         self._fresh = False
+        self._spent += len(batch.payload)
         self.last_write = batch.time
         channel.send(batch)
 
@@ -130,6 +139,7 @@ class Connection:
                 if not self.fits(len(batch.payload)):
                     return False
                 self._fresh = False
+                self._spent += len(batch.payload)
             self.last_write = batch.time
             channel.send(batch)
         return True

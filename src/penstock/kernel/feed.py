@@ -24,6 +24,7 @@ from penstock.kernel.rows import RowLayout, is_unicode
 if TYPE_CHECKING:
     from penstock.kernel.kernel import Kernel
     from penstock.kernel.ports import DataSource, ItemRecorder
+    from penstock.kernel.subscription import SubscriptionRequest
 
 # Items that nobody is subscribed to are reported once each, and after this many only counted: an adapter that
 # publishes everything all the time would fill the log.
@@ -38,6 +39,9 @@ KEPT_HISTORY = 100
 
 # How many characters of a name or a value a report quotes.
 MAX_ECHO = 60
+
+# Requests for subscriptions that are kept, one for each number: clients of one kind number theirs alike.
+MAX_REQUESTS = 100
 
 # Layouts of rows that are kept. An adapter has a few; one that has more only makes its items find their places again.
 MAX_LAYOUTS = 100
@@ -64,6 +68,25 @@ class Feed:
         # When items were unsubscribed, the oldest first.
         self._released: dict[str, float] = {}
         self._layouts: dict[tuple[str, ...], RowLayout] = {}
+        # The latest of each number.
+        self._requests: dict[int, SubscriptionRequest] = {}
+
+    def same_request(self, request: SubscriptionRequest) -> SubscriptionRequest:
+        """The request, as one object for all clients that ask for the same: each would take memory in each of them."""
+        if request.grant.facts is not None:
+            return request
+        requests = self._requests
+        known = requests.get(request.number)
+        if known is not None and known == request:
+            return known
+        if len(requests) >= MAX_REQUESTS:
+            requests.clear()
+        requests[request.number] = request
+        return request
+
+    def forget_requests(self) -> None:
+        """Nobody asks for anything any more."""
+        self._requests.clear()
 
     def item(self, granted: ItemGrant) -> Item:
         """The live item, or a new one that nobody is subscribed to yet."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from penstock.kernel.books import COMMAND_FIELD, KEY_FIELD, BadEvent, CommandBook, DistinctBook, MergeBook
 from penstock.kernel.custom import CustomizedItem
@@ -45,6 +46,8 @@ class Item(Timed):
         self.name = granted.name
         # Distinguishes this subscription at the data adapter from former ones to the same item.
         self.serial = serial
+        # Which outboxes are paced together: see `Outbox.group`.
+        self.group = crc32(granted.name.encode(errors="replace"))
         self.mode: Mode | None = None
         self.subscribers = 0
         # Those of them that are not clients: they keep the item at the adapter, and have no grant for it.

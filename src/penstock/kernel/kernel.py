@@ -6,6 +6,7 @@ session.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
@@ -16,7 +17,6 @@ from penstock.kernel.identity import SessionIds, same
 from penstock.kernel.ledger import Ledger
 from penstock.kernel.limits import SessionLimits
 from penstock.kernel.outbox import Outbox
-from penstock.kernel.post import OneByOne, Post
 from penstock.kernel.recovery import Batch, RecoveryLog
 from penstock.kernel.session import Session
 from penstock.kernel.sharing import Sharing
@@ -24,9 +24,11 @@ from penstock.kernel.tally import Tally
 from penstock.kernel.timers import Beats, Timed, Timers
 
 if TYPE_CHECKING:
+    from penstock.kernel.connection import Connection
     from penstock.kernel.ports import (
         AttendedSession,
         Carrier,
+        Channel,
         Clock,
         Codec,
         DataSource,
@@ -36,6 +38,13 @@ if TYPE_CHECKING:
         Sessions,
         Waker,
     )
+
+# Bytes of what a session is sent that others may be sent as well: such as the snapshot of a page, which is the same for
+# those who open it at about the same time.
+MAX_SHARED_PAYLOAD = 4_096
+
+# Bytes of batches that are carried together: what thousands of sessions are sent in a turn must not be in memory twice.
+MOST_BYTES = 1_048_576
 
 # What clients are told who ask for a session of another node.
 FOREIGN = "The session belongs to another server instance"
@@ -61,6 +70,72 @@ class EndedSession(Refusal):
     def __init__(self, cause: int, message: str) -> None:
         super().__init__(Reason.ENDED_SESSION, message)
         self.cause = cause
+
+
+class Post:
+    """What streams write in a turn, on its way to the channels. While it `holds`, what is added waits, unless that is
+    very much.
+
+    All of it is carried at once, at the end of the turn, because a door can then write to many sockets with one call.
+    Only connections that go on afterwards use it, which is what most of them do: those that poll, and those whose
+    length allows no more, write by themselves. Whoever writes to a channel in any other way calls `send` first: the
+    order is kept.
+    """
+
+    __slots__ = ("_batches", "_bytes", "_channels", "_clock", "_words", "carrier", "holds")
+
+    def __init__(self, carrier: Carrier, clock: Clock) -> None:
+        self.holds = False
+        self.carrier = carrier
+        self._clock = clock
+        # Connections that are sent something only to be heard of.
+        self._words: list[Connection] = []
+        self._batches: list[Batch] = []
+        # To whom each of them goes.
+        self._channels: list[list[Channel]] = []
+        self._bytes = 0
+
+    def add(self, batch: Batch, channels: list[Channel]) -> None:
+        """A batch, and the channels that are to have it: all of them are WebSockets, or none is."""
+        if self._batches and self._batches[-1] is batch and self._channels[-1][0].websocket == channels[0].websocket:
+            self._channels[-1] += channels
+            return
+        self._batches.append(batch)
+        self._channels.append(channels)
+        self._bytes += len(batch.payload)
+        if not self.holds or self._bytes > MOST_BYTES:
+            self.send()
+
+    def add_word(self, batch: Batch, connection: Connection, channel: Channel) -> None:
+        """A batch that is sent only because nothing has been sent for a while."""
+        self._words.append(connection)
+        self.add(batch, [channel])
+
+    def send(self) -> None:
+        """Carry all of it now."""
+        batches, channels = self._batches, self._channels
+        if batches:
+            self._batches = []
+            self._channels = []
+            self._bytes = 0
+            self.carrier.carry(batches, channels)
+            for batch in batches:
+                batch.sent()
+            if self._words:
+                # Read after the writes, which may have taken long.
+                now = self._clock()
+                for connection in self._words:
+                    connection.last_write = now
+                self._words.clear()
+
+
+class OneByOne:
+    """The carrier of a kernel whose door has none."""
+
+    def carry(self, batches: Sequence[Batch], channels: Sequence[Sequence[Channel]]) -> None:
+        for batch, readers in zip(batches, channels, strict=True):
+            for channel in readers:
+                channel.send(batch)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -104,6 +179,7 @@ class Kernel:
         self.set_strain(0.0)
         self._ended: dict[str, Obituary] = {}
         self._said = Batch(0.0, ())
+        self._packed = b""
 
     # -- feeds ----------------------------------------------------------------------------------------------------
 
@@ -124,6 +200,7 @@ class Kernel:
         for observer in self.feed_observers:
             observer.feed_withdrawn(feed)
         feed.unpin()
+        feed.forget_requests()
 
     def feed(self, adapter_set: str, name: str) -> Feed:
         feed = self.feeds.get((adapter_set, name))
@@ -219,6 +296,14 @@ class Kernel:
             self._said = Batch(0.0, (line,))
         return self._said
 
+    def share_payload(self, batch: Batch) -> None:
+        """Sessions that are sent the same one after the other keep it once, each in its log."""
+        payload = batch.payload
+        if payload == self._packed:
+            batch.payload = self._packed
+        elif len(payload) <= MAX_SHARED_PAYLOAD:
+            self._packed = payload
+
     def set_strain(self, seconds: float) -> None:
         """How long every session is to rest between writes because the machine cannot keep up; 0 when it can."""
         self.rest = max(self.limits.max_delay_millis / 1000, seconds)
@@ -230,12 +315,11 @@ class Kernel:
         if before is None or when < before:
             self._waker.wake()
 
-    def pace(self, target: Timed, interval: float) -> None:
-        """Have the target expire when the interval has passed, or a little later together with others."""
+    def pace(self, target: Timed, interval: float, group: int) -> None:
+        """Have the target expire when the interval has passed, or a little later together with others of its group."""
         before = self._timers.next_deadline()
-        self._beats.join(target, interval, self.now())
-        after = self._timers.next_deadline()
-        if before is None or (after is not None and after < before):
+        self._beats.join(target, interval, group, self.now())
+        if before is None or self._timers.next_deadline() != before:
             self._waker.wake()
 
     def now(self) -> float:

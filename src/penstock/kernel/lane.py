@@ -221,7 +221,7 @@ class StateLane(Lane):
     def _close(self) -> None:
         """An update has just been sent: hold the next one back until the interval has passed."""
         self.open = self.clear = False
-        self.outbox.kernel.pace(self, self.interval)
+        self.outbox.kernel.pace(self, self.interval, self.outbox.group)
 
     def restart_interval(self) -> None:
         if self.interval:

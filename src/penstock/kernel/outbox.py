@@ -43,6 +43,7 @@ class Outbox(Timed):
         "_room",
         "bytes",
         "dirty",
+        "group",
         "held",
         "kernel",
         "limits",
@@ -76,6 +77,8 @@ class Outbox(Timed):
         self._room = self.limits.max_pending_bytes
         # Bytes of the events that wait in lanes.
         self.held = 0
+        # Its lanes are paced together with those of other outboxes of this group, and so with each other.
+        self.group = 0
         # None while nothing is pending, because even an empty deque takes much memory.
         self._pending: deque[Lane | bytes | Stalled] | None = None
         # How many of the pending are notifications that come from no lane: those have bounds of their own.
@@ -321,6 +324,7 @@ class Outbox(Timed):
         """Hold what another outbox holds; `lanes` maps the lanes of the other to ours."""
         self.open = other.open
         self.ready = other.ready
+        self.group = other.group
         self.weigh(other.held)
         self.lines = other.lines.copy()
         self._room = other._room

@@ -114,7 +114,7 @@ class Channel(Protocol):
         """Send the lines of a batch, after those queued before; may write at once."""
 
     def room(self) -> int | None:
-        """How many bytes this connection may still carry; None when there is no limit."""
+        """How many bytes this connection may carry beside batches; None when there is no limit."""
 
     def finish(self, close_socket: bool) -> None:
         """The last line has been written: the session releases this connection."""
@@ -127,7 +127,7 @@ class Carrier(Protocol):
     """Carries what streams have written in a turn to their channels. Must not raise."""
 
     def carry(self, batches: Sequence[Batch], channels: Sequence[Sequence[Channel]]) -> None:
-        """Each batch to its channels, all of them WebSockets, in this order."""
+        """Each batch to its channels, in this order: all of them are WebSockets, or none is."""
 
 
 class DataSource(Protocol):

@@ -74,7 +74,11 @@ class RecoveryLog:
         self.sent += batch.count
         if self.sent > self.reached:
             self.reached = self.sent
-        self._batches.append(batch)
+        if self._batches:
+            self._batches.append(batch)
+        else:
+            # A list that grows by itself would have room for three more: most sessions have been sent one thing.
+            self._batches = [batch]
         self._hold(batch)
         self._trim()
 

@@ -7,6 +7,7 @@ Specification: TLCP chapter 1, "Session Life Cycle".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.kernel.connection import TAIL_RESERVE, Binding, Connection
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 # A custom END message (code 0 or negative) of more characters is not sent on a connection of limited length.
 MAX_TAIL_MESSAGE = 35
 
+# Subscriptions that are found by looking at each.
+FEW = 4
+
 # Until it is known what a session may have.
 UNLIMITED = Admission()
 
@@ -43,7 +47,9 @@ class Session(Timed):
         "_connection",
         "_deadlines",
         "_elsewhere",
+        "_few",
         "_messages",
+        "_numbered",
         "_recoverable",
         "_requested_bandwidth",
         "_stream",
@@ -61,7 +67,6 @@ class Session(Timed):
         "max_bandwidth",
         "opened",
         "ruling",
-        "subscriptions",
         "tells_constraints",
         "used",
         "user",
@@ -82,7 +87,9 @@ class Session(Timed):
         self.client = UNKNOWN_CLIENT
         self.announced_address = ""
         self.announced_name = ""
-        self.subscriptions: dict[int, Subscription] = {}
+        # A dictionary of its own would take more memory than the few subscriptions that most sessions have.
+        self._few: tuple[Subscription, ...] = ()
+        self._numbered: dict[int, Subscription] | None = None
         self._messages: Messages | None = None
         # The bandwidth limit that holds, in kbit/s; what the client has asked for, and what an administrator has set.
         self.max_bandwidth: float | None = None
@@ -123,7 +130,7 @@ class Session(Timed):
             and stream.is_common()
             # With very many lanes, finding out whether they may be shared costs more than it saves, and others wait.
             and stream.is_small(most_lanes)
-            and all(subscription.is_common(stream) for subscription in self.subscriptions.values())
+            and all(subscription.is_common(stream) for subscription in self._all())
         ):
             return stream
         return None
@@ -278,7 +285,7 @@ class Session(Timed):
             if channel is not None:
                 self.kernel.post.add_word(batch, connection, channel)
             else:
-                connection.channel.send(batch)
+                connection.send(batch)
             # Read after the write, which may have taken long.
             connection.last_write = self.kernel.clock()
         else:
@@ -369,9 +376,9 @@ class Session(Timed):
 
     def check_new(self, number: int) -> None:
         """Refuse a subscription that is impossible, whatever its items."""
-        if number in self.subscriptions:
+        if self._find(number) is not None:
             raise Refusal(Reason.INVALID, f"Subscription number {number} is in use")
-        if len(self.subscriptions) >= self.limits.max_subscriptions_per_session:
+        if len(self._few if self._numbered is None else self._numbered) >= self.limits.max_subscriptions_per_session:
             raise Refusal(
                 Reason.INVALID,
                 f"The session has reached {self.limits.max_subscriptions_per_session} subscriptions, the most allowed",
@@ -382,12 +389,43 @@ class Session(Timed):
         self.check_new(request.number)
         if len(request.grant.items) > self.limits.max_items_per_subscription:
             raise Refusal(Reason.GROUP, f"More than {self.limits.max_items_per_subscription} items, the most allowed")
-        subscription = Subscription(self, request)
+        subscription = Subscription(self, request.feed.same_request(request))
         subscription.start(own)
-        self.subscriptions[request.number] = subscription
+        self._add(subscription)
+
+    @property
+    def subscriptions(self) -> dict[int, Subscription]:
+        """By their numbers, in the order in which they began. A copy."""
+        return {subscription.number: subscription for subscription in self._all()}
+
+    def _all(self) -> Sequence[Subscription]:
+        return self._few if self._numbered is None else list(self._numbered.values())
+
+    def _find(self, number: int) -> Subscription | None:
+        if self._numbered is not None:
+            return self._numbered.get(number)
+        for subscription in self._few:
+            if subscription.number == number:
+                return subscription
+        return None
+
+    def _add(self, subscription: Subscription) -> None:
+        if self._numbered is None and len(self._few) < FEW:
+            self._few = (*self._few, subscription)
+            return
+        if self._numbered is None:
+            self._numbered = self.subscriptions
+            self._few = ()
+        self._numbered[subscription.number] = subscription
+
+    def _remove(self, subscription: Subscription) -> None:
+        if self._numbered is None:
+            self._few = tuple([each for each in self._few if each is not subscription])
+        else:
+            del self._numbered[subscription.number]
 
     def subscription(self, number: int) -> Subscription:
-        subscription = self.subscriptions.get(number)
+        subscription = self._find(number)
         if subscription is None:
             raise Refusal(Reason.UNKNOWN_SUBSCRIPTION, f"Subscription {number} not found")
         return subscription
@@ -395,7 +433,7 @@ class Session(Timed):
     def unsubscribe(self, number: int) -> None:
         subscription = self.subscription(number)
         own = self.own()
-        del self.subscriptions[number]
+        self._remove(subscription)
         subscription.stop(own)
         self._tell_end(subscription)
         own.tell(self.codec.unsubscribed(number))
@@ -508,10 +546,11 @@ class Session(Timed):
             connection.end(last_line, close_socket)
         stream = self._stream
         own = self._stream = stream.leave() if isinstance(stream, Share) else stream
-        for subscription in self.subscriptions.values():
+        for subscription in self._all():
             subscription.stop(own)
             self._tell_end(subscription)
-        self.subscriptions.clear()
+        self._few = ()
+        self._numbered = None
         own.end()
         if self._messages is not None:
             self._messages.end()

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 # as many updates.
 CALM = 0.5
 
-# A session that is not at the same point as the others when it could share is tried again, this many times; then its
-# stream is shared with those that come to the same point later, unless there are this many of its course.
+# A session that is not at the same point as the others when it could share is tried again after so many seconds, this
+# many times: with a frequency limit it comes to the same point after some intervals (`timers.Beat`). Then its stream is
+# shared with those that come to the same point later, unless there are this many of its course.
+PATIENCE = 2.0
 MAX_TRIES = 5
 MAX_POINTS = 10
 
@@ -47,20 +49,22 @@ class Sharing(Timed):
         self._kernel = kernel
         # By their course; those of one course are at different points of it.
         self._streams: dict[tuple[object, ...], list[SharedStream]] = {}
-        # Since when sessions have been calm, the longest first, and how often they have tried.
+        # Since when sessions have been calm, and since when others wait for another try, the longest first; and how
+        # often they have tried.
         self._loners: dict[Session, tuple[float, int]] = {}
+        self._tried: dict[Session, tuple[float, int]] = {}
 
     def watch(self, session: Session) -> None:
         """Something has happened to a session that has a stream of its own."""
         now = self._kernel.clock()
-        self._loners.pop(session, None)
+        self.forget(session)
         self._loners[session] = now, 0
-        if not self.alarm:
-            self._kernel.set_timer(self, now + self.calm)
+        self._wait(now + self.calm)
 
     def forget(self, session: Session) -> None:
         """The session must not share until something happens to it again."""
         self._loners.pop(session, None)
+        self._tried.pop(session, None)
 
     def logs(self) -> list[RecoveryLog]:
         """The logs of all shared streams."""
@@ -80,17 +84,26 @@ class Sharing(Timed):
         """Let sessions that have been calm for long enough share."""
         self.due = False
         now = self._kernel.clock()
-        loners = self._loners
-        for session, (since, tries) in list(islice(loners.items(), MAX_JOINS)):
-            if since + self.calm > now:
-                self._kernel.set_timer(self, since + self.calm)
-                return
-            del loners[session]
-            own = session.shareable(MAX_LANES)
-            if own is not None and not self._share(session, own, tries) and tries < MAX_TRIES:
-                loners[session] = now, tries + 1
-        if loners:
-            self._kernel.set_timer(self, now + PAUSE)
+        for waiting, pause in ((self._loners, self.calm), (self._tried, PATIENCE)):
+            for session, (since, tries) in list(islice(waiting.items(), MAX_JOINS)):
+                if since + pause > now:
+                    self._wait(since + pause)
+                    break
+                del waiting[session]
+                self._try(session, tries, now)
+            else:
+                if waiting:
+                    self._wait(now + PAUSE)
+
+    def _wait(self, when: float) -> None:
+        if not self.alarm or when < self.alarm:
+            self._kernel.set_timer(self, when)
+
+    def _try(self, session: Session, tries: int, now: float) -> None:
+        own = session.shareable(MAX_LANES)
+        if own is not None and not self._share(session, own, tries) and tries < MAX_TRIES:
+            self.forget(session)
+            self._tried[session] = now, tries + 1
 
     def _share(self, session: Session, own: OwnStream, tries: int) -> bool:
         """False when it is not at the same point of the course as those with whom it could share."""

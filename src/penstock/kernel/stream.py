@@ -156,6 +156,9 @@ class OwnStream(Stream):
         return self._lanes.get(subscription, ())
 
     def add(self, lane: Lane) -> None:
+        if not self._lanes:
+            # Those who want the same have the same first item: at the same pace they can share, as `sharing` tells.
+            self._outbox.group = lane.item.group
         self._lanes.setdefault(lane.subscription, []).append(lane)
 
     def remove(self, subscription: int) -> None:
@@ -187,12 +190,13 @@ class OwnStream(Stream):
             outbox.lines, lines = lines[count:], lines[:count]
         if lines:
             batch = outbox.pack(lines)
+            outbox.kernel.share_payload(batch)
             self.log.append(batch)
             if connection.posted(batch) is not None:
                 outbox.kernel.post.add(batch, [channel])
-                return
-            connection.send(batch)
-            batch.sent()
+            else:
+                connection.send(batch)
+                batch.sent()
         if outbox.lines or (connection.binding.polling and connection.channel is channel):
             client.rebind()
 
@@ -418,18 +422,21 @@ class SharedStream(Stream):
             return
         batch = outbox.pack(outbox.lines)
         self.log.append(batch)
-        posted: list[Channel] = []
+        sockets: list[Channel] = []
+        responses: list[Channel] = []
         # A copy: from here on channels may become congested, and their sessions leave.
         shares = self._shares.copy()
         for connection in shares:
             channel = connection.posted(batch)
             if channel is not None:
-                posted.append(channel)
+                (sockets if connection.is_websocket else responses).append(channel)
             elif not connection.carry(batch):
                 shares[connection].client.own().take_back(batch)
-        if posted:
-            outbox.kernel.post.add(batch, posted)
-        else:
+        if sockets:
+            outbox.kernel.post.add(batch, sockets)
+        if responses:
+            outbox.kernel.post.add(batch, responses)
+        if not sockets and not responses:
             batch.sent()
 
     def part(self, share: Share) -> OwnStream:

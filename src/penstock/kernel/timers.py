@@ -111,73 +111,87 @@ class Bunch(Timed):
 
 
 # How much later than its interval something paced may expire, to join the beat of others: a share of the interval.
-# With an eighth there are at most eight beats of an interval.
 SLACK = 1 / 8
+
+# Into how many groups what is paced by an interval is divided. Within a group all beats become one; one for all would
+# have everybody written to at the same moment.
+GROUPS = 8
 
 
 class Beat(Timed):
-    """Expires at an interval, and with it whatever has waited for at least that long."""
+    """Expires at an interval, and with it whatever waits for that.
 
-    __slots__ = ("_owner", "interval", "targets")
+    The first of its group keeps its pace. The others come later each time, as far as they may, until it comes in the
+    meantime and takes along all that is due by then. So those that have begun at different times do the same at the
+    same time, after a few intervals.
+    """
 
-    def __init__(self, owner: Beats, interval: float) -> None:
+    __slots__ = ("_group", "_owner", "interval", "number", "targets")
+
+    def __init__(self, owner: Beats, interval: float, number: int, group: list[Beat]) -> None:
         super().__init__()
         self.interval = interval
-        # A target whose own alarm is still to come waits for the next beat; one without an alarm is obsolete.
+        self.number = number
+        # One whose own alarm has been changed is obsolete.
         self.targets: dict[Timed, None] = {}
         self._owner = owner
+        self._group = group
 
     def expire(self, now: float) -> None:
-        targets = self.targets
-        self.targets = {}
         # Done first, so that targets that have just expired find this beat, or the one it merges with, when joining.
-        timers = self._owner.timers
+        targets, self.targets = self.targets, {}
         following = now + self.interval
-        ends = not targets or self._owner.find(self.interval, following) is not None
-        if ends:
-            self._owner.remove(self)
+        ends = not targets
+        if self._group[0] is self:
+            for other in self._group[1:]:
+                targets.update(other.targets)
+        elif find(self._group, following) is None:
+            following += self.interval * SLACK
         else:
-            timers.set(self, following)
+            ends = True
+        if ends:
+            self._owner.remove(self, self._group)
+        else:
+            self._owner.timers.set(self, following)
         for target in targets:
-            if target.alarm > now:
-                if ends or following > target.alarm + self.interval * SLACK:
-                    # With the other beat, or with the next one after this late one, it might expire later than allowed.
-                    when, target.alarm = target.alarm, 0.0
-                    timers.set(target, when)
-                else:
-                    self.targets[target] = None
-            elif target.alarm:
+            if 0 < target.alarm <= now:
                 target.alarm = 0.0
                 target.expire(now)
 
 
+def find(group: list[Beat], earliest: float) -> Beat | None:
+    """The beat that comes at `earliest` or soon after."""
+    for beat in group:
+        if earliest <= beat.alarm <= earliest + beat.interval * SLACK:
+            return beat
+    return None
+
+
 class Beats:
-    """All beats, by their interval."""
+    """All beats, by their interval and group."""
 
     def __init__(self, timers: Timers) -> None:
         self.timers = timers
-        self._beats: dict[float, list[Beat]] = {}
+        self._groups: dict[tuple[float, int], list[Beat]] = {}
 
-    def join(self, target: Timed, interval: float, now: float) -> None:
-        """Have the target expire after the interval, or at the next beat of others if that is soon after."""
+    def __len__(self) -> int:
+        return sum([len(group) for group in self._groups.values()])
+
+    def join(self, target: Timed, interval: float, number: int, now: float) -> None:
+        """Have the target expire after the interval, or at the next beat of its group if that is soon after."""
         target.alarm = earliest = now + interval
-        beat = self.find(interval, earliest)
+        number %= GROUPS
+        group = self._groups.get((interval, number))
+        if group is None:
+            group = self._groups[interval, number] = []
+        beat = find(group, earliest)
         if beat is None:
-            beat = Beat(self, interval)
-            self._beats.setdefault(interval, []).append(beat)
+            beat = Beat(self, interval, number, group)
+            group.append(beat)
             self.timers.set(beat, earliest)
         beat.targets[target] = None
 
-    def find(self, interval: float, earliest: float) -> Beat | None:
-        """The beat that comes at `earliest` or soon after, the next time or the one after that."""
-        latest = earliest + interval * SLACK
-        for beat in self._beats.get(interval, ()):
-            if earliest <= beat.alarm <= latest or earliest <= beat.alarm + interval <= latest:
-                return beat
-        return None
-
-    def remove(self, beat: Beat) -> None:
-        beats = self._beats[beat.interval]
-        beats.remove(beat)
-        if not beats:
-            del self._beats[beat.interval]
+    def remove(self, beat: Beat, group: list[Beat]) -> None:
+        group.remove(beat)
+        if not group:
+            del self._groups[beat.interval, beat.number]

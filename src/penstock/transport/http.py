@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import write
 from typing import Protocol, cast
 
@@ -20,8 +20,9 @@ from penstock.transport.entrance import Entrance
 from penstock.transport.parcel import Parcel
 from penstock.transport.peer import principal_of
 from penstock.transport.port import HttpPort
-from penstock.transport.pressure import Patience, forget_the_vanished, keep_unsent_low, plain_socket
+from penstock.transport.pressure import Patience, forget_the_vanished, keep_unsent_low, socket_of
 from penstock.transport.proxies import NamedClient
+from penstock.transport.secured import below, seal_of
 from penstock.wire.http1 import CONTINUE, HttpError, HttpRequest, RequestParser, response_head
 from penstock.wire.resending import Beginning, request_bytes
 
@@ -92,8 +93,9 @@ class HttpConnection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_is_for_reading = False
         self._patience: Patience | None = None
-        # The socket's descriptor, for streams; -1 if there is TLS between it and the transport.
+        # The socket's descriptor, for streams, and what makes bytes ready for it; -1 if it must not be used any more.
         self._outlet = UNKNOWN
+        self.seal: Callable[[bytes], bytes] | None = None
 
     @property
     def is_from_proxy(self) -> bool:
@@ -324,21 +326,37 @@ class HttpConnection(asyncio.Protocol):
         """Write a part of a stream, past the transport if that has nothing to write. Never raises."""
         if self.lost:
             return
-        if self._outlet == UNKNOWN:
-            self._outlet = plain_socket(self.transport)
-        if self._outlet >= 0 and not self.choked and not self._closing:
-            try:
-                # The transport would make the same call, and costs far more: docs/decisions.md, "Limits of what waits".
-                sent = write(self._outlet, data)
-            except OSError:
-                # The transport will notice it itself, and handle it.
-                sent = 0
-            if sent == len(data):
-                return
-            data = data[sent:]
+        outlet = self.outlet
+        if outlet < 0:
+            self._write_by(self.transport, data)
+            return
+        if self.seal is not None:
+            data = self.seal(data)
         try:
-            if not self.transport.is_closing():
-                self.transport.write(data)
+            # The transport would make the same call, and costs far more: docs/decisions.md, "Limits of what waits".
+            sent = write(outlet, data)
+        except OSError:
+            # The transport will notice it itself, and handle it.
+            sent = 0
+        if sent < len(data):
+            self.write_rest(data[sent:])
+
+    @property
+    def outlet(self) -> int:
+        """The socket's descriptor, if parts of a stream may be written to it, made ready by `seal`; else negative."""
+        if self._outlet == UNKNOWN:
+            self._outlet = socket_of(self.transport)
+            self.seal = seal_of(self.transport)
+        return -1 if self.lost or self.choked or self._closing else self._outlet
+
+    def write_rest(self, data: bytes) -> None:
+        """Have the transport write what the socket has not taken of what was made ready for it. Never raises."""
+        self._write_by(below(self.transport), data)
+
+    def _write_by(self, transport: asyncio.Transport, data: bytes) -> None:
+        try:
+            if not transport.is_closing():
+                transport.write(data)
         except Exception:
             # An error on one connection must not keep the others from writing.
             log.exception("connection failed while writing")

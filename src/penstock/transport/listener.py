@@ -16,6 +16,7 @@ from functools import partial
 
 from penstock.log import get
 from penstock.transport.episode import Episode
+from penstock.transport.secured import SecuredTransport
 
 log = get(__name__)
 
@@ -156,15 +157,17 @@ class Listener:
     async def _take(self, accepted: socket.socket) -> None:
         try:
             make = self._make if self._greet is None else await self._greet(accepted)
-            await self._loop.connect_accepted_socket(
-                make,
-                accepted,
-                ssl=self._tls,
-                ssl_handshake_timeout=None if self._tls is None else self._handshake_seconds,
-            )
+            if self._tls is None:
+                await self._loop.connect_accepted_socket(make, accepted)
+                return
+            secured = SecuredTransport(make, self._tls)
+            await self._loop.connect_accepted_socket(lambda: secured, accepted)
         except (TimeoutError, OSError):
-            # It has been closed, or its TLS handshake has failed, which is the peer's problem.
+            # It has been closed, which is the peer's problem.
             accepted.close()
+        else:
+            # If that fails, which is the peer's problem, too, the transport closes the socket.
+            await secured.shake_hands(self._handshake_seconds)
 
     def _rest(self, listening: socket.socket) -> None:
         """The socket stays readable, but accepting fails: try again later."""

@@ -24,8 +24,7 @@ def keep_unsent_low(transport: asyncio.Transport, max_unsent_bytes: int) -> None
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None and found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
         found.setsockopt(socket.IPPROTO_TCP, option, max_unsent_bytes)
-    # A TLS transport would treat its empty buffer as full.
-    transport.set_write_buffer_limits(high=0 if plain_socket(transport) >= 0 else 1)
+    transport.set_write_buffer_limits(high=0)
 
 
 def forget_the_vanished(transport: asyncio.Transport, millis: int) -> None:
@@ -40,12 +39,15 @@ def forget_the_vanished(transport: asyncio.Transport, millis: int) -> None:
         found.setsockopt(socket.IPPROTO_TCP, option, millis)
 
 
+def socket_of(transport: asyncio.Transport) -> int:
+    """The descriptor of its socket; -1 if it has none."""
+    found = transport.get_extra_info("socket")
+    return -1 if found is None else int(found.fileno())
+
+
 def plain_socket(transport: asyncio.Transport) -> int:
     """The descriptor of a socket that carries exactly what is written to the transport; -1 if TLS is in between."""
-    found = transport.get_extra_info("socket")
-    if found is None or transport.get_extra_info("ssl_object") is not None:
-        return -1
-    return int(found.fileno())
+    return -1 if transport.get_extra_info("ssl_object") is not None else socket_of(transport)
 
 
 class Patience:

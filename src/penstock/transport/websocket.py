@@ -7,7 +7,7 @@ built in `wire.websocket`. Read next: `[limits]` in docs/configuration.md. Speci
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from os import write
 
 from penstock.log import get
@@ -18,7 +18,8 @@ from penstock.transport.origins import allows
 from penstock.transport.parcel import Parcel
 from penstock.transport.peer import principal_of
 from penstock.transport.port import HttpPort
-from penstock.transport.pressure import Patience, plain_socket
+from penstock.transport.pressure import Patience, socket_of
+from penstock.transport.secured import below, seal_of
 from penstock.wire import websocket
 from penstock.wire.http1 import HttpError, HttpRequest
 from penstock.wire.websocket import Acceptance, FrameReader, client_message
@@ -74,6 +75,7 @@ class WebSocket(asyncio.Protocol):
         "http_port",
         "lost",
         "outlet",
+        "seal",
         "transport",
     )
 
@@ -102,11 +104,13 @@ class WebSocket(asyncio.Protocol):
         self._paused = False
         self._heard = True
         self._closing = False
-        # The socket's descriptor, as long as it is open, without TLS, and `pause_writing` is called at the first byte
-        # that waits; else -1.
-        self._socket = -1 if self.high_water else plain_socket(self.transport)
+        # The socket's descriptor, as long as it is open, and `pause_writing` is called at the first byte that waits;
+        # else -1.
+        self._socket = -1 if self.high_water else socket_of(self.transport)
         # The same as long as whole frames may be written to it at any time, by whoever has many sockets to write to.
         self.outlet = self._socket
+        # What makes frames ready for the socket; None if they go out as they are.
+        self.seal: Callable[[bytes], bytes] | None = seal_of(self.transport)
         self._timer: asyncio.TimerHandle | None = None
         self._patience: Patience | None = None
 
@@ -319,23 +323,28 @@ class WebSocket(asyncio.Protocol):
     def write_frames(self, frames: bytes) -> None:
         """Write whole frames, while the socket is open. Never raises."""
         # Not while the transport has something to write.
-        if self._socket >= 0 and self._patience is None:
-            try:
-                # The transport would make the same call, and costs far more: docs/decisions.md, "Limits of what waits".
-                sent = write(self._socket, frames)
-            except OSError:
-                # The transport will notice it itself, and handle it.
-                sent = 0
-            if sent == len(frames):
-                return
-            frames = frames[sent:]
-        self.write_rest(frames)
-
-    def write_rest(self, frames: bytes) -> None:
-        """Have the transport write what the socket has not taken. Never raises."""
+        if self._socket < 0 or self._patience is not None:
+            self._write_by(self.transport, frames)
+            return
+        if self.seal is not None:
+            frames = self.seal(frames)
         try:
-            if not self.transport.is_closing():
-                self.transport.write(frames)
+            # The transport would make the same call, and costs far more: docs/decisions.md, "Limits of what waits".
+            sent = write(self._socket, frames)
+        except OSError:
+            # The transport will notice it itself, and handle it.
+            sent = 0
+        if sent < len(frames):
+            self.write_rest(frames[sent:])
+
+    def write_rest(self, data: bytes) -> None:
+        """Have the transport write what the socket has not taken of what was made ready for it. Never raises."""
+        self._write_by(below(self.transport), data)
+
+    def _write_by(self, transport: asyncio.Transport, data: bytes) -> None:
+        try:
+            if not transport.is_closing():
+                transport.write(data)
         except Exception:
             # An error on one connection must not keep the others from writing.
             log.exception("connection failed while writing")

@@ -59,6 +59,10 @@ def send_until_stuck(client: Hostile, data: bytes, patience: float = STUCK) -> i
     return sent
 
 
+def secured(server: BackgroundServer) -> Exchange:
+    return Exchange(server.host, server.tls_port, trusting_context())
+
+
 def reads_little(client: Hostile) -> None:
     """Keep the system from taking megabytes in the client's name."""
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
@@ -215,9 +219,13 @@ def test_what_the_system_takes_in_parts_arrives_whole_and_in_order(server: Backg
         assert choked
 
 
-def test_chunks_that_the_system_takes_in_parts_arrive_whole_and_in_order(server: BackgroundServer) -> None:
-    """The same for a stream over HTTP, whose chunks pass the transport by as well."""
-    exchange = Exchange(server.host, server.port)
+@pytest.mark.config({**FORGETFUL, **TLS})
+@pytest.mark.parametrize("secure", [False, True])
+def test_chunks_that_the_system_takes_in_parts_arrive_whole_and_in_order(
+    server: BackgroundServer, secure: bool
+) -> None:
+    """The same for a stream over HTTP, whose chunks pass the transport by as well; also if they are sealed before."""
+    exchange = secured(server) if secure else Exchange(server.host, server.port)
     with exchange.stream(send_sync=False, content_length=100_000_000) as stream:
         ask = {"op": "add", "subId": 1, "group": "a", "schema": "x", "mode": "RAW", "requested_buffer_size": 100}
         exchange.control(stream.session, reqId=1, **ask)
@@ -286,7 +294,7 @@ def test_nothing_is_written_to_a_socket_that_is_gone(server: BackgroundServer) -
 
 @pytest.mark.config(TLS)
 def test_over_tls_nothing_waits_for_a_connection_that_is_empty(server: BackgroundServer) -> None:
-    exchange = Exchange(server.host, server.tls_port, trusting_context())
+    exchange = secured(server)
     with exchange.stream(send_sync=False, keepalive_millis=30_000) as stream:
         exchange.control(stream.session, reqId=1, op="add", subId=1, group="a", schema="x", mode="MERGE")
         for number in range(50):
@@ -303,3 +311,27 @@ def test_updates_are_not_held_back_by_the_system_to_be_sent_together(server: Bac
         found = transport.get_extra_info("socket")
         assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 16_384
+
+
+@pytest.mark.config({**TLS, "limits.write_timeout_millis": 200})
+def test_over_tls_one_who_does_not_read_is_counted_and_disconnected(server: BackgroundServer) -> None:
+    exchange = Exchange(server.host, server.tls_port, trusting_context(), receive_buffer=16_384)
+    with exchange.stream(send_sync=False, content_length=100_000_000) as stream:
+        ask = {"op": "add", "subId": 1, "group": "a", "schema": "x", "mode": "RAW", "requested_buffer_size": 100}
+        exchange.control(stream.session, reqId=1, **ask)
+        stream.read_until("CONF")
+        port = stream.http.socket.getsockname()[1]
+        (connection,) = [
+            entry
+            for entry in server.server.stream.connections
+            if isinstance(entry, StreamConnection) and entry.client_port == port
+        ]
+        deadline = time.monotonic() + PATIENCE
+        while not server.call(lambda: connection.choked or connection.lost):
+            assert time.monotonic() < deadline
+            server.update("a", x="x" * 100_000)
+        while not server.call(lambda: connection.lost):
+            assert time.monotonic() < deadline
+            waiting = server.call(connection.transport.get_write_buffer_size)
+            assert connection.lost or waiting > 0
+        assert server.call(lambda: len(server.server.stream.slow)) == 0

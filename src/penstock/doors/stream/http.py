@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -126,7 +127,8 @@ class StreamConnection(HttpConnection):
         if self.entrance.new_sessions and self.door.gate.draining:
             # A balancer tries another server then; once the handshake is done, none can help.
             raise HttpError(503, DRAINING)
-        subprotocol = self.door.tlcp.choose_subprotocol(subprotocols(request))
+        # One text for all sockets.
+        subprotocol = sys.intern(self.door.tlcp.choose_subprotocol(subprotocols(request)))
         acceptance = handshake(self.door, request, subprotocol)
         WebSocketConnection(self, acceptance, KeptHeaders.of(request.headers), subprotocol).start(self, acceptance)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.transport.answers import NO_CACHE, TEXT, accepts_gzip
@@ -54,6 +54,10 @@ class HttpResponse:
         self._close_socket = False
         self._status = 200
         self._compressor: zlib._Compress | None = None
+        # The socket's descriptor as long as whole chunks may be written to it at any time, by whoever has many sockets
+        # to write to; else negative. They are made ready for it by `seal`, if that is not None.
+        self.outlet = -1
+        self.seal: Callable[[bytes], bytes] | None = None
 
     # -- transport.http.Answering ---------------------------------------------------------------------------------
 
@@ -71,14 +75,17 @@ class HttpResponse:
         """The request is still answered."""
 
     def congested_now(self) -> None:
+        self.outlet = -1
         if self.session is not None:
             self.session.congest()
 
     def relieved(self) -> None:
+        self._open_outlet()
         if self.session is not None:
             self.session.relieve()
 
     def connection_lost(self) -> None:
+        self.outlet = -1
         if self.task is not None:
             self.task.cancel()
         session = self.session
@@ -153,7 +160,6 @@ class HttpResponse:
         return size
 
     def send(self, batch: Batch) -> None:
-        self._written += len(batch.payload)
         if self._queued or not self._is_plain:
             # Something must be sent before it, or it is not sent as it is.
             self._lines.append(batch.payload)
@@ -163,6 +169,10 @@ class HttpResponse:
         if out is None:
             out = batch.chunked = chunk(batch.payload)
         self._connection.write_now(out)
+
+    def write_rest(self, data: bytes) -> None:
+        """Have the transport write what the socket has not taken."""
+        self._connection.write_rest(data)
 
     def room(self) -> int | None:
         return None if self._limit is None else self._limit - self._written
@@ -181,15 +191,17 @@ class HttpResponse:
 
     def abort(self) -> None:
         self.session = None
-        self._connection.abort()
+        self.cut()
 
     def cut(self) -> None:
         """Abort the connection; the session is told of its loss in the usual way."""
+        self.outlet = -1
         self._connection.abort()
 
     def _flush_later(self) -> None:
         if not self._queued:
             self._queued = True
+            self.outlet = -1
             self._connection.door.turns.flush_later(self)
 
     def flush(self) -> None:
@@ -214,6 +226,14 @@ class HttpResponse:
             self._connection.transport.write(out)
         if self.finished:
             self._connection.request_done(self._keeps_open and not self._close_socket)
+        else:
+            self._open_outlet()
+
+    def _open_outlet(self) -> None:
+        """Nothing else has to be written any more, unless something has been collected meanwhile."""
+        if self._is_plain and not self._queued and not self.finished:
+            self.outlet = self._connection.outlet
+            self.seal = self._connection.seal
 
     @property
     def _chunked(self) -> bool:
