@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 from penstock.history import lake_sequence
+from penstock.history.lake_root import open_table
 from penstock.history.lake_url import LakeUnavailable, LakeUrl
 from penstock.history.layout import SUMMARY_FOLDER
 from penstock.history.reader import History
@@ -310,6 +311,39 @@ def test_what_the_journal_has_is_read_while_the_store_is_away(world: World, stor
     assert world.move() == 31
     assert events_of(history.read("item-0")) == world.of("item-0")
     assert whole_lake(world.lake) == world.events
+
+
+def test_a_store_that_goes_away_between_two_requests_for_the_log_is_told_and_an_older_version_is_read(
+    world: World, store: ObjectStore
+) -> None:
+    clock = 0.0
+    world.fill(30)
+    world.move()
+    summarize(world.lake)
+    for table in (open_table(world.root), open_table(world.root / SUMMARY_FOLDER)):
+        assert table is not None
+        table.create_checkpoint()
+    history = History(world.path, world.root)
+    history._snapshots.clock = lambda: clock
+    assert events_of(history.read("item-0")) == world.of("item-0")
+    world.fill(30)
+    world.move()
+    said_so = f"the lake in {world.root} cannot be read: the object store answered 503 Service Unavailable"
+    # The newest commit is to be had, and what was before it is not.
+    store.fail("GET", "503", 1_000, path="checkpoint.parquet")
+    try:
+        clock = 100.0
+        assert events_of(history.read("item-0")) == world.of("item-0")
+        with pytest.raises(LakeUnavailable) as unavailable:
+            history._snapshots.refresh()
+        assert said(unavailable) == said_so
+        with pytest.raises(LakeUnavailable) as unavailable:
+            list(history.summary())
+        assert said(unavailable) == said_so
+    finally:
+        store.forget()
+    assert events_of(history.read("item-0")) == world.of("item-0")
+    assert history._snapshots.refresh().sequence == 60
 
 
 # -- credentials ----------------------------------------------------------------------------------------------------

@@ -35,6 +35,14 @@ pytestmark = pytest.mark.timeout(900)
 TABLE = '[pipeline.tables.readings]\nadapter = "PLANT/READINGS"\nitem = "r.{machine}"\nfields = { n = "bigint" }\n'
 ASKED = "SELECT machine, count(*) AS events, sum(n) AS total FROM plant.readings GROUP BY machine ORDER BY machine"
 
+READINGS = """
+[adapters.PLANT.data.READINGS]
+adapter = "ingest"
+parameters = { items = { "r.*" = "MERGE" }, tokens = ["a-token-of-more-than-16-characters"] }
+[adapters.PLANT.data.READINGS.journal]
+items = ["*"]
+"""
+
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[ObjectStore]:
@@ -117,6 +125,41 @@ def test_a_token_for_some_entities_does_not_make_a_lake(
         with pytest.raises(BadOption, match=r"^pipeline.journal is \"server\", so the job history needs lake.url"):
             job.start(spark, remote(server, None, tmp_path / "own"), job.Settings(), once=True)
         assert len(rows(held(server.journal_path))) == 20
+
+
+@pytest.mark.parametrize("table", [TABLE, ""], ids=["declared", "inferred"])
+def test_a_query_over_a_table_that_the_token_is_not_for_is_refused_in_one_sentence(
+    spark: SparkSession, store: ObjectStore, tmp_path: Path, table: str
+) -> None:
+    from penstock.pipeline.errors import explain
+    from penstock.pipeline.queries import catalog_of
+    from penstock.pipeline.streaming_sql import SqlQuery, live, past
+
+    configuration = tmp_path / "pipeline.toml"
+    configuration.write_text(f"{table}{READINGS}")
+    lake = lake_in(store)
+    readers = f'[journal.readers.other]\ntoken = "{NARROW_TOKEN}"\nentities = ["OTHER/*"]\n'
+    with JournalServer(tmp_path / "server", readers) as server:
+        server.append([reading(n) for n in range(20)])
+        place = remote(server, lake, tmp_path / "own", NARROW_TOKEN)
+        config = load(configuration, {"server.data_dir": str(tmp_path / "own")}).config
+
+        def once() -> None:
+            query = SqlQuery(ASKED, catalog_of(config, place.data_dir, place), "sql")
+            query.dataframe(spark, past(spark, place)).collect()
+
+        def as_it_grows() -> None:
+            query = SqlQuery("SELECT * FROM plant.readings", catalog_of(config, place.data_dir, place), "sql")
+            rows = query.dataframe(spark, live(spark, place)).writeStream.format("noop")
+            rows.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+
+        for ask in (once, as_it_grows):
+            with pytest.raises(Exception, match="refused the token") as refused:
+                ask()
+            told = f"the server {server.api} refused the token: the reader other has no right to read PLANT/READINGS/"
+            assert explain(refused.value).startswith(told)
+            assert explain(refused.value).endswith("; its entities are OTHER/*")
+            assert NARROW_TOKEN not in str(refused.value)
 
 
 def test_a_store_that_is_away_ends_a_batch_in_one_sentence_and_the_next_start_goes_on(

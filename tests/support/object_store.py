@@ -22,6 +22,8 @@ from typing import Any
 from urllib.parse import unquote
 from urllib.request import Request, urlopen
 
+from tests.support.broker_process import free_port
+
 BUCKET = "bucket"
 KEY = "nobody"
 SECRET = "a-secret-key-of-nobody"
@@ -45,7 +47,8 @@ class ObjectStore:
         self._moto: subprocess.Popen[str] | None = None
         self._relay: subprocess.Popen[str] | None = None
         self._target = 0
-        self.port = 0
+        # One that nobody's connection takes while it is killed.
+        self.port = free_port()
 
     def __enter__(self) -> ObjectStore:
         self._moto, self._target = _started(["moto.server", "-H", "127.0.0.1", "-p", "0"])

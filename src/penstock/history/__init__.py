@@ -23,14 +23,12 @@ def lake_sequence(root: LakeRoot) -> int:
     Raises LakeUnavailable.
     """
     # Imported here: a server without a lake never pays for it.
-    from penstock.history.lake_root import open_table, unavailable
+    from penstock.history.lake_root import open_table, reading
     from penstock.history.layout import SEQUENCE
 
     table = open_table(root)
-    try:
+    with reading(root):
         return 0 if table is None else table.transaction_version(SEQUENCE) or 0
-    except OSError as error:
-        raise unavailable(root, "read", error) from None
 
 
 def table(

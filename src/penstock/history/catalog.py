@@ -20,7 +20,7 @@ from penstock.config import Config
 from penstock.config.schema.pipeline import TableSection
 from penstock.history.column_types import UnknownType, column_type
 from penstock.history.inference import NEWEST, inferred, sample
-from penstock.history.lake_root import LakeRoot, lake_of, open_table
+from penstock.history.lake_root import LakeRoot, lake_of, open_table, reading
 from penstock.history.layout import SUMMARY_FOLDER
 from penstock.history.scan import JournalView, TableScan
 from penstock.history.typed_table import MISFITS, RESERVED, TableColumn, TypedTable, parts_of_item, sql_name
@@ -182,7 +182,8 @@ def discovered(lake: LakeRoot, reader: JournalView | None) -> set[tuple[str, str
     """
     entities: set[str] = set()
     if (summary := open_table(lake / SUMMARY_FOLDER)) is not None:
-        entities.update(summary.to_pyarrow_table(columns=["entity"])["entity"].to_pylist())
+        with reading(lake):
+            entities.update(summary.to_pyarrow_table(columns=["entity"])["entity"].to_pylist())
     if reader is not None:
         first, last = reader.earliest(), reader.poll()
         for start, stop in ((first, first + NEWEST), (max(first + NEWEST, last - NEWEST), last + 1)):

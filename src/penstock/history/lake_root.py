@@ -5,6 +5,7 @@ Not here: object stores (`lake_url`), what is in the files (`layout`). Needs del
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -12,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from penstock.history.lake_url import BadLake, LakeUrl
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from deltalake import DeltaTable
 
@@ -67,6 +68,20 @@ def open_file(root: LakeRoot, name: str) -> Any:
 def may_be(root: LakeRoot) -> bool:
     """Whether there can be a lake, without asking anybody."""
     return isinstance(root, LakeUrl) or root.is_dir()
+
+
+@contextmanager
+def reading(root: LakeRoot) -> Iterator[None]:
+    """Around what asks deltalake something: it may read the log again. Raises LakeUnavailable if the store fails."""
+    if not isinstance(root, LakeUrl):
+        yield
+        return
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except (OSError, DeltaError) as error:
+        raise root.unavailable("read", error) from None
 
 
 def unavailable(root: LakeRoot, done: str, error: OSError) -> OSError:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from penstock import log
 from penstock.history.footers import Footers, Wanted, integers, taken
-from penstock.history.lake_root import LakeRoot, open_table, unavailable
+from penstock.history.lake_root import LakeRoot, open_table, reading, unavailable
 from penstock.history.layout import RETENTION, SEQUENCE, SUMMARY, SUMMARY_FOLDER, bucket_of
 from penstock.history.snapshot import DataFile, Snapshot, Snapshots
 from penstock.history.summary import facts, file_facts, joined
@@ -164,11 +164,14 @@ class History:
         known = 0
         table = open_table(self._lake / SUMMARY_FOLDER)
         if table is not None:
-            covered = table.transaction_version(SEQUENCE) or 0
+            with reading(self._lake):
+                covered = table.transaction_version(SEQUENCE) or 0
+                retentions = table.transaction_version(RETENTION) or 0
+                written = table.to_pyarrow_dataset()
             # One that is newer than the snapshot counts events that are still to be read from the journal.
-            if (table.transaction_version(RETENTION) or 0) == snapshot.retentions and covered <= snapshot.sequence:
+            if retentions == snapshot.retentions and covered <= snapshot.sequence:
                 known = covered
-                yield table.to_pyarrow_table().cast(SUMMARY)
+                yield written.to_table().cast(SUMMARY)
         for file in snapshot.files():
             if file.last > known:
                 yield from file_facts(self._lake, file.path, known)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock import log
-from penstock.history.lake_root import LakeRoot, open_table, table_options, unavailable
+from penstock.history.lake_root import LakeRoot, open_table, reading, table_options
 from penstock.history.lake_url import LakeUnavailable, LakeUrl
 from penstock.history.layout import BUCKET, BUCKETS, RETENTION, SEQUENCE, has_lake
 
@@ -101,10 +101,8 @@ class Snapshots:
 
     def _look(self) -> None:
         now = self.clock()
-        try:
+        with reading(self.root):
             self._read(table_options(self.root))
-        except OSError as error:
-            raise unavailable(self.root, "read", error) from None
         self._looked = now
 
     def _read(self, options: dict[str, str] | None) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from penstock.history.lake_root import LakeRoot, open_table
+from penstock.history.lake_root import LakeRoot, open_table, reading
 from penstock.history.lake_url import LakeUrl
 from penstock.history.layout import SEQUENCE
 from penstock.pipeline.errors import BadOption
@@ -116,8 +116,9 @@ def _lake(root: LakeRoot) -> tuple[int, list[str]]:
     table = open_table(root)
     if table is None:
         return 0, []
-    files = pa.table(table.get_add_actions()).column("path").to_pylist()
-    return table.transaction_version(SEQUENCE) or 0, files
+    with reading(root):
+        files = pa.table(table.get_add_actions()).column("path").to_pylist()
+        return table.transaction_version(SEQUENCE) or 0, files
 
 
 def _rows(spark: SparkSession, root: LakeRoot, files: Sequence[str]) -> DataFrame:
