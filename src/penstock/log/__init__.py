@@ -44,6 +44,7 @@ __all__ = [
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 _levels = Levels()
+_UNASKED = TextFormatter()
 
 
 class Log:
@@ -86,7 +87,11 @@ class Log:
             # Not by `Logger.log`, which first looks for the line of code that logs: no line of ours shows that.
             record = logging.LogRecord(logger.name, level, "", 0, event, None, _exc_info(exception))
             record.fields = fields
-            logger.handle(record)
+            if logger.hasHandlers():
+                logger.handle(record)
+            elif logging.lastResort is not None and level >= logging.lastResort.level:
+                # In a program that sets up no logs: Python itself would print the event alone, without why.
+                print(_UNASKED.format(record), file=sys.stderr)
 
 
 def _exc_info(exception: BaseException | bool) -> _ExcInfo | None:
