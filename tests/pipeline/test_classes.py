@@ -86,6 +86,42 @@ def test_one_that_is_being_made_ends_with_the_pipeline_and_leaves_nothing(tmp_pa
     assert [path.suffix for path in tmp_path.glob("classes-*")] == [".lst"]
 
 
+# Of two that make one at the same time, the first writes when the second has written.
+TWO = """
+for word in "$@"; do
+    case $word in -XX:SharedArchiveFile=*) archive=${{word#*=}} ;; esac
+done
+await() {{ until [ -e $1 ]; do sleep 0.01; done; }}
+if mkdir {here}/first 2>/dev/null; then
+    await {here}/written
+    rm -f "$archive"
+    echo half > "$archive"
+    touch {here}/late
+    exec sleep 600
+fi
+echo whole > "$archive"
+touch {here}/written
+await {here}/late
+"""
+
+
+def test_what_the_jvm_of_a_killed_pipeline_still_makes_is_not_taken_for_ones_own(tmp_path: Path, jars: Path) -> None:
+    archive = ClassArchive(tmp_path, script(tmp_path / "java", TWO.format(here=tmp_path)), jars)
+    Path(archive.options().partition("=")[2]).write_text("java/lang/Object\njava/la")
+    ending = threading.Event()
+    left = archive.make_later("x.jar", ending, after=0.0)
+    while not (tmp_path / "first").exists():
+        assert left.is_alive()
+        threading.Event().wait(0.01)
+    made(archive)
+    (found,) = tmp_path.glob("classes-*.jsa")
+    assert found.read_text() == "whole\n"
+    ending.set()
+    left.join(PATIENCE)
+    assert not left.is_alive()
+    assert list(tmp_path.glob("classes-*")) == [found]
+
+
 def test_another_java_or_spark_has_another_archive_and_a_script_that_is_written_again_the_same(
     tmp_path: Path, jars: Path
 ) -> None:

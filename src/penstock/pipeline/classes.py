@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 import subprocess
 import threading
@@ -72,7 +73,9 @@ class ClassArchive:
         return thread
 
     def _make(self, class_path: str, ending: threading.Event) -> None:
-        wanted, aside = self._list.with_suffix(".whole"), self._archive.with_suffix(".new")
+        # Names of its own: the JVM that a killed pipeline has left behind may still be at it.
+        own = secrets.token_hex(4)
+        wanted, aside = self._list.with_suffix(f".{own}.whole"), self._archive.with_suffix(f".{own}.new")
         # The last line may not be complete: the JVM is still writing.
         lines = self._list.read_text().splitlines(keepends=True)
         wanted.write_text("".join(lines[:-1]))
