@@ -375,6 +375,8 @@ class KillWorld:
         self.lake: LakeRoot = self.data / "lake"
         self.chance = Random(seed)
         self.killed: list[str] = []
+        # When the last one died; of the object store, when it was back.
+        self.died = 0.0
         self._store = store
         settings = SETTINGS
         if store is not None:
@@ -429,24 +431,29 @@ class KillWorld:
         self.feeder.wait_for_more(self.chance.randrange(1, 40))
         if victim == "server":
             self.server.kill()
+            self.died = time.monotonic()
             self.server.start()
         elif victim == "driver":
             while not self.pipeline.kill_driver(self.chance):
                 self.feeder.wait_for_more(1)
+            self.died = time.monotonic()
             self.pipeline.start()
         elif victim == "jvm":
             while not self.pipeline.kill_virtual_machine():
                 self.feeder.wait_for_more(1)
+            self.died = time.monotonic()
         elif victim == "store":
             assert self._store is not None
             self._store.kill()
             # Away for a moment, or for longer than requests are tried again.
             self.feeder.wait_for_more(self.chance.randrange(1, 100))
             self._store.start()
+            self.died = time.monotonic()
         else:
             # There is none for a moment after the one before was killed.
             while not self.pipeline.kill_worker(self.chance):
                 self.feeder.wait_for_more(1)
+            self.died = time.monotonic()
         self.killed.append(victim)
 
     def __enter__(self) -> KillWorld:

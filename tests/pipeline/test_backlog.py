@@ -1,7 +1,8 @@
 """What has gathered during an outage drains, as a few batches or as one: each event once, in order, memory bounded.
 
 In miniature by default. The long run is of as many events as `PENSTOCK_BACKLOG` says, and prints its figures:
-`PENSTOCK_BACKLOG=3000000 .venv/bin/python -m pytest -s tests/pipeline/test_backlog.py`.
+`PENSTOCK_BACKLOG=3000000 .venv/bin/python -m pytest -s tests/pipeline/test_backlog.py`, then in batches as large as
+they are by default, and as one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import resource
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -21,6 +22,7 @@ from penstock.journal.journal import Journal, Policy
 from penstock.journal.reader import JournalReader
 from penstock.journal.record import Columns
 from penstock.journal.selection import EventSelection
+from penstock.pipeline.options import MAX_EVENTS
 from penstock.pipeline.publish import publish_stream
 from tests.pipeline.real_server import RealServer
 from tests.pipeline.sink_server import TOKEN
@@ -60,8 +62,14 @@ def memory(pid: int, name: str = "VmHWM") -> int:
     return int(found[1]) * 1024
 
 
-@pytest.mark.timeout(3_600 if LONG else 300)
-@pytest.mark.parametrize("batches", [3, 1])
+def jvm(spark: SparkSession) -> int:
+    """Its process."""
+    gateway: Any = spark.sparkContext._gateway
+    return int(gateway.jvm.java.lang.ProcessHandle.current().pid())
+
+
+@pytest.mark.timeout(7_200 if LONG else 300)
+@pytest.mark.parametrize("batches", [-(-EVENTS // MAX_EVENTS) if LONG else 3, 1])
 def test_a_backlog_drains_once_and_in_order(spark: SparkSession, tmp_path: Path, batches: int) -> None:
     fill(tmp_path / "journal")
     most = -(-EVENTS // batches) if batches > 1 else 0
@@ -94,6 +102,9 @@ def test_a_backlog_drains_once_and_in_order(spark: SparkSession, tmp_path: Path,
         took = time.monotonic() - begun
         back.join()
         peak = memory(server.pid)
+        # What reads afterwards is not to count.
+        driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        virtual = memory(jvm(spark))
         published = JournalReader(tmp_path / "server" / "data" / "journal")
         number = 0
         for batch in published.read(selection=EventSelection(kinds=("update",))):
@@ -107,8 +118,8 @@ def test_a_backlog_drains_once_and_in_order(spark: SparkSession, tmp_path: Path,
         assert published.damages == []
         assert peak - before < MAX_GROWTH
         if LONG:
-            driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             print(
                 f"\n{EVENTS} events as {batches} batches: {took:.0f} s, {EVENTS / took:.0f} events/s;"
-                f" server {before / 1e6:.0f} MB before, {peak / 1e6:.0f} at most; driver {driver / 1e6:.0f} MB at most"
+                f" server {before / 1e6:.0f} MB before, {peak / 1e6:.0f} at most; driver {driver / 1e6:.0f} MB at most,"
+                f" its JVM {virtual / 1e6:.0f}"
             )
