@@ -6,17 +6,23 @@ The exit code is 0 when every answer was right, 1 when one was wrong or missing,
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import subprocess
 import sys
-import time
+from collections.abc import Sequence
 
 import uvloop
 
+from bench.peers import Peer
 from bench.rig import write
-from bench.rig.build import Unavailable
+from bench.rig.build import Unavailable, native
 from bench.rig.child import ChildError
-from bench.rig.machine import Cores, MachineError, allow_files, busyness, cores, facts, pin
+from bench.rig.contest import MISSING
+from bench.rig.machine import Cores, MachineError, adopt_orphans, allow_files, cores, facts, pin
 from bench.rig.progress import PROGRESS, Progress, digest
+from bench.rig.results import RESULTS
+from bench.rig.series import USUAL_DEADLINE, Step, command_of, run_steps, stop_politely, tell
 from bench.scenarios import (
     adapters,
     adapters_ari,
@@ -85,6 +91,10 @@ BENCHES = {
     "workers-idle": workers_idle,
     "capacity": capacity,
 }
+# What `all` says to them beyond their defaults.
+WORDS = {"capacity": ["--check", "--keep"]}
+# Those whose results are not one table of their own name.
+RESULT_NAMES = {"capacity": ["capacity", "capacity-check"]}
 # Not run by `all`.
 OTHERS = {"smoke": smoke, "write": write}
 
@@ -103,32 +113,57 @@ def main() -> int:
     if sys.platform != "linux":
         print("bench: the benchmarks need Linux: they pin processes to cores and read /proc", file=sys.stderr)
         return 2
+    if options.name == "all":
+        # Not on one core: each of them chooses its own.
+        return run_all(options)
+    stop_politely()
+    adopt_orphans()
     chosen = cores()
     pin(os.getpid(), chosen.load)
-    print(f"{facts(chosen)}{busyness()}")
-    if options.name != "all":
-        return run(options, chosen)
-    code = run_all(parser, chosen, options.again)
-    return max(code, run(parser.parse_args(["write"]), chosen))
+    print(facts(chosen), flush=True)
+    return run(options, chosen)
 
 
-def run_all(parser: argparse.ArgumentParser, chosen: Cores, again: bool) -> int:
+def run_all(options: argparse.Namespace) -> int:
     progress = Progress(PROGRESS, digest())
-    if again:
+    if options.again:
         progress.forget()
-    worst = 0
-    for name in BENCHES:
-        if name in progress.done:
-            print(f"{name}: done before, in {progress.done[name]:.0f} s")
-            continue
-        print(f"{name}:{busyness() or ' begins'}", flush=True)
-        begun = time.monotonic()
-        code = run(parser.parse_args([name]), chosen)
-        worst = max(worst, code)
-        if code == 0:
-            progress.finish(name, time.monotonic() - begun)
-    print(f"{len(progress.done)} of {len(BENCHES)} done, in {sum(progress.done.values()) / 60:.0f} minutes")
-    return worst
+    due = [name for name in BENCHES if name not in progress.done]
+    # Downloads and builds take their time before the first figure, and none of the benchmarks' own.
+    prepare(due)
+    steps = [step(name) for name in BENCHES]
+    outcome = run_steps(steps, progress)
+    # What is done is written even if something has failed; the failures come last.
+    written = subprocess.run(command_of("write"), check=False).returncode
+    return max(tell(outcome, steps, progress), written)
+
+
+def step(name: str) -> Step:
+    deadline = getattr(BENCHES[name], "DEADLINE", USUAL_DEADLINE)
+    results = [RESULTS / f"{result}.md" for result in RESULT_NAMES.get(name, [name])]
+    return Step(name, command_of(name, *WORDS.get(name, [])), deadline, results)
+
+
+def prepare(names: Sequence[str]) -> None:
+    """Compile what they need, and get their peers; one that cannot be had is left out, as its report says."""
+    wanted: dict[str, Peer] = {}
+    for name in names:
+        parser = argparse.ArgumentParser()
+        BENCHES[name].add_options(parser)
+        wanted |= {peer.name: peer for peer in getattr(parser.parse_args([]), "only", [])}
+    missing = {}
+    for peer in wanted.values():
+        try:
+            print(f"{peer.name}: {peer.install()}", flush=True)
+        except Unavailable as error:
+            print(f"{peer.name} is left out: {error}", flush=True)
+            missing[peer.name] = str(error)
+    # Not tried again by each of them: a registry that does not answer takes long to be found out.
+    os.environ[MISSING] = json.dumps(missing)
+    try:
+        native("load")
+    except Unavailable as error:
+        print(f"bench: {error}", file=sys.stderr)
 
 
 def run(options: argparse.Namespace, chosen: Cores) -> int:
@@ -139,6 +174,9 @@ def run(options: argparse.Namespace, chosen: Cores) -> int:
     except (ChildError, MachineError, Unavailable) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f"bench: {options.name} was stopped", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

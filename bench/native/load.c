@@ -275,9 +275,9 @@ void note_silence(Session *session) {
         failed(session, "silent for too long", "", 0);
 }
 
-static void run(uint64_t window, double rate, double seconds) {
+static void run(uint64_t window, double rate, uint64_t burst, double seconds) {
     double per_publish = (double)options.subscribers * options.each / options.items;
-    tally.delivered = tally.progress = tally.bytes = tally.limited_bytes = tally.limited_delivered =
+    tally.delivered = tally.progress = tally.bytes = tally.frames = tally.limited_bytes = tally.limited_delivered =
         tally.slow_delivered = 0;
     memset(tally.histogram, 0, sizeof tally.histogram);
     double cpu = cpu_seconds();
@@ -291,6 +291,7 @@ static void run(uint64_t window, double rate, double seconds) {
             turn(100);
         } else if (rate > 0) {
             uint64_t due = (uint64_t)((double)(now - begin) / 1e9 * rate);
+            due -= due % burst;
             if (publisher.waits_to_write)
                 late++; /* the server does not take them in as fast */
             else if (due > done)
@@ -312,11 +313,11 @@ static void run(uint64_t window, double rate, double seconds) {
     printf("{\"published\":%lu,\"delivered\":%lu,\"passed_over\":%lu,\"limited\":%lu,\"slow\":%lu,\"wrong\":%lu,"
            "\"missing\":%lu,\"seconds\":%.6f,"
            "\"publishing\":%.6f,\"load_cpu\":%.6f,\"load_share\":%.4f,\"p50\":%.3f,\"p99\":%.3f,\"p999\":%.3f,\"late\":"
-           "%lu,\"bytes\":%lu,\"limited_bytes\":%lu,\"reason\":",
+           "%lu,\"bytes\":%lu,\"frames\":%lu,\"limited_bytes\":%lu,\"reason\":",
            published - already, tally.delivered, tally.progress - tally.delivered, tally.limited_delivered,
            tally.slow_delivered, tally.wrong, missing, total, publishing, cpu_seconds() - cpu,
            publishing > 0 ? publishing_cpu / publishing : 0, percentile(0.5), percentile(0.99), percentile(0.999), late,
-           tally.bytes, tally.limited_bytes);
+           tally.bytes, tally.frames, tally.limited_bytes);
     print_text(tally.first_wrong);
     printf("}\n");
     fflush(stdout);
@@ -369,12 +370,12 @@ static void take_orders(void) {
         if (size <= 0)
             return;
         line[size] = 0;
-        unsigned long window = 0;
+        unsigned long window = 0, burst = 1;
         double rate = 0, seconds = 0;
         if (sscanf(line, "window %lu %lf", &window, &seconds) != 2 && sscanf(line, "rate %lf %lf", &rate, &seconds) != 2
-            && sscanf(line, "idle %lf", &seconds) != 1)
+            && sscanf(line, "bursts %lf %lu %lf", &rate, &burst, &seconds) != 3 && sscanf(line, "idle %lf", &seconds) != 1)
             return;
-        run(window, rate, seconds);
+        run(window, rate, burst > 0 ? burst : 1, seconds);
     }
 }
 

@@ -74,6 +74,7 @@ typedef struct {
     uint64_t progress; /* delivered, and passed over where that is allowed */
     uint64_t limited_delivered, slow_delivered;
     uint64_t bytes, limited_bytes;
+    uint64_t frames; /* whole ones with data: a server puts what it writes at once into one */
     uint64_t histogram[64 * 32];
     char first_wrong[200];
     uint64_t *published; /* of each item */

@@ -294,6 +294,8 @@ static void unframe(Session *session, size_t *stream, size_t *at, size_t end) {
         *at += size;
         session->frame_left -= size;
         session->in_frame = session->frame_left > 0;
+        if (!session->in_frame && !is_control && session->number >= 0)
+            tally.frames++;
     }
 }
 

@@ -133,9 +133,6 @@ class Program:
     def cpu_seconds(self) -> float:
         return meter.cpu_seconds(self._process.pid)
 
-    def writes(self) -> int:
-        return meter.writes(self._process.pid)
-
     def _end_of_log(self) -> str:
         return f"its log ends with: {self._log.read_text()[-2000:]}"
 

@@ -7,6 +7,8 @@ have to do is said by the benchmarks: saturation, rates, ramp and so on.
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -36,6 +38,9 @@ PEERS: tuple[Peer, ...] = (
     websockets.PEER,
 )
 
+# The variable with the peers that `all` could not get, and why: an object of JSON.
+MISSING = "PENSTOCK_BENCH_MISSING"
+
 
 def peer_names(text: str, known: Mapping[str, Peer]) -> list[Peer]:
     """Of a list with commas; the order is kept."""
@@ -59,8 +64,11 @@ def add_peers(parser: argparse.ArgumentParser, default: Sequence[Peer] = PEERS) 
 def installed(peers: Sequence[Peer], report: Report) -> list[Peer]:
     """Those that can be had, after a line for each with its version, or why not."""
     found = []
+    missing = json.loads(os.environ.get(MISSING, "{}"))
     for peer in peers:
         try:
+            if peer.name in missing:
+                raise Unavailable(missing[peer.name])
             report.remark(f"{peer.name}: {peer.about} ({peer.install()})")
             found.append(peer)
         except Unavailable as error:

@@ -32,14 +32,13 @@ SETTLING = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """CPU-seconds, bytes of memory and writes: of the hub, and of all edges together."""
+    """CPU-seconds and bytes of memory, of the hub and of all edges together; and writes of the hub."""
 
     hub: float
     edges: float
     hub_memory: int
     edge_memory: int
     hub_writes: int
-    writes: int
 
     def since(self, before: Used) -> Used:
         return Used(
@@ -48,19 +47,17 @@ class Used:
             self.hub_memory - before.hub_memory,
             self.edge_memory - before.edge_memory,
             self.hub_writes - before.hub_writes,
-            self.writes - before.writes,
         )
 
 
 def used(program: WorkersProgram) -> Used:
     hub, edges = program.process_id, program.edges()
     return Used(
-        meter.exact_cpu_seconds(hub),
-        sum([meter.exact_cpu_seconds(edge) for edge in edges]),
+        meter.cpu_seconds(hub),
+        sum([meter.cpu_seconds(edge) for edge in edges]),
         meter.memory(hub),
         sum([meter.memory(edge) for edge in edges]),
         meter.writes(hub),
-        sum([meter.writes(edge) for edge in edges]),
     )
 
 
@@ -89,7 +86,7 @@ class Observed:
     paced: Used
     full: Used
     unused_seconds: float
-    idle_seconds: float
+    idle_run: Run
     paced_run: Run
     full_run: Run | None
 
@@ -128,9 +125,7 @@ def observe(size: Size, seconds: float, settling: float, cores: Cores, *, window
                 before = used(program)
                 full_run = load.window(window, seconds)
                 full = used(program).since(before)
-        return Observed(
-            size, base, unused, opening, idle, paced, full, unused_seconds, quiet.seconds, paced_run, full_run
-        )
+        return Observed(size, base, unused, opening, idle, paced, full, unused_seconds, quiet, paced_run, full_run)
 
 
 # -- the fabric --------------------------------------------------------------------------------------------------------
@@ -214,18 +209,18 @@ def measure_costs(sessions: int, seconds: float, settling: float, cores: Cores) 
     assert full is not None
     idle_process = seen.unused.edges / EDGES / seen.unused_seconds * 1e6
     update, write = apart(
-        (float(paced.delivered), float(seen.paced.writes), _session_micros(seen.paced, paced, fabric, idle_process)),
-        (float(full.delivered), float(seen.full.writes), _session_micros(seen.full, full, fabric, idle_process)),
+        (float(paced.delivered), float(paced.frames), _session_micros(seen.paced, paced, fabric, idle_process)),
+        (float(full.delivered), float(full.frames), _session_micros(seen.full, full, fabric, idle_process)),
     )
     session_bytes = seen.idle.edge_memory / sessions
     items = apart_size.items
     item_bytes = max(0.0, unshared.idle.edge_memory - apart_size.sessions * session_bytes) / items
-    keepalives = max(1, seen.idle.writes)
+    keepalives = max(1, seen.idle_run.frames)
     costs = Costs(
         measured=f"{facts(Cores()).partition(';')[0]}; {time.strftime('%Y-%m-%d', time.gmtime())}",
         write=write,
         update=update,
-        keepalive=max(0.0, seen.idle.edges * 1e6 - EDGES * idle_process * seen.idle_seconds) / keepalives,
+        keepalive=max(0.0, seen.idle.edges * 1e6 - EDGES * idle_process * seen.idle_run.seconds) / keepalives,
         edge_event=fabric.edge[0],
         edge_message=fabric.edge[1],
         open=seen.opening.edges * 1e6 / sessions,

@@ -53,8 +53,10 @@ class Run:
     p999: float
     # Turns in which the server did not take in what was due.
     late: int
-    # What came in, of all subscribers and of those with limited bandwidth.
+    # What came in, of all subscribers and of those with limited bandwidth; frames with data: one for each write of a
+    # server to a subscriber, whatever system calls it uses. Raw connections have none.
     bytes: int
+    frames: int
     limited_bytes: int
     failure: str
 
@@ -125,6 +127,10 @@ class Load:
     def rate(self, per_second: float, seconds: float) -> Run:
         """Publish at a fixed pace."""
         return self._order(f"rate {per_second} {seconds}")
+
+    def bursts(self, per_second: float, size: int, seconds: float) -> Run:
+        """The same in bursts of so many: where the items of a subscriber are next to one another, in one write."""
+        return self._order(f"bursts {per_second} {size} {seconds}")
 
     def idle(self, seconds: float) -> Run:
         """Publish nothing; every subscriber must hear something in this time."""

@@ -5,14 +5,18 @@ What a process uses of it is measured in `meter`.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import resource
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+
+from bench.rig import meter
 
 # A machine that is busier than this with other work, as a share of all its cores, gives other figures than a quiet one.
 QUIET = 0.05
@@ -22,6 +26,9 @@ LOOK = 1.0
 
 # Beyond its connections a process needs descriptors for listeners, event loop, logs and libraries.
 SPARE_FILES = 200
+
+_PR_SET_CHILD_SUBREAPER = 36
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class MachineError(Exception):
@@ -65,24 +72,54 @@ def allow_files(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
+class Others:
+    """What share of the machine others use, from when this is made: all that is used, without this process and those
+    that it has started.
+    """
+
+    def __init__(self) -> None:
+        adopt_orphans()
+        self._begun = _times()
+        self._own = meter.tree_seconds(os.getpid())
+
+    def share(self) -> float:
+        used, total = [after - then for after, then in zip(_times(), self._begun, strict=True)]
+        own = meter.tree_seconds(os.getpid()) - self._own
+        return max(0.0, used - own) / total if total else 0.0
+
+
+def adopt_orphans() -> None:
+    """Processes whose parents have ended become children of this one: what they use is not the work of others."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def busyness() -> str:
-    """To print behind what is about to be measured: what share of the machine others use now; empty if it is quiet."""
-    share = _busy_share()
-    return "" if share <= QUIET else f"; NOT QUIET: {share:.0%} of all cores are used by other work"
+    """To print before something is measured: what share of the machine others use now; empty if it is quiet."""
+    return not_quiet({"before": share_now()})
 
 
-def _busy_share() -> float:
-    before = _times()
+def share_now() -> float:
+    others = Others()
     time.sleep(LOOK)
-    idle, total = [after - then for after, then in zip(_times(), before, strict=True)]
-    return 1 - idle / total if total else 0.0
+    return others.share()
 
 
-def _times() -> tuple[int, int]:
-    """Of all cores since the start of the system: how long they had nothing to do, and in all; in ticks."""
+def not_quiet(shares: Mapping[str, float]) -> str:
+    """By when they were looked at; empty if the machine was quiet all the time."""
+    if all(share <= QUIET for share in shares.values()):
+        return ""
+    told = ", ".join([f"{share:.0%} {when}" for when, share in shares.items()])
+    return f"; NOT QUIET: of all cores other work used {told}"
+
+
+def _times() -> tuple[float, float]:
+    """Of all cores since the start of the system: how long they worked for processes, and in all; in seconds.
+
+    Interrupts are left out: packets over loopback are among them, and nobody can say whose they are.
+    """
     ticks = [int(word) for word in Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]]
-    # The fourth is idleness, the fifth waiting for disks.
-    return ticks[3] + ticks[4], sum(ticks)
+    user, nice, system, _, _, _, _, stolen = ticks
+    return (user + nice + system + stolen) / _TICKS_PER_SECOND, sum(ticks) / _TICKS_PER_SECOND
 
 
 def facts(chosen: Cores) -> str:

@@ -131,7 +131,8 @@ def figures(query: StreamingQuery | None) -> list[dict[str, int]]:
 
 
 def main(folder: Path, api: str, token: str, real_time: bool) -> None:
-    settings = {"spark.sql.streaming.numRecentProgressUpdates": "400"}
+    # More than a query has batches in a run: what is measured is those that have come since the warm-up.
+    settings = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
     spark = open_session("bench", folder / "cache", settings=settings, real_time=real_time)
     query: StreamingQuery | None = None
     queries = Queries(spark, folder, api, token)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from bench.rig.build import BUILD
-from bench.rig.machine import busyness, cores, facts
+from bench.rig.machine import Others, cores, facts, not_quiet, share_now
 from bench.rig.table import print_table
 
 RESULTS = BUILD / "results"
@@ -24,9 +25,11 @@ class Report:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        command = " ".join(["python -m bench", *sys.argv[1:]])
-        busy = busyness() if self.is_kept else ""
-        self._parts = [f"{facts(cores())}{busy}; {time.strftime('%Y-%m-%d', time.gmtime())}; `{command}`."]
+        self._before = share_now() if self.is_kept else 0.0
+        if busy := not_quiet({"before": self._before}):
+            print(f"{name}{busy}", flush=True)
+        self._others = Others()
+        self._parts: list[str] = []
         self.good = True
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -45,9 +48,29 @@ class Report:
         self.good = False
         self.remark(f"FAILED at {where}: {reason}")
 
+    def failures(self, where: str, reasons: Counter[str]) -> None:
+        """Reasons with their numbers, the most frequent first; nothing when there are none."""
+        for reason, count in reasons.most_common(10):
+            self.failure(where, f"{count:,} × {reason}")
+
     def save(self) -> bool:
         """Write what there is; returns whether all was right."""
         if self.is_kept:
             RESULTS.mkdir(parents=True, exist_ok=True)
-            (RESULTS / f"{self._name}.md").write_text("\n\n".join(self._parts) + "\n")
+            head = self._head()
+            print(head, flush=True)
+            (RESULTS / f"{self._name}.md").write_text("\n\n".join([head, *self._parts]) + "\n")
         return self.good
+
+    def is_quiet(self) -> bool:
+        """Whether others have left the machine alone until now."""
+        return not self._busy()
+
+    def _busy(self) -> str:
+        return not_quiet({"before": self._before, "during the run": self._others.share()})
+
+    def _head(self) -> str:
+        """Where, when and how: the machine, whether it was quiet before and meanwhile, the day, the command."""
+        busy = self._busy()
+        command = " ".join(["python -m bench", *sys.argv[1:]])
+        return f"{facts(cores())}{busy}; {time.strftime('%Y-%m-%d', time.gmtime())}; `{command}`."

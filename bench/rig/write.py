@@ -44,13 +44,19 @@ def places(page: str) -> dict[str, str]:
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
     results = {path.stem: path.read_text() for path in RESULTS.glob("*.md")}
-    known: set[str] = set()
+    known: list[str] = []
     for path in PAGES:
         page = path.read_text()
         path.write_text(filled(page, results))
-        for name in places(page):
-            known.add(name)
-            print(f"{name}: {'written' if name in results else 'not run, left as it is'}")
-    for name in sorted(set(results) - known):
-        print(f"{name}: no page has a place for it")
+        known += places(page)
+    for what, names in (
+        ("written", [name for name in known if name in results]),
+        (
+            "left as they are, because they were not run, or not to their end",
+            [name for name in known if name not in results],
+        ),
+        ("no page has a place for", sorted(set(results) - set(known))),
+    ):
+        if names:
+            print(f"{what}: {', '.join(names)}")
     return True

@@ -28,7 +28,8 @@ import uvloop
 
 from bench.rig.child import Child
 from bench.rig.machine import Cores
-from bench.rig.table import print_failures, print_table, row
+from bench.rig.results import Report
+from bench.rig.table import row
 from penstock.adapters import AdapterSet, DataAdapter, MetadataAdapter
 from penstock.adapters.demo.market import Market
 from penstock.adapters.ingest import IngestAdapter
@@ -341,7 +342,7 @@ async def compare(rounds: int, cores: Cores) -> Figures:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--rounds", type=int, default=20, help=f"times {EVENTS:,} updates, for each way in (default %(default)s)"
+        "--rounds", type=int, default=10, help=f"times {EVENTS:,} updates, for each way in (default %(default)s)"
     )
 
 
@@ -350,15 +351,16 @@ def connections(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when an item did not end where it should."""
+    """Measure and report; False when an item did not end where it should."""
+    report = Report("adapters")
     figures = await compare(options.rounds, cores)
-    print_table(
+    report.table(
         f"updates per CPU-second, {EVENTS * options.rounds:,} updates each way, 30 items, 4 fields",
         ("penstock", "bare", "ratio"),
         [row(way.title, figures.ours[way.name], figures.bare[way.name], ",.0f") for way in WAYS],
     )
-    print_failures("penstock", figures.failures)
-    return not figures.failures
+    report.failures("penstock", figures.failures)
+    return report.save()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from typing import cast
 
 from bench.rig.child import ChildError
 from bench.rig.machine import Cores, pin
-from bench.rig.table import print_failures, print_table
+from bench.rig.results import Report
 from penstock.adapters.remote import RemoteDataAdapter
 from penstock.adapters.source import GuardedSource
 from penstock.doors.stream.turns import Turns
@@ -280,7 +280,8 @@ def connections(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when an update is missing."""
+    """Measure and report; False when an update is missing."""
+    report = Report("adapters-ari")
     # Each round ends with the loss of its adapter, which the server would warn of.
     configure("error", "text")
     failures: Counter[str] = Counter()
@@ -294,9 +295,9 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         theirs = max([cost.per_cpu_second for cost in bare])
         rows.append((form, f"{mine:,.0f}", f"{theirs:,.0f}", f"{mine / theirs:.2f}", f"{mine / GOAL:.2f}"))
     title = f"updates of {len(FIELDS)} fields a second on one core, {ITEMS} items, one client, goal {GOAL:,}"
-    print_table(title, ("ARI into the kernel", "bare loop", "ratio", "of the goal"), rows)
-    print_failures("the remote adapter", failures)
-    return not failures
+    report.table(title, ("ARI into the kernel", "bare loop", "ratio", "of the goal"), rows)
+    report.failures("the remote adapter", failures)
+    return report.save()
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import numpy as np
 
 from bench.rig.child import READY, ChildError
 from bench.rig.machine import Cores
-from bench.rig.table import print_failures, print_table
+from bench.rig.results import Report
 from penstock.client import connect
 
 ABOUT = "milliseconds from a trade to the candle that holds it, through journal, Spark and server"
@@ -36,6 +36,9 @@ STOCKS = 100
 REQUEST = 200
 TOKEN = "only-for-this-benchmark"
 START_PATIENCE = 180.0
+
+# For `all`, in seconds; on a quiet machine it takes about three minutes.
+DEADLINE = 480.0
 
 CONFIGURATION = f"""
 [stream]
@@ -70,8 +73,8 @@ class Plan:
     """Trades a second, and seconds before and while it is measured: a JVM is quick only after minutes."""
 
     rate: int = 10_000
-    warm_up: float = 150.0
-    seconds: float = 60.0
+    warm_up: float = 100.0
+    seconds: float = 30.0
 
 
 @dataclass(slots=True)
@@ -231,7 +234,8 @@ def percentiles(seconds: list[float]) -> list[str]:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when a trade was refused, or missing in the candles."""
+    """Measure and report; False when a trade was refused, or missing in the candles."""
+    report = Report("candles")
     os.sched_setaffinity(0, {core for core in (cores.server, cores.load) if core is not None} or {0})
     plan = Plan(options.rate, options.warm_up, options.seconds)
     with tempfile.TemporaryDirectory(prefix="bench-candles-") as folder:
@@ -249,6 +253,6 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         ("the oldest trade of an update", *percentiles(seen.oldest)),
         ("of that, a batch of Spark", *(f"{np.percentile(batches, part):,.0f}" for part in (50, 99))),
     ]
-    print_table(f"{plan.rate:,} trades a second of {STOCKS} stocks, milliseconds", ("p50", "p99"), rows)
-    print_failures("the pipeline", failures)
-    return not failures
+    report.table(f"{plan.rate:,} trades a second of {STOCKS} stocks, milliseconds", ("p50", "p99"), rows)
+    report.failures("the pipeline", failures)
+    return report.save()

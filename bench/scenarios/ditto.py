@@ -26,10 +26,14 @@ from bench.rig import ditto_history
 from bench.rig.child import Child, ChildError, penstock
 from bench.rig.ditto_history import PATH, THING, time_of
 from bench.rig.machine import Cores
-from bench.rig.table import print_failures, print_table, row
+from bench.rig.results import Report
+from bench.rig.table import row
 from bench.rig.websocket import KEY, WebSocketClient, client_frame
 from penstock.adapters.access.users import User, hashed
 from penstock.wire.ditto.instant import print_instant
+
+# For `all`, in seconds; on a quiet machine it takes about a minute and a half.
+DEADLINE = 600.0
 
 ABOUT = "events a second of a history over Ditto's WebSocket, its memory, and the time to a range's first event"
 
@@ -37,8 +41,11 @@ SEED = 1
 DEMAND = 100
 # Revisions that a random read asks for.
 RANGE = 50
-# Seconds for one answer, and from the start of a server until it counts as idle.
+# Seconds without an event that is due, for all events of a stream, and from the start of a server until it is idle.
 PATIENCE = 60.0
+STREAM_PATIENCE = 240.0
+# The server gives up to find a history after 15 seconds by itself, which on a busy machine is an error and no figure.
+SERVER_PATIENCE = "1m"
 SETTLING = 2.0
 # Seconds between two looks at the server's memory.
 LOOK = 0.1
@@ -60,8 +67,8 @@ SETTINGS = (
 class Plan:
     """A history of so many events, how many of them are streamed, and how many ranges are read."""
 
-    events: int = 3_000_000
-    streamed: int = 1_000_000
+    events: int = 2_000_000
+    streamed: int = 400_000
     reads: int = 300
     warm_up: int = 50
     # Of a group commit.
@@ -84,6 +91,12 @@ class Figures:
     flows: dict[str, Flow] = field(default_factory=dict)
     times: dict[str, tuple[float, float]] = field(default_factory=dict)
     failures: Counter[str] = field(default_factory=Counter)
+    # What is being done: if that does not end, it is told.
+    doing: str = ""
+
+    def begin(self, doing: str) -> None:
+        self.doing = doing
+        print(f"  ditto: {doing}", flush=True)
 
 
 # -- the load -----------------------------------------------------------------------------------------------------
@@ -111,7 +124,12 @@ _TOPIC = f"{THING.replace(':', '/')}/things/twin/streaming"
 
 def said(action: str, value: dict[str, object]) -> bytes:
     """A frame of the client."""
-    message = {"topic": f"{_TOPIC}/{action}", "headers": {"correlation-id": "bench"}, "path": "/", "value": value}
+    message = {
+        "topic": f"{_TOPIC}/{action}",
+        "headers": {"correlation-id": "bench", "timeout": SERVER_PATIENCE},
+        "path": "/",
+        "value": value,
+    }
     return client_frame(msgspec.json.encode(message).decode())
 
 
@@ -122,6 +140,7 @@ class Client(WebSocketClient):
         super().__init__()
         self.failures: Counter[str] = Counter()
         self._waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lost = ""
         self._request = b""
         self._demand = 0
         self._asked = 0
@@ -145,18 +164,26 @@ class Client(WebSocketClient):
         await asyncio.wait_for(self._waiting, PATIENCE)
 
     async def stream(self, selection: dict[str, object], first: int, count: int, demand: int) -> None:
-        """Subscribe, and ask for `demand` events again and again until it is complete; all are checked."""
+        """Subscribe, and ask for `demand` events again and again until it is complete; all are checked.
+
+        Raises ChildError if the next event does not come, or not all of them in time.
+        """
+        if self._lost:
+            raise ChildError(self._lost)
         self._waiting = asyncio.get_running_loop().create_future()
         self._demand, self._asked, self._due, self._count, self.came = demand, 0, first, count, 0
         self.transport.write(said("subscribeForPersistedEvents", selection))
+        end = time.perf_counter() + STREAM_PATIENCE
         try:
-            # Not by time: a long stream takes long, and one that stands still is seen by its count.
             while not self._waiting.done():
                 before = self.came
                 await asyncio.wait([self._waiting], timeout=PATIENCE)
-                if self.came == before and not self._waiting.done():
-                    self.failures["nothing came for a minute"] += 1
-                    return
+                if self._waiting.done():
+                    break
+                if self.came == before or time.perf_counter() > end:
+                    what = f"event {self.came + 1:,} of {count:,}" if self.came < count else "the end of the stream"
+                    within = PATIENCE if self.came == before else STREAM_PATIENCE
+                    raise ChildError(f"{what}, revision {self._due:,}, did not come within {within:g} s")
             self._waiting.result()
         finally:
             if self.came != count:
@@ -189,13 +216,15 @@ class Client(WebSocketClient):
         elif message.topic.endswith("/complete"):
             self._waiting.set_result(None)
         else:
-            self.failed(f"the server said {payload[:200]!r}")
+            self.failed(f"the server said {payload[:600]!r}")
 
     def _ask(self) -> None:
         self._asked = self._demand
         self.transport.write(self._request)
 
     def failed(self, reason: str) -> None:
+        # Also between two streams: the next one would wait for nothing.
+        self._lost = self._lost or reason
         if not self._waiting.done():
             self.failures[reason] += 1
             self._waiting.set_exception(ChildError(reason))
@@ -286,33 +315,39 @@ def percentiles(times: list[float]) -> tuple[float, float]:
     return float(np.percentile(times, 50)), float(np.percentile(times, 99))
 
 
-async def measure(plan: Plan, directory: Path, cores: Cores) -> Figures:
+async def measure(plan: Plan, directory: Path, cores: Cores, figures: Figures) -> None:
     """Of the history in a directory, which is made if it is not there; afterwards it is in the lake."""
-    figures = Figures()
     data = directory / "data"
     journal, lake = data / "journal", data / "lake"
     if not data.exists():
+        figures.begin(f"writing {plan.events:,} events")
         ditto_history.write_journal(journal, plan.events, plan.frame)
     (directory / "users").write_text(User(USER, hashed(PASSWORD), ()).line() + "\n")
     if not lake.exists():
         await _measure_server("hot", plan, directory, cores, figures)
+        figures.begin("reading files, hot")
         figures.times["plain, hot"] = plain(
             lambda first, count: ditto_history.plain_journal(journal, first, count), plan, figures.failures
         )
+        figures.begin("moving the journal to the lake")
         ditto_history.move_to_lake(journal, lake)
     await _measure_server("lake", plan, directory, cores, figures)
+    figures.begin("reading files, lake")
     figures.times["plain, lake"] = plain(
         lambda first, count: ditto_history.plain_lake(lake, first, count), plan, figures.failures
     )
+    figures.begin(f"streaming {plan.streamed:,} events, bare")
     with Child(directory, cores.server, "bench.rig.ditto_bare") as child:
         figures.flows["bare"] = await streamed(child, plan, figures.failures)
-    return figures
 
 
 async def _measure_server(where: str, plan: Plan, directory: Path, cores: Cores, figures: Figures) -> None:
     with penstock(directory, cores.server, SETTINGS) as child:
+        figures.begin(f"streaming {plan.streamed:,} events, {where}")
         figures.flows[where] = await streamed(child, plan, figures.failures)
+        figures.begin(f"reading ranges by revision, {where}")
         figures.times[f"by revision, {where}"] = await ranges(child, plan, by_revision, figures.failures)
+        figures.begin(f"reading ranges by time, {where}")
         figures.times[f"by time, {where}"] = await ranges(child, plan, by_time, figures.failures)
 
 
@@ -343,21 +378,26 @@ def kept(directory: Path | None) -> AbstractContextManager[str]:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when an event was wrong or missing."""
+    """Measure and report; False when an event was wrong or missing."""
+    report = Report("ditto")
     plan = Plan(options.events, min(options.streamed, options.events), options.reads, frame=options.frame)
+    figures = Figures()
     with kept(options.directory) as folder:
-        figures = await measure(plan, Path(folder), cores)
-    show(plan, figures)
-    return not figures.failures
+        try:
+            await measure(plan, Path(folder), cores, figures)
+        except ChildError as error:
+            report.failure(figures.doing, str(error))
+    show(report, plan, figures)
+    return report.save()
 
 
-def show(plan: Plan, figures: Figures) -> None:
-    bare = figures.flows["bare"]
+def show(report: Report, plan: Plan, figures: Figures) -> None:
+    bare = figures.flows.get("bare")
     for where in ("hot", "lake"):
-        if where not in figures.flows:
+        if bare is None or where not in figures.flows or f"plain, {where}" not in figures.times:
             continue
         flow = figures.flows[where]
-        print_table(
+        report.table(
             f"{plan.streamed:,} of {plan.events:,} events of one thing, {DEMAND} at a time, {where}",
             ("penstock", "bare", "ratio"),
             (
@@ -368,7 +408,7 @@ def show(plan: Plan, figures: Figures) -> None:
         )
         reads = (figures.times[f"by revision, {where}"], figures.times[f"by time, {where}"])
         files = figures.times[f"plain, {where}"]
-        print_table(
+        report.table(
             f"milliseconds to the first of {RANGE} out of {plan.events:,} events, {where}",
             ("penstock", "plain files", "ratio"),
             [
@@ -377,4 +417,4 @@ def show(plan: Plan, figures: Figures) -> None:
                 for at, name in enumerate(("p50", "p99"))
             ],
         )
-    print_failures("Ditto", figures.failures)
+    report.failures("Ditto", figures.failures)

@@ -26,9 +26,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--over", nargs="+", choices=["local", "nats"], default=["local", "nats"])
     parser.add_argument("--rates", type=float, nargs="+", default=[100_000, 200_000], help="(default 100000 200000)")
     parser.add_argument("--items", type=int, default=100, help="(default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement (default %(default)s)")
     parser.add_argument(
-        "--rounds", type=int, default=3, help="how often all are measured in turn (default %(default)s)"
+        "--rounds", type=int, default=2, help="how often all are measured in turn (default %(default)s)"
     )
 
 

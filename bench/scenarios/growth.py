@@ -45,8 +45,8 @@ def sweeps(largest: int) -> list[Sweep]:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--largest", type=int, default=10_000, help="subscribers at the most (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="(default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of one measurement (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="(default %(default)s)")
     parser.add_argument("--no-plot", action="store_true", help="leave docs/ as it is")
 
 

@@ -22,7 +22,7 @@ from random import Random
 import pyarrow as pa
 
 from bench.rig.machine import Cores
-from bench.rig.table import print_failures, print_table
+from bench.rig.results import Report
 from penstock.adapters.demo.market import Market
 from penstock.journal.errors import Overload
 from penstock.journal.journal import Journal, JournalSettings, Policy
@@ -273,7 +273,7 @@ def _medians(rounds: dict[str, list[Cost]]) -> dict[str, Cost]:
     return {name: sorted(costs, key=lambda cost: cost.per_second)[len(costs) // 2] for name, costs in rounds.items()}
 
 
-def show(title: str, costs: dict[str, Cost]) -> None:
+def show(report: Report, title: str, costs: dict[str, Cost]) -> None:
     """The first is ours; the ratio is ours to each, above 1 where the journal is faster."""
     ours = next(iter(costs.values()))
     rows = [
@@ -286,7 +286,7 @@ def show(title: str, costs: dict[str, Cost]) -> None:
         )
         for name, cost in costs.items()
     ]
-    print_table(title, ("per second", "ratio", "per CPU-second", "ratio"), rows)
+    report.table(title, ("per second", "ratio", "per CPU-second", "ratio"), rows)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -308,12 +308,17 @@ def connections(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when anything read was not what was appended."""
+    """Measure and report; False when anything read was not what was appended."""
+    report = Report("journal")
     plan = Plan(options.events, options.batch, options.commits, options.window, options.rounds)
     figures = measure(plan, options.directory)
-    show(f"{plan.events:,} events appended {plan.batch:,} at a time, synced every 50 ms", figures.append)
-    show(f"{plan.commits:,} appends of one event, each on the disk before it is acknowledged", figures.acknowledge)
-    show("the groups they were committed in", figures.commit)
-    show(f"{plan.events:,} events read", figures.read)
-    print_failures("the journal", figures.failures)
-    return not figures.failures
+    show(report, f"{plan.events:,} events appended {plan.batch:,} at a time, synced every 50 ms", figures.append)
+    show(
+        report,
+        f"{plan.commits:,} appends of one event, each on the disk before it is acknowledged",
+        figures.acknowledge,
+    )
+    show(report, "the groups they were committed in", figures.commit)
+    show(report, f"{plan.events:,} events read", figures.read)
+    report.failures("the journal", figures.failures)
+    return report.save()

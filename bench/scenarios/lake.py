@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from bench.rig.machine import Cores
-from bench.rig.table import print_failures, print_table
+from bench.rig.results import Report
 from penstock.history.layout import bucket_of
 from penstock.history.reader import History
 from penstock.journal.record import SCHEMA
@@ -44,7 +44,7 @@ TASK_ROWS = 250_000
 class Plan:
     """A lake of so many events and entities, and how many reads of each kind."""
 
-    events: int = 10_000_000
+    events: int = 4_000_000
     entities: int = 10_000
     reads: int = 500
     warm_up: int = 300
@@ -168,11 +168,12 @@ def connections(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when something else was read than asked for."""
+    """Measure and report; False when something else was read than asked for."""
+    report = Report("lake")
     plan = Plan(events=options.events, reads=options.reads)
     with tempfile.TemporaryDirectory(prefix=".bench-lake-", dir=Path()) as folder:
         figures, failures = measure(plan, Path(folder))
     rows = [(name, f"{middle:.1f}", f"{late:.1f}") for name, (middle, late) in figures.items()]
-    print_table(f"{plan.events:,} events: milliseconds to the first of a range", ("p50", "p99"), rows)
-    print_failures("the lake", failures)
-    return not failures
+    report.table(f"{plan.events:,} events: milliseconds to the first of a range", ("p50", "p99"), rows)
+    report.failures("the lake", failures)
+    return report.save()

@@ -57,8 +57,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subscribers", type=int, default=1000, help="a multiple of ten (default %(default)s)")
     parser.add_argument("--keys", type=int, default=1000, help="of a table (default %(default)s)")
     parser.add_argument("--window", type=int, default=100, help="updates under way at the most (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="(default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=1.5, help="length of one measurement (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="(default %(default)s)")
 
 
 def connections(options: argparse.Namespace) -> int:

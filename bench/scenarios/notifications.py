@@ -25,7 +25,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from bench.rig.apns_peer import CERTIFICATE, TOPIC
 from bench.rig.child import Child
 from bench.rig.machine import Cores
-from bench.rig.table import print_failures, print_table, row
+from bench.rig.results import Report
+from bench.rig.table import row
 from penstock.providers.apns import ApnsProvider, ApnsSettings
 from penstock.push.ports import Verdict
 from penstock.push.records import Notification
@@ -58,7 +59,7 @@ class Figures:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="measurements of each, in turns (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each, in turns (default %(default)s)")
     parser.add_argument("--open", type=int, default=500, help="notifications under way (default %(default)s)")
 
 
@@ -154,6 +155,7 @@ async def compare(seconds: float, rounds: int, under_way: int, cores: Cores) -> 
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
+    report = Report("notifications")
     figures = await compare(options.seconds, options.rounds, options.open, cores)
 
     def middle(paces: list[Pace], name: str) -> float:
@@ -168,6 +170,6 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         )
     ]
     title = f"{options.open:,} notifications under way, medians of {options.rounds} × {options.seconds:g} s"
-    print_table(title, ("penstock", "httpx", "ratio"), rows)
-    print_failures("the stand-in", figures.failures)
-    return not figures.failures
+    report.table(title, ("penstock", "httpx", "ratio"), rows)
+    report.failures("the stand-in", figures.failures)
+    return report.save()

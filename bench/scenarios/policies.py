@@ -102,7 +102,7 @@ async def _update(updates: Subscription, number: int) -> float:
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--requests", type=int, default=300, help="of each size (default %(default)s)")
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 1000], help="events of a request (default 1 1000)")
-    parser.add_argument("--rounds", type=int, default=2, help="how often all policies are measured in turn")
+    parser.add_argument("--rounds", type=int, default=1, help="how often all policies are measured in turn")
 
 
 def connections(options: argparse.Namespace) -> int:

@@ -21,7 +21,8 @@ from uuid import UUID
 
 from bench.rig.child import Child, ChildError, penstock
 from bench.rig.machine import Cores
-from bench.rig.table import print_table, row
+from bench.rig.results import Report
+from bench.rig.table import row
 from penstock.push.records import (
     Change,
     Device,
@@ -235,7 +236,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--devices", type=int, default=100_000, help="with one trigger each (default %(default)s)")
     parser.add_argument("--items", type=int, default=100, help="that they are on (default %(default)s)")
     parser.add_argument("--rate", type=int, default=10, help="updates a second of each item (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=20.0, help="of updates (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of updates (default %(default)s)")
 
 
 def connections(options: argparse.Namespace) -> int:
@@ -243,7 +244,8 @@ def connections(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False if not exactly those triggers have been notified that had to be."""
+    """Measure and report; False if not exactly those triggers have been notified that had to be."""
+    report = Report("push")
     many = measure(Plan(options.devices, options.items, options.rate, options.seconds), cores)
     few = measure(Plan(options.items, options.items, options.rate, options.seconds), cores)
     each = (many.memory - few.memory) / (options.devices - options.items)
@@ -258,16 +260,16 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     title = (
         f"a trigger for each device, {options.items} items at {options.rate} updates/s each for {options.seconds:g} s"
     )
-    print_table(title, (f"{options.devices:,} devices", f"{options.items:,}", "ratio"), rows)
+    report.table(title, (f"{options.devices:,} devices", f"{options.items:,}", "ratio"), rows)
     share = many.share - few.share
-    print(f"  {each:,.0f} bytes a device; the goal is {MEMORY_GOAL:,}: {met(each, MEMORY_GOAL)}")
-    print(f"  {share:.3f} of a core for the devices; the goal is {SHARE_GOAL}: {met(share, SHARE_GOAL)}")
-    is_right = True
-    for figures in (many, few):
+    report.remark(f"{each:,.0f} bytes a device; the goal is {MEMORY_GOAL:,}: {met(each, MEMORY_GOAL)}.")
+    report.remark(f"{share:.3f} of a core for the devices; the goal is {SHARE_GOAL}: {met(share, SHARE_GOAL)}.")
+    for name, figures in (("many devices", many), ("few devices", few)):
         if figures.sent != figures.expected:
-            print(f"  FAILED: {figures.sent:,} notifications, and {figures.expected:,} triggers have come true")
-            is_right = False
-    return is_right and many.sent > 0
+            report.failure(name, f"{figures.sent:,} notifications, and {figures.expected:,} triggers have come true")
+    if not many.sent:
+        report.failure("many devices", "no notification was sent")
+    return report.save()
 
 
 def met(figure: float, goal: float) -> str:

@@ -59,7 +59,7 @@ SELDOM = served(
 DEFAULT = (
     SERVE,
     SELDOM,
-    *[peer for peer in PEERS if peer.name in ("socketify", "nats", "redis", "mosquitto", "socket.io", "websockets")],
+    *[peer for peer in PEERS if peer.name == "socketify"],
 )
 
 
@@ -99,7 +99,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_peers(parser, DEFAULT)
     parser.add_argument("--sessions", type=int, nargs="+", default=[1000, 10_000], help="(default 1000 10000)")
     parser.add_argument(
-        "--most", type=int, default=50_000, help="and as many as the machine allows, up to this; 0 = not"
+        "--most", type=int, default=0, help="and as many as the machine allows, up to this (default: not)"
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="how long they are idle (default %(default)s)")
     parser.add_argument("--settling", type=float, default=SETTLING, help="seconds before that (default %(default)s)")

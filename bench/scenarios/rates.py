@@ -42,8 +42,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rates", type=int, nargs="+", default=[20_000, 100_000, 1_000_000], help="deliveries a second"
     )
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="(default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="(default %(default)s)")
 
 
 def connections(options: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ import numpy as np
 
 from bench.rig.child import Child, penstock
 from bench.rig.machine import Cores
-from bench.rig.table import print_failures, print_table
+from bench.rig.results import Report
 from bench.rig.websocket import KEY, WebSocketClient, client_frame
 from bench.scenarios.ditto import PASSWORD, SETTINGS, USER
 from penstock.adapters.access.users import User, hashed
@@ -279,26 +279,27 @@ def connections(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when something was wrong or missing."""
+    """Measure and report; False when something was wrong or missing."""
+    report = Report("search")
     plan = Plan(options.things, options.searches, min(100, options.searches), options.rate, options.seconds)
     with tempfile.TemporaryDirectory(prefix=".bench-search-", dir=Path.cwd()) as folder:
         figures = await measure(plan, Path(folder), cores)
-    show(plan, figures)
-    return not figures.failures
+    show(report, plan, figures)
+    return report.save()
 
 
-def show(plan: Plan, figures: Figures) -> None:
-    print(f"  the index of {plan.things:,} things was filled in {figures.filled:.1f} s")
-    print_table(
+def show(report: Report, plan: Plan, figures: Figures) -> None:
+    report.remark(f"The index of {plan.things:,} things was filled in {figures.filled:.1f} s.")
+    report.table(
         f"milliseconds to a page of {PAGE} out of {plan.things:,} things",
         ("p50", "p99"),
         [(name, f"{p50:.1f}", f"{p99:.1f}") for name, (p50, p99) in figures.times.items()],
     )
     if figures.lags:
         p50, p99 = (float(np.percentile(figures.lags, at)) for at in (50, 99))
-        print_table(
+        report.table(
             f"milliseconds by which the index is late at {figures.changed:,.0f} changes a second",
             ("p50", "p99", "most"),
             [("lag", f"{p50:.1f}", f"{p99:.1f}", f"{max(figures.lags):.1f}")],
         )
-    print_failures("search", figures.failures)
+    report.failures("search", figures.failures)

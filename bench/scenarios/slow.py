@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rate", type=int, default=500_000, help="deliveries a second to all (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="(default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="(default %(default)s)")
 
 
 def connections(options: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from bench.rig.machine import Cores
-from bench.rig.table import print_failures, print_table
+from bench.rig.results import Report
 from bench.scenarios.journal import events
 from penstock.history import lake_sequence
 from penstock.history.layout import BUCKETS
@@ -49,7 +49,7 @@ SHARE = 500_000
 class Plan:
     """How many events, and how often everything is measured."""
 
-    events: int = 2_000_000
+    events: int = 1_000_000
     rounds: int = 3
 
 
@@ -173,7 +173,8 @@ def connections(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when the lake has not every event once."""
+    """Measure and report; False when the lake has not every event once."""
+    report = Report("spark")
     # Spark uses all cores there are.
     os.sched_setaffinity(0, {core for core in (cores.server, cores.load) if core is not None} or {0})
     with tempfile.TemporaryDirectory(prefix=".bench-spark-", dir=Path()) as folder:
@@ -185,6 +186,6 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     rows: list[tuple[Any, ...]] = [
         (name, f"{ours:,.0f}", f"{theirs:,.0f}", f"{ours / theirs:.2f}") for name, (ours, theirs) in figures.items()
     ]
-    print_table(f"{options.events:,} events, per second, warm", ("penstock", "plain Spark", "ratio"), rows)
-    print_failures("the lake", failures)
-    return not failures
+    report.table(f"{options.events:,} events, per second, warm", ("penstock", "plain Spark", "ratio"), rows)
+    report.failures("the lake", failures)
+    return report.save()

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.rig.machine import Cores
-from bench.rig.table import print_failures, print_table, row
+from bench.rig.results import Report
+from bench.rig.table import row
 from penstock.history.reader import AsyncHistory, History
 from penstock.journal.disk import DirectoryDisk
 from penstock.journal.record import Columns, arrays, numbered
@@ -153,7 +154,8 @@ def connections(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when something was not found."""
+    """Measure and report; False when something was not found."""
+    report = Report("sparse")
     failures: Counter[str] = Counter()
     for plan in (Plan(options.events), Plan(_LARGE_BYTES, options.bytes)):
         with tempfile.TemporaryDirectory(prefix=".bench-sparse-", dir=Path()) as folder:
@@ -164,6 +166,6 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
             row(f"{STREAMS} histories at once, s", active.streams, sealed.streams, ".2f"),
         ]
         title = f"{plan.each} events of a thing in a segment of {size / 1024 / 1024:.0f} MiB"
-        print_table(title, ("being written", "sealed", "ratio"), rows)
-    print_failures("the journal", failures)
-    return not failures
+        report.table(title, ("being written", "sealed", "ratio"), rows)
+    report.failures("the journal", failures)
+    return report.save()

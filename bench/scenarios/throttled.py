@@ -1,14 +1,15 @@
 """Throttled: many sessions with frequency limits of their own on a feed that is far faster than any of them.
 
 The server merges what comes in between. Figures per CPU-second are compared with an unlimited fan-out in
-which a session gets as many updates at a time; what it costs to take the feed in is measured alone.
+which a session gets as many updates at a time; what it costs to take the feed in is measured alone. The floor in C
+makes as many writes a second of as many updates, without limits and without a feed to be merged: what is left is Linux.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from bench.peers import penstock
+from bench.peers import floors, penstock
 from bench.rig.contest import attempt, fail_if_wrong, installed, middle, short
 from bench.rig.load import Load, Run
 from bench.rig.machine import Cores
@@ -20,6 +21,9 @@ ABOUT = "5,000 sessions with frequency limits of 1, 2, 5 and 10 a second on a fe
 FREQUENCIES = "1,2,5,10"
 MEAN = sum(map(float, FREQUENCIES.split(","))) / 4
 
+# Seconds until sessions with a limit share: they move toward each other for eight intervals, and are tried then.
+SETTLING = 11.0
+
 # At its limit a session may get one more update in the seconds that are counted, and no more than that.
 SPARE = 1
 
@@ -29,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--items", type=int, default=ITEMS, help="a multiple of ten (default %(default)s)")
     parser.add_argument("--rate", type=int, default=1000, help="updates a second of each item (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="(default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="(default %(default)s)")
 
 
 def connections(options: argparse.Namespace) -> int:
@@ -41,17 +45,23 @@ def latency(runs: list[Run]) -> str:
     return f"{middle(runs, 'p50'):.1f}"
 
 
+def written(runs: list[Run]) -> str:
+    frames = middle(runs, "frames")
+    return f"in {frames / middle(runs, 'seconds'):,.0f} writes a second of {middle(runs, 'delivered') / frames:.1f}"
+
+
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
     report = Report("throttled")
-    installed([penstock.PEER], report)
+    has_floor = floors.COALESCED in installed([penstock.PEER, floors.COALESCED], report)
     size = {"subscribers": options.sessions, "items": options.items, "each": EACH}
     feed = options.rate * options.items
     throttled: list[Run] = []
     alone: list[Run] = []
     free: list[Run] = []
+    floor: list[Run] = []
 
     def measure_throttled(load: Load, name: str) -> None:
-        load.rate(feed, WARM_UP)
+        load.rate(feed, SETTLING)
         throttled.append(load.rate(feed, options.seconds))
 
     def measure_alone(load: Load, name: str) -> None:
@@ -63,12 +73,20 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         load.window(2 * options.items, WARM_UP)
         free.append(load.window(2 * options.items, options.seconds))
 
+    def measure_floor(load: Load, name: str) -> None:
+        # A burst is the items of a session; a session gets as many of them a second as limits allow in the mean.
+        pace = MEAN * options.items
+        load.bursts(pace, EACH, WARM_UP)
+        floor.append(load.bursts(pace, EACH, options.seconds))
+
     few = {**size, "subscribers": options.items // EACH, "frequencies": "1"}
     for _ in range(options.rounds):
         attempt(penstock.PEER, cores, {**size, "frequencies": FREQUENCIES}, report, measure_throttled)
         attempt(penstock.PEER, cores, few, report, measure_alone)
         attempt(penstock.PEER, cores, size, report, measure_free)
-    for where, runs in (("limited", throttled), ("feed alone", alone), ("unlimited", free)):
+        if has_floor:
+            attempt(floors.COALESCED, cores, size, report, measure_floor)
+    for where, runs in (("limited", throttled), ("feed alone", alone), ("unlimited", free), ("the floor", floor)):
         fail_if_wrong(report, where, runs)
     if not throttled or not alone or not free:
         return report.save()
@@ -90,6 +108,11 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     ]
     rows[1] += (latency(throttled),)
     rows[2] += (f"{cost / middle(throttled, 'seconds'):.0%}", "-")
+    if floor:
+        least = middle(floor, "per_cpu_second")
+        share = middle(floor, "cpu") / middle(floor, "publishing")
+        name = f"{floors.COALESCED.name}, as many writes"
+        rows.append((name, short(least), f"{least / unlimited:.2f}", f"{share:.0%}", latency(floor)))
     report.table(
         f"{options.sessions:,} sessions with limits of {FREQUENCIES} a second, {options.items} items",
         ("updates per CPU-second", "of unlimited", "of a core", "ms: p50"),
@@ -98,6 +121,12 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
     report.remark(
         f"the feed: {short(taken)} updates a second taken in of {short(feed)} offered, "
         f"{intake / middle(alone, 'seconds'):.0%} of a core without sessions to speak of; "
-        f"{middle(throttled, 'delivered') / options.sessions / options.seconds:.1f} updates a second for a session"
+        f"{middle(throttled, 'delivered') / options.sessions / options.seconds:.1f} updates a second for a session, "
+        f"{written(throttled)}"
     )
+    if floor:
+        report.remark(
+            f"the floor: {MEAN * options.sessions:,.0f} writes a second of {EACH} updates each; it was sent "
+            f"{middle(floor, 'published') / options.seconds:,.0f} updates a second and merges nothing"
+        )
     return report.save()

@@ -21,7 +21,8 @@ from typing import Any
 
 from bench.rig.child import Child, ChildError, penstock
 from bench.rig.machine import Cores
-from bench.rig.table import print_failures, print_table, row
+from bench.rig.results import Report
+from bench.rig.table import row
 from bench.rig.tlex_peers import MAX_CONTROLLERS, SIZE, Bursts, Peer, Taker
 from bench.rig.tlex_relay import BROKER, CONTROLLER
 from penstock.exchange.authorization import Role
@@ -312,9 +313,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rate", type=int, default=100_000, help="payloads a second, of all (default %(default)s)")
     parser.add_argument("--burst", type=int, default=10, help="payloads that one sends at a time (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="how long they send, twice (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long they send, twice (default %(default)s)")
     parser.add_argument("--idle", type=int, default=1_000, help="controllers that are idle (default %(default)s)")
-    parser.add_argument("--idle-seconds", type=float, default=10.0, help="how long they are (default %(default)s)")
+    parser.add_argument("--idle-seconds", type=float, default=8.0, help="how long they are (default %(default)s)")
 
 
 def _plan(options: argparse.Namespace) -> Plan:
@@ -328,10 +329,11 @@ def connections(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when a payload or a controller was lost."""
+    """Measure and report; False when a payload or a controller was lost."""
+    report = Report("tlex")
     plan = _plan(options)
     ours, theirs = await compare(plan, cores)
-    print_table(
+    report.table(
         f"TLEX: {plan.controllers:,} controllers send {plan.burst} payloads of {SIZE} bytes at a time to a broker, "
         f"{plan.rate:,}/s for {plan.seconds:g} s, then as long as many as arrive, at most {plan.window:,} under way; "
         f"{plan.idle_controllers:,} are idle for {plan.idle_seconds:g} s",
@@ -342,9 +344,9 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
             row("idle controllers: CPU, % of a core", ours.idle_share * 100, theirs.idle_share * 100, ".2f"),
         ),
     )
-    print_failures("penstock", ours.failures)
-    print_failures("bare relay", theirs.failures)
-    return not ours.failures and not theirs.failures
+    report.failures("penstock", ours.failures)
+    report.failures("bare relay", theirs.failures)
+    return report.save()
 
 
 def _rows(when: str, ours: Traffic, theirs: Traffic) -> tuple[tuple[str, ...], ...]:

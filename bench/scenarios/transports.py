@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--subscribers", type=tens, nargs="+", default=[1000], help="(default 1000)")
     parser.add_argument("--windows", "--window", type=int, nargs="+", default=[100, 1000], help="(default 100 1000)")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="(default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=2, help="(default %(default)s)")
 
 
 def connections(options: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 
 from bench.rig.machine import Cores
-from bench.rig.table import print_table
+from bench.rig.results import Report
 from penstock.push.thresholds import Thresholds
 from penstock.push.trigger.trigger import Trigger
 
@@ -148,7 +148,8 @@ def connections(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when the two ways do not fire the same, or nothing at all."""
+    """Measure and report; False when the two ways do not fire the same, or nothing at all."""
+    report = Report("triggers")
     plan = Plan(options.triggers, options.items, options.rate, options.seconds, min(options.seconds, 1.0))
     indexed = measure(plan, Indexed, plan.seconds)
     naive = measure(plan, OneByOne, plan.naive_seconds)
@@ -161,12 +162,14 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         )
     ]
     title = f"{plan.triggers:,} triggers on {plan.items} items at {plan.rate} updates/s each"
-    print_table(title, ("index", "one by one", "times"), rows)
+    report.table(title, ("index", "one by one", "times"), rows)
     fired = sum(map(len, indexed.fired))
     met = "met" if indexed.share < GOAL else "MISSED"
-    print(f"  {fired:,} fired in {plan.seconds:g} s; the goal is {GOAL} of a core: {met}")
+    report.remark(f"{fired:,} fired in {plan.seconds:g} s; the goal is {GOAL} of a core: {met}.")
     same = indexed.fired[: len(naive.fired)] == naive.fired
     compared = sum(map(len, naive.fired))
-    if not same or not compared:
-        print("  FAILED: the index does not fire what the triggers say" if compared else "  FAILED: nothing has fired")
-    return same and compared > 0
+    if not same:
+        report.failure("the index", "it does not fire what the triggers say")
+    if not compared:
+        report.failure("the triggers", "nothing has fired")
+    return report.save()

@@ -14,7 +14,7 @@ from heapq import heapify, heapreplace
 from random import Random
 
 from bench.rig.machine import Cores
-from bench.rig.table import print_table
+from bench.rig.results import Report
 from penstock.adapters.demo.market import Market
 from penstock.wire.tlcp.codec import TlcpCodec
 from penstock.wire.tlcp.values import decode_values
@@ -95,7 +95,8 @@ def connections(options: argparse.Namespace) -> int:
 
 
 async def run(options: argparse.Namespace, cores: Cores) -> bool:
-    """Measure and print; False when a line did not decode to what was encoded."""
+    """Measure and report; False when a line did not decode to what was encoded."""
+    report = Report("wire-size")
     snapshots, updates = measure(options.updates)
     rows = []
     for name, snapshot_bytes, update_bytes in (
@@ -106,10 +107,10 @@ async def run(options: argparse.Namespace, cores: Cores) -> bool:
         per_update = update_bytes / updates.updates
         ratio = update_bytes / updates.tlcp
         rows.append((name, f"{snapshot_bytes / snapshots.updates:.1f}", f"{per_update:.1f}", f"{ratio:.2f}"))
-    print_table(
+    report.table(
         f"{updates.updates:,} updates of 30 stocks with 12 fields", ("bytes per snapshot", "per update", "ratio"), rows
     )
     wrong = snapshots.wrong + updates.wrong
     if wrong:
-        print(f"  FAILED: {wrong:,} lines decode to something else")
-    return not wrong
+        report.failure("TLCP", f"{wrong:,} lines decode to something else")
+    return report.save()

@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--window", type=int, default=1000, help="updates under way at the most")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="how often both are measured in turn")
+    parser.add_argument("--rounds", type=int, default=2, help="how often both are measured in turn")
 
 
 def connections(options: argparse.Namespace) -> int:

@@ -211,3 +211,13 @@ def test_the_check_fails_when_the_model_is_off(monkeypatch: pytest.MonkeyPatch) 
     # Sessions of 5,000 bytes in processes of none: less than Python itself takes.
     check(report, 40, [Size(20, 100.0)], [], 0.5, 0.2, HERE, factor=2.0)
     assert not report.good
+
+
+@pytest.mark.parametrize(("quiet", "kept"), [(True, 1), (False, 0)])
+def test_costs_are_kept_only_of_a_quiet_machine(monkeypatch: pytest.MonkeyPatch, quiet: bool, kept: int) -> None:
+    saved: list[Costs] = []
+    monkeypatch.setattr(scenario, "check", lambda *given: load_costs())
+    monkeypatch.setattr(scenario, "save_costs", saved.append)
+    monkeypatch.setattr(Report, "is_quiet", lambda report: quiet)
+    assert uvloop.run(scenario.run(smoke.parse(scenario, "--check --keep"), HERE))
+    assert len(saved) == kept

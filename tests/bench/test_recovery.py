@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 
-from bench.scenarios.recovery import closed_after, seconds_of
+from bench.scenarios.recovery import archived, closed_after, seconds_of
 
 
 def test_a_window_that_began_before_the_kill_is_passed_over() -> None:
@@ -23,3 +24,11 @@ def test_a_window_that_began_before_the_kill_is_passed_over() -> None:
 
 def test_a_time_is_read_as_candles_have_it() -> None:
     assert seconds_of("2026-01-30T06:00:00.000Z") == 1_769_752_800
+
+
+def test_an_archive_that_cannot_be_made_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "spark").mkdir()
+    (tmp_path / "spark" / "classes-1.failed").touch()
+    assert not asyncio.run(archived(tmp_path))
+    (tmp_path / "spark" / "classes-1.jsa").touch()
+    assert asyncio.run(archived(tmp_path))
