@@ -173,7 +173,7 @@ def test_the_code_of_the_history_page_reads_lake_and_journal(tmp_path: Path) -> 
     summarize(world.lake)
     world.fill(30, entities=5)
     world.close()
-    # Polars and DuckDB are not installed here; what the page says of them was tried by hand. Rows come in any order.
+    # Polars and DuckDB are not installed here (`tests.interop.test_other_tools`). Rows come in any order.
     (_, other), *_ = [found for found in code(HISTORY, "python") if "polars" in found[0]]
     assert re.search(r'\.sort\("revision"\)\.tail\(', other)
     program = "\n".join(text for words, text in code(HISTORY, "python") if not words).replace(ITEM, HERE)

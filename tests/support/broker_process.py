@@ -27,8 +27,8 @@ SHOWN = 4_000
 
 
 # Below those that systems give to connections: one of the many that tests make could else get a port while a broker is
-# still on its way to listen there.
-PORTS = range(10_000, 32_000)
+# still on its way to listen there. And above those that browsers refuse, such as 10080.
+PORTS = range(11_000, 32_000)
 
 
 def free_ports(count: int) -> list[int]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.broker_process import free_ports
 from tests.support.forge import Forked
 
 READY = re.compile(
@@ -29,7 +30,9 @@ class ServerProcess:
 
     def __init__(self, directory: Path, overrides: Mapping[str, object]) -> None:
         self.directory = directory
-        self._settings: dict[str, object] = {"stream.port": 0, "api.port": 0, **overrides}
+        # Not those that the system chooses: connections of others are given these as well, while it is killed.
+        stream, api = free_ports(2)
+        self._settings: dict[str, object] = {"stream.port": stream, "api.port": api, **overrides}
         self._process: Forked | None = None
         self.host = "127.0.0.1"
         self.port = 0
@@ -39,7 +42,7 @@ class ServerProcess:
         self.ready = ""
 
     def start(self) -> None:
-        """Start and wait for the ready line; after the first start the ports stay the same."""
+        """Start and wait for the ready line; the ports stay the same."""
         configuration = self.directory / "penstock.toml"
         configuration.write_text(toml_of(self._settings))
         self.log_file = self.directory / "server.log"

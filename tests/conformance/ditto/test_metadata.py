@@ -28,6 +28,8 @@ def test_metadata_is_put_with_a_change_and_returned_to_those_who_ask(alice: http
     thing = "/things/meta:put"
     assert alice.put(thing, json=LAMP, headers=headers((UNIT, "RGB"), ("*/by", "me"))).status_code == 201
     assert "_metadata" not in alice.get(thing).json()
+    assert alice.put("/things/meta:none", json=LAMP).status_code == 201
+    assert alice.get("/things/meta:none", params={"fields": "_metadata"}).json() == {}
     color = {"unit": "RGB", "r": {"by": "me"}, "g": {"by": "me"}}
     expected = {
         "attributes": {"maker": {"by": "me"}},
